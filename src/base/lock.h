@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_BASE_LOCK_H
+#define LIBSDP_BASE_LOCK_H
+
+/*
+ * A small lock that works between threads, and between processes when it
+ * lies in shared memory (connections inherited over fork are shared, see
+ * doc/design.md D5). The word holds the owner's thread id, so that
+ *  - a signal handler that interrupts its own thread's critical section is
+ *    told so (-EDEADLK) instead of waiting for itself;
+ *  - a lock whose owner was killed is taken over (-EOWNERDEAD: the lock IS
+ *    held, what it guards may be half changed).
+ */
+
+#include <stdint.h>
+
+struct lock {
+	uint32_t word; /* 0 free, else owner's tid, bit 31: somebody waits */
+};
+
+#define LOCK_WAITERS 0x80000000u
+
+/* This thread's id, cached; lock_forked() must be called in every child. */
+extern __thread uint32_t lock_tid_cache
+	__attribute__((tls_model("initial-exec")));
+uint32_t lock_tid_slow(void);
+static inline uint32_t lock_tid(void)
+{
+	uint32_t tid = lock_tid_cache;
+
+	return tid ? tid : lock_tid_slow();
+}
+void lock_forked(void);
+
+int lock_take_slow(struct lock *l, uint32_t tid);
+void lock_drop_slow(struct lock *l);
+
+/* 0, -EDEADLK (not held: this thread has it already) or -EOWNERDEAD (held) */
+static inline int lock_take(struct lock *l)
+{
+	uint32_t zero = 0, tid = lock_tid();
+
+	if (__atomic_compare_exchange_n(&l->word, &zero, tid, 0,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return 0;
+	return lock_take_slow(l, tid);
+}
+
+/* 0 or -EBUSY */
+static inline int lock_try(struct lock *l)
+{
+	uint32_t zero = 0;
+
+	return __atomic_compare_exchange_n(&l->word, &zero, lock_tid(), 0,
+					   __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED) ?
+		       0 :
+		       -16;
+}
+
+static inline void lock_drop(struct lock *l)
+{
+	uint32_t tid = lock_tid();
+
+	if (!__atomic_compare_exchange_n(&l->word, &tid, 0, 0, __ATOMIC_RELEASE,
+					 __ATOMIC_RELAXED))
+		lock_drop_slow(l);
+}
+
+static inline int lock_mine(const struct lock *l)
+{
+	return (__atomic_load_n(&l->word, __ATOMIC_RELAXED) & ~LOCK_WAITERS) ==
+	       lock_tid();
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_BASE_PAGE_H
+#define LIBSDP_BASE_PAGE_H
+
+/*
+ * What a process publishes about itself (D12): a file in /dev/shm, mode 0600,
+ * named libsdp.PID.STARTTIME, mapped shared and held open by nobody. sdpstat
+ * maps it read-only. Written by one process with plain atomic stores; a
+ * reader accepts a row when its `gen` is even and the same before and after.
+ * The library creates the file when a rule first concerns a socket, removes
+ * it at exit; sdpstat removes files whose process is gone.
+ */
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PAGE_MAGIC 0x7573647070616765ull /* "usdppage" */
+#define PAGE_VERSION 1
+#define PAGE_ROWS 4096 /* sparse: rows cost memory only when used */
+#define PAGE_DIR "/dev/shm"
+#define PAGE_PREFIX "libsdp."
+
+enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
+
+/* Counters of a process; the list makes the struct, the JSON and sdpstat. */
+#define PAGE_COUNTERS(X)                                                       \
+	X(sockets) X(lifted) X(homecomings) X(spills)                          \
+	X(bytes_sdp_tx) X(bytes_sdp_rx) X(bytes_tcp_tx) X(bytes_tcp_rx)        \
+	X(msgs_tx) X(msgs_rx) X(wakeups_tx) X(wakeups_rx)                      \
+	X(zcopy_tx) X(zcopy_rx) X(zcopy_cancelled)
+
+struct page_counters {
+#define X(name) uint64_t name;
+	PAGE_COUNTERS(X)
+#undef X
+	uint64_t reasons[64]; /* sockets that ended or stay on TCP, by reason */
+};
+
+struct page_addr {
+	uint8_t family; /* AF_INET or AF_INET6, 0 unknown */
+	uint8_t pad;
+	uint16_t port; /* host order */
+	uint8_t ip[16]; /* network order; IPv4 in the first four */
+};
+
+struct page_row {
+	uint32_t gen; /* odd while being written; 0 never used */
+	int32_t fd; /* -1: row free */
+	uint64_t inode;
+	struct page_addr local, peer;
+	uint8_t path[2]; /* enum page_path: [0] transmit, [1] receive */
+	uint8_t role; /* 0 none, 1 client, 2 server */
+	uint8_t rule; /* 0 both, 1 tcp, 2 sdp */
+	uint32_t rule_line; /* line in the rule file, 0: default */
+	uint32_t why; /* enum reason */
+	uint32_t state; /* 0 new 1 listening 2 connected 3 closing */
+	uint64_t bytes_sdp_tx, bytes_sdp_rx, bytes_tcp_tx, bytes_tcp_rx;
+	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, homecomings;
+};
+
+struct page {
+	uint64_t magic;
+	uint32_t version, rows;
+	int32_t pid;
+	uint32_t uid;
+	uint64_t start; /* start time of the process, /proc/PID/stat field 22 */
+	char program[64];
+	struct page_counters c;
+	struct page_row row[PAGE_ROWS];
+};
+
+extern struct page *page_self; /* never NULL: a private page until opened */
+
+/* Make page_self visible to sdpstat. 0 or negative errno (logged once). */
+int page_open(const char *program);
+/* Remove the file; further counting goes on in private memory. */
+void page_close(void);
+/* In a forked child: a fresh private page, counters at zero. */
+void page_forked(void);
+/* A free row for `fd`, or NULL when all are used (not an error). */
+struct page_row *page_row_get(int fd);
+void page_row_put(struct page_row *r);
+
+#define page_add(name, n) \
+	__atomic_add_fetch(&page_self->c.name, (uint64_t)(n), __ATOMIC_RELAXED)
+
+/*
+ * Append one JSON line about page_self to `path` (LIBSDP_STATS_FILE): one
+ * write with O_APPEND|O_NOFOLLOW. Async-signal-safe. 0 or negative errno.
+ */
+int page_append_json(const char *path);
+
+/* Readers (sdpstat): map PID's page read-only; NULL and errno on failure. */
+const struct page *page_map(const char *path, size_t *len);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_CONFIG_SETTINGS_H
+#define LIBSDP_CONFIG_SETTINGS_H
+
+/*
+ * Everything an administrator can turn. settings.def is the one list.
+ * Read once by config_load() (see config.h), constant afterwards.
+ */
+
+#include <stdint.h>
+
+struct settings {
+#define SETTING_NUM(name, def, min, max, unit, what) int64_t name;
+#define SETTING_ENUM(name, def, words, what) int name;
+#include "config/settings.def"
+#undef SETTING_NUM
+#undef SETTING_ENUM
+};
+
+extern struct settings settings; /* holds the defaults before config_load() */
+
+enum { SET_PATH_AUTO, SET_PATH_SHM, SET_PATH_VERBS };
+
+/*
+ * Set one by name and text ("spin_us", "25"). 0; -ENOENT unknown name;
+ * -EINVAL bad value: *expect then says in words what was expected
+ * (static or thread-local storage).
+ */
+int settings_set(struct settings *s, const char *name, const char *value,
+		 const char **expect);
+
+#endif

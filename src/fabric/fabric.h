@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_FABRIC_FABRIC_H
+#define LIBSDP_FABRIC_FABRIC_H
+
+/*
+ * What carries SDP messages (D2): queue-pair semantics, nothing blocks.
+ *
+ * A struct end is one end of a fabric connection that is up. Messages leave
+ * in order and arrive in order, each in one piece. Memory for an outgoing
+ * message comes from the fabric, and an arriving one is used where it lies
+ * until it is released, so a provider may pass buffers by reference.
+ *
+ * Calls on one end are serialised by the caller. Results are 0 or positive,
+ * or a negative errno; -EPROTO means that the other side wrote nonsense into
+ * memory we share, -ECONNRESET that the connection is gone.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct end;
+
+/* A message that arrived; `mem` may be changed by a hostile peer any time. */
+struct fab_msg {
+	const uint8_t *mem;
+	uint32_t len;
+};
+
+/* An RDMA operation or signalled send that completed. */
+struct fab_done {
+	uint64_t id;
+	int status; /* 0 or negative errno */
+	uint64_t len;
+};
+
+struct fabric_ops {
+	const char *name; /* "shm", "verbs", "sim" */
+	/* Largest message (bytes) that send could take now; 0: none. */
+	uint32_t (*room)(struct end *e);
+	/* Memory for the next message of up to `len` bytes, or NULL. */
+	void *(*buf)(struct end *e, uint32_t len);
+	/* Send what was written to the last buf(): `len` bytes. */
+	int (*send)(struct end *e, uint32_t len, bool solicited);
+	/* The next message that arrived: 1, 0 none, or negative errno. */
+	int (*poll)(struct end *e, struct fab_msg *m);
+	/* The oldest polled message not yet released: 1 or 0 none. */
+	int (*front)(struct end *e, struct fab_msg *m);
+	/* Give the front back: its receive buffer is posted again. */
+	void (*release)(struct end *e);
+	/* RDMA; `id` comes back in done(). NULL where not offered. */
+	int (*read)(struct end *e, void *to, uint64_t vaddr, uint32_t rkey,
+		    size_t len, uint64_t id);
+	int (*write)(struct end *e, const void *from, uint64_t vaddr,
+		     uint32_t rkey, size_t len, uint64_t id);
+	/* The next completion: 1, 0 none. */
+	int (*done)(struct end *e, struct fab_done *d);
+	/* Anything to poll()? Cheap, no state changes; for spinning. */
+	bool (*pending)(struct end *e);
+	/* Return memory of an idle, empty end to the system. */
+	void (*trim)(struct end *e);
+	void (*destroy)(struct end *e);
+};
+
+/* Providers embed this first in their own struct. */
+struct end {
+	const struct fabric_ops *ops;
+	uint32_t max_msg; /* bytes of the largest message, BSDH included */
+	uint16_t depth; /* receives the end keeps posted */
+};
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_PAIR_H
+#define LIBSDP_SOCKET_PAIR_H
+
+/*
+ * Finding the other end on this host and proving that it is the other end
+ * (anchor.md section 3). Steps are taken inside calls the program makes
+ * anyway; none blocks. Calls of one pair are serialised by the caller.
+ *
+ * The offering end (the higher (port, address)) listens on an abstract unix
+ * name that derives from the 4-tuple and the anchor's network namespace; the
+ * answering end connects, makes the segment and sends PAIR with a Hello; the
+ * offering end answers PAIRED with a HelloAck or a reason. The connected
+ * unix socket then is the wake-up descriptor of both.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/un.h>
+
+#include "base/reason.h"
+#include "fabric/shm/shm.h"
+#include "sdp_proto/conn.h"
+
+enum pair_state {
+	PAIR_NONE,
+	PAIR_OFFERED, /* our name is bound and listening */
+	PAIR_PROBING, /* connect() refused so far; `fd` is a kept socket */
+	PAIR_ASKED, /* answering end: PAIR sent, waiting for PAIRED */
+	PAIR_DONE, /* `fd`, `seg`, `key` are good, conn is established */
+	PAIR_FAILED, /* `why` says it; nothing is held */
+};
+
+struct pair {
+	uint8_t state; /* enum pair_state */
+	bool offering; /* we are the offering end = SDP passive side */
+	bool named;
+	uint8_t tries; /* failed probes */
+	enum reason why;
+	int fd; /* -1, listener, or the wake-up socket */
+	uint32_t ring; /* ring bytes to ask for (settings.ring_max) */
+	socklen_t name_len;
+	struct sockaddr_un name;
+	uint64_t cookie, peer_cookie; /* SO_COOKIE of the anchors */
+	uint8_t token[16], peer_token[16];
+	uint64_t key;
+	uint64_t service, peer_service; /* ids of the service sockets */
+	int32_t peer_pid; /* of the peer, from SO_PEERCRED */
+	struct shm_seg seg;
+	struct conn_names names;
+};
+
+/*
+ * Learn the names of the connected socket `anchor`, who offers, and whether
+ * lifting is thinkable: 0, or the reason why never (self, remote when no
+ * local address equals the peer's host, netns, no-diag ...). REMOTE is only
+ * a guess that saves probes: both addresses must be addresses of this host
+ * or equal; decided by one netlink diagnosis of the reversed tuple.
+ */
+enum reason pair_begin(struct pair *p, int anchor);
+
+/*
+ * Take the next step: PAIR_* after it. `c` is an initialised conn
+ * (conn_init with active = !p->offering done by the callee through `cp`).
+ * Offering end: first call binds and listens; later calls accept4 without
+ * waiting, check, map, answer. Answering end: each call is one connect()
+ * attempt or one look for PAIRED; after `max_tries` refusals: FAILED,
+ * peer-plain. Internal descriptors are moved to high numbers (>= 3/4 of the
+ * soft limit, found downwards), close-on-exec, non-blocking.
+ */
+enum pair_state pair_step(struct pair *p, int anchor, struct conn *c,
+			  struct conn_params *cp, unsigned int max_tries);
+
+/* Drop whatever is held in OFFERED, PROBING, ASKED; nothing was injected. */
+void pair_cancel(struct pair *p);
+
+/*
+ * Socket diagnosis of the other end of `anchor` (1.6 us): unread bytes in its
+ * kernel queue, its cookie, uid and inode. -ENOENT: not on this host.
+ */
+struct diag {
+	uint64_t cookie;
+	uint32_t uid, inode, rqueue, wqueue;
+	uint8_t state;
+};
+int diag_peer(int anchor, struct diag *d);
+/* Forget the kept netlink socket (forked child, closed by the program). */
+void diag_forked(void);
+
+/* Move an internal descriptor to a high number; closes `fd`; -errno. */
+int fd_hide(int fd);
+/* Is this number one of ours (close loops must spare it)? */
+bool fd_hidden(int fd);
+void fd_unhide(int fd); /* forget it (before closing) */
+
+#endif
