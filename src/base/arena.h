@@ -8,25 +8,34 @@
  * Chunks are never unmapped: a slot's memory stays mapped for the life of the
  * process (type-stable), only its content is reused.
  *
- * Slots are handed out in processes that share the chunk, so taking and
- * giving is done with atomics on words inside the chunk. A process that dies
- * without giving its slots back leaks them to its relatives only until
- * arena_reap() finds the owners dead.
+ * Slots are handed out with atomics on words inside the chunk, so any process
+ * that has the chunk may give a slot back. Slots are taken only from chunks
+ * that the process made itself (arena_forked), so that a child that is killed
+ * takes along what it took and leaves no holes in its parent's chunks.
  */
 
 #include <stddef.h>
 #include <stdint.h>
 
+#define ARENA_CHUNKS 64
+
 struct arena {
 	size_t size; /* of a slot, rounded up to 64 */
-	void *chunks[64]; /* process-private list of mapped chunks */
+	void *chunks[ARENA_CHUNKS]; /* process-private list of mapped chunks */
 	uint32_t count;
+	uint32_t first; /* chunks before this one are the parent's */
 };
 
 #define ARENA_INIT(bytes) { .size = ((bytes) + 63) & ~(size_t)63 }
 
-/* A zeroed slot, or NULL without memory. Async-signal-safe, thread-safe. */
+/*
+ * A zeroed slot, aligned to 64, or NULL without memory. Async-signal-safe,
+ * thread-safe. About 100,000 slots in all.
+ */
 void *arena_get(struct arena *a);
+/* Any process of the family; a pointer that is no slot is ignored. */
 void arena_put(struct arena *a, void *slot);
+/* Call in a forked child before it takes a slot. */
+void arena_forked(struct arena *a);
 
 #endif

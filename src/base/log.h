@@ -7,8 +7,10 @@
  * listen, accept and lift outcome, 4 positive rule matches, 3 every rule
  * tried, 2 calls, 1 debugging. A message is written when its level is at
  * least log_min. One write() per line, never to stdout, errno untouched,
- * async-signal-safe (formatting uses a stack buffer of LOG_LINE bytes).
- * Line: "Sat Nov 21 10:50:30 2026 PROGRAM[PID] libsdp MESSAGE\n".
+ * async-signal-safe (formatting uses a stack buffer of LOG_LINE bytes), and
+ * never waits: what a full pipe or terminal does not take at once is lost.
+ * Conversions are those of base/text.h.
+ * Line: "Sat Nov 21 10:50:30 2026 PROGRAM[PID] libsdp MESSAGE\n", in UTC.
  */
 
 #include <stdbool.h>
@@ -69,7 +71,14 @@ enum log_dest { LOG_TO_STDERR, LOG_TO_SYSLOG, LOG_TO_FILE };
 int log_to(enum log_dest dest, const char *name);
 void log_set_min(int level);
 
-/* Call in a forked child: forgets nothing but the cached process id. */
+/*
+ * Call once at start: remembers which file standard error is. If the program
+ * later closes it and something of its own gets number 2, nothing is written
+ * there (terminals, other character devices and files in append mode apart).
+ */
+void log_begin(void);
+
+/* Call in a forked child: forgets the cached process id and frees a lock. */
 void log_forked(void);
 
 #endif

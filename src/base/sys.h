@@ -248,4 +248,47 @@ static inline int sys_fstat(int fd, struct stat *st)
 			      AT_EMPTY_PATH, 0, 0);
 }
 
+static inline int sys_openat(int dir, const char *name, int flags,
+			     unsigned int mode)
+{
+	return (int)sys_call6(SYS_openat, dir, (long)name, flags, (long)mode, 0,
+			      0);
+}
+
+static inline int sys_mkdir(const char *path, unsigned int mode)
+{
+	return (int)sys_call3(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+static inline int sys_unlink(const char *path)
+{
+	return (int)sys_call3(SYS_unlinkat, AT_FDCWD, path, 0);
+}
+
+static inline ssize_t sys_readlink(const char *path, char *buf, size_t n)
+{
+	return sys_call6(SYS_readlinkat, AT_FDCWD, (long)path, (long)buf,
+			 (long)n, 0, 0);
+}
+
+static inline ssize_t sys_pread(int fd, void *buf, size_t n, off_t at)
+{
+	return sys_call6(SYS_pread64, fd, (long)buf, (long)n, at, 0, 0);
+}
+
+static inline int sys_fallocate(int fd, int mode, off_t at, off_t len)
+{
+	return (int)sys_call6(SYS_fallocate, fd, mode, at, len, 0, 0);
+}
+
+static inline int sys_madvise(void *at, size_t len, int advice)
+{
+	return (int)sys_call3(SYS_madvise, at, len, advice);
+}
+
+static inline unsigned int sys_geteuid(void)
+{
+	return (unsigned int)sys_call3(SYS_geteuid, 0, 0, 0);
+}
+
 #endif

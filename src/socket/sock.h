@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_SOCK_H
+#define LIBSDP_SOCKET_SOCK_H
+
+/*
+ * What a descriptor stands for: a kernel TCP socket (the anchor) whose two
+ * directions are carried by the kernel or by SDP. This is all the preload
+ * room knows of the rest of the house.
+ *
+ * A struct sock lies in memory shared by a process and its descendants. The
+ * preload room's descriptor table points to it; every number that points to
+ * it is counted (sock_hold / sock_close).
+ *
+ * Data calls return a count or a negative errno, exactly what the kernel's
+ * call would give; SIGPIPE is raised here when the kernel would. They are
+ * safe against fork, threads, signals and cancellation: no lock is held while
+ * a call sleeps. `fd` is the program's number for the anchor.
+ */
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/reason.h"
+
+struct sock;
+
+/* What the preload room lends: the real libc calls, and its ear. */
+struct sock_hooks {
+	ssize_t (*recv)(int, void *, size_t, int);
+	ssize_t (*send)(int, const void *, size_t, int);
+	ssize_t (*recvmsg)(int, struct msghdr *, int);
+	ssize_t (*sendmsg)(int, const struct msghdr *, int);
+	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *,
+		     const sigset_t *);
+	/*
+	 * Who carries a direction changed, or the wake-up descriptor came or
+	 * went: epoll registrations of `s` must be looked at again. Called
+	 * without locks, maybe from another thread than the waiter's.
+	 */
+	void (*changed)(struct sock *s);
+	/*
+	 * User-space readiness of `s` may have risen (data or room came in
+	 * while this thread did something else). Called without locks.
+	 */
+	void (*risen)(struct sock *s);
+	/* Find the program's sock whose anchor has this inode, or NULL. */
+	struct sock *(*by_inode)(uint64_t inode, int *fd);
+};
+
+/* Once, from the constructor. */
+void sock_setup(const struct sock_hooks *h);
+
+/* --- birth and names --------------------------------------------------- */
+
+/*
+ * A stream socket of the program came to be (socket()); `native`: asked for
+ * by family 27/28. NULL when no rule can ever concern it or memory is short:
+ * the number then stays untracked and belongs to the kernel alone.
+ */
+struct sock *sock_new(int fd, int family, int type, bool native);
+/* accept() returned `fd` from the listener `l`; `flags`: SOCK_NONBLOCK. */
+struct sock *sock_accepted(struct sock *l, int fd, int flags);
+/*
+ * listen() or connect() is about to happen: match the rules. Returns false
+ * when the socket is the kernel's for ever (rule tcp): forget it
+ * (sock_close with `keep`). May change nothing on the anchor.
+ */
+bool sock_before_listen(struct sock *s, int fd);
+bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
+			 socklen_t len);
+/* connect() returned `ret` (0 or negative errno, -EINPROGRESS included). */
+void sock_after_connect(struct sock *s, int fd, int ret);
+/* Is it a listener (never lifted, but accept() must make socks)? */
+bool sock_listening(const struct sock *s);
+bool sock_native(const struct sock *s); /* family 27 or 28 was asked for */
+
+/* --- descriptors and processes ----------------------------------------- */
+
+/* One more number of this process points to s (dup). */
+void sock_hold(struct sock *s);
+/*
+ * A number is about to go. Must be called before the kernel's close; the
+ * caller then closes the number itself, unless the return value says that
+ * the anchor has to live on (unread bytes of ours in the ring): then it has
+ * been moved away already and `fd` is closed. `lingers` sets *result to what
+ * close() shall return.
+ */
+enum sock_close { SOCK_CLOSE_IT, SOCK_CLOSED };
+enum sock_close sock_close(struct sock *s, int fd);
+/* Forget without closing: the number is the kernel's alone from now on. */
+void sock_forget(struct sock *s);
+
+/*
+ * fork: `before` in the parent for each number of the table; afterwards
+ * `parent` (ok = child was made) or `child` for each number. `child` returns
+ * false when the number must be forgotten there.
+ */
+void sock_fork_before(struct sock *s, int fd);
+void sock_fork_parent(struct sock *s, bool ok);
+bool sock_fork_child(struct sock *s);
+/* Once in the child, before the numbers. */
+void sock_forked(void);
+
+/*
+ * Bring both directions home to the anchor and keep them there: from 0 on
+ * code that libsdp does not see may use the descriptor. Waits (bounded,
+ * settings.home_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
+ * Many at once: home_begin() for each, then sock_home() for each.
+ */
+void sock_home_begin(struct sock *s, int fd, enum reason why);
+int sock_home(struct sock *s, int fd, enum reason why);
+/* Bring all home and never lift again in this process (seccomp, unshare). */
+void sock_home_all(enum reason why);
+/* The reason above no longer holds (exec failed): may lift again. */
+void sock_unpin(struct sock *s);
+bool sock_lifted(const struct sock *s); /* any direction not the anchor's */
+uint64_t sock_inode(const struct sock *s);
+/* Free an internal descriptor (EMFILE): 0 if one was freed. */
+int sock_yield_fd(void);
+/* _exit, exit, fatal signal: last words (statistics). */
+void sock_exit(void);
+
+/* --- data -------------------------------------------------------------- */
+
+ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags);
+ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
+		  int flags);
+/* flags as recvmsg(); msg_name/control are treated as TCP does. */
+ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags);
+ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m,
+		     int flags);
+/* sendfile() into the socket; *off may be NULL. */
+ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n);
+/* splice() between a pipe and the socket. */
+ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
+		       unsigned int flags);
+ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
+			 unsigned int flags);
+int sock_shutdown(struct sock *s, int fd, int how);
+
+/* --- options ----------------------------------------------------------- */
+
+/* 0 or negative errno; 1: the kernel's answer (the caller asks it). */
+int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
+		    socklen_t len);
+int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
+		    socklen_t *len);
+/* FIONREAD, SIOCOUTQ, SIOCATMARK, FIONBIO, FIOASYNC; 1: the kernel's. */
+int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg);
+/* After F_SETFL / FIONBIO / accept4 flags: the file is (not) blocking. */
+void sock_nonblock(struct sock *s, bool on);
+int sock_atmark(struct sock *s, int fd); /* 1: the kernel's answer, -2 */
+
+/* --- readiness --------------------------------------------------------- */
+
+/*
+ * What the library knows better than the kernel. `ours`: the EPOLL* bits
+ * (IN, OUT, RDHUP, PRI, HUP, ERR) on which user space decides now; `now`:
+ * those of them that are set. Bits outside `ours` are the anchor's. `ms`: look
+ * again after so many milliseconds at the latest, or -1. in_gen and out_gen
+ * rise with every arrival and every empty -> room: edges are made from them.
+ */
+struct sock_ready {
+	uint32_t ours, now;
+	int ms;
+	uint32_t in_gen, out_gen;
+};
+void sock_ready(struct sock *s, int fd, struct sock_ready *r);
+
+/* Is everything the kernel's (RAW both ways, nothing paired)? One load. */
+bool sock_cold(const struct sock *s);
+/* The wake-up descriptor to wait on beside the anchor, or -1. */
+int sock_wake_fd(const struct sock *s);
+
+/*
+ * Sleeping on (anchor, wake-up descriptor) in poll or a set: arm, then look at
+ * sock_ready() once more, then sleep. `in`: wants data, `out`: wants room.
+ * sock_arm() stays in force until a message (or room) comes. sock_rang():
+ * the wake-up descriptor was readable: takes the bytes that were rung before
+ * the last look and says whether anything may have changed.
+ */
+void sock_arm(struct sock *s, bool in, bool out);
+void sock_rang(struct sock *s, int fd);
+/* A thread goes to sleep on the anchor / the wake-up socket in poll(), and
+ * is out again (counted: bells and bytes stay until all are out). */
+void sock_sleep(struct sock *s);
+void sock_awake(struct sock *s);
+/* s is in `delta` (+1/-1) more epoll sets: wake-ups stay armed. */
+void sock_watch(struct sock *s, int delta);
+
+/* How long may a waiting call spin now, ns (0: sleep at once)? */
+uint64_t sock_spin_ns(struct sock *s);
+bool sock_pending(struct sock *s); /* cheap: a message waits in the ring */
+/* Feedback: spinning found something / did not. */
+void sock_spun(struct sock *s, bool paid);
+
+#endif
