@@ -7,8 +7,8 @@
 
 #include "base/sys.h"
 
-#define CHUNK_SLOTS_MIN 64
-#define CHUNK_SLOTS_MAX 4096
+#define CHUNK_SLOTS_MIN 64u
+#define CHUNK_SLOTS_MAX 4096u
 
 /* The head of a mapping; the slots follow at the next multiple of 64. */
 struct chunk {
@@ -44,10 +44,9 @@ static int chunk_take(struct chunk *c)
 		while (~seen) {
 			uint64_t bit = ~seen & (seen + 1); /* lowest free */
 
-			if (!__atomic_compare_exchange_n(&c->used[w], &seen,
-							 seen | bit, 0,
-							 __ATOMIC_ACQUIRE,
-							 __ATOMIC_RELAXED))
+			if (!__atomic_compare_exchange_n(
+				    &c->used[w], &seen, seen | bit, 0,
+				    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				continue;
 			__atomic_store_n(&c->hint, w, __ATOMIC_RELAXED);
 			return (int)(w * 64) + __builtin_ctzll(bit);
@@ -123,8 +122,8 @@ void arena_put(struct arena *a, void *slot)
 
 	for (i = 0; i < count; i++) {
 		struct chunk *c = a->chunks[i];
-		uintptr_t at = (uintptr_t)slot -
-			       (uintptr_t)chunk_slot(c, a->size, 0);
+		uintptr_t at =
+			(uintptr_t)slot - (uintptr_t)chunk_slot(c, a->size, 0);
 		uintptr_t n = at / a->size;
 
 		if (n >= c->slots || at % a->size)

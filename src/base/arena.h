@@ -26,7 +26,10 @@ struct arena {
 	uint32_t first; /* chunks before this one are the parent's */
 };
 
-#define ARENA_INIT(bytes) { .size = ((bytes) + 63) & ~(size_t)63 }
+#define ARENA_INIT(bytes)                            \
+	{                                            \
+		.size = ((bytes) + 63) & ~(size_t)63 \
+	}
 
 /*
  * A zeroed slot, aligned to 64, or NULL without memory. Async-signal-safe,

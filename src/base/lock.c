@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 
-#define LOCK_SPINS 40 /* about 2000 cycles */
+#define LOCK_SPINS	 40 /* about 2000 cycles */
 #define LOCK_PATIENCE_NS 50000000u
 
 __thread uint32_t lock_tid_cache __attribute__((tls_model("initial-exec")));

@@ -52,8 +52,7 @@ static inline int lock_try(struct lock *l)
 	uint32_t zero = 0;
 
 	return __atomic_compare_exchange_n(&l->word, &zero, lock_tid(), 0,
-					   __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED) ?
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED) ?
 		       0 :
 		       -16;
 }

@@ -170,8 +170,7 @@ static bool log_syslog(int level, const char *msg, size_t len)
 }
 
 /* What `dest` did not take, standard error gets. */
-static void log_deliver(int dest, int level, const struct text *t,
-			size_t stamp)
+static void log_deliver(int dest, int level, const struct text *t, size_t stamp)
 {
 	if (dest == LOG_TO_SYSLOG &&
 	    log_syslog(level, t->buf + stamp, t->len - stamp))

@@ -44,18 +44,18 @@ void log_write(int level, const char *fmt, ...)
 		if (log_on(level))                     \
 			log_write(level, __VA_ARGS__); \
 	} while (0)
-#define log_err(...) log_at(LOG_ERR, __VA_ARGS__)
-#define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
-#define log_note(...) log_at(LOG_NOTE, __VA_ARGS__)
+#define log_err(...)   log_at(LOG_ERR, __VA_ARGS__)
+#define log_warn(...)  log_at(LOG_WARN, __VA_ARGS__)
+#define log_note(...)  log_at(LOG_NOTE, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
 
 /* The same, the first time this place is reached in this process. */
-#define log_once(level, ...)                                                 \
-	do {                                                                 \
-		static int once_;                                            \
-		if (log_on(level) &&                                         \
-		    !__atomic_exchange_n(&once_, 1, __ATOMIC_RELAXED))       \
-			log_write(level, __VA_ARGS__);                       \
+#define log_once(level, ...)                                           \
+	do {                                                           \
+		static int once_;                                      \
+		if (log_on(level) &&                                   \
+		    !__atomic_exchange_n(&once_, 1, __ATOMIC_RELAXED)) \
+			log_write(level, __VA_ARGS__);                 \
 	} while (0)
 
 enum log_dest { LOG_TO_STDERR, LOG_TO_SYSLOG, LOG_TO_FILE };

@@ -56,8 +56,8 @@ static int logfile_private_dir(void)
 	err = sys_mkdir(file.path, 0700);
 	if (err && err != -EEXIST)
 		return err;
-	dir = sys_open(file.path,
-		       O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+	dir = sys_open(file.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+		       0);
 	if (dir < 0)
 		return dir;
 	err = sys_fstat(dir, &st);

@@ -5,7 +5,7 @@
 /*
  * What a process publishes about itself (D12): a file in /dev/shm, mode 0600,
  * named libsdp.PID.STARTTIME, mapped shared and held open by nobody. sdpstat
- * maps it read-only. Written by one process with plain atomic stores; a
+ * reads a copy. Written by one process with plain atomic stores; a
  * reader accepts a row when its `gen` is even and the same before and after.
  * The library creates the file when a rule first concerns a socket, removes
  * it at exit; sdpstat removes files whose process is gone.
@@ -16,20 +16,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PAGE_MAGIC 0x7573647070616765ull /* "usdppage" */
+#define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
 #define PAGE_VERSION 1
-#define PAGE_ROWS 4096 /* sparse: rows cost memory only when used */
-#define PAGE_DIR "/dev/shm"
-#define PAGE_PREFIX "libsdp."
+#define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
+#define PAGE_DIR     "/dev/shm"
+#define PAGE_PREFIX  "libsdp."
 
 enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 
 /* Counters of a process; the list makes the struct, the JSON and sdpstat. */
-#define PAGE_COUNTERS(X)                                                       \
-	X(sockets) X(lifted) X(homecomings) X(spills)                          \
-	X(bytes_sdp_tx) X(bytes_sdp_rx) X(bytes_tcp_tx) X(bytes_tcp_rx)        \
-	X(msgs_tx) X(msgs_rx) X(wakeups_tx) X(wakeups_rx)                      \
-	X(zcopy_tx) X(zcopy_rx) X(zcopy_cancelled)
+#define PAGE_COUNTERS(X)                                                    \
+	X(sockets)                                                          \
+	X(lifted) X(homecomings) X(spills) X(bytes_sdp_tx) X(bytes_sdp_rx)  \
+		X(bytes_tcp_tx) X(bytes_tcp_rx) X(msgs_tx) X(msgs_rx)       \
+			X(wakeups_tx) X(wakeups_rx) X(zcopy_tx) X(zcopy_rx) \
+				X(zcopy_cancelled)
 
 struct page_counters {
 #define X(name) uint64_t name;
@@ -71,17 +72,44 @@ struct page {
 	struct page_row row[PAGE_ROWS];
 };
 
-extern struct page *page_self; /* never NULL: a private page until opened */
+/*
+ * Never NULL, and the same address for the whole life of the process: opening
+ * and forking change what is mapped there, so rows stay valid pointers.
+ */
+extern struct page *page_self;
 
-/* Make page_self visible to sdpstat. 0 or negative errno (logged once). */
+/*
+ * Make page_self visible to sdpstat; what was counted before is kept. Memory
+ * for it is taken from the file system at once, never at a store (a full
+ * /dev/shm is -ENOSPC here, not a SIGBUS later). 0, also when it is open
+ * already, or negative errno (logged once).
+ */
 int page_open(const char *program);
-/* Remove the file; further counting goes on in private memory. */
+/* Remove the file; further counting goes on in memory nobody else sees. */
 void page_close(void);
-/* In a forked child: a fresh private page, counters at zero. */
+/* In a forked child: a fresh private page, counters at zero, no rows. */
 void page_forked(void);
-/* A free row for `fd`, or NULL when all are used (not an error). */
+/*
+ * A free row for `fd`, cleared, its `gen` even; or NULL when all are used or
+ * memory is short (not an error). Async-signal-safe, thread-safe.
+ */
 struct page_row *page_row_get(int fd);
 void page_row_put(struct page_row *r);
+
+/*
+ * Around changes of what must be read together (addresses, path, rule, why,
+ * state, fd), by one writer at a time. Counters may be stored without.
+ */
+static inline void page_row_begin(struct page_row *r)
+{
+	__atomic_store_n(&r->gen, r->gen + 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline void page_row_end(struct page_row *r)
+{
+	__atomic_store_n(&r->gen, r->gen + 1, __ATOMIC_RELEASE);
+}
 
 #define page_add(name, n) \
 	__atomic_add_fetch(&page_self->c.name, (uint64_t)(n), __ATOMIC_RELAXED)
@@ -92,7 +120,15 @@ void page_row_put(struct page_row *r);
  */
 int page_append_json(const char *path);
 
-/* Readers (sdpstat): map PID's page read-only; NULL and errno on failure. */
+/*
+ * Readers (sdpstat): a private copy of a page, checked: a regular file of the
+ * right size, magic and version, made by the user who owns it, strings
+ * terminated. Rows that are free, or were being written, have fd -1. munmap()
+ * it with `len`. NULL and errno on failure (EPROTO: unsound content).
+ */
 const struct page *page_map(const char *path, size_t *len);
+
+/* Start time of a process as in its page; 0 when there is no such process. */
+uint64_t page_start_time(int pid);
 
 #endif

@@ -21,7 +21,10 @@ struct text {
 };
 
 /* `array` is a char array, not a pointer. */
-#define TEXT_IN(array) { .buf = (array), .size = sizeof(array) }
+#define TEXT_IN(array)                                \
+	{                                             \
+		.buf = (array), .size = sizeof(array) \
+	}
 
 void text_char(struct text *t, char c);
 void text_bytes(struct text *t, const char *s, size_t n);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/page.h"
+#include "base/sys.h"
+
+/*
+ * The reader's side. The file belongs to somebody else, who may change or cut
+ * it at any moment: it is read, not mapped, checked once, and the copy used.
+ */
+
+#define PAGE_TRIES 8
+
+static int page_read(int fd, struct page *p)
+{
+	size_t got = 0;
+	ssize_t n;
+
+	while (got < sizeof(*p)) {
+		n = sys_pread(fd, (char *)p + got, sizeof(*p) - got,
+			      (off_t)got);
+		if (n == -EINTR)
+			continue;
+		if (n <= 0)
+			return n ? (int)n : -EPROTO;
+		got += (size_t)n;
+	}
+	return 0;
+}
+
+/*
+ * A row is good when its generation was even and the same before its first
+ * copy and after it: that is, in a second copy. Returns how many were not.
+ */
+static uint32_t page_settle(struct page *p, const struct page *again)
+{
+	uint32_t i, bad = 0;
+
+	for (i = 0; i < PAGE_ROWS; i++) {
+		struct page_row *r = &p->row[i];
+
+		if (!r->gen && !again->row[i].gen)
+			r->fd = -1;
+		else if ((r->gen & 1) || r->gen != again->row[i].gen) {
+			r->fd = -1;
+			bad++;
+		}
+	}
+	return bad;
+}
+
+static int page_snapshot(int fd, struct page *p, struct page *again)
+{
+	int tries, err;
+
+	for (tries = 0; tries < PAGE_TRIES; tries++) {
+		err = page_read(fd, p);
+		if (!err)
+			err = page_read(fd, again);
+		if (err)
+			return err;
+		if (!page_settle(p, again))
+			break;
+	}
+	return 0;
+}
+
+static int page_check(const struct page *p, const struct stat *st)
+{
+	if (p->magic != PAGE_MAGIC || p->version != PAGE_VERSION ||
+	    p->rows != PAGE_ROWS || p->pid <= 0 || p->uid != st->st_uid)
+		return -EPROTO;
+	return 0;
+}
+
+static int page_load(int fd, struct page *p, struct page *again)
+{
+	struct stat st;
+	int err = sys_fstat(fd, &st);
+
+	if (err)
+		return err;
+	if (!S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof(*p) ||
+	    (st.st_mode & 022))
+		return -EPROTO;
+	err = page_snapshot(fd, p, again);
+	if (!err)
+		err = page_check(p, &st);
+	p->program[sizeof(p->program) - 1] = '\0';
+	return err;
+}
+
+const struct page *page_map(const char *path, size_t *len)
+{
+	size_t bytes = 2 * sizeof(struct page);
+	struct page *p;
+	int fd, err;
+
+	fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+	if (fd < 0) {
+		errno = -fd;
+		return NULL;
+	}
+	p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	err = sys_is_err(p) ? (int)(long)p : page_load(fd, p, p + 1);
+	sys_close(fd);
+	if (err) {
+		if (!sys_is_err(p))
+			sys_munmap(p, bytes);
+		errno = -err;
+		return NULL;
+	}
+	*len = bytes;
+	return p;
+}

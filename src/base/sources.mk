@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libbase.la
+libbase_la_SOURCES = \
+	src/base/arena.c \
+	src/base/arena.h \
+	src/base/clock.h \
+	src/base/lock.c \
+	src/base/lock.h \
+	src/base/log.c \
+	src/base/log.h \
+	src/base/log_int.h \
+	src/base/logfile.c \
+	src/base/page.c \
+	src/base/page.h \
+	src/base/page_map.c \
+	src/base/reason.c \
+	src/base/reason.def \
+	src/base/reason.h \
+	src/base/sys.h \
+	src/base/text.c \
+	src/base/text.h
