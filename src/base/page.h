@@ -25,12 +25,14 @@
 enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 
 /* Counters of a process; the list makes the struct, the JSON and sdpstat. */
-#define PAGE_COUNTERS(X)                                                    \
-	X(sockets)                                                          \
-	X(lifted) X(homecomings) X(spills) X(bytes_sdp_tx) X(bytes_sdp_rx)  \
-		X(bytes_tcp_tx) X(bytes_tcp_rx) X(msgs_tx) X(msgs_rx)       \
-			X(wakeups_tx) X(wakeups_rx) X(zcopy_tx) X(zcopy_rx) \
-				X(zcopy_cancelled)
+/* clang-format off */
+#define PAGE_COUNTERS(X)                                       \
+	X(sockets) X(lifted) X(homecomings) X(spills)          \
+	X(bytes_sdp_tx) X(bytes_sdp_rx)                        \
+	X(bytes_tcp_tx) X(bytes_tcp_rx)                        \
+	X(msgs_tx) X(msgs_rx) X(wakeups_tx) X(wakeups_rx)      \
+	X(zcopy_tx) X(zcopy_rx) X(zcopy_cancelled)
+/* clang-format on */
 
 struct page_counters {
 #define X(name) uint64_t name;
