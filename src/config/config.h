@@ -7,14 +7,16 @@
  * Order of precedence: LIBSDP_DISABLE; SIMPLE_LIBSDP / ALWAYS_USE_SDP (every
  * stream socket `sdp`, no file read; set is enough, even empty);
  * LIBSDP_CONFIG_FILE; SYSCONFDIR/libsdp.conf. LIBSDP_<SETTING> beats `set`.
- * LIBSDP_LOG=LEVEL[:stderr|syslog|file NAME] beats `log`. Under AT_SECURE
- * only the system file counts (secure_getenv).
+ * LIBSDP_LOG=LEVEL[:stderr|syslog|file NAME] beats `log`. LIBSDP_USE=tcp|sdp|
+ * both is a rule for everything in front of all others. Under AT_SECURE the
+ * environment does not exist and only the system file counts.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/log.h"
 #include "config/settings.h"
 
 enum rule_use { USE_BOTH, USE_TCP, USE_SDP };
@@ -28,16 +30,24 @@ struct rule {
 	uint8_t family; /* 0 any, else AF_INET or AF_INET6 */
 	uint8_t prefix; /* bits */
 	uint8_t addr[16]; /* network order, masked */
-	uint16_t port_lo, port_hi; /* host order, inclusive */
+	uint16_t port_lo, port_hi; /* host order, inclusive; all: 0-65535 */
+	bool mine; /* `program` matches this process, see config_bind() */
 };
+
+#define RULES_MAX 65536 /* in one file */
 
 struct verdict {
 	enum rule_use use;
 	uint32_t line; /* 0: no rule matched (both) */
 };
 
-/* One complaint about a file: given to `say` in order of appearance. */
+/*
+ * One complaint about a file: given to `say` in order of appearance. At
+ * LOG_ERR the line was skipped; at LOG_WARN it holds, but may mean something
+ * else than its author thinks.
+ */
 struct config_error {
+	enum log_level level;
 	const char *file;
 	uint32_t line, column; /* from 1 */
 	const char *token; /* what stands there */
@@ -54,7 +64,12 @@ struct config {
 	char file[4096]; /* the rule file that was read, or "" */
 	char stats_file[4096]; /* LIBSDP_STATS_FILE, or "" */
 	struct rule *rules; /* in file order */
-	uint32_t nrules;
+	uint32_t nrules, room; /* rules there are and would fit */
+	/* the `log` statements so far; level 0, no destination: none */
+	int log_level;
+	bool log_dest_given;
+	enum log_dest log_dest;
+	char log_file[512];
 };
 
 extern struct config config;
@@ -66,10 +81,16 @@ extern struct config config;
  */
 void config_load(const char *argv0);
 
+/* 0, or -EINVAL: text as in LIBSDP_LOG. Sets log_level, log_dest, log_file. */
+int config_set_log(struct config *c, const char *text);
+
+#define CONFIG_FILE_MAX (16u << 20)
+
 /*
  * Parse `file` (at most 16 MiB, regular files only) into rules/settings; bad
  * lines are given to `say` and skipped. Returns the number of bad lines or a
- * negative errno when nothing could be read.
+ * negative errno when nothing could be read: as of open and read, or -EISDIR,
+ * -EFBIG, -EILSEQ (binary), -EINVAL (no regular file). Rules are appended.
  */
 int config_parse(struct config *c, struct settings *s, const char *file,
 		 config_say say, void *arg);
@@ -77,16 +98,25 @@ int config_parse(struct config *c, struct settings *s, const char *file,
 int config_parse_text(struct config *c, struct settings *s, const char *name,
 		      const char *text, size_t len, config_say say, void *arg);
 
+/* Put a rule for everything, in both roles, in front. 0 or -ENOMEM. */
+int config_force(struct config *c, enum rule_use use);
+/* Say again which rules are for c->program and c->exe (both were changed). */
+void config_bind(struct config *c);
+/* Give the rules' memory back. */
+void config_release(struct config *c);
+
 /*
  * First match in the list of the role. `sa` is the local address for servers,
- * the destination for clients; v4-mapped is unmapped first.
+ * the destination for clients; v4-mapped is unmapped first. The first rule is
+ * logged at level 4, each one tried at level 3.
  */
 struct verdict config_match(const struct config *c, enum rule_role role,
 			    const struct sockaddr *sa);
 
 /*
- * Can any socket of this program ever be concerned? False when every rule
- * list begins (for this program) with a program-wide `tcp`.
+ * Can any socket of this program ever be concerned in this role? False when
+ * the list begins (for this program) with a program-wide `tcp`, when the
+ * library is disabled, and under AT_SECURE unless `secure_sdp` is set.
  */
 bool config_concerns(const struct config *c, enum rule_role role);
 

@@ -7,11 +7,12 @@
  * Read once by config_load() (see config.h), constant afterwards.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct settings {
 #define SETTING_NUM(name, def, min, max, unit, what) int64_t name;
-#define SETTING_ENUM(name, def, words, what) int name;
+#define SETTING_ENUM(name, def, words, what)	     int name;
 #include "config/settings.def"
 #undef SETTING_NUM
 #undef SETTING_ENUM
@@ -28,5 +29,19 @@ enum { SET_PATH_AUTO, SET_PATH_SHM, SET_PATH_VERBS };
  */
 int settings_set(struct settings *s, const char *name, const char *value,
 		 const char **expect);
+
+/* The rows of settings.def, for tables and documents. */
+struct setting_info {
+	const char *name;
+	const char *words; /* "no|yes"; NULL for a number */
+	int64_t def, min, max; /* numbers; def also indexes `words` */
+	const char *unit; /* of numbers */
+	const char *what;
+};
+extern const struct setting_info settings_table[];
+extern const uint32_t settings_count;
+
+/* The value of row `i` as text that settings_set() understands. */
+void settings_get(const struct settings *s, uint32_t i, char *buf, size_t size);
 
 #endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "config/settings.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/text.h"
+
+struct settings settings = {
+#define SETTING_NUM(name, def, min, max, unit, what) .name = (def),
+#define SETTING_ENUM(name, def, words, what)	     .name = (def),
+#include "config/settings.def"
+#undef SETTING_NUM
+#undef SETTING_ENUM
+};
+
+const struct setting_info settings_table[] = {
+#define SETTING_NUM(name, def, min, max, unit, what) \
+	{ #name, NULL, (def), (min), (max), unit, what },
+#define SETTING_ENUM(name, def, words, what) \
+	{ #name, words, (def), 0, 0, "", what },
+#include "config/settings.def"
+#undef SETTING_NUM
+#undef SETTING_ENUM
+};
+
+/* Where each row's value lies in struct settings. */
+static const size_t offsets[] = {
+#define SETTING_NUM(name, def, min, max, unit, what) \
+	offsetof(struct settings, name),
+#define SETTING_ENUM(name, def, words, what) offsetof(struct settings, name),
+#include "config/settings.def"
+#undef SETTING_NUM
+#undef SETTING_ENUM
+};
+
+const uint32_t settings_count = sizeof(offsets) / sizeof(offsets[0]);
+
+static int64_t *setting_num(const struct settings *s, uint32_t i)
+{
+	return (int64_t *)((uintptr_t)s + offsets[i]);
+}
+
+static int *setting_word(const struct settings *s, uint32_t i)
+{
+	return (int *)((uintptr_t)s + offsets[i]);
+}
+
+static const char *setting_expect(const struct setting_info *info)
+{
+	static __thread char expect[96]
+		__attribute__((tls_model("initial-exec")));
+	struct text t = TEXT_IN(expect);
+
+	expect[0] = '\0';
+	if (info->words)
+		text_add(&t, "one of %s", info->words);
+	else
+		text_add(&t, "a number of %s from %ld to %ld", info->unit,
+			 (long)info->min, (long)info->max);
+	return expect;
+}
+
+/* The position of `value` in "word|word", or -1. */
+static int word_index(const char *words, const char *value)
+{
+	size_t len = strlen(value), n;
+	int i;
+
+	for (i = 0;; i++) {
+		n = strcspn(words, "|");
+		if (n == len && !memcmp(words, value, n))
+			return i;
+		if (!words[n])
+			return -1;
+		words += n + 1;
+	}
+}
+
+static int setting_parse(const struct setting_info *info, const char *value,
+			 int64_t *result)
+{
+	uint64_t v;
+	size_t n;
+
+	if (info->words) {
+		*result = word_index(info->words, value);
+		return *result < 0 ? -EINVAL : 0;
+	}
+	n = text_number(value, (uint64_t)info->max, &v);
+	if (!n || value[n] || (int64_t)v < info->min)
+		return -EINVAL;
+	*result = (int64_t)v;
+	return 0;
+}
+
+int settings_set(struct settings *s, const char *name, const char *value,
+		 const char **expect)
+{
+	const struct setting_info *info;
+	int64_t v;
+	uint32_t i;
+
+	for (i = 0; i < settings_count; i++)
+		if (!strcmp(settings_table[i].name, name))
+			break;
+	if (i == settings_count)
+		return -ENOENT;
+	info = &settings_table[i];
+	if (setting_parse(info, value, &v)) {
+		*expect = setting_expect(info);
+		return -EINVAL;
+	}
+	if (info->words)
+		*setting_word(s, i) = (int)v;
+	else
+		*setting_num(s, i) = v;
+	return 0;
+}
+
+void settings_get(const struct settings *s, uint32_t i, char *buf, size_t size)
+{
+	const char *words = settings_table[i].words;
+	struct text t = { .buf = buf, .size = size };
+	int n;
+
+	if (!words) {
+		text_add(&t, "%ld", (long)*setting_num(s, i));
+		return;
+	}
+	for (n = *setting_word(s, i); n > 0; n--)
+		words += strcspn(words, "|") + 1;
+	text_bytes(&t, words, strcspn(words, "|"));
+}
