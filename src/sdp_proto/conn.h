@@ -27,24 +27,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONN_HDR_MAX 36 /* BSDH and the largest extension header [1.6] */
-#define CONN_HELLO_MAX 92
+#define CONN_HDR_MAX	   36 /* BSDH and the largest extension header [1.6] */
+#define CONN_HELLO_MAX	   92
 #define CONN_HELLO_ACK_LEN 196
-#define CONN_ADVERTS 8 /* advertisements held per half */
+#define CONN_ADVERTS	   8 /* advertisements held per half */
 
 enum conn_state { /* [5.3] */
-	CONN_NEW,
-	CONN_HELLO_SENT, /* active: Hello made, waiting for HelloAck */
-	CONN_HELLO_RCVD, /* passive: Hello accepted, HelloAck to be made */
-	CONN_EST,
-	CONN_RCVD, /* peer's DisConn came */
-	CONN_SEND1, /* own DisConn queued, not yet posted */
-	CONN_SENT1, /* own DisConn sent */
-	CONN_BOTH, /* simultaneous close, own DisConn not completed */
-	CONN_LAST, /* own DisConn after the peer's */
-	CONN_TW,
-	CONN_CLOSED,
+		  CONN_NEW,
+		  CONN_HELLO_SENT, /* active: Hello made, waiting for HelloAck */
+		  CONN_HELLO_RCVD, /* passive: Hello accepted, HelloAck to be made */
+		  CONN_EST,
+		  CONN_RCVD, /* peer's DisConn came */
+		  CONN_SEND1, /* own DisConn queued, not yet posted */
+		  CONN_SENT1, /* own DisConn sent */
+		  CONN_BOTH, /* simultaneous close, own DisConn not completed */
+		  CONN_LAST, /* own DisConn after the peer's */
+		  CONN_TW,
+		  CONN_CLOSED,
 };
+
+/* Extension flags of the compact Hello, anchor.md section 7. */
+#define CONN_EXT_SINKAVAIL 0x01 /* SinkAvail and ModeChange */
+#define CONN_EXT_SUSPEND   0x02
+#define CONN_EXT_RESUME	   0x04
+#define CONN_EXT_ANCHORED  0x08
 
 enum conn_op_type {
 	CONN_NOTHING,
@@ -52,7 +58,12 @@ enum conn_op_type {
 	CONN_READ, /* RDMA Read of an advertisement */
 	CONN_WRITE, /* RDMA Write into an advertisement */
 	CONN_PROBE, /* zero-length RDMA Write, keep-alive [5.4] */
-	CONN_DISCONNECT, /* tear the fabric connection down */
+	/*
+	 * Tear the fabric connection down, after every message posted before
+	 * has left (with DREQ, verbs drop what is still in the send queue).
+	 * Messages that arrived and are not consumed yet stay readable.
+	 */
+	CONN_DISCONNECT,
 };
 
 struct conn_op {
@@ -86,16 +97,20 @@ struct conn_in {
 
 struct conn_params {
 	bool active;
-	bool native; /* towards kernel SDP peers: strictness of [6], [7] */
+	bool native; /* towards kernel SDP peers: leniency of [6], [7] */
 	uint32_t rcv_size; /* bytes of one receive buffer, BSDH included */
 	uint32_t rcv_max; /* may grow to this by ChRcvBuf; 0: never */
 	uint16_t posted; /* receives posted at birth, >= 4 (D1) */
-	uint16_t max_adverts;
+	uint16_t max_adverts; /* we accept; cut to 1..CONN_ADVERTS */
 	uint8_t ext_flags; /* extension flags of anchor.md section 7 */
 	uint64_t keepalive_ns; /* 0: off */
 };
 
-/* Names of the connection as the Hello carries them. */
+/*
+ * Names of the connection as the Hello carries them, seen from the end that
+ * sends it: `src` and `local_port` are the sender's own. A HelloAck carries
+ * remote_port, token and check only, the compact Hello no addresses.
+ */
 struct conn_names {
 	uint8_t ipv; /* 4 or 6 */
 	uint16_t local_port, remote_port;
@@ -109,39 +124,73 @@ struct conn_advert { /* an advertisement, ours or the peer's */
 	uint32_t rkey, len, done, mseq;
 };
 
+/* What is due, in struct conn's `want`. The order is that of sending. */
+enum conn_want {
+	CONN_WANT_ABORT = 0x0001, /* AbortConn, then END */
+	CONN_WANT_END = 0x0002, /* CONN_DISCONNECT */
+	CONN_WANT_PROBE = 0x0004,
+	CONN_WANT_SENDSM = 0x0008,
+	CONN_WANT_SINK_ACK = 0x0010, /* SinkCancelAck */
+	CONN_WANT_MODE = 0x0020, /* ModeChange of mode_due */
+	CONN_WANT_RCVBUF = 0x0040, /* ChRcvBuf of rcv_ask bytes */
+	CONN_WANT_RCVACK = 0x0080, /* ChRcvBufAck of rcv_size bytes */
+	CONN_WANT_SUSP = 0x0100, /* SuspComm */
+	CONN_WANT_DISC = 0x0200, /* DisConn, once all stream bytes are out */
+	CONN_WANT_SUSPACK = 0x0400, /* SuspCommAck, the last message of all */
+};
+
 struct conn {
 	/* hot, transmit */
 	uint32_t mseq_sent; /* of the last message sent */
 	uint32_t credits; /* messages we may send */
 	uint32_t peer_rcv_size; /* largest message, BSDH included */
 	uint32_t bufs_told; /* our Bufs as last sent */
+	uint32_t ack_told; /* our MSeqAck as last sent */
 	/* hot, receive */
 	uint32_t mseq_rcvd; /* of the last message received: our MSeqAck */
-	uint32_t rcvd_since; /* messages received since we last sent Bufs */
 	uint32_t posted; /* receives posted now */
-	uint32_t rcv_size;
+	uint32_t rcv_size; /* bytes of one of them, BSDH included */
+	uint16_t want; /* CONN_WANT_* */
 	uint8_t state; /* enum conn_state */
-	uint8_t want; /* bits of control messages due, CONN_WANT_* */
-	uint8_t tx_mode, rx_mode; /* [4.1] */
-	bool native, active, rd_shut, update_late;
-	/* the rest is the machine's own: sdp_proto/*.c */
-	bool oob_pend_due, aborted, disc_asked, app_closed;
-	bool dis_sent, dis_done, dis_rcvd, cancel_rx, cancel_tx, sink_cancel;
-	bool suspend_due, suspend_ack_due, suspended, peer_suspends;
-	uint8_t peer_ext_flags, own_ext_flags;
-	uint16_t max_adverts, peer_max_adverts;
-	uint32_t rcv_max, rcv_want, rcv_ack_due, peer_size_asked;
-	uint32_t nond_sent, nond_recv, src_mseq, cancel_mseq, mode_mseq;
-	uint32_t rd_compl_due, mode_due, src_count, sink_count;
-	struct conn_advert src[CONN_ADVERTS]; /* ours or theirs, see rows */
-	struct conn_advert peer_src[CONN_ADVERTS], peer_sink[CONN_ADVERTS];
-	struct conn_advert sink[CONN_ADVERTS];
-	uint32_t peer_src_count, peer_sink_count;
-	uint64_t suspend_service, peer_suspend_service;
-	uint64_t update_at, timer_at, idle_since, keepalive_ns;
+	bool tx_fast; /* stream bytes may go; nothing odd about them */
+	bool rx_fast; /* stream bytes may come; nothing odd about them */
+	bool update_late; /* a credit update waits for update_at */
+	uint8_t update_tries; /* late updates in a row */
+	bool ctl_held; /* ctl_bufs is not 0 */
 	uint64_t rx_stream, tx_stream; /* stream bytes carried so far */
+	uint64_t idle_since; /* last message, for keep-alive */
+	uint32_t nond_sent, nond_recv; /* [4.5] */
+	/* the rest is the machine's own: sdp_proto/ */
+	uint32_t ctl_bufs; /* receives held by messages without payload */
+	uint8_t tx_mode, rx_mode; /* [4.1], enum wire_mode */
+	bool native, active, rd_shut;
+	bool mute; /* our last message is out */
+	bool deaf; /* the peer's last message came (SuspCommAck) */
+	bool pend_told, pend_heard; /* OOB_PEND of the present urgent byte */
+	bool shut_asked, app_closed, dis_sent, dis_rcvd;
+	bool cancel_tx; /* our SrcAvailCancel is out */
+	bool cancel_rx; /* peer's SrcAvailCancel is being processed */
+	bool sink_cancel; /* our SinkAvailCancel is out */
+	bool sendsm_sent; /* sendsm_mseq is valid */
+	bool rcv_asked; /* ChRcvBuf is out or due */
+	bool suspending, suspended; /* own SuspComm asked for, answered */
+	bool peer_suspends; /* peer's SuspComm came and is to be answered */
+	bool probing; /* CONN_PROBE not yet answered */
+	uint8_t own_ext_flags, peer_ext_flags;
+	uint8_t mode_due; /* code of the ModeChange */
+	uint16_t max_adverts, peer_max_adverts;
+	uint32_t rcv_max, rcv_want, rcv_ask;
+	uint32_t src_mseq, cancel_mseq, mode_mseq, sendsm_mseq;
+	uint32_t mode_nond; /* nond_sent when mode_mseq went out */
+	/* Advertisements, oldest first: ours, then the peer's. */
+	uint32_t src_count, sink_count, peer_src_count, peer_sink_count;
+	struct conn_advert src[CONN_ADVERTS], sink[CONN_ADVERTS];
+	struct conn_advert peer_src[CONN_ADVERTS], peer_sink[CONN_ADVERTS];
+	uint64_t suspend_service, peer_suspend_service;
+	uint64_t update_at, timer_at, keepalive_ns;
 	int error; /* negative errno once dead */
-	const char *fault; /* static text: which rule the peer broke */
+	const char *fault; /* static text: the last rule the peer broke, also
+			    * one that is only worth a line in the log */
 };
 
 /* --- birth: CM exchange ------------------------------------------------ */
@@ -174,8 +223,41 @@ void conn_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
 /* Largest payload one Data message may carry now, by credits and size. */
 uint32_t conn_tx_room(const struct conn *c);
 
-/* Is a control message due (credit update included)? Cheap. */
-bool conn_wants_send(const struct conn *c);
+/*
+ * Messages the peer may still send by what it knows: our Bufs as last told,
+ * less what came since [3.4].
+ */
+static inline uint32_t conn_peer_view(const struct conn *c)
+{
+	uint32_t since = c->mseq_rcvd - c->ack_told;
+
+	return since < c->bufs_told ? c->bufs_told - since : 0;
+}
+
+/* Has the peer's view sunk so low that a credit update is worth it [3.4]? */
+static inline bool conn_view_low(const struct conn *c)
+{
+	uint32_t view = conn_peer_view(c);
+
+	return (view > 2 ? view + view / 2 : view) < c->posted;
+}
+
+/* Is a credit update due now? */
+static inline bool conn_update_due(const struct conn *c)
+{
+	return conn_view_low(c) && c->credits && !c->mute &&
+	       (!c->update_late || !conn_peer_view(c));
+}
+
+/*
+ * Is a message due besides the program's bytes (credit update included), or
+ * another op? Cheap. Ask conn_next() until it answers CONN_NOTHING: a due
+ * message may have to wait for credits, room, or stream bytes before it.
+ */
+static inline bool conn_wants_send(const struct conn *c)
+{
+	return c->want || conn_update_due(c);
+}
 
 /*
  * A message of `byte_len` bytes arrived; `msg` holds at least its first
@@ -184,10 +266,30 @@ bool conn_wants_send(const struct conn *c);
  */
 int conn_on_recv(struct conn *c, uint64_t now, const void *msg,
 		 uint32_t byte_len, struct conn_in *in);
-/* `n` receive buffers were posted again. */
-void conn_reposted(struct conn *c, uint32_t n);
+/*
+ * `n` receive buffers were posted again. Buffers of messages without payload
+ * are to be reposted at once, whether the program reads or not [3.3].
+ */
+static inline void conn_reposted(struct conn *c, uint32_t n)
+{
+	c->posted += n;
+	if (c->ctl_held) {
+		if (n <= c->ctl_bufs) {
+			c->ctl_bufs -= n;
+			c->ctl_held = c->ctl_bufs != 0;
+			return;
+		}
+		c->ctl_bufs = 0;
+		c->ctl_held = false;
+	}
+	c->update_late = false; /* the program read */
+	c->update_tries = 0;
+}
 
-/* An RDMA operation of CONN_READ/CONN_WRITE completed with `len` bytes. */
+/*
+ * An RDMA operation completed with `len` bytes, or a CONN_PROBE was answered.
+ * -EINVAL: none is under way.
+ */
 int conn_on_done(struct conn *c, uint64_t now, enum conn_op_type what,
 		 uint64_t len);
 /* Timers [5.3, 5.4, 3.4]. conn_deadline(): next time, or UINT64_MAX. */
@@ -196,29 +298,57 @@ uint64_t conn_deadline(const struct conn *c);
 
 /* --- the end ----------------------------------------------------------- */
 
-/* No more stream bytes from us: DisConn when allowed. `closed`: for good. */
+/*
+ * No more stream bytes from us: DisConn follows when allowed, once an offer
+ * comes without bytes. `closed`: for good, and the program reads no more
+ * (conn_shut_read()); from then on waiting for the peer has a limit [5.3].
+ */
 void conn_shutdown(struct conn *c, uint64_t now, bool closed);
 /* The program reads no more; arriving stream bytes are then an error [29]. */
 void conn_shut_read(struct conn *c);
 /* Reset: AbortConn if [5.2] allows, then CONN_DISCONNECT. */
 void conn_abort(struct conn *c);
-/* The fabric connection ended (DREQ); 0 when both DisConns were through. */
+/*
+ * The fabric connection ended (DREQ), and every message that came before it
+ * went through conn_on_recv(). 0 when both DisConns were through.
+ */
 int conn_on_disconnected(struct conn *c, uint64_t now);
-/* The fabric broke; the conn is dead with -error. */
+/* The fabric broke; the conn is dead with -error (`error` of either sign). */
 void conn_on_lost(struct conn *c, int error);
 
 /* --- the rest ---------------------------------------------------------- */
 
 /* Ask the peer for receive buffers of `bytes` (BSDH included) [5.6]. */
 int conn_ask_rcvbuf(struct conn *c, uint32_t bytes);
-/* Our larger buffers are in place: the ack may go. */
+/* The peer asks for receive buffers of so many bytes; 0: it does not. */
+static inline uint32_t conn_rcvbuf_wanted(const struct conn *c)
+{
+	return c->rcv_want;
+}
+/*
+ * Every posted receive has `bytes` now: the ack may go. With less than
+ * wanted, the present size included, that much is granted.
+ */
 void conn_rcvbuf_ready(struct conn *c, uint32_t bytes);
-/* Change our transmit half's mode (ModeChange) [4.6]; -EINVAL if illegal. */
+/*
+ * Change our transmit half's mode (ModeChange) [4.6] to enum wire_mode;
+ * -EINVAL if illegal, -EOPNOTSUPP without the peer's capability.
+ */
 int conn_set_mode(struct conn *c, unsigned int mode);
+/* The same for our receive half: Buffered back to Combined, nothing else. */
+int conn_set_rx_mode(struct conn *c, unsigned int mode);
 /* SuspComm [5.7]: 0 or -EOPNOTSUPP without the peer's capability. */
 int conn_suspend(struct conn *c, uint64_t service_id);
-/* Stop sending and answer SuspCommAck as our last message. */
-void conn_suspend_ack(struct conn *c);
+/* The service of the peer's SuspComm, after conn_in.suspend. */
+static inline uint64_t conn_suspend_service(const struct conn *c)
+{
+	return c->peer_suspend_service;
+}
+/*
+ * Stop sending and answer SuspCommAck as our last message; CONN_DISCONNECT
+ * comes after it and is no error on either side. -EINVAL if not asked.
+ */
+int conn_suspend_ack(struct conn *c);
 
 const char *conn_state_name(enum conn_state s);
 

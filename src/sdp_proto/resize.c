@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Larger receive buffers [5.6]. Sizes include the BSDH; nobody shrinks. */
+#include "sdp_proto/state.h"
+
+int resize_on_ask(struct conn *c, uint64_t now, const struct wire_msg *m,
+		  struct conn_in *in)
+{
+	(void)now;
+	(void)in;
+	if (m->bytes <= c->rcv_size || c->rcv_max <= c->rcv_size)
+		c->want |= CONN_WANT_RCVACK; /* as it is */
+	else
+		c->rcv_want = m->bytes < c->rcv_max ? m->bytes : c->rcv_max;
+	return 0;
+}
+
+void conn_rcvbuf_ready(struct conn *c, uint32_t bytes)
+{
+	if (bytes > c->rcv_size)
+		c->rcv_size = bytes;
+	if (c->rcv_want && state_in(c, STATES_OPEN))
+		c->want |= CONN_WANT_RCVACK;
+	c->rcv_want = 0;
+}
+
+int conn_ask_rcvbuf(struct conn *c, uint32_t bytes)
+{
+	if (c->error)
+		return c->error;
+	if (!state_in(c, STATES_OPEN) || c->mute)
+		return -ENOTCONN;
+	if (c->native)
+		return -EOPNOTSUPP;
+	if (c->rcv_asked)
+		return -EALREADY;
+	if (bytes <= c->peer_rcv_size)
+		return -EINVAL;
+	c->rcv_asked = true;
+	c->rcv_ask = bytes;
+	c->want |= CONN_WANT_RCVBUF;
+	return 0;
+}
+
+int resize_on_ack(struct conn *c, uint64_t now, const struct wire_msg *m,
+		  struct conn_in *in)
+{
+	uint32_t size = m->bytes < c->rcv_ask ? m->bytes : c->rcv_ask;
+
+	(void)now;
+	(void)in;
+	if (!c->rcv_asked || (c->want & CONN_WANT_RCVBUF))
+		return 0; /* answer to no question */
+	c->rcv_asked = false;
+	if (size > c->peer_rcv_size)
+		c->peer_rcv_size = size;
+	return 0;
+}

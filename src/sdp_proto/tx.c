@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What to send next. Order: the end of the connection, control messages,
+ * stream bytes, DisConn, SuspCommAck, credit update. Credits [3.3]: 3 for
+ * anything that carries stream bytes, 2 for the rest, 1 for a message without
+ * payload that tells of new receives.
+ */
+#include "sdp_proto/state.h"
+
+#define DATA_CREDITS 3
+
+#define likely(x) __builtin_expect(!!(x), 1)
+
+uint32_t conn_tx_room(const struct conn *c)
+{
+	if (c->credits < DATA_CREDITS || !state_tx_open(c))
+		return 0;
+	return c->peer_rcv_size - WIRE_BSDH;
+}
+
+/* MSeqAck stays below a cancel that is being processed [3.1]. */
+static inline uint32_t own_ack(const struct conn *c)
+{
+	return c->cancel_rx ? c->cancel_mseq - 1 : c->mseq_rcvd;
+}
+
+/* The part all messages share: numbers and what they tell the peer. */
+static inline void count_sent(struct conn *c, uint64_t now)
+{
+	c->bufs_told = c->posted < UINT16_MAX ? c->posted : UINT16_MAX;
+	c->ack_told = own_ack(c);
+	c->mseq_sent++;
+	c->credits--;
+	c->idle_since = now;
+}
+
+static inline void send_data(struct conn *c, uint64_t now, uint32_t flags,
+			     uint32_t payload, struct conn_op *op)
+{
+	count_sent(c, now);
+	wire_put64(op->hdr, wire_word0(WIRE_DATA, flags, c->bufs_told,
+				       WIRE_BSDH + payload));
+	wire_put64(op->hdr + 8, wire_word1(c->mseq_sent, c->ack_told));
+	op->type = CONN_SEND;
+	op->hdr_len = WIRE_BSDH;
+	op->payload = payload;
+	op->solicited = true;
+	c->tx_stream += payload;
+}
+
+static inline uint32_t data_payload(const struct conn *c, uint64_t bytes,
+				    uint32_t room)
+{
+	uint32_t most = c->peer_rcv_size < room ? c->peer_rcv_size : room;
+
+	most -= WIRE_BSDH;
+	return bytes < most ? (uint32_t)bytes : most;
+}
+
+static void send_msg(struct conn *c, uint64_t now, struct wire_msg *m,
+		     struct conn_op *op)
+{
+	count_sent(c, now);
+	m->bufs = (uint16_t)c->bufs_told;
+	m->mseq = c->mseq_sent;
+	m->ack = c->ack_told;
+	m->len = wire_hdr_len(m->mid);
+	op->type = CONN_SEND;
+	op->hdr_len = (uint32_t)wire_encode(m, op->hdr);
+	op->payload = 0;
+	op->solicited = true;
+}
+
+/* Enough credits for a message without payload? */
+static bool control_credits(const struct conn *c)
+{
+	return c->credits >= 2 || (c->credits && c->posted > conn_peer_view(c));
+}
+
+/* What a control message about to be posted says, and changes. */
+static void prepare(struct conn *c, unsigned int bit, uint64_t now,
+		    struct wire_msg *m)
+{
+	switch (bit) {
+	case CONN_WANT_SENDSM:
+		m->mid = WIRE_SENDSM;
+		c->peer_src_count = 0;
+		c->cancel_rx = false;
+		c->sendsm_sent = true;
+		c->sendsm_mseq = c->mseq_sent + 1;
+		break;
+	case CONN_WANT_SINK_ACK:
+		m->mid = WIRE_SINK_ACK;
+		break;
+	case CONN_WANT_MODE:
+		m->mid = WIRE_MODE;
+		m->mode = c->mode_due;
+		mode_posted(c);
+		break;
+	case CONN_WANT_RCVBUF:
+		m->mid = WIRE_RCVBUF;
+		m->bytes = c->rcv_ask;
+		break;
+	case CONN_WANT_RCVACK:
+		m->mid = WIRE_RCVBUF_ACK;
+		m->bytes = c->rcv_size;
+		break;
+	case CONN_WANT_SUSP:
+		m->mid = WIRE_SUSP;
+		m->service = c->suspend_service;
+		c->timer_at = now + SUSPEND_LIMIT;
+		break;
+	}
+}
+
+static const struct {
+	uint16_t want;
+	uint8_t mid;
+} controls[] = {
+	{ CONN_WANT_SENDSM, WIRE_SENDSM },
+	{ CONN_WANT_SINK_ACK, WIRE_SINK_ACK },
+	{ CONN_WANT_MODE, WIRE_MODE },
+	{ CONN_WANT_RCVBUF, WIRE_RCVBUF },
+	{ CONN_WANT_RCVACK, WIRE_RCVBUF_ACK },
+	{ CONN_WANT_SUSP, WIRE_SUSP },
+};
+
+static bool next_control(struct conn *c, uint64_t now, uint32_t room,
+			 struct conn_op *op)
+{
+	struct wire_msg m = { 0 };
+	uint32_t len;
+	size_t i;
+
+	for (i = 0; i < sizeof(controls) / sizeof(controls[0]); i++) {
+		if (!(c->want & controls[i].want))
+			continue;
+		len = wire_hdr_len(controls[i].mid);
+		if (len > c->peer_rcv_size) {
+			/* A peer that takes 17 bytes cannot be told. */
+			c->want &= (uint16_t)~controls[i].want;
+			continue;
+		}
+		if (len > room || !control_credits(c))
+			return false;
+		c->want &= (uint16_t)~controls[i].want;
+		prepare(c, controls[i].want, now, &m);
+		send_msg(c, now, &m, op);
+		state_settle(c);
+		return true;
+	}
+	return false;
+}
+
+/* AbortConn, CONN_DISCONNECT, CONN_PROBE: these need no credits. */
+static bool next_end(struct conn *c, uint64_t now, uint32_t room,
+		     struct conn_op *op)
+{
+	struct wire_msg m = { .mid = WIRE_ABORT };
+
+	if (c->want & CONN_WANT_ABORT) {
+		c->want &= (uint16_t)~CONN_WANT_ABORT;
+		if (room >= WIRE_BSDH) {
+			send_msg(c, now, &m, op);
+			return true;
+		}
+	}
+	if (c->want & CONN_WANT_END) {
+		c->want &= (uint16_t)~CONN_WANT_END;
+		op->type = CONN_DISCONNECT;
+		return true;
+	}
+	if (c->want & CONN_WANT_PROBE) {
+		c->want &= (uint16_t)~CONN_WANT_PROBE;
+		c->probing = true;
+		op->type = CONN_PROBE;
+		return true;
+	}
+	return false;
+}
+
+static bool next_data(struct conn *c, uint64_t now,
+		      const struct conn_offer *offer, uint32_t room,
+		      struct conn_op *op)
+{
+	uint32_t payload;
+
+	if (!offer->bytes || room <= WIRE_BSDH || c->credits < DATA_CREDITS ||
+	    !state_tx_open(c))
+		return false;
+	payload = data_payload(c, offer->bytes, room);
+	send_data(c, now, urgent_flags(c, offer, payload), payload, op);
+	if (c->peer_sink_count) { /* Data spends an advertisement [4.5] */
+		advert_drop(c->peer_sink, &c->peer_sink_count, 1);
+		state_settle(c);
+	} else {
+		c->nond_sent++;
+	}
+	return true;
+}
+
+/* DisConn and SuspCommAck: nothing of ours comes after the latter. */
+static bool next_last(struct conn *c, uint64_t now,
+		      const struct conn_offer *offer, struct conn_op *op)
+{
+	struct wire_msg m = { .mid = WIRE_DISCONN };
+
+	if ((c->want & CONN_WANT_DISC) && !offer->bytes && !c->src_count &&
+	    control_credits(c)) {
+		c->want &= (uint16_t)~CONN_WANT_DISC;
+		send_msg(c, now, &m, op);
+		close_sent(c, now);
+		return true;
+	}
+	if (c->want == CONN_WANT_SUSPACK && !c->src_count &&
+	    control_credits(c)) {
+		m.mid = WIRE_SUSP_ACK;
+		send_msg(c, now, &m, op);
+		c->want = CONN_WANT_END;
+		state_move(c, CONN_TW);
+		c->timer_at = now + TW_LIMIT;
+		return true;
+	}
+	return false;
+}
+
+static void next_slow(struct conn *c, uint64_t now,
+		      const struct conn_offer *offer, uint32_t room,
+		      struct conn_op *op)
+{
+	uint32_t flags = 0;
+
+	op->type = CONN_NOTHING;
+	op->hdr_len = op->payload = 0;
+	if ((c->want & (CONN_WANT_ABORT | CONN_WANT_END | CONN_WANT_PROBE)) &&
+	    next_end(c, now, room, op))
+		return;
+	if (!state_in(c, STATES_OPEN) || c->mute || room < WIRE_BSDH)
+		return;
+	update_ripe(c, now);
+	if (c->want && next_control(c, now, room, op))
+		return;
+	if (next_data(c, now, offer, room, op))
+		return;
+	if (c->want && next_last(c, now, offer, op))
+		return;
+	if (control_credits(c))
+		flags = urgent_notice(c, offer);
+	if (flags || conn_update_due(c))
+		send_data(c, now, flags, 0, op);
+}
+
+void conn_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
+	       uint32_t room, struct conn_op *op)
+{
+	if (likely(c->tx_fast && !c->want && offer->bytes && !offer->oob_last &&
+		   c->credits >= DATA_CREDITS && room > WIRE_BSDH)) {
+		send_data(c, now, 0, data_payload(c, offer->bytes, room), op);
+		c->nond_sent++;
+		return;
+	}
+	next_slow(c, now, offer, room, op);
+}
