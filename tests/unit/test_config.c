@@ -563,8 +563,9 @@ static void example_with_all_examples(void **state)
 			 said.expected);
 	assert_int_equal(said.warnings, 0);
 	assert_true(found[0] > 30);
-	assert_true(found[1] > 3);
+	assert_int_equal(found[1], 3);
 	assert_int_equal(found[2], settings_count);
+	assert_memory_equal(&sets, &settings, sizeof(sets));
 	assert_int_equal(conf.nrules, 2 + found[0]);
 }
 

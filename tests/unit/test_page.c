@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "base/reason.h"
+
+/* Each test runs in a child of its own: the page is one per process. */
+static void in_child(void (*story)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		page_forked();
+		story();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status))
+		assert_int_equal(WEXITSTATUS(status), 0);
+	else
+		fail_msg("ended by signal %d", WTERMSIG(status));
+}
+
+#define must(x)                                                    \
+	do {                                                       \
+		if (!(x)) {                                        \
+			fprintf(stderr, "%d: %s\n", __LINE__, #x); \
+			_exit(1);                                  \
+		}                                                  \
+	} while (0)
+
+static void self_path(char *buf, size_t size)
+{
+	snprintf(buf, size, PAGE_DIR "/" PAGE_PREFIX "%d.%lu", getpid(),
+		 (unsigned long)page_start_time(getpid()));
+}
+
+static const struct page *self_map(size_t *len)
+{
+	char path[128];
+
+	self_path(path, sizeof(path));
+	return page_map(path, len);
+}
+
+static void published(void)
+{
+	struct page_row *before, *after;
+	struct page *address = page_self;
+	const struct page *p;
+	char path[128];
+	struct stat st;
+	size_t len;
+
+	page_add(sockets, 3);
+	before = page_row_get(7);
+	must(before);
+	must(page_open("story") == 0);
+	must(page_open("story") == 0);
+	must(page_self == address);
+	after = page_row_get(8);
+	must(after && after != before);
+	page_row_begin(after);
+	after->why = WHY_RULE;
+	page_row_end(after);
+	after->bytes_tcp_tx = 99;
+	page_add(lifted, 1);
+
+	self_path(path, sizeof(path));
+	must(stat(path, &st) == 0);
+	must((st.st_mode & 07777) == 0600);
+	p = page_map(path, &len);
+	must(p);
+	must(p->pid == getpid() && p->uid == geteuid());
+	must(p->start == page_start_time(getpid()) && p->start > 0);
+	must(!strcmp(p->program, "story"));
+	must(p->c.sockets == 3 && p->c.lifted == 1);
+	must(p->row[0].fd == 7 && p->row[1].fd == 8);
+	must(p->row[1].why == WHY_RULE && p->row[1].bytes_tcp_tx == 99);
+	must(p->row[2].fd == -1 && p->row[PAGE_ROWS - 1].fd == -1);
+	munmap((void *)(uintptr_t)p, len);
+
+	page_row_put(before);
+	page_row_begin(after); /* being written: not shown */
+	p = page_map(path, &len);
+	must(p && p->row[0].fd == -1 && p->row[1].fd == -1);
+	page_row_end(after);
+	page_close();
+	must(access(path, F_OK) < 0);
+	page_add(sockets, 1);
+	must(page_self->c.sockets == 4);
+}
+
+static void page_is_published(void **state)
+{
+	(void)state;
+	in_child(published);
+}
+
+static void forked(void)
+{
+	struct page_row *r = page_row_get(5);
+	const struct page *p;
+	size_t len;
+	int status;
+
+	must(r && page_open("parent") == 0);
+	page_add(sockets, 1);
+	if (!fork()) {
+		page_forked();
+		must(page_self->c.sockets == 0);
+		must(r->gen == 0); /* still memory, no longer the parent's */
+		r->bytes_sdp_tx = 1;
+		page_add(sockets, 10);
+		must(!self_map(&len) && errno == ENOENT);
+		must(page_row_get(6) == r);
+		must(page_open("child") == 0);
+		p = self_map(&len);
+		must(p && p->c.sockets == 10 && p->row[0].fd == 6);
+		must(!strcmp(p->program, "child"));
+		page_close();
+		_exit(0);
+	}
+	must(wait(&status) > 0 && status == 0);
+	p = self_map(&len);
+	must(p && p->c.sockets == 1 && p->row[0].fd == 5);
+	must(p->row[0].bytes_sdp_tx == 0);
+	page_close();
+}
+
+static void children_have_their_own(void **state)
+{
+	(void)state;
+	in_child(forked);
+}
+
+static void filled(void)
+{
+	static struct page_row *r[PAGE_ROWS];
+	const struct page *p;
+	size_t len;
+	int i;
+
+	must(page_open("many") == 0);
+	for (i = 0; i < PAGE_ROWS; i++) {
+		r[i] = page_row_get(i);
+		must(r[i] && r[i]->fd == i);
+	}
+	must(!page_row_get(1));
+	p = self_map(&len);
+	must(p && p->row[PAGE_ROWS - 1].fd == PAGE_ROWS - 1);
+	for (i = 0; i < PAGE_ROWS; i++)
+		page_row_put(r[i]);
+	must(page_row_get(1) == r[0]);
+	page_close();
+}
+
+static void rows_run_out_quietly(void **state)
+{
+	(void)state;
+	in_child(filled);
+}
+
+/* What exec() left behind has our own name and is replaced. */
+static void left_over(void)
+{
+	char path[128];
+	const struct page *p;
+	size_t len;
+	int fd;
+
+	self_path(path, sizeof(path));
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	must(fd >= 0);
+	close(fd);
+	must(page_open("again") == 0);
+	p = self_map(&len);
+	must(p && !strcmp(p->program, "again"));
+	page_close();
+}
+
+static void left_overs_are_replaced(void **state)
+{
+	(void)state;
+	in_child(left_over);
+}
+
+/* Writes `size` bytes of a page changed by one byte and reads it back. */
+static int map_of(size_t size, size_t at, int mode)
+{
+	char name[] = "/tmp/test-page-XXXXXX";
+	static struct page page;
+	const struct page *p;
+	size_t len;
+	int fd = mkstemp(name), err;
+
+	assert_true(fd >= 0);
+	memset(&page, 0, sizeof(page));
+	page.magic = PAGE_MAGIC;
+	page.version = PAGE_VERSION;
+	page.rows = PAGE_ROWS;
+	page.pid = 1;
+	page.uid = geteuid();
+	memset(page.program, 'x', sizeof(page.program));
+	((unsigned char *)&page)[at] ^= 0x80;
+	assert_int_equal(write(fd, &page, size), size);
+	assert_int_equal(fchmod(fd, (mode_t)mode), 0);
+	close(fd);
+	p = page_map(name, &len);
+	err = p ? 0 : errno;
+	if (p) {
+		assert_int_equal(strlen(p->program), 63);
+		munmap((void *)(uintptr_t)p, len);
+	}
+	unlink(name);
+	return err;
+}
+
+static void unsound_pages_are_refused(void **state)
+{
+	size_t all = sizeof(struct page), end = all - 1, len;
+
+	(void)state;
+	assert_int_equal(map_of(all, end, 0600), 0);
+	assert_int_equal(map_of(all - 1, 100, 0600), EPROTO);
+	assert_int_equal(map_of(0, 0, 0600), EPROTO);
+	assert_int_equal(map_of(all, offsetof(struct page, magic), 0600),
+			 EPROTO);
+	assert_int_equal(map_of(all, offsetof(struct page, version), 0600),
+			 EPROTO);
+	assert_int_equal(map_of(all, offsetof(struct page, rows), 0600),
+			 EPROTO);
+	assert_int_equal(map_of(all, offsetof(struct page, uid), 0600), EPROTO);
+	assert_int_equal(map_of(all, offsetof(struct page, pid) + 3, 0600),
+			 EPROTO);
+	assert_int_equal(map_of(all, end, 0620), EPROTO);
+	assert_null(page_map("/dev/null", &len));
+	assert_int_equal(errno, EPROTO);
+	assert_null(page_map("/proc/self/exe", &len));
+	assert_int_equal(errno, ELOOP);
+}
+
+static void appended(void)
+{
+	static const char want[] =
+		"\"sockets\":2,\"lifted\":0,\"homecomings\":0,";
+	char name[] = "/tmp/test-json-XXXXXX", line[8192], link[64];
+	int fd = mkstemp(name);
+	ssize_t n;
+
+	must(fd >= 0);
+	page_add(sockets, 2);
+	page_add(bytes_sdp_tx, UINT64_MAX);
+	page_self->c.reasons[WHY_RULE] = 4;
+	page_self->c.reasons[WHY_SECURE] = 1;
+	must(page_append_json(name) == 0);
+	must(page_append_json(name) == 0);
+	n = read(fd, line, sizeof(line) - 1);
+	must(n > 0);
+	line[n] = '\0';
+	must(strchr(line, '\n') == line + n / 2 - 1);
+	must(line[n - 1] == '\n' && line[n - 2] == '}');
+	must(!strncmp(line, "{\"pid\":", 7));
+	must(strstr(line, want));
+	must(strstr(line, "\"bytes_sdp_tx\":18446744073709551615,"));
+	must(strstr(line, "\"reasons\":{\"rule\":4,\"secure\":1}}\n"));
+	snprintf(link, sizeof(link), "%s.link", name);
+	must(symlink(name, link) == 0);
+	must(page_append_json(link) == -ELOOP);
+	must(page_append_json("/dev/null") == -EINVAL);
+	must(page_append_json("/tmp") == -EISDIR);
+	unlink(link);
+	unlink(name);
+}
+
+static void json_is_appended(void **state)
+{
+	(void)state;
+	in_child(appended);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(page_is_published),
+		cmocka_unit_test(children_have_their_own),
+		cmocka_unit_test(rows_run_out_quietly),
+		cmocka_unit_test(left_overs_are_replaced),
+		cmocka_unit_test(unsound_pages_are_refused),
+		cmocka_unit_test(json_is_appended),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
