@@ -21,10 +21,23 @@
 
 struct end;
 
-/* A message that arrived; `mem` may be changed by a hostile peer any time. */
+/*
+ * Largest control message (no stream bytes) that ctrl() makes room for.
+ * Control messages must get through while stream bytes wait for the program
+ * in front of them, or two programs that both write first lock each other.
+ */
+#define FAB_CTRL 56
+
+/*
+ * A message that arrived; `mem` may be changed by a hostile peer any time.
+ * `held`: it occupies a receive buffer until release(), oldest first. A
+ * message that is not held lies in private memory until the next poll(), is
+ * not seen by front() and must not be released: its buffer is posted already.
+ */
 struct fab_msg {
 	const uint8_t *mem;
 	uint32_t len;
+	bool held;
 };
 
 /* An RDMA operation or signalled send that completed. */
@@ -36,11 +49,16 @@ struct fab_done {
 
 struct fabric_ops {
 	const char *name; /* "shm", "verbs", "sim" */
-	/* Largest message (bytes) that send could take now; 0: none. */
+	/* Largest message (bytes) that buf() could give now; 0: none. */
 	uint32_t (*room)(struct end *e);
 	/* Memory for the next message of up to `len` bytes, or NULL. */
 	void *(*buf)(struct end *e, uint32_t len);
-	/* Send what was written to the last buf(): `len` bytes. */
+	/*
+	 * The same for a message of up to FAB_CTRL bytes that carries no
+	 * stream bytes; finds memory when room() is 0. NULL: not now.
+	 */
+	void *(*ctrl)(struct end *e);
+	/* Send what was written to the last buf() or ctrl(): `len` bytes. */
 	int (*send)(struct end *e, uint32_t len, bool solicited);
 	/* The next message that arrived: 1, 0 none, or negative errno. */
 	int (*poll)(struct end *e, struct fab_msg *m);

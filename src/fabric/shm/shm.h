@@ -8,39 +8,53 @@
  * for the socket room.
  *
  * Layout of a segment (bytes):
- *   0      header page: magic, version, size, ring size; from SHM_WORDS_AT
- *          on SHM_WORDS_LEN bytes that belong to the socket room; ring
- *          control lines (one cache line per writer and ring)
+ *   0      header: magic, size, version, ring size
+ *   256    progress of the reader of the maker's ring (its own line)
+ *   512    progress of the reader of the opener's ring (its own line)
+ *   1024   SHM_WORDS_LEN bytes that belong to the socket room
+ *   2048   lane of the maker's control messages, SHM_LANE lines
+ *   3072   lane of the opener's control messages
  *   4096   ring of the maker's messages to the opener, `ring` bytes
  *   4096+R ring of the opener's messages to the maker, `ring` bytes
  *
  * The ring. A message is a frame of whole 64-byte lines, starting at a line:
  * an 8-byte tag, then the message (BSDH first, so the first line carries 40
- * bytes of payload). The tag is a keyed value of the frame's sequence number:
- * neither stale bytes of an earlier lap nor anything a program sends can look
- * like it, so the reader polls the frame itself and a small message costs one
- * cache line. The frame's length is BSDH.Len (bytes 4..7), copied once and
- * checked against the ring before use.
+ * bytes of payload). The tag is a keyed value of the frame's number: neither
+ * stale bytes of an earlier lap nor anything a program sends can look like
+ * it, so the reader polls the frame itself and a small message costs one
+ * cache line. The frame's length is BSDH.Len (message bytes 4..7), copied
+ * once and checked against the ring before use.
  *
- * Only the writer decides where the ring ends: a wrap frame sends the reader
- * back to offset 0. It begins with SHM_RING_MIN bytes, doubles when it finds
- * no room and falls back when the ring runs empty, so an idle connection
- * keeps a page per direction and no page is touched before it is needed.
- * The reader publishes how far it has released (sequence number and offset
- * in one 64-bit word, in its own line), lazily.
+ * Only the writer decides where frames go: a jump frame (Len 0) sends the
+ * reader to another offset. The writer begins with SHM_RING_MIN bytes,
+ * doubles when it finds no room and falls back when it finds the ring empty,
+ * so an idle connection keeps a page per direction and no page is touched
+ * before it is needed. The reader publishes how far it has released (number
+ * and offset of the next frame in one word, in its own line), lazily.
  *
- * Room is kept back for control messages: with the credits of SDP a message
- * of at most 64 bytes always finds room as long as the peer granted credits.
+ * The lane. Frames are released in order, so a control message behind stream
+ * bytes that the program does not read would keep its line. When the ring
+ * has no room, control messages travel in the lane: SHM_LANE frames of one
+ * line, numbered together with the ring's, copied out and released when they
+ * are polled. With it a credit update gets through however long the ring is
+ * full, as long as the other side polls.
  */
 
 #include "fabric/fabric.h"
 
-#define SHM_MAGIC 0x7364702d73686d31ull /* "sdp-shm1" */
-#define SHM_WORDS_AT 1024
-#define SHM_WORDS_LEN 1024
-#define SHM_RING_MIN 4096
-#define SHM_MSG_MAX 32784 /* 32 KiB payload and the BSDH */
-#define SHM_DEPTH 8192 /* receives each end keeps posted */
+#define SHM_MAGIC	0x7364702d73686d31ull /* "sdp-shm1" */
+#define SHM_VERSION	1
+#define SHM_HEAD_LEN	4096
+#define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */
+#define SHM_LANES_AT	2048
+#define SHM_LANE	16 /* lines */
+#define SHM_WORDS_AT	1024
+#define SHM_WORDS_LEN	1024
+#define SHM_RING_MIN	4096
+#define SHM_RING_LOW	65536 /* smallest and largest ring of a segment */
+#define SHM_RING_HIGH	4194304
+#define SHM_MSG_MAX	32784 /* 32 KiB payload and the BSDH */
+#define SHM_DEPTH	8192 /* receives each end keeps posted */
 
 struct shm_seg {
 	void *mem;
@@ -50,13 +64,15 @@ struct shm_seg {
 
 /*
  * Make a segment with rings of `ring` bytes (a power of two, 64 KiB..4 MiB):
- * a memfd, sparse, sealed SHRINK|GROW|SEAL, mapped. Returns the memfd (high,
- * close-on-exec; the caller passes it on and closes it) or negative errno.
+ * a memfd, sparse, sealed SHRINK|GROW|SEAL, mapped. Returns the memfd
+ * (close-on-exec; the caller passes it on and closes it) or negative errno:
+ * -EINVAL for a bad size, else what the kernel refused.
  */
 int shm_make(struct shm_seg *s, uint32_t ring);
 /*
  * Map a segment somebody else made, after checking: seals, regular file on
- * tmpfs, size equal to `stated` and sound. `memfd` is not consumed.
+ * tmpfs, size equal to `stated` and sound. `memfd` is not consumed. 0,
+ * -EPROTO when it is unsound, or what the kernel answered to mmap().
  */
 int shm_open_seg(struct shm_seg *s, int memfd, size_t stated);
 void shm_unmap(struct shm_seg *s);
@@ -75,22 +91,46 @@ static inline void *shm_words(const struct shm_seg *s)
 struct shm_end {
 	struct end end;
 	struct shm_seg seg;
-	uint64_t key;
-	/* writer */
-	uint8_t *tx;
-	uint32_t tx_head; /* offset of the next frame */
-	uint32_t tx_cap; /* where the writer wraps at present */
-	uint32_t tx_seq; /* number of the next frame */
+	int error; /* -EPROTO once the peer wrote nonsense */
+	/* writer; offsets are bytes from `tx` */
+	uint8_t *tx, *tx_lane;
+	const uint64_t *tx_progress; /* the reader's words: ring, lane */
+	uint64_t tx_tag; /* of the next frame, ring or lane */
 	uint64_t tx_seen; /* reader's progress word as last validated */
-	uint32_t tx_buf; /* offset handed out by buf(), or UINT32_MAX */
+	uint32_t tx_head; /* offset of the next frame */
+	uint32_t tx_cap; /* where the writer turns back at present */
+	uint32_t tx_lim; /* where it must: no frame reaches further */
+	uint32_t tx_seq; /* ring frames written so far, jumps included */
+	uint32_t tx_buf; /* offset handed out by buf(), or a SHM_BUF_* */
+	uint32_t tx_buf_len; /* bytes of message it may hold */
+	uint32_t tx_mark; /* number of the first frame after the last jump */
+	uint32_t tx_wrap; /* end of the frames before the jump to 0 */
+	uint32_t tx_lane_seq, tx_lane_seen;
+	uint8_t tx_run; /* enum shm_run */
 	/* reader */
-	const uint8_t *rx;
-	uint32_t rx_parse, rx_parse_seq; /* next frame to poll() */
-	uint32_t rx_front, rx_front_seq; /* next frame to release() */
-	uint32_t rx_told; /* sequence number last published */
+	const uint8_t *rx, *rx_lane;
+	uint64_t *rx_progress; /* our words: ring, lane */
+	uint64_t rx_tag; /* of the next frame, ring or lane */
+	uint32_t rx_parse, rx_parse_seq; /* next ring frame to poll() */
+	uint32_t rx_front, rx_front_seq; /* next ring frame to release() */
+	uint32_t rx_told; /* frame number last published */
 	uint32_t rx_owed; /* bytes released and not yet published */
-	int error;
+	uint32_t rx_lap; /* how far the writer's laps go, as far as known */
+	uint32_t rx_lane_seq;
+	uint8_t rx_ctrl[FAB_CTRL]; /* the last message of the lane */
 };
+
+/* How the frames that are not yet released lie in the ring. */
+enum shm_run {
+	SHM_RUN_ONE, /* [tail, head) */
+	SHM_RUN_TWO, /* [tail, wrap) and [0, head) */
+	SHM_RUN_THREE, /* the same and a jump from there to [wrap, head) */
+};
+
+#define SHM_BUF_NONE UINT32_MAX
+#define SHM_BUF_LANE (UINT32_MAX - 1)
+
+extern const struct fabric_ops shm_ops;
 
 /* `maker`: this side made the segment. `key`: from both token halves. */
 void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
@@ -101,7 +141,7 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
  * caller looks whether the writer waits for room.
  */
 bool shm_publish(struct shm_end *e);
-/* Does the writer have frames that the reader has not released? */
+/* Has the reader released (and published) every frame written so far? */
 bool shm_tx_empty(struct shm_end *e);
 
 #endif

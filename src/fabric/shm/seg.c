@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The segment: made and sealed by one side, checked and mapped by the other. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+
+#include "base/sys.h"
+#include "fabric/shm/shm.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+#define SEG_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* The first bytes of a segment. */
+struct seg_head {
+	uint64_t magic, size;
+	uint32_t version, ring;
+};
+
+static bool ring_sound(uint64_t ring)
+{
+	return ring >= SHM_RING_LOW && ring <= SHM_RING_HIGH &&
+	       !(ring & (ring - 1));
+}
+
+static int seg_map(struct shm_seg *s, int fd, size_t len, uint32_t ring)
+{
+	void *mem =
+		sys_mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (sys_is_err(mem))
+		return (int)(long)mem;
+	s->mem = mem;
+	s->len = len;
+	s->ring = ring;
+	return 0;
+}
+
+int shm_make(struct shm_seg *s, uint32_t ring)
+{
+	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	size_t len = SHM_HEAD_LEN + 2 * (size_t)ring;
+	struct seg_head *h;
+	int fd, err;
+
+	if (!ring_sound(ring))
+		return -EINVAL;
+	fd = sys_memfd_create("libsdp", flags | MFD_NOEXEC_SEAL);
+	if (fd == -EINVAL) /* before Linux 6.3 */
+		fd = sys_memfd_create("libsdp", flags);
+	if (fd < 0)
+		return fd;
+	err = sys_ftruncate(fd, (off_t)len);
+	if (!err)
+		err = sys_fcntl(fd, F_ADD_SEALS, SEG_SEALS);
+	if (!err)
+		err = seg_map(s, fd, len, ring);
+	if (err) {
+		sys_close(fd);
+		return err;
+	}
+	h = s->mem;
+	h->size = len;
+	h->version = SHM_VERSION;
+	h->ring = ring;
+	h->magic = SHM_MAGIC;
+	return fd;
+}
+
+/*
+ * Everything that could make an access to the mapping fail later is checked
+ * here: a file that can shrink raises SIGBUS (anchor.md 3.3).
+ */
+static int seg_check(int fd, size_t stated)
+{
+	struct statfs fs;
+	struct stat st;
+	int seals;
+
+	if (stated <= SHM_HEAD_LEN ||
+	    !ring_sound((stated - SHM_HEAD_LEN) / 2) || stated % 2)
+		return -EPROTO;
+	seals = sys_fcntl(fd, F_GET_SEALS, 0);
+	if (seals < 0 || (seals & SEG_SEALS) != SEG_SEALS)
+		return -EPROTO;
+	if (sys_fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    st.st_size != (off_t)stated)
+		return -EPROTO;
+	if (sys_call3(SYS_fstatfs, fd, &fs, 0) || fs.f_type != TMPFS_MAGIC)
+		return -EPROTO;
+	return 0;
+}
+
+int shm_open_seg(struct shm_seg *s, int memfd, size_t stated)
+{
+	uint32_t ring = (uint32_t)((stated - SHM_HEAD_LEN) / 2);
+	struct seg_head h;
+	int err = seg_check(memfd, stated);
+
+	if (err)
+		return err;
+	err = seg_map(s, memfd, stated, ring);
+	if (err)
+		return err;
+	h = *(volatile struct seg_head *)s->mem;
+	if (h.magic == SHM_MAGIC && h.version == SHM_VERSION &&
+	    h.size == stated && h.ring == ring)
+		return 0;
+	shm_unmap(s);
+	return -EPROTO;
+}
+
+void shm_unmap(struct shm_seg *s)
+{
+	if (s->mem)
+		sys_munmap(s->mem, s->len);
+	s->mem = NULL;
+	s->len = 0;
+}

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+check_PROGRAMS += tests/unit/test_shm
+tests_unit_test_shm_SOURCES = tests/unit/test_shm.c
+tests_unit_test_shm_LDADD = libfabric.la libbase.la $(CMOCKA_LIBS) -lpthread
