@@ -17,6 +17,9 @@
 /* Exported from the library; everything else is hidden. */
 #define SDP_EXPORT __attribute__((visibility("default")))
 
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
 /* --- fdtable.c --------------------------------------------------------- */
 
 /*
@@ -24,17 +27,22 @@
  * made when a managed number first falls into them and are never freed: a
  * look-up is lock-free, two loads for managed processes and one load and one
  * branch (fdt_any) while no descriptor is managed at all.
+ *
+ * Entries change by atomic exchange. Whoever puts or takes one holds
+ * fdt_lock as well, so that fork() sees a table that stands still.
  */
 struct epset; /* epoll.c */
 struct fdent {
 	struct sock *sock; /* a managed TCP socket, or NULL */
 	struct epset *set; /* an epoll set with managed members, or NULL */
+	uint32_t shared; /* the sock has (had) another number here: dup */
 };
 
 #define FDT_LEAF 256
 #define FDT_ROOT 4096 /* numbers up to 1,048,575 */
 extern struct fdent *fdt_root[FDT_ROOT];
-extern uint32_t fdt_any;
+extern uint32_t fdt_any; /* managed numbers */
+extern bool fdt_ever; /* there has been one */
 
 static inline struct fdent *fdt_at(int fd)
 {
@@ -70,8 +78,75 @@ struct sock *fdt_take_sock(int fd);
 struct epset *fdt_take_set(int fd);
 /* Highest managed number so far, for walks. */
 int fdt_top(void);
-/* Calls in a vfork child run in the parent's memory: tables must rest. */
+/* The first managed number from `fd` on, or -1. */
+int fdt_next(int fd);
+/* The other number `to` now means what `from` means (after the dup). */
+void fdt_dup(int from, int to);
+/* Number of this process whose sock is `s`, other than `but`; -1: none. */
+int fdt_other(const struct sock *s, int but);
+/* sock_hooks.by_inode */
+struct sock *fdt_by_inode(uint64_t inode, int *fd);
+/*
+ * The kernel has just given out the number `fd`: whatever the table believes
+ * about it is the remains of a close that nobody saw.
+ */
+void fdt_forget_slow(int fd);
+static inline void fdt_forget(int fd)
+{
+	struct fdent *e = fdt_at(fd);
+
+	if (e && (__atomic_load_n(&e->sock, __ATOMIC_RELAXED) ||
+		  __atomic_load_n(&e->set, __ATOMIC_RELAXED)))
+		fdt_forget_slow(fd);
+}
+/*
+ * A call on `fd` said `ret`. True: the number is not the socket it was when
+ * the entry was made; the entry is gone now and the caller asks the kernel.
+ */
+bool fdt_stale_slow(int fd, struct sock *s);
+static inline bool fdt_stale(int fd, struct sock *s, long ret)
+{
+	return __builtin_expect(ret == -EBADF || ret == -ENOTSOCK, 0) &&
+	       fdt_stale_slow(fd, s);
+}
+/* The sock of `fd` after a look at the inode, for calls that are rare. */
+struct sock *fdt_checked(int fd);
+
+/* Hold the table still (fork); the child frees it by fdt_forked(). */
+void fdt_freeze(void);
+void fdt_thaw(void);
+void fdt_forked(void);
+/*
+ * Does the table describe the calling process? No in the child of vfork()
+ * and clone(CLONE_VM): it runs in our memory with descriptors of its own, so
+ * the table must rest. In the child of a fork that nobody saw: does what
+ * fork() would have done, then yes.
+ */
 bool fdt_is_owner(void);
+
+/* --- sockets.c --------------------------------------------------------- */
+
+/*
+ * The call failed for want of a number (EMFILE, ENFILE): may it be tried
+ * again, because one of the library's own was given up? errno is kept.
+ */
+bool sock_retry(int ret);
+
+/* --- process.c, exec.c ------------------------------------------------- */
+
+/* In a new child: locks, process id, table, sets. Safe to call twice. */
+void proc_child(void);
+
+/*
+ * Foreign code is about to get descriptors (exec, spawn): bring home every
+ * sock whose number is not close-on-exec. `undo`: it did not come to pass.
+ */
+void exec_home(enum reason why);
+void exec_undo(void);
+
+/* --- init.c ------------------------------------------------------------ */
+
+extern bool preload_off; /* LIBSDP_DISABLE, AT_SECURE: manage nothing */
 
 /* Turn a negative errno into -1 and errno. */
 static inline long ret_errno(long r)

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Bytes in and out through one buffer or a vector. Every name of this file
+ * is also called for files and pipes: one look-up, then the real call.
+ */
+#include "preload/real.h"
+
+#include <limits.h>
+
+#include "preload/preload.h"
+
+/* libc's end of a fortified call whose buffer is too small; does not return */
+void __chk_fail(void) __attribute__((noreturn));
+
+/* read() of nothing returns at once on a socket, recv() would wait. */
+__attribute__((noinline)) static ssize_t read_sock(struct sock *s, int fd,
+						   void *buf, size_t n)
+{
+	ssize_t ret;
+
+	if (unlikely(!n))
+		return real_read(fd, buf, n);
+	ret = sock_recv(s, fd, buf, n, 0);
+	if (likely(ret >= 0))
+		return ret;
+	if (fdt_stale(fd, s, ret))
+		return real_read(fd, buf, n);
+	return ret_errno(ret);
+}
+
+ssize_t do_read(int fd, void *buf, size_t n)
+{
+	struct sock *s = fdt_sock(fd);
+
+	if (likely(!s))
+		return real_read(fd, buf, n);
+	return read_sock(s, fd, buf, n);
+}
+
+__attribute__((noinline)) static ssize_t write_sock(struct sock *s, int fd,
+						    const void *buf, size_t n)
+{
+	ssize_t ret = sock_send(s, fd, buf, n, 0);
+
+	if (likely(ret >= 0))
+		return ret;
+	if (fdt_stale(fd, s, ret))
+		return real_write(fd, buf, n);
+	return ret_errno(ret);
+}
+
+ssize_t do_write(int fd, const void *buf, size_t n)
+{
+	struct sock *s = fdt_sock(fd);
+
+	if (likely(!s))
+		return real_write(fd, buf, n);
+	return write_sock(s, fd, buf, n);
+}
+
+ssize_t do_recv(int fd, void *buf, size_t n, int flags)
+{
+	struct sock *s = fdt_sock(fd);
+	ssize_t ret;
+
+	if (likely(!s))
+		return real_recv(fd, buf, n, flags);
+	ret = sock_recv(s, fd, buf, n, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_recv(fd, buf, n, flags);
+	return ret_errno(ret);
+}
+
+ssize_t do_send(int fd, const void *buf, size_t n, int flags)
+{
+	struct sock *s = fdt_sock(fd);
+	ssize_t ret;
+
+	if (likely(!s))
+		return real_send(fd, buf, n, flags);
+	ret = sock_send(s, fd, buf, n, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_send(fd, buf, n, flags);
+	return ret_errno(ret);
+}
+
+/* TCP gives no address: *len becomes 0, as recvmsg() says it. */
+ssize_t do_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *sa,
+		    socklen_t *len)
+{
+	struct sock *s = fdt_sock(fd);
+	ssize_t ret;
+
+	if (likely(!s))
+		return real_recvfrom(fd, buf, n, flags, sa, len);
+	ret = sock_recv(s, fd, buf, n, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_recvfrom(fd, buf, n, flags, sa, len);
+	if (ret >= 0 && sa && len)
+		*len = 0;
+	return ret_errno(ret);
+}
+
+/*
+ * MSG_FASTOPEN is a connect in disguise. It goes through the rules as the two
+ * calls it stands for, which is what the kernel does without a cookie.
+ */
+ssize_t do_sendto(int fd, const void *buf, size_t n, int flags,
+		  const struct sockaddr *sa, socklen_t len)
+{
+	struct sock *s = fdt_sock(fd);
+	ssize_t ret;
+
+	if (likely(!s))
+		return real_sendto(fd, buf, n, flags, sa, len);
+	if (unlikely(flags & MSG_FASTOPEN)) {
+		if (sa && do_connect(fd, sa, len))
+			return -1;
+		return do_send(fd, buf, n, flags & ~MSG_FASTOPEN);
+	}
+	ret = sock_send(s, fd, buf, n, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_sendto(fd, buf, n, flags, sa, len);
+	return ret_errno(ret);
+}
+
+static bool vector_empty(const struct iovec *iov, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (iov[i].iov_len)
+			return false;
+	return true;
+}
+
+/* The kernel's own judgement of vectors that are not to be believed. */
+static bool vector_bad(const struct iovec *iov, int n)
+{
+	return !iov || n <= 0 || n > IOV_MAX;
+}
+
+static ssize_t readv_sock(struct sock *s, int fd, const struct iovec *iov,
+			  int n, int flags)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)iov,
+			    .msg_iovlen = (size_t)n };
+	ssize_t ret;
+
+	if (vector_bad(iov, n) || vector_empty(iov, n))
+		return real_readv(fd, iov, n);
+	ret = sock_recvmsg(s, fd, &m, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_readv(fd, iov, n);
+	return ret_errno(ret);
+}
+
+static ssize_t writev_sock(struct sock *s, int fd, const struct iovec *iov,
+			   int n, int flags)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)iov,
+			    .msg_iovlen = (size_t)n };
+	ssize_t ret;
+
+	if (vector_bad(iov, n))
+		return real_writev(fd, iov, n);
+	ret = sock_sendmsg(s, fd, &m, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_writev(fd, iov, n);
+	return ret_errno(ret);
+}
+
+ssize_t do_readv(int fd, const struct iovec *iov, int n)
+{
+	struct sock *s = fdt_sock(fd);
+
+	if (likely(!s))
+		return real_readv(fd, iov, n);
+	return readv_sock(s, fd, iov, n, 0);
+}
+
+ssize_t do_writev(int fd, const struct iovec *iov, int n)
+{
+	struct sock *s = fdt_sock(fd);
+
+	if (likely(!s))
+		return real_writev(fd, iov, n);
+	return writev_sock(s, fd, iov, n, 0);
+}
+
+/*
+ * Offset -1 means "where the file is", which a socket has. Flags we do not
+ * know, and offsets, are refused by the kernel without moving a byte.
+ */
+#define RWF_KNOWN    0x1f /* HIPRI, DSYNC, SYNC, NOWAIT, APPEND */
+#define RWF_DONTWAIT 0x08 /* RWF_NOWAIT */
+
+ssize_t do_preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
+{
+	struct sock *s = fdt_sock(fd);
+
+	if (likely(!s) || off != -1 || flags & ~RWF_KNOWN)
+		return real_preadv2(fd, iov, n, off, flags);
+	return readv_sock(s, fd, iov, n,
+			  flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
+}
+
+ssize_t do_pwritev2(int fd, const struct iovec *iov, int n, off_t off,
+		    int flags)
+{
+	struct sock *s = fdt_sock(fd);
+
+	if (likely(!s) || off != -1 || flags & ~RWF_KNOWN)
+		return real_pwritev2(fd, iov, n, off, flags);
+	return writev_sock(s, fd, iov, n,
+			   flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
+}
+
+ssize_t do___read_chk(int fd, void *buf, size_t n, size_t room)
+{
+	if (unlikely(n > room))
+		__chk_fail();
+	return do_read(fd, buf, n);
+}
+
+ssize_t do___recv_chk(int fd, void *buf, size_t n, size_t room, int flags)
+{
+	if (unlikely(n > room))
+		__chk_fail();
+	return do_recv(fd, buf, n, flags);
+}
+
+ssize_t do___recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags,
+			  struct sockaddr *sa, socklen_t *len)
+{
+	if (unlikely(n > room))
+		__chk_fail();
+	return do_recvfrom(fd, buf, n, flags, sa, len);
+}

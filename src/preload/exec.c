@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * exec: the next program does not know us. Every socket that it inherits is
+ * brought home before; all are asked first and then waited for. libc's own
+ * functions call each other unseen, so each name is caught by itself.
+ */
+#include "preload/real.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "preload/preload.h"
+#include "preload/ready.h"
+
+int execl_out(const char *path, const char *arg, ...) __asm__("execl")
+	__attribute__((visibility("default")));
+int execlp_out(const char *file, const char *arg, ...) __asm__("execlp")
+	__attribute__((visibility("default")));
+int execle_out(const char *path, const char *arg, ...) __asm__("execle")
+	__attribute__((visibility("default")));
+
+/* --- who goes home ----------------------------------------------------- */
+
+static bool survives(int fd)
+{
+	int flags = sys_fcntl(fd, F_GETFD, 0);
+
+	return flags >= 0 && !(flags & FD_CLOEXEC);
+}
+
+/* The next managed socket from `fd` on that an exec would hand over. */
+static struct sock *next_survivor(int *fd)
+{
+	struct sock *s;
+
+	for (*fd = fdt_next(*fd); *fd >= 0; *fd = fdt_next(*fd + 1)) {
+		s = fdt_sock(*fd);
+		if (s && !sock_listening(s) && survives(*fd))
+			return s;
+	}
+	return NULL;
+}
+
+/*
+ * In a vfork() child the numbers are its own but the socks are the parent's:
+ * found by the inode of what the number really is.
+ */
+static void home_one(int fd, enum reason why)
+{
+	struct stat st;
+	struct sock *s;
+	int number;
+
+	if (!survives(fd) || sys_fstat(fd, &st) || !S_ISSOCK(st.st_mode))
+		return;
+	s = fdt_by_inode(st.st_ino, &number);
+	if (s && !sock_listening(s) && sock_home(s, fd, why))
+		log_warn("descriptor %d could not be brought home for exec",
+			 fd);
+}
+
+struct dirent_raw { /* struct linux_dirent64 */
+	uint64_t ino;
+	int64_t off;
+	unsigned short len;
+	unsigned char type;
+	char name[];
+};
+
+static void home_by_kernel(enum reason why)
+{
+	_Alignas(struct dirent_raw) char buf[2048];
+	const struct dirent_raw *d;
+	const char *c;
+	long n, at;
+	int dir, fd;
+
+	dir = sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (dir < 0) {
+		for (fd = 0; fd <= fdt_top() || fd < 64; fd++)
+			home_one(fd, why);
+		return;
+	}
+	while ((n = sys_call3(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		for (at = 0; at < n; at += d->len) {
+			d = (const struct dirent_raw *)(buf + at);
+			fd = 0;
+			for (c = d->name; *c >= '0' && *c <= '9'; c++)
+				fd = fd * 10 + (*c - '0');
+			if (c != d->name)
+				home_one(fd, why);
+		}
+	}
+	sys_close(dir);
+}
+
+void exec_home(enum reason why)
+{
+	struct sock *s;
+	int fd;
+
+	if (!fdt_any)
+		return;
+	if (!fdt_is_owner()) {
+		home_by_kernel(why);
+		return;
+	}
+	for (fd = 0; (s = next_survivor(&fd)); fd++)
+		sock_home_begin(s, fd, why);
+	for (fd = 0; (s = next_survivor(&fd)); fd++)
+		if (sock_home(s, fd, why))
+			log_warn("descriptor %d could not be brought home", fd);
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
+		if (fdt_set(fd) && survives(fd))
+			ep_give_away(fd);
+}
+
+void exec_undo(void)
+{
+	struct sock *s;
+	int fd, keep = errno;
+
+	if (fdt_any && fdt_is_owner())
+		for (fd = 0; (s = next_survivor(&fd)); fd++)
+			sock_unpin(s);
+	errno = keep;
+}
+
+/* --- the names --------------------------------------------------------- */
+
+#define EXEC(call)           \
+	int ret_;            \
+                             \
+	exec_home(WHY_EXEC); \
+	ret_ = call;         \
+	exec_undo();         \
+	return ret_
+
+int do_execve(const char *path, char *const argv[], char *const envp[])
+{
+	EXEC(real_execve(path, argv, envp));
+}
+
+int do_execv(const char *path, char *const argv[])
+{
+	EXEC(real_execv(path, argv));
+}
+
+int do_execvp(const char *file, char *const argv[])
+{
+	EXEC(real_execvp(file, argv));
+}
+
+int do_execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	EXEC(real_execvpe(file, argv, envp));
+}
+
+int do_fexecve(int fd, char *const argv[], char *const envp[])
+{
+	EXEC(real_fexecve(fd, argv, envp));
+}
+
+int do_execveat(int dir, const char *path, char *const argv[],
+		char *const envp[], int flags)
+{
+	EXEC(real_execveat(dir, path, argv, envp, flags));
+}
+
+/* --- lists ------------------------------------------------------------- */
+
+static size_t list_length(va_list ap)
+{
+	size_t n = 1;
+
+	while (va_arg(ap, char *))
+		n++;
+	return n;
+}
+
+static void list_copy(char **argv, const char *arg, size_t n, va_list ap)
+{
+	size_t i;
+
+	argv[0] = (char *)arg;
+	for (i = 1; i <= n; i++)
+		argv[i] = va_arg(ap, char *);
+}
+
+/*
+ * The array lives on the stack as in libc: these may be called between
+ * vfork() and exec.
+ */
+#define LIST(arg)                                                \
+	va_list ap;                                              \
+	size_t n;                                                \
+                                                                 \
+	va_start(ap, arg);                                       \
+	n = (arg) ? list_length(ap) : 0;                         \
+	va_end(ap);                                              \
+                                                                 \
+	char **argv = __builtin_alloca((n + 1) * sizeof(*argv)); \
+                                                                 \
+	va_start(ap, arg);                                       \
+	list_copy(argv, arg, n, ap)
+
+int execl_out(const char *path, const char *arg, ...)
+{
+	LIST(arg);
+	va_end(ap);
+	return do_execv(path, argv);
+}
+
+int execlp_out(const char *file, const char *arg, ...)
+{
+	LIST(arg);
+	va_end(ap);
+	return do_execvp(file, argv);
+}
+
+int execle_out(const char *path, const char *arg, ...)
+{
+	char *const *envp;
+
+	LIST(arg);
+	envp = va_arg(ap, char *const *);
+	va_end(ap);
+	return do_execve(path, argv, envp);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "preload/preload.h"
+
+#include <sys/mman.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/sys.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+struct fdent *fdt_root[FDT_ROOT];
+uint32_t fdt_any;
+bool fdt_ever;
+
+static struct lock table_lock;
+static int high = -1; /* highest number ever managed */
+static int owner_pid; /* whom the table describes */
+static uint32_t *owner_mark; /* 1; 0 in the memory of a forked child */
+
+/*
+ * A signal handler that interrupted its own thread's change of the table
+ * (-EDEADLK) goes on without the lock: entries are exchanged atomically, the
+ * lock only keeps the set of them still for fork().
+ */
+void fdt_freeze(void)
+{
+	(void)lock_take(&table_lock);
+}
+
+void fdt_thaw(void)
+{
+	if (lock_mine(&table_lock))
+		lock_drop(&table_lock);
+}
+
+/* True when this call has to undo it. */
+static bool freeze(void)
+{
+	return lock_take(&table_lock) != -EDEADLK;
+}
+
+static struct fdent *entry_make(int fd)
+{
+	struct fdent **slot, *leaf, *none = NULL;
+	const size_t bytes = FDT_LEAF * sizeof(*leaf);
+
+	if ((unsigned int)fd >= FDT_ROOT * FDT_LEAF)
+		return NULL;
+	slot = &fdt_root[(unsigned int)fd / FDT_LEAF];
+	leaf = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	if (!leaf) {
+		leaf = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (sys_is_err(leaf))
+			return NULL;
+		if (!__atomic_compare_exchange_n(slot, &none, leaf, false,
+						 __ATOMIC_ACQ_REL,
+						 __ATOMIC_ACQUIRE)) {
+			sys_munmap(leaf, bytes);
+			leaf = none;
+		}
+	}
+	return &leaf[(unsigned int)fd % FDT_LEAF];
+}
+
+/* The first managed number: remember whose table this is. */
+static void owner_begin(void)
+{
+	uint32_t *page;
+
+	page = sys_mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!sys_is_err(page)) {
+		*page = 1;
+		if (sys_madvise(page, sizeof(*page), MADV_WIPEONFORK))
+			sys_munmap(page, sizeof(*page));
+		else
+			owner_mark = page;
+	}
+	owner_pid = sys_getpid();
+	__atomic_store_n(&fdt_ever, true, __ATOMIC_RELEASE);
+}
+
+static struct fdent *entry_prepare(int fd)
+{
+	if (unlikely(!fdt_ever))
+		owner_begin();
+	if (fd > high)
+		high = fd;
+	return entry_make(fd);
+}
+
+int fdt_put_sock(int fd, struct sock *s)
+{
+	bool mine = freeze();
+	struct fdent *e = entry_prepare(fd);
+
+	if (e) {
+		e->shared = 0;
+		if (!__atomic_exchange_n(&e->sock, s, __ATOMIC_ACQ_REL))
+			__atomic_add_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
+	}
+	if (mine)
+		lock_drop(&table_lock);
+	return e ? 0 : -ENOMEM;
+}
+
+int fdt_put_set(int fd, struct epset *set)
+{
+	bool mine = freeze();
+	struct fdent *e = entry_prepare(fd);
+
+	if (e && !__atomic_exchange_n(&e->set, set, __ATOMIC_ACQ_REL))
+		__atomic_add_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
+	if (mine)
+		lock_drop(&table_lock);
+	return e ? 0 : -ENOMEM;
+}
+
+struct sock *fdt_take_sock(int fd)
+{
+	struct fdent *e = fdt_at(fd);
+	struct sock *s;
+	bool mine;
+
+	if (!e)
+		return NULL;
+	mine = freeze();
+	s = __atomic_exchange_n(&e->sock, NULL, __ATOMIC_ACQ_REL);
+	if (s)
+		__atomic_sub_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
+	if (mine)
+		lock_drop(&table_lock);
+	return s;
+}
+
+struct epset *fdt_take_set(int fd)
+{
+	struct fdent *e = fdt_at(fd);
+	struct epset *set;
+	bool mine;
+
+	if (!e)
+		return NULL;
+	mine = freeze();
+	set = __atomic_exchange_n(&e->set, NULL, __ATOMIC_ACQ_REL);
+	if (set)
+		__atomic_sub_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
+	if (mine)
+		lock_drop(&table_lock);
+	return set;
+}
+
+int fdt_top(void)
+{
+	return high;
+}
+
+int fdt_next(int fd)
+{
+	struct fdent *leaf;
+	int top = __atomic_load_n(&high, __ATOMIC_RELAXED);
+
+	if (!__atomic_load_n(&fdt_any, __ATOMIC_RELAXED))
+		return -1;
+	for (; fd <= top; fd++) {
+		leaf = __atomic_load_n(&fdt_root[fd / FDT_LEAF],
+				       __ATOMIC_ACQUIRE);
+		if (!leaf) {
+			fd |= FDT_LEAF - 1;
+			continue;
+		}
+		leaf += fd % FDT_LEAF;
+		if (__atomic_load_n(&leaf->sock, __ATOMIC_RELAXED) ||
+		    __atomic_load_n(&leaf->set, __ATOMIC_RELAXED))
+			return fd;
+	}
+	return -1;
+}
+
+int fdt_other(const struct sock *s, int but)
+{
+	struct fdent *e = fdt_at(but);
+	int fd;
+
+	if (e && fdt_sock(but) == s && !e->shared)
+		return -1;
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
+		if (fd != but && fdt_sock(fd) == s)
+			return fd;
+	return -1;
+}
+
+struct sock *fdt_by_inode(uint64_t inode, int *fd)
+{
+	struct sock *s;
+	int n;
+
+	for (n = fdt_next(0); n >= 0; n = fdt_next(n + 1)) {
+		s = fdt_sock(n);
+		if (s && sock_inode(s) == inode) {
+			*fd = n;
+			return s;
+		}
+	}
+	return NULL;
+}
+
+void fdt_dup(int from, int to)
+{
+	struct sock *s = fdt_sock(from);
+	struct fdent *e;
+
+	if (s) {
+		sock_hold(s);
+		if (fdt_put_sock(to, s)) {
+			sock_forget(s);
+			return;
+		}
+		e = fdt_at(from);
+		if (e)
+			e->shared = 1;
+		e = fdt_at(to);
+		if (e)
+			e->shared = 1;
+	} else if (fdt_set(from)) {
+		ep_dup(from, to);
+	}
+}
+
+void fdt_forget_slow(int fd)
+{
+	struct sock *s;
+	bool last;
+
+	if (!fdt_is_owner())
+		return;
+	s = fdt_sock(fd);
+	last = s && fdt_other(s, fd) < 0;
+	ep_fd_closing(fd, s, last);
+	s = fdt_take_sock(fd);
+	if (s) {
+		log_debug("descriptor %d was closed unseen", fd);
+		sock_forget(s);
+	}
+}
+
+bool fdt_stale_slow(int fd, struct sock *s)
+{
+	struct stat st;
+
+	if (fdt_sock(fd) != s)
+		return true; /* changed by another thread meanwhile */
+	if (!sys_fstat(fd, &st) && st.st_ino == sock_inode(s))
+		return false;
+	fdt_forget_slow(fd);
+	return true;
+}
+
+struct sock *fdt_checked(int fd)
+{
+	struct sock *s = fdt_sock(fd);
+
+	return s && fdt_stale_slow(fd, s) ? fdt_sock(fd) : s;
+}
+
+void fdt_forked(void)
+{
+	table_lock.word = 0;
+	owner_pid = sys_getpid();
+	if (owner_mark)
+		*owner_mark = 1;
+}
+
+bool fdt_is_owner(void)
+{
+	if (!fdt_ever)
+		return true;
+	if (owner_mark && !*owner_mark) {
+		proc_child();
+		return true;
+	}
+	return sys_getpid() == owner_pid;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The life of descriptors: close(), dup(), fcntl(), ioctl(). Closing many at
+ * once is range.c.
+ *
+ * A number leaves the table before the kernel closes it, so that whoever gets
+ * it next finds the table empty. The library's own descriptors are not the
+ * program's to close: close loops meet EBADF there, as on any free number.
+ */
+#include "preload/real.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "preload/preload.h"
+
+int do_close(int fd)
+{
+	struct fdent *e;
+	struct sock *s;
+
+	if (likely(!fdt_ever))
+		return real_close(fd);
+	e = fdt_at(fd);
+	if (!e || (!e->sock && !e->set)) {
+		if (unlikely(fd_hidden(fd)))
+			return (int)ret_errno(-EBADF);
+		return real_close(fd);
+	}
+	if (!fdt_is_owner())
+		return real_close(fd);
+	s = fdt_sock(fd);
+	ep_fd_closing(fd, s, s && fdt_other(s, fd) < 0);
+	s = fdt_take_sock(fd);
+	if (s && sock_close(s, fd) == SOCK_CLOSED)
+		return 0;
+	return real_close(fd);
+}
+
+/* --- duplicates -------------------------------------------------------- */
+
+/*
+ * `to` now is `from`. The standard descriptors are stdio's, which reads and
+ * writes without asking us: they get the kernel's socket.
+ */
+static void duplicated(int from, int to)
+{
+	struct sock *s = fdt_sock(from);
+
+	if (s && to <= STDERR_FILENO && !sock_listening(s)) {
+		sock_home(s, from, WHY_STDIO);
+		return;
+	}
+	fdt_dup(from, to);
+}
+
+int do_dup(int fd)
+{
+	int ret;
+
+	do
+		ret = real_dup(fd);
+	while (unlikely(sock_retry(ret)));
+	if (ret >= 0 && fdt_any && fdt_is_owner()) {
+		fdt_forget(ret);
+		duplicated(fd, ret);
+	}
+	return ret;
+}
+
+/*
+ * A number that the program names may be one of ours: give ours up one by
+ * one until this one is free. What is left has no owner who could move it.
+ */
+static int make_way(int fd)
+{
+	if (likely(!fdt_ever) || !fd_hidden(fd))
+		return 0;
+	while (fd_hidden(fd))
+		if (sock_yield_fd())
+			return -EBUSY;
+	return 0;
+}
+
+/*
+ * dup2() and dup3() replace atomically: the number is never free in between.
+ * So what the number stood for moves aside first and is closed from there.
+ */
+static int replace(int from, int to, int flags, int (*real)(int, int, int))
+{
+	struct sock *old, *s;
+	int aside = -1, ret;
+
+	if (from == to || !fdt_ever || !fdt_is_owner() ||
+	    sys_fcntl(from, F_GETFD, 0) < 0)
+		return real(from, to, flags);
+	ret = make_way(to);
+	if (ret)
+		return (int)ret_errno(ret);
+	old = fdt_sock(to);
+	s = fdt_sock(from);
+	if (s && to <= STDERR_FILENO && !sock_listening(s)) {
+		ret = sock_home(s, from, WHY_STDIO);
+		if (ret)
+			return (int)ret_errno(ret);
+	}
+	if (old && old == s)
+		return real(from, to, flags);
+	if (old)
+		aside = sys_fcntl(to, F_DUPFD_CLOEXEC, to + 1);
+	if (old || fdt_set(to)) {
+		ep_fd_closing(to, old, old && fdt_other(old, to) < 0);
+		old = fdt_take_sock(to);
+	}
+	if (old && aside < 0)
+		(void)sock_close(old, to);
+	ret = real(from, to, flags);
+	if (old && aside >= 0 && sock_close(old, aside) == SOCK_CLOSE_IT)
+		sys_close(aside);
+	if (ret >= 0)
+		duplicated(from, to);
+	return ret;
+}
+
+static int real_dup2_flags(int from, int to, int flags)
+{
+	(void)flags;
+	return real_dup2(from, to);
+}
+
+static int real_dup3_flags(int from, int to, int flags)
+{
+	return real_dup3(from, to, flags);
+}
+
+int do_dup2(int from, int to)
+{
+	return replace(from, to, 0, real_dup2_flags);
+}
+
+int do_dup3(int from, int to, int flags)
+{
+	if (flags & ~O_CLOEXEC)
+		return real_dup3(from, to, flags);
+	return replace(from, to, flags, real_dup3_flags);
+}
+
+/* --- fcntl, ioctl ------------------------------------------------------ */
+
+static int fcntl_sock(struct sock *s, int fd, int cmd, long arg)
+{
+	int ret;
+
+	if (cmd == F_SETFL && arg & O_ASYNC) {
+		/* SIGIO comes from the kernel's queue or not at all */
+		ret = sock_home(s, fd, WHY_OPTION);
+		if (ret)
+			return (int)ret_errno(ret);
+	}
+	ret = real_fcntl(fd, cmd, arg);
+	if (ret >= 0 && cmd == F_SETFL)
+		sock_nonblock(s, arg & O_NONBLOCK);
+	return ret;
+}
+
+int do_fcntl(int fd, int cmd, long arg)
+{
+	struct sock *s;
+	int ret;
+
+	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
+		do
+			ret = real_fcntl(fd, cmd, arg);
+		while (unlikely(sock_retry(ret)));
+		if (ret >= 0 && fdt_any && fdt_is_owner()) {
+			fdt_forget(ret);
+			duplicated(fd, ret);
+		}
+		return ret;
+	}
+	s = fdt_sock(fd);
+	if (likely(!s))
+		return real_fcntl(fd, cmd, arg);
+	return fcntl_sock(s, fd, cmd, arg);
+}
+
+int do_ioctl(int fd, unsigned long req, void *arg)
+{
+	struct sock *s = fdt_sock(fd);
+	int ret;
+
+	if (likely(!s))
+		return real_ioctl(fd, req, arg);
+	ret = sock_ioctl(s, fd, req, arg);
+	if (ret == 1 || fdt_stale(fd, s, ret))
+		return real_ioctl(fd, req, arg);
+	return (int)ret_errno(ret);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * sendmsg(), recvmsg() and their plural forms; descriptors that travel over
+ * unix sockets (SCM_RIGHTS).
+ */
+#include "preload/real.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "preload/preload.h"
+
+/* --- descriptors that leave -------------------------------------------- */
+
+enum rights { RIGHTS_BEGIN, RIGHTS_HOME, RIGHTS_UNDO, RIGHTS_FORGET };
+
+/* One descriptor in a control message; -EAGAIN: cannot be brought home. */
+static int right_do(int fd, enum rights what)
+{
+	struct sock *s;
+
+	if (what == RIGHTS_FORGET) {
+		fdt_forget(fd);
+		return 0;
+	}
+	s = fdt_sock(fd);
+	if (!s || sock_listening(s))
+		return 0;
+	if (what == RIGHTS_BEGIN)
+		sock_home_begin(s, fd, WHY_PASSED);
+	else if (what == RIGHTS_HOME)
+		return sock_home(s, fd, WHY_PASSED);
+	else
+		sock_unpin(s);
+	return 0;
+}
+
+static int rights_do(const struct msghdr *m, enum rights what)
+{
+	const struct cmsghdr *c;
+	const unsigned char *at, *end;
+	int fd, ret, worst = 0;
+
+	if (!m || !m->msg_control)
+		return 0;
+	for (c = CMSG_FIRSTHDR(m); c;
+	     c = CMSG_NXTHDR((struct msghdr *)m, (struct cmsghdr *)c)) {
+		if (c->cmsg_len < sizeof(*c))
+			break;
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		at = CMSG_DATA(c);
+		end = (const unsigned char *)c + c->cmsg_len;
+		if (end >
+		    (const unsigned char *)m->msg_control + m->msg_controllen)
+			break;
+		for (; end - at >= (long)sizeof(fd); at += sizeof(fd)) {
+			memcpy(&fd, at, sizeof(fd));
+			ret = right_do(fd, what);
+			if (ret)
+				worst = ret;
+		}
+	}
+	return worst;
+}
+
+/* Before descriptors leave: what they carry must be on the anchors. */
+static int rights_leave(const struct msghdr *m)
+{
+	int ret;
+
+	rights_do(m, RIGHTS_BEGIN);
+	ret = rights_do(m, RIGHTS_HOME);
+	if (ret)
+		rights_do(m, RIGHTS_UNDO);
+	return ret;
+}
+
+static bool has_control(const struct msghdr *m)
+{
+	return fdt_any && m && m->msg_control &&
+	       m->msg_controllen >= CMSG_LEN(sizeof(int));
+}
+
+/* --- one message ------------------------------------------------------- */
+
+ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	struct sock *s = fdt_sock(fd);
+	ssize_t ret;
+
+	if (likely(!s)) {
+		if (likely(!has_control(m)))
+			return real_sendmsg(fd, m, flags);
+		ret = rights_leave(m);
+		if (ret)
+			return ret_errno(ret);
+		ret = real_sendmsg(fd, m, flags);
+		if (ret < 0)
+			rights_do(m, RIGHTS_UNDO);
+		return ret;
+	}
+	if (unlikely(flags & MSG_FASTOPEN) && m && m->msg_name) {
+		if (do_connect(fd, m->msg_name, m->msg_namelen))
+			return -1;
+		return do_sendmsg(fd, m, flags & ~MSG_FASTOPEN);
+	}
+	if (unlikely(!m))
+		return real_sendmsg(fd, m, flags);
+	ret = sock_sendmsg(s, fd, m, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_sendmsg(fd, m, flags);
+	return ret_errno(ret);
+}
+
+ssize_t do_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	struct sock *s = fdt_sock(fd);
+	ssize_t ret;
+
+	if (likely(!s)) {
+		ret = real_recvmsg(fd, m, flags);
+		if (unlikely(ret >= 0 && has_control(m)))
+			rights_do(m, RIGHTS_FORGET);
+		return ret;
+	}
+	if (unlikely(!m))
+		return real_recvmsg(fd, m, flags);
+	ret = sock_recvmsg(s, fd, m, flags);
+	if (fdt_stale(fd, s, ret))
+		return real_recvmsg(fd, m, flags);
+	return ret_errno(ret);
+}
+
+/* --- several ----------------------------------------------------------- */
+
+/* At most UIO_MAXIOV messages leave in one call, as in the kernel. */
+#define MESSAGES_MAX 1024u
+
+static int send_rights(int fd, struct mmsghdr *v, unsigned int n, int flags)
+{
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < n; i++) {
+		ret = (int)do_sendmsg(fd, &v[i].msg_hdr, flags);
+		if (ret < 0)
+			return i ? (int)i : ret;
+		v[i].msg_len = (unsigned int)ret;
+	}
+	return (int)n;
+}
+
+int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
+{
+	struct sock *s = fdt_sock(fd);
+	unsigned int i, left = n;
+	ssize_t ret;
+
+	if (likely(!s)) {
+		for (i = 0; fdt_any && v && i < n && i < MESSAGES_MAX; i++)
+			if (has_control(&v[i].msg_hdr))
+				return send_rights(
+					fd, v,
+					n < MESSAGES_MAX ? n : MESSAGES_MAX,
+					flags);
+		return real_sendmmsg(fd, v, n, flags);
+	}
+	if (!v)
+		return real_sendmmsg(fd, v, n, flags);
+	if (left > MESSAGES_MAX)
+		left = MESSAGES_MAX;
+	for (i = 0; i < left; i++) {
+		ret = do_sendmsg(fd, &v[i].msg_hdr, flags);
+		if (ret < 0)
+			return i ? (int)i : -1;
+		v[i].msg_len = (unsigned int)ret;
+	}
+	return (int)i;
+}
+
+/* The time limit is looked at between messages only, as in the kernel. */
+int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
+		struct timespec *ts)
+{
+	struct sock *s = fdt_sock(fd);
+	uint64_t end = 0, now;
+	unsigned int i;
+	ssize_t ret;
+
+	if (likely(!s)) {
+		int got = real_recvmmsg(fd, v, n, flags, ts);
+
+		for (i = 0; fdt_any && (int)i < got; i++)
+			if (has_control(&v[i].msg_hdr))
+				rights_do(&v[i].msg_hdr, RIGHTS_FORGET);
+		return got;
+	}
+	if (!v || (ts && (ts->tv_sec < 0 || ts->tv_nsec < 0 ||
+			  ts->tv_nsec > 999999999)))
+		return real_recvmmsg(fd, v, n, flags, ts);
+	if (ts)
+		end = clock_ns() + (uint64_t)ts->tv_sec * 1000000000u +
+		      (uint64_t)ts->tv_nsec;
+	for (i = 0; i < n; i++) {
+		ret = do_recvmsg(fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE);
+		if (ret < 0)
+			return i ? (int)i : -1;
+		v[i].msg_len = (unsigned int)ret;
+		if (flags & MSG_WAITFORONE)
+			flags |= MSG_DONTWAIT;
+		if (!ts)
+			continue;
+		now = clock_ns();
+		now = now < end ? end - now : 0;
+		ts->tv_sec = (time_t)(now / 1000000000u);
+		ts->tv_nsec = (long)(now % 1000000000u);
+		if (!now) {
+			i++;
+			break;
+		}
+	}
+	return (int)i;
+}

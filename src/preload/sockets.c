@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Creation, naming and options: from socket() to shutdown(). */
+#include "preload/real.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "preload/preload.h"
+#include "preload/ready.h"
+
+#define FAMILY_SDP  27 /* AF_INET_SDP */
+#define FAMILY_SDP6 28 /* AF_INET6_SDP */
+#define TYPE_FLAGS  (SOCK_NONBLOCK | SOCK_CLOEXEC)
+
+bool sock_retry(int ret)
+{
+	int keep = errno;
+	bool again;
+
+	if (likely(ret >= 0) || (keep != EMFILE && keep != ENFILE) ||
+	    !fdt_ever || !fdt_is_owner())
+		return false;
+	again = !sock_yield_fd();
+	errno = keep;
+	return again;
+}
+
+static int native_family(int family, int type, int proto)
+{
+	if ((type & ~TYPE_FLAGS) != SOCK_STREAM)
+		return -ESOCKTNOSUPPORT;
+	if (proto && proto != IPPROTO_TCP)
+		return -EPROTONOSUPPORT;
+	return family == FAMILY_SDP ? AF_INET : AF_INET6;
+}
+
+int do_socket(int family, int type, int proto)
+{
+	bool native = family == FAMILY_SDP || family == FAMILY_SDP6;
+	struct sock *s;
+	int fd;
+
+	if (unlikely(preload_off))
+		return real_socket(family, type, proto);
+	if (unlikely(native)) {
+		family = native_family(family, type, proto);
+		if (family < 0)
+			return (int)ret_errno(family);
+	}
+	do
+		fd = real_socket(family, type, proto);
+	while (unlikely(sock_retry(fd)));
+	if (fd < 0)
+		return fd;
+	fdt_forget(fd);
+	if ((family != AF_INET && family != AF_INET6) ||
+	    (type & ~TYPE_FLAGS) != SOCK_STREAM ||
+	    (proto && proto != IPPROTO_TCP))
+		return fd;
+	s = sock_new(fd, family, type, native);
+	if (s && fdt_put_sock(fd, s))
+		sock_forget(s);
+	return fd;
+}
+
+/*
+ * What a native socket may be called by its program, as its anchor has to
+ * hear it: families 27 and 28 are INET and INET6, and a family-27 socket takes
+ * the v6 wildcard and mapped addresses too. Returns sa itself when there is
+ * nothing to change, or `to`.
+ */
+static const struct sockaddr *native_name(int fd, const struct sockaddr *sa,
+					  socklen_t *len,
+					  struct sockaddr_storage *to)
+{
+	struct sockaddr_in6 in6;
+	struct sockaddr_in in;
+	int domain = AF_INET;
+	socklen_t size = sizeof(domain);
+
+	if (!sa || *len < sizeof(in) || *len > sizeof(*to))
+		return sa;
+	memcpy(to, sa, *len);
+	if (to->ss_family == FAMILY_SDP)
+		to->ss_family = AF_INET;
+	else if (to->ss_family == FAMILY_SDP6)
+		to->ss_family = AF_INET6;
+	sys_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+	if (to->ss_family != AF_INET6 || domain != AF_INET ||
+	    *len < sizeof(in6))
+		return (const struct sockaddr *)to;
+	memcpy(&in6, to, sizeof(in6));
+	if (!IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr) &&
+	    !IN6_IS_ADDR_V4MAPPED(&in6.sin6_addr))
+		return (const struct sockaddr *)to;
+	memset(&in, 0, sizeof(in));
+	in.sin_family = AF_INET;
+	in.sin_port = in6.sin6_port;
+	memcpy(&in.sin_addr, &in6.sin6_addr.s6_addr[12], 4);
+	memcpy(to, &in, sizeof(in));
+	*len = sizeof(in);
+	return (const struct sockaddr *)to;
+}
+
+int do_bind(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	struct sock *s = fdt_checked(fd);
+	struct sockaddr_storage name;
+
+	if (unlikely(s && sock_native(s)))
+		sa = native_name(fd, sa, &len, &name);
+	return real_bind(fd, sa, len);
+}
+
+/* The number is the kernel's alone from now on. */
+static void let_go(int fd, struct sock *s)
+{
+	ep_forget(fd, s);
+	if (fdt_take_sock(fd) == s)
+		sock_forget(s);
+}
+
+int do_listen(int fd, int backlog)
+{
+	struct sock *s = fdt_checked(fd);
+
+	if (s && fdt_is_owner() && !sock_before_listen(s, fd))
+		let_go(fd, s);
+	return real_listen(fd, backlog);
+}
+
+static void accepted(int listener, int fd, int flags)
+{
+	struct sock *l, *s;
+
+	fdt_forget(fd);
+	l = fdt_sock(listener);
+	if (!l || !sock_listening(l) || !fdt_is_owner())
+		return;
+	s = sock_accepted(l, fd, flags);
+	if (s && fdt_put_sock(fd, s))
+		sock_forget(s);
+}
+
+int do_accept(int fd, struct sockaddr *sa, socklen_t *len)
+{
+	int ret;
+
+	do
+		ret = real_accept(fd, sa, len);
+	while (unlikely(sock_retry(ret)));
+	if (ret >= 0 && fdt_any)
+		accepted(fd, ret, 0);
+	return ret;
+}
+
+int do_accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
+{
+	int ret;
+
+	do
+		ret = real_accept4(fd, sa, len, flags);
+	while (unlikely(sock_retry(ret)));
+	if (ret >= 0 && fdt_any)
+		accepted(fd, ret, flags);
+	return ret;
+}
+
+/*
+ * Can `n` bytes at `p` be read? The kernel says so: it copies the mask before
+ * it looks at the operation, which does not exist. Cheaper than a fault.
+ */
+static bool readable(const void *p, size_t n)
+{
+	const char *c = p;
+	size_t at;
+
+	if (n < 8)
+		return true;
+	for (at = 0; at + 8 <= n; at += n - 8) {
+		if (sys_call6(SYS_rt_sigprocmask, -1, (long)(c + at), 0, 8, 0,
+			      0) == -EFAULT)
+			return false;
+		if (n == 8 || at ||
+		    !(((uintptr_t)c ^ (uintptr_t)(c + n - 1)) &
+		      ~(uintptr_t)4095))
+			break;
+	}
+	return true;
+}
+
+/*
+ * connect() to AF_UNSPEC dissolves the association and the descriptor may be
+ * connected again. That is rare: the socket stays the kernel's from then on.
+ */
+static int dissolve(struct sock *s, int fd, const struct sockaddr *sa,
+		    socklen_t len)
+{
+	int ret = sock_home(s, fd, WHY_RAW_USE);
+
+	return ret ? (int)ret_errno(ret) : real_connect(fd, sa, len);
+}
+
+int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	struct sock *s = fdt_checked(fd);
+	struct sockaddr_storage name;
+	int ret;
+
+	if (!s || len < sizeof(sa_family_t) || !sa || !readable(sa, len) ||
+	    !fdt_is_owner())
+		return real_connect(fd, sa, len);
+	if (unlikely(sock_native(s)))
+		sa = native_name(fd, sa, &len, &name);
+	if (unlikely(sa->sa_family == AF_UNSPEC))
+		return dissolve(s, fd, sa, len);
+	if (!sock_before_connect(s, fd, sa, len)) {
+		let_go(fd, s);
+		return real_connect(fd, sa, len);
+	}
+	ret = real_connect(fd, sa, len);
+	ret = ret < 0 ? -errno : ret;
+	sock_after_connect(s, fd, ret);
+	return (int)ret_errno(ret);
+}
+
+int do_getsockname(int fd, struct sockaddr *sa, socklen_t *len)
+{
+	return real_getsockname(fd, sa, len);
+}
+
+int do_getpeername(int fd, struct sockaddr *sa, socklen_t *len)
+{
+	return real_getpeername(fd, sa, len);
+}
+
+int do_getsockopt(int fd, int level, int opt, void *v, socklen_t *len)
+{
+	struct sock *s = fdt_sock(fd);
+	int ret;
+
+	if (likely(!s))
+		return real_getsockopt(fd, level, opt, v, len);
+	ret = sock_getsockopt(s, fd, level, opt, v, len);
+	if (ret == 1 || fdt_stale(fd, s, ret))
+		return real_getsockopt(fd, level, opt, v, len);
+	return (int)ret_errno(ret);
+}
+
+int do_setsockopt(int fd, int level, int opt, const void *v, socklen_t len)
+{
+	struct sock *s = fdt_sock(fd);
+	int ret;
+
+	if (likely(!s))
+		return real_setsockopt(fd, level, opt, v, len);
+	ret = sock_setsockopt(s, fd, level, opt, v, len);
+	if (ret == 1 || fdt_stale(fd, s, ret))
+		return real_setsockopt(fd, level, opt, v, len);
+	return (int)ret_errno(ret);
+}
+
+int do_shutdown(int fd, int how)
+{
+	struct sock *s = fdt_sock(fd);
+	int ret;
+
+	if (likely(!s))
+		return real_shutdown(fd, how);
+	ret = sock_shutdown(s, fd, how);
+	if (fdt_stale(fd, s, ret))
+		return real_shutdown(fd, how);
+	return (int)ret_errno(ret);
+}
+
+int do_sockatmark(int fd)
+{
+	struct sock *s = fdt_sock(fd);
+	int ret;
+
+	if (likely(!s))
+		return real_sockatmark(fd);
+	ret = sock_atmark(s, fd);
+	if (ret == -2 || fdt_stale(fd, s, ret))
+		return real_sockatmark(fd);
+	return (int)ret_errno(ret);
+}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libpreload.la
+# Cancellation unwinds through the wrappers.
+libpreload_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+libpreload_la_SOURCES = \
+	src/preload/calls.def \
+	src/preload/creators.c \
+	src/preload/data.c \
+	src/preload/exec.c \
+	src/preload/exports.c \
+	src/preload/fdtable.c \
+	src/preload/files.c \
+	src/preload/fortify.c \
+	src/preload/init.c \
+	src/preload/move.c \
+	src/preload/msg.c \
+	src/preload/preload.h \
+	src/preload/process.c \
+	src/preload/range.c \
+	src/preload/real.c \
+	src/preload/real.h \
+	src/preload/sockets.c \
+	src/preload/spawn.c \
+	src/preload/stdio.c \
+	src/preload/syscall.c
+# Readiness
+libpreload_la_SOURCES += \
+	src/preload/ready.h

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Children made inside libc by raw system calls: what they inherit goes home
+ * before. The child of posix_spawn() and popen() lives on with it; system()
+ * returns when its child is gone.
+ */
+#include "preload/real.h"
+
+#include "base/log.h"
+#include "preload/preload.h"
+
+/*
+ * The source of a duplicate may be close-on-exec and is known only to libc
+ * later: it goes home now and stays there.
+ */
+int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
+					int from, int to)
+{
+	struct sock *s = fdt_checked(from);
+
+	if (s && !sock_listening(s) && sock_home(s, from, WHY_EXEC))
+		log_warn("descriptor %d could not be brought home for a child",
+			 from);
+	return real_posix_spawn_file_actions_adddup2(fa, from, to);
+}
+
+#define SPAWN(call)          \
+	int ret_;            \
+                             \
+	exec_home(WHY_EXEC); \
+	ret_ = call;         \
+	if (ret_)            \
+		exec_undo(); \
+	return ret_
+
+int do_posix_spawn(pid_t *pid, const char *path,
+		   const posix_spawn_file_actions_t *fa,
+		   const posix_spawnattr_t *attr, char *const argv[],
+		   char *const envp[])
+{
+	SPAWN(real_posix_spawn(pid, path, fa, attr, argv, envp));
+}
+
+int do_posix_spawnp(pid_t *pid, const char *file,
+		    const posix_spawn_file_actions_t *fa,
+		    const posix_spawnattr_t *attr, char *const argv[],
+		    char *const envp[])
+{
+	SPAWN(real_posix_spawnp(pid, file, fa, attr, argv, envp));
+}
+
+int do_pidfd_spawn(int *pidfd, const char *path,
+		   const posix_spawn_file_actions_t *fa,
+		   const posix_spawnattr_t *attr, char *const argv[],
+		   char *const envp[])
+{
+	SPAWN(real_pidfd_spawn(pidfd, path, fa, attr, argv, envp));
+}
+
+int do_pidfd_spawnp(int *pidfd, const char *file,
+		    const posix_spawn_file_actions_t *fa,
+		    const posix_spawnattr_t *attr, char *const argv[],
+		    char *const envp[])
+{
+	SPAWN(real_pidfd_spawnp(pidfd, file, fa, attr, argv, envp));
+}
+
+int do_system(const char *command)
+{
+	int ret;
+
+	if (command)
+		exec_home(WHY_EXEC);
+	ret = real_system(command);
+	if (command)
+		exec_undo();
+	return ret;
+}
+
+FILE *do_popen(const char *command, const char *mode)
+{
+	FILE *f;
+
+	exec_home(WHY_EXEC);
+	f = real_popen(command, mode);
+	if (!f)
+		exec_undo();
+	return f;
+}
