@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* options - getsockopt, setsockopt, ioctl and names of a live connection. */
+#include "prog.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <linux/sockios.h>
+
+/* Integer options: set to a value, read back as another (or the same). */
+static const struct {
+	int level, name, set, get;
+} table[] = {
+	{ SOL_SOCKET, SO_REUSEADDR, 1, 1 },
+	{ SOL_SOCKET, SO_REUSEADDR, 0, 0 },
+	{ SOL_SOCKET, SO_KEEPALIVE, 1, 1 },
+	{ SOL_SOCKET, SO_KEEPALIVE, 0, 0 },
+	{ SOL_SOCKET, SO_OOBINLINE, 1, 1 },
+	{ SOL_SOCKET, SO_OOBINLINE, 0, 0 },
+	{ SOL_SOCKET, SO_SNDBUF, 30000, 60000 },
+	{ SOL_SOCKET, SO_RCVBUF, 40000, 80000 },
+	{ SOL_SOCKET, SO_PRIORITY, 3, 3 },
+	{ SOL_SOCKET, SO_RCVLOWAT, 1, 1 },
+	{ IPPROTO_TCP, TCP_NODELAY, 0, 0 },
+	{ IPPROTO_TCP, TCP_NODELAY, 1, 1 },
+	{ IPPROTO_TCP, TCP_CORK, 1, 1 },
+	{ IPPROTO_TCP, TCP_CORK, 0, 0 },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, 77, 77 },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, 11, 11 },
+	{ IPPROTO_TCP, TCP_KEEPCNT, 4, 4 },
+	{ IPPROTO_TCP, TCP_USER_TIMEOUT, 30000, 30000 },
+	{ IPPROTO_TCP, TCP_SYNCNT, 3, 3 },
+	{ IPPROTO_TCP, TCP_LINGER2, 5, 5 },
+	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, 16384, 16384 },
+};
+
+static int get_int(int fd, int level, int name)
+{
+	int v = -12345;
+	socklen_t len = sizeof(v);
+
+	CHECK(!getsockopt(fd, level, name, &v, &len));
+	CHECK(len == sizeof(v));
+	return v;
+}
+
+static void table_run(struct end *e)
+{
+	int fd = e->l.fd, copy = dup(fd);
+	size_t i;
+
+	CHECK(copy >= 0);
+	for (i = 0; i < ARRAY_SIZE(table); i++) {
+		CHECK(!setsockopt(i % 2 ? copy : fd, table[i].level,
+				  table[i].name, &table[i].set, sizeof(int)));
+		CHECK(get_int(fd, table[i].level, table[i].name) ==
+		      table[i].get);
+		link_turn(&e->l, 40, true);
+		if (i == 9)
+			prog_mid(fd);
+		CHECK(get_int(copy, table[i].level, table[i].name) ==
+		      table[i].get);
+	}
+	CHECK(!close(copy));
+	CHECK(get_int(fd, SOL_SOCKET, SO_TYPE) == SOCK_STREAM);
+	CHECK(get_int(fd, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP);
+	CHECK(get_int(fd, SOL_SOCKET, SO_DOMAIN) == e->addr.ss_family);
+	CHECK(get_int(fd, SOL_SOCKET, SO_ACCEPTCONN) == 0);
+	CHECK(get_int(fd, SOL_SOCKET, SO_ERROR) == 0);
+	CHECK(get_int(fd, IPPROTO_TCP, TCP_MAXSEG) > 500);
+}
+
+static void table_peer(struct end *e)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(table); i++)
+		link_turn(&e->l, 40, false);
+}
+
+/* Values left alone are what a fresh TCP connection has. */
+static void fresh_run(struct end *e)
+{
+	static const struct {
+		int level, name;
+	} list[] = {
+		{ SOL_SOCKET, SO_KEEPALIVE },
+		{ SOL_SOCKET, SO_OOBINLINE },
+		{ SOL_SOCKET, SO_RCVLOWAT },
+		{ SOL_SOCKET, SO_SNDLOWAT },
+		{ IPPROTO_TCP, TCP_CORK },
+		{ IPPROTO_TCP, TCP_KEEPIDLE },
+		{ IPPROTO_TCP, TCP_KEEPINTVL },
+		{ IPPROTO_TCP, TCP_KEEPCNT },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT },
+		{ IPPROTO_TCP, TCP_DEFER_ACCEPT },
+	};
+	int fd = socket(e->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t i;
+
+	CHECK(fd >= 0);
+	CHECK(get_int(fd, IPPROTO_TCP, TCP_NODELAY) == 0);
+	for (i = 0; i < ARRAY_SIZE(list); i++)
+		CHECK(get_int(e->l.fd, list[i].level, list[i].name) ==
+		      get_int(fd, list[i].level, list[i].name));
+	CHECK(!close(fd));
+	link_turn(&e->l, 40, true);
+}
+
+static void turn_peer(struct end *e)
+{
+	link_turn(&e->l, 40, false);
+}
+
+static void odd_run(struct end *e)
+{
+	struct linger lg = { 1, 7 }, was;
+	struct timeval tv = { 3, 500000 }, tw;
+	struct tcp_info ti;
+	int fd = e->l.fd, v = 1;
+	socklen_t len;
+	char name[16], c;
+
+	len = sizeof(was);
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_LINGER, &lg, sizeof(lg)));
+	CHECK(!getsockopt(fd, SOL_SOCKET, SO_LINGER, &was, &len));
+	CHECK(was.l_onoff == 1 && was.l_linger == 7 && len == sizeof(was));
+	lg.l_onoff = 0;
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_LINGER, &lg, sizeof(lg)));
+	len = sizeof(tw);
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)));
+	CHECK(!getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tw, &len));
+	CHECK(tw.tv_sec == 3 && tw.tv_usec == 500000);
+	len = sizeof(tw);
+	CHECK(!getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tw, &len));
+	CHECK(tw.tv_sec == 0 && tw.tv_usec == 0);
+	len = sizeof(name);
+	CHECK(!getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len));
+	CHECK(name[0] >= 'a' && name[0] <= 'z');
+	len = sizeof(ti);
+	CHECK(!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &ti, &len));
+	CHECK(ti.tcpi_state == TCP_ESTABLISHED);
+	FAILS(setsockopt(fd, IPPROTO_TCP, 250, &v, sizeof(v)), ENOPROTOOPT);
+	len = sizeof(v);
+	FAILS(getsockopt(fd, IPPROTO_TCP, 250, &v, &len), ENOPROTOOPT);
+	FAILS(setsockopt(fd, SOL_SOCKET, 9999, &v, sizeof(v)), ENOPROTOOPT);
+	FAILS(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &v, 1), EINVAL);
+	FAILS(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, NULL, sizeof(v)),
+	      EFAULT);
+	FAILS(setsockopt(fd, SOL_SOCKET, SO_LINGER, &lg, 4), EINVAL);
+	len = 1;
+	CHECK(!getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &c, &len));
+	CHECK(len == 1);
+	FAILS(setsockopt(0, SOL_SOCKET, SO_KEEPALIVE, &v, sizeof(v)), ENOTSOCK);
+	FAILS(getsockopt(-1, SOL_SOCKET, SO_ERROR, &v, &len), EBADF);
+	link_turn(&e->l, 40, true);
+}
+
+/* --- ioctl ------------------------------------------------------------- */
+
+static int count(int fd, unsigned long what)
+{
+	int n = -1;
+
+	CHECK(!ioctl(fd, what, &n));
+	return n;
+}
+
+static void await_count(int fd, int want)
+{
+	int i;
+
+	for (i = 0; i < 5000 && count(fd, FIONREAD) != want; i++)
+		prog_nap_ms(1);
+	CHECK(count(fd, FIONREAD) == want);
+}
+
+static void ioctl_run(struct end *e)
+{
+	char conf[4096];
+	struct ifconf ic = { .ifc_len = sizeof(conf), .ifc_buf = conf };
+	struct ifreq ir;
+	int fd = e->l.fd, i;
+
+	CHECK(count(fd, FIONREAD) == 0);
+	prog_tell(e, 1000);
+	await_count(fd, 1000);
+	link_get(&e->l, 400);
+	CHECK(count(fd, FIONREAD) == 600);
+	CHECK(count(fd, SIOCINQ) == 600);
+	prog_tell(e, 500);
+	await_count(fd, 1100);
+	link_get(&e->l, 1100);
+	CHECK(count(fd, FIONREAD) == 0);
+	CHECK(count(fd, SIOCATMARK) == 0);
+	/* all that we sent has been read: nothing waits */
+	prog_tell(e, 0);
+	link_put(&e->l, 3000);
+	CHECK(prog_hear(e) == 3000);
+	for (i = 0; i < 5000 && count(fd, SIOCOUTQ); i++)
+		prog_nap_ms(1);
+	CHECK(count(fd, SIOCOUTQ) == 0);
+	/* questions about interfaces are asked on any socket */
+	CHECK(!ioctl(fd, SIOCGIFCONF, &ic));
+	CHECK(ic.ifc_len > 0);
+	memset(&ir, 0, sizeof(ir));
+	snprintf(ir.ifr_name, sizeof(ir.ifr_name), "lo");
+	CHECK(!ioctl(fd, SIOCGIFFLAGS, &ir));
+	CHECK(ir.ifr_flags & IFF_LOOPBACK);
+	FAILS(ioctl(fd, TIOCGWINSZ, conf), ENOTTY);
+	link_turn(&e->l, 40, true);
+}
+
+static void ioctl_peer(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e)))
+		link_put(&e->l, (size_t)n);
+	link_get(&e->l, 3000);
+	prog_tell(e, 3000);
+	link_turn(&e->l, 40, false);
+}
+
+/* --- low water --------------------------------------------------------- */
+
+static void lowat_run(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+	int v = 500;
+
+	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_RCVLOWAT, &v, sizeof(v)));
+	CHECK(get_int(e->l.fd, SOL_SOCKET, SO_RCVLOWAT) == 500);
+	prog_tell(e, 300);
+	CHECK(prog_hear(e) == 300);
+	CHECK(poll(&p, 1, 30) == 0);
+	prog_tell(e, 300);
+	CHECK(prog_hear(e) == 300);
+	CHECK(poll(&p, 1, 5000) == 1);
+	link_get(&e->l, 600);
+	v = 1;
+	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_RCVLOWAT, &v, sizeof(v)));
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 1);
+	CHECK(poll(&p, 1, 5000) == 1);
+	link_get(&e->l, 1);
+	prog_tell(e, 0);
+	link_turn(&e->l, 40, true);
+}
+
+static void lowat_peer(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		link_put(&e->l, (size_t)n);
+		prog_tell(e, n);
+	}
+	link_turn(&e->l, 40, false);
+}
+
+/* --- names ------------------------------------------------------------- */
+
+static void names(struct end *e)
+{
+	struct sockaddr_storage a, b;
+	socklen_t la = sizeof(a), lb = sizeof(b);
+	char shortbuf[4];
+	bool listener = e->lfd >= 0;
+
+	CHECK(!getsockname(e->l.fd, (struct sockaddr *)&a, &la));
+	CHECK(!getpeername(e->l.fd, (struct sockaddr *)&b, &lb));
+	CHECK(la == e->addrlen && lb == e->addrlen);
+	CHECK(a.ss_family == e->addr.ss_family);
+	CHECK(b.ss_family == e->addr.ss_family);
+	CHECK(prog_port(listener ? &a : &b) == prog_port(&e->addr));
+	/* each end's peer is the other end's own name */
+	prog_tell(e, (uint64_t)prog_port(&a));
+	CHECK(prog_hear(e) == (uint64_t)prog_port(&b));
+	la = sizeof(shortbuf);
+	CHECK(!getsockname(e->l.fd, (struct sockaddr *)shortbuf, &la));
+	CHECK(la == e->addrlen);
+	FAILS(bind(e->l.fd, (struct sockaddr *)&a, e->addrlen), EINVAL);
+	FAILS(connect(e->l.fd, (struct sockaddr *)&b, e->addrlen), EISCONN);
+	FAILS(listen(e->l.fd, 1), EINVAL);
+	FAILS(accept(e->l.fd, NULL, NULL), EINVAL);
+	prog_mid(e->l.fd);
+	prog_sync(e);
+	link_turn(&e->l, 40, !e->peer);
+	FAILS(getsockname(0, (struct sockaddr *)&a, &la), ENOTSOCK);
+}
+
+/* After the peer's end of stream the state is CLOSE_WAIT. */
+static void state_run(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+	struct tcp_info ti;
+	socklen_t len = sizeof(ti);
+
+	link_turn(&e->l, 40, true);
+	CHECK(poll(&p, 1, 5000) == 1);
+	link_eof(&e->l);
+	CHECK(!getsockopt(e->l.fd, IPPROTO_TCP, TCP_INFO, &ti, &len));
+	CHECK(ti.tcpi_state == TCP_CLOSE_WAIT);
+}
+
+static void state_peer(struct end *e)
+{
+	link_turn(&e->l, 40, false);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	link_eof(&e->l);
+}
+
+static const struct prog_case cases[] = {
+	{ "table", table_run, table_peer, 0 },
+	{ "fresh", fresh_run, turn_peer, 0 },
+	{ "odd", odd_run, turn_peer, 0 },
+	{ "ioctl", ioctl_run, ioctl_peer, 0 },
+	{ "lowat", lowat_run, lowat_peer, 0 },
+	{ "names", names, names, 0 },
+	{ "state", state_run, state_peer, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}

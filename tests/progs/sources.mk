@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Acceptance programs: built by make check, run by tests/bats, plain and
+# preloaded. None of them links with the library.
+
+PROGS_COMMON = tests/progs/prog.c tests/progs/link.c tests/progs/prog.h
+PROGS_CPPFLAGS = -I$(top_srcdir)/tests/progs -D_GNU_SOURCE
+# No sanitizer in here: these are the strangers that the library meets.
+PROGS_CFLAGS = -std=gnu11 -O2
+
+check_PROGRAMS += \
+	tests/progs/calls \
+	tests/progs/epolls \
+	tests/progs/flags \
+	tests/progs/halfclose \
+	tests/progs/life \
+	tests/progs/native \
+	tests/progs/nonblock \
+	tests/progs/options \
+	tests/progs/pass \
+	tests/progs/plainecho \
+	tests/progs/polls \
+	tests/progs/procs \
+	tests/progs/signals \
+	tests/progs/stream
+
+tests_progs_calls_SOURCES = tests/progs/calls.c $(PROGS_COMMON)
+tests_progs_calls_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_calls_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_calls_LDADD = -lpthread
+
+tests_progs_epolls_SOURCES = tests/progs/epolls.c $(PROGS_COMMON)
+tests_progs_epolls_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_epolls_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_epolls_LDADD = -lpthread
+
+tests_progs_flags_SOURCES = tests/progs/flags.c $(PROGS_COMMON)
+tests_progs_flags_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_flags_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_flags_LDADD = -lpthread
+
+tests_progs_halfclose_SOURCES = tests/progs/halfclose.c $(PROGS_COMMON)
+tests_progs_halfclose_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_halfclose_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_halfclose_LDADD = -lpthread
+
+tests_progs_life_SOURCES = tests/progs/life.c $(PROGS_COMMON)
+tests_progs_life_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_life_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_life_LDADD = -lpthread
+
+tests_progs_native_SOURCES = tests/progs/native.c $(PROGS_COMMON)
+tests_progs_native_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_native_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_native_LDADD = -lpthread
+
+tests_progs_nonblock_SOURCES = tests/progs/nonblock.c $(PROGS_COMMON)
+tests_progs_nonblock_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_nonblock_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_nonblock_LDADD = -lpthread
+
+tests_progs_options_SOURCES = tests/progs/options.c $(PROGS_COMMON)
+tests_progs_options_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_options_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_options_LDADD = -lpthread
+
+tests_progs_pass_SOURCES = tests/progs/pass.c $(PROGS_COMMON)
+tests_progs_pass_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_pass_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_pass_LDADD = -lpthread
+
+tests_progs_polls_SOURCES = tests/progs/polls.c $(PROGS_COMMON)
+tests_progs_polls_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_polls_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_polls_LDADD = -lpthread
+
+tests_progs_procs_SOURCES = tests/progs/procs.c $(PROGS_COMMON)
+tests_progs_procs_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_procs_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_procs_LDADD = -lpthread
+
+tests_progs_signals_SOURCES = tests/progs/signals.c $(PROGS_COMMON)
+tests_progs_signals_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_signals_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_signals_LDADD = -lpthread
+
+tests_progs_stream_SOURCES = tests/progs/stream.c $(PROGS_COMMON)
+tests_progs_stream_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_stream_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_stream_LDADD = -lpthread
+
+# Static, so that no preload can follow into it.
+tests_progs_plainecho_SOURCES = tests/progs/plainecho.c
+tests_progs_plainecho_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_plainecho_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_plainecho_LDFLAGS = -all-static
