@@ -57,6 +57,22 @@ uint64_t page_start_time(int pid)
 	return start;
 }
 
+uint64_t page_pidns(void)
+{
+	char link[64];
+	ssize_t n = sys_readlink("/proc/self/ns/pid", link, sizeof(link) - 1);
+	uint64_t inode = 0;
+	const char *p;
+
+	if (n <= 0)
+		return 0;
+	link[n] = '\0';
+	p = strchr(link, '[');
+	if (p)
+		text_number(p + 1, UINT64_MAX, &inode);
+	return inode;
+}
+
 /* A left-over of this process before its exec() has the same name. */
 static int page_create(void)
 {
@@ -127,6 +143,7 @@ int page_open(const char *program)
 	p->pid = sys_getpid();
 	p->uid = sys_geteuid();
 	p->start = page_start_time(p->pid);
+	p->pidns = page_pidns();
 	text_copy(p->program, sizeof(p->program), program);
 	text_add(&t, PAGE_DIR "/" PAGE_PREFIX "%d.%lu", p->pid, p->start);
 	fd = page_create();

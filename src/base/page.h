@@ -69,6 +69,7 @@ struct page {
 	int32_t pid;
 	uint32_t uid;
 	uint64_t start; /* start time of the process, /proc/PID/stat field 22 */
+	uint64_t pidns; /* inode of the namespace that `pid` belongs to, or 0 */
 	char program[64];
 	struct page_counters c;
 	struct page_row row[PAGE_ROWS];
@@ -124,13 +125,15 @@ int page_append_json(const char *path);
 
 /*
  * Readers (sdpstat): a private copy of a page, checked: a regular file of the
- * right size, magic and version, made by the user who owns it, strings
- * terminated. Rows that are free, or were being written, have fd -1. munmap()
+ * right size, magic and version, writable by its owner alone, whose id as seen
+ * from here becomes `uid`, strings terminated. Rows that are free, or were being written, have fd -1. munmap()
  * it with `len`. NULL and errno on failure (EPROTO: unsound content).
  */
 const struct page *page_map(const char *path, size_t *len);
 
 /* Start time of a process as in its page; 0 when there is no such process. */
 uint64_t page_start_time(int pid);
+/* The process namespace of this process as in its page. */
+uint64_t page_pidns(void);
 
 #endif

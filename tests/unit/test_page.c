@@ -88,6 +88,7 @@ static void published(void)
 	must(p);
 	must(p->pid == getpid() && p->uid == geteuid());
 	must(p->start == page_start_time(getpid()) && p->start > 0);
+	must(p->pidns == page_pidns() && p->pidns > 0);
 	must(!strcmp(p->program, "story"));
 	must(p->c.sockets == 3 && p->c.lifted == 1);
 	must(p->row[0].fd == 7 && p->row[1].fd == 8);
@@ -225,6 +226,7 @@ static int map_of(size_t size, size_t at, int mode)
 	err = p ? 0 : errno;
 	if (p) {
 		assert_int_equal(strlen(p->program), 63);
+		assert_int_equal(p->uid, geteuid());
 		munmap((void *)(uintptr_t)p, len);
 	}
 	unlink(name);

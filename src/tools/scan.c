@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "tools/scan.h"
+
+#include <dirent.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+/* A process of this machine. */
+struct proc {
+	pid_t pid; /* here */
+	pid_t inner; /* in its own process namespace */
+	uint64_t start;
+	unsigned int uid[4]; /* real, effective, saved, file system */
+};
+
+struct scan {
+	struct proc *procs;
+	size_t nprocs, procs_room;
+	struct stat *dirs; /* visited */
+	size_t ndirs, dirs_room;
+	struct found *found;
+	size_t nfound, found_room;
+	pid_t only;
+	uint64_t pidns;
+};
+
+/* Room for one more of `size` bytes. */
+static void *grown(void *list, size_t count, size_t *room, size_t size)
+{
+	if (count < *room)
+		return list;
+	*room = *room ? *room * 2 : 64;
+	list = reallocarray(list, *room, size);
+	if (!list)
+		err(2, "memory");
+	return list;
+}
+
+/* User ids and the innermost process id, from /proc/PID/status. */
+static void proc_status(struct proc *p)
+{
+	char path[64], line[512];
+	FILE *f;
+
+	p->inner = p->pid;
+	memset(p->uid, 0xff, sizeof(p->uid));
+	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	while (fgets(line, sizeof(line), f)) {
+		char *last = strrchr(line, '\t');
+
+		if (!strncmp(line, "NSpid:", 6) && last)
+			p->inner = atoi(last + 1);
+		sscanf(line, "Uid: %u %u %u %u", &p->uid[0], &p->uid[1],
+		       &p->uid[2], &p->uid[3]);
+	}
+	fclose(f);
+}
+
+static void list_procs(struct scan *s)
+{
+	DIR *dir = opendir("/proc");
+	struct dirent *d;
+
+	if (!dir)
+		err(2, "/proc");
+	while ((d = readdir(dir))) {
+		uint64_t pid;
+		size_t n = text_number(d->d_name, 1u << 30, &pid);
+		struct proc *p;
+
+		if (!n || d->d_name[n])
+			continue;
+		s->procs = grown(s->procs, s->nprocs, &s->procs_room,
+				 sizeof(*s->procs));
+		p = &s->procs[s->nprocs];
+		p->pid = (pid_t)pid;
+		p->start = page_start_time(p->pid);
+		proc_status(p);
+		s->nprocs += p->start != 0;
+	}
+	closedir(dir);
+}
+
+static const struct proc *owner_of(const struct scan *s, const struct page *p)
+{
+	size_t i;
+
+	for (i = 0; i < s->nprocs; i++)
+		if (s->procs[i].inner == p->pid &&
+		    s->procs[i].start == p->start)
+			return &s->procs[i];
+	return NULL;
+}
+
+static bool known(const struct scan *s, const struct page *page)
+{
+	size_t i;
+
+	for (i = 0; i < s->nfound; i++) {
+		const struct page *p = s->found[i].page;
+
+		if (p->pid == page->pid && p->start == page->start &&
+		    p->pidns == page->pidns)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Nobody may speak for another user's process. Root's pages stay root's when
+ * the process becomes another user; other mount namespaces may number users
+ * differently.
+ */
+static bool may_speak(const struct page *p, const struct proc *owner, bool own)
+{
+	size_t i;
+
+	for (i = 0; i < 4; i++)
+		if (owner->uid[i] == p->uid)
+			return true;
+	return !own || !p->uid;
+}
+
+/*
+ * The list of processes is older than the page may be: before a page is taken
+ * for stale, its process is looked for again.
+ */
+static bool stale(const struct scan *s, const struct page *p)
+{
+	return p->pidns && p->pidns == s->pidns &&
+	       page_start_time(p->pid) != p->start;
+}
+
+/* Does the file name say what the page says? */
+static bool named_for(const char *name, const struct page *p)
+{
+	char want[64];
+
+	snprintf(want, sizeof(want), PAGE_PREFIX "%d.%lu", p->pid,
+		 (unsigned long)p->start);
+	return !strcmp(name, want);
+}
+
+static void take_page(struct scan *s, const char *dir, const char *name,
+		      bool own)
+{
+	const struct proc *owner = NULL;
+	const struct page *p;
+	char path[512];
+	size_t len;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	p = page_map(path, &len);
+	if (!p)
+		return;
+	if (named_for(name, p) && !known(s, p)) {
+		owner = owner_of(s, p);
+		if (!owner && own && stale(s, p))
+			unlink(path);
+		if (owner && !may_speak(p, owner, own))
+			owner = NULL;
+	}
+	if (!owner || (s->only && s->only != owner->pid)) {
+		munmap((void *)(uintptr_t)p, len);
+		return;
+	}
+	s->found =
+		grown(s->found, s->nfound, &s->found_room, sizeof(*s->found));
+	s->found[s->nfound].pid = owner->pid;
+	s->found[s->nfound++].page = p;
+}
+
+/* `own`: this process's own PAGE_DIR. Each directory is visited once. */
+static void visit(struct scan *s, const char *path, bool own)
+{
+	struct dirent *d;
+	struct stat st;
+	DIR *dir;
+	size_t i;
+
+	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+		return;
+	for (i = 0; i < s->ndirs; i++)
+		if (s->dirs[i].st_dev == st.st_dev &&
+		    s->dirs[i].st_ino == st.st_ino)
+			return;
+	s->dirs = grown(s->dirs, s->ndirs, &s->dirs_room, sizeof(*s->dirs));
+	s->dirs[s->ndirs++] = st;
+	dir = opendir(path);
+	if (!dir)
+		return;
+	while ((d = readdir(dir)))
+		if (!strncmp(d->d_name, PAGE_PREFIX, strlen(PAGE_PREFIX)))
+			take_page(s, path, d->d_name, own);
+	closedir(dir);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+struct found *scan_pages(pid_t only, size_t *count)
+{
+	struct scan s = { .only = only, .pidns = page_pidns() };
+	char path[64];
+	size_t i;
+
+	list_procs(&s);
+	visit(&s, PAGE_DIR, true);
+	for (i = 0; i < s.nprocs; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/root" PAGE_DIR,
+			 s.procs[i].pid);
+		visit(&s, path, false);
+	}
+	if (s.nfound)
+		qsort(s.found, s.nfound, sizeof(*s.found), by_pid);
+	free(s.procs);
+	free(s.dirs);
+	*count = s.nfound;
+	return s.found;
+}

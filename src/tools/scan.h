@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_TOOLS_SCAN_H
+#define LIBSDP_TOOLS_SCAN_H
+
+/* Finding the pages (base/page.h) of the processes that have one. */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/page.h"
+
+struct found {
+	pid_t pid; /* as seen from here; the page's own may differ */
+	const struct page *page; /* a checked copy */
+};
+
+/*
+ * All pages this user may read of processes that live, by pid: in /dev/shm
+ * and, of processes in other mount namespaces, in theirs. Pages in /dev/shm
+ * whose process has ended are removed when they were written in this process
+ * namespace and this user may. `only`: of this process, 0: all. The array is
+ * the caller's, to the end of the program.
+ */
+struct found *scan_pages(pid_t only, size_t *count);
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <argp.h>
+#include <err.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "config/rules.h"
+#include "tools/out.h"
+
+#define SYSTEM_FILE SYSCONFDIR "/libsdp.conf"
+
+const char *argp_program_version = "sdpconf (libsdp) " PACKAGE_VERSION;
+
+struct options {
+	bool json;
+	enum rule_role role;
+	const char *program;
+	const char *words[4]; /* the command and what follows */
+	unsigned int count;
+};
+
+/* --- check ------------------------------------------------------------ */
+
+static void print_error(const struct config_error *e, void *arg)
+{
+	int *quiet = arg;
+
+	if (*quiet)
+		return;
+	out_clean(stderr, e->file);
+	fprintf(stderr, ":%u:%u: %s: `", e->line, e->column,
+		e->level == LOG_WARN ? "warning" : "error");
+	out_clean(stderr, e->token);
+	fprintf(stderr, "`: expected %s\n", e->expected);
+}
+
+static const char *file_error(int bad)
+{
+	switch (bad) {
+	case -EFBIG:
+		return "larger than 16 MiB";
+	case -EILSEQ:
+		return "not a text file";
+	case -EINVAL:
+	case -ENXIO:
+		return "not a regular file";
+	default:
+		return strerror(-bad);
+	}
+}
+
+/* Ends when nothing could be read; else the number of bad lines. */
+static int load(struct config *c, struct settings *s, const char *file,
+		int quiet)
+{
+	int bad = config_parse(c, s, file, print_error, &quiet);
+
+	if (bad < 0)
+		errx(1, "%s: %s", file, file_error(bad));
+	text_copy(c->file, sizeof(c->file), file);
+	return bad;
+}
+
+static int do_check(const struct options *o)
+{
+	const char *file = o->count > 1 ? o->words[1] : SYSTEM_FILE;
+	static struct config c;
+	uint32_t i, servers = 0;
+	int bad = load(&c, &settings, file, 0);
+
+	if (bad) {
+		fprintf(stderr, "%s: %d bad line%s\n", file, bad,
+			bad == 1 ? "" : "s");
+		return 1;
+	}
+	for (i = 0; i < c.nrules; i++)
+		servers += c.rules[i].role == ROLE_SERVER;
+	printf("%s: fine: %u server and %u client rules\n", file, servers,
+	       c.nrules - servers);
+	return 0;
+}
+
+/* --- explain ---------------------------------------------------------- */
+
+/* "192.0.2.1:80", "[::1]:80", "::1:80", "host:80" */
+static void resolve(const char *target, struct rule_addr *a)
+{
+	struct addrinfo hint = { .ai_socktype = SOCK_STREAM }, *list;
+	char host[256];
+	const char *colon = strrchr(target, ':');
+	size_t len = colon ? (size_t)(colon - target) : 0, digits = 0;
+	uint64_t port;
+	int bad;
+
+	if (colon)
+		digits = text_number(colon + 1, 65535, &port);
+	if (!len || len >= sizeof(host) || !digits || colon[1 + digits])
+		errx(2, "%s: expected ADDRESS:PORT", target);
+	if (target[0] == '[' && target[len - 1] == ']') {
+		target++;
+		len -= 2;
+	}
+	memcpy(host, target, len);
+	host[len] = '\0';
+	bad = getaddrinfo(host, colon + 1, &hint, &list);
+	if (bad)
+		errx(2, "%s: %s", host, gai_strerror(bad));
+	rule_addr_from(a, list->ai_addr);
+	freeaddrinfo(list);
+}
+
+/* One rule of the role that was asked; `comma` for JSON. */
+static void print_tried(const struct options *o, const struct rule *r,
+			const char *miss, struct table *t, const char *comma)
+{
+	char buf[256];
+	struct text rule = TEXT_IN(buf);
+
+	rule_print(&rule, r);
+	if (o->json) {
+		printf("%s{\"line\":%u,\"rule\":", comma, r->line);
+		out_json(stdout, buf);
+		printf(",\"miss\":");
+		if (miss)
+			out_json(stdout, miss);
+		else
+			printf("null");
+		printf("}");
+		return;
+	}
+	table_cell(t, "%u", r->line);
+	table_cell(t, "%s", buf);
+	if (miss)
+		table_cell(t, "no, another %s", miss);
+	else
+		table_cell(t, "yes");
+}
+
+/* The rule that decides, or NULL. */
+static const struct rule *try_rules(const struct options *o,
+				    const struct config *c,
+				    const struct rule_addr *a, struct table *t)
+{
+	const char *miss, *comma = "";
+	uint32_t i;
+
+	for (i = 0; i < c->nrules; i++) {
+		const struct rule *r = &c->rules[i];
+
+		if (r->role != o->role)
+			continue;
+		miss = rule_miss(r, o->role, a);
+		print_tried(o, r, miss, t, comma);
+		comma = ",";
+		if (!miss)
+			return r;
+	}
+	return NULL;
+}
+
+static void explain_text(const struct options *o, const struct config *c,
+			 const struct rule_addr *a, const char *address)
+{
+	struct table *t = table_new("Line>|Rule|Fits");
+	const struct rule *r = try_rules(o, c, a, t);
+
+	printf("%s: %s %s %s\n", c->file,
+	       c->program[0] ? c->program : "any program",
+	       o->role == ROLE_SERVER ? "listens on" : "connects to", address);
+	table_print(t, stdout);
+	if (r)
+		printf("=> %s, by line %u\n", rule_use_name(r->use), r->line);
+	else
+		printf("=> both, because no rule fits\n");
+}
+
+static void explain_json(const struct options *o, const struct config *c,
+			 const struct rule_addr *a, const char *address)
+{
+	const struct rule *r;
+
+	printf("{\"file\":");
+	out_json(stdout, c->file);
+	printf(",\"program\":");
+	out_json(stdout, c->program);
+	printf(",\"role\":\"%s\",\"address\":\"%s\",\"tried\":[",
+	       rule_role_name(o->role), address);
+	r = try_rules(o, c, a, NULL);
+	printf("],\"use\":\"%s\",\"line\":%u}\n",
+	       rule_use_name(r ? r->use : USE_BOTH), r ? r->line : 0);
+}
+
+/* What in this environment would go before the file. */
+static void warn_environment(void)
+{
+	static const char *const names[] = { "LIBSDP_DISABLE", "SIMPLE_LIBSDP",
+					     "ALWAYS_USE_SDP", "LIBSDP_USE" };
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (getenv(names[i]))
+			warnx("note: %s is set and goes before the file",
+			      names[i]);
+}
+
+static int do_explain(const struct options *o)
+{
+	static struct config c;
+	const char *file = o->words[2];
+	struct rule_addr a;
+	char buf[128];
+	struct text address = TEXT_IN(buf);
+
+	if (o->count < 2)
+		errx(2, "explain: expected ADDRESS:PORT");
+	if (!file)
+		file = getenv("LIBSDP_CONFIG_FILE");
+	if (!file)
+		file = SYSTEM_FILE;
+	if (o->program)
+		text_copy(c.program, sizeof(c.program),
+			  text_base_name(o->program));
+	resolve(o->words[1], &a);
+	rule_print_addr(&address, &a);
+	warn_environment();
+	if (load(&c, &settings, file, 1))
+		warnx("note: %s has bad lines; `sdpconf check` prints them",
+		      file);
+	if (o->json)
+		explain_json(o, &c, &a, buf);
+	else
+		explain_text(o, &c, &a, buf);
+	return 0;
+}
+
+/* --- settings --------------------------------------------------------- */
+
+static void print_setting_json(uint32_t i, const char *def)
+{
+	const struct setting_info *s = &settings_table[i];
+
+	printf("%s{\"name\":\"%s\",\"default\":", i ? "," : "", s->name);
+	if (s->words) {
+		printf("\"%s\",\"words\":\"%s\"", def, s->words);
+	} else {
+		printf("%s,\"min\":%ld,\"max\":%ld,\"unit\":\"%s\"", def,
+		       (long)s->min, (long)s->max, s->unit);
+	}
+	printf(",\"what\":");
+	out_json(stdout, s->what);
+	printf("}");
+}
+
+static int do_settings(const struct options *o)
+{
+	struct table *t = NULL;
+	char def[32];
+	uint32_t i;
+
+	if (o->json)
+		printf("[");
+	else
+		t = table_new("Setting|Default>|Range|Effect");
+	for (i = 0; i < settings_count; i++) {
+		const struct setting_info *s = &settings_table[i];
+
+		settings_get(&settings, i, def, sizeof(def));
+		if (o->json) {
+			print_setting_json(i, def);
+			continue;
+		}
+		table_cell(t, "%s", s->name);
+		table_cell(t, "%s", def);
+		if (s->words)
+			table_cell(t, "%s", s->words);
+		else
+			table_cell(t, "%ld-%ld %s", (long)s->min, (long)s->max,
+				   s->unit);
+		table_cell(t, "%s", s->what);
+	}
+	if (o->json)
+		printf("]\n");
+	else
+		table_print(t, stdout);
+	return 0;
+}
+
+/* --- commands --------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	int (*run)(const struct options *o);
+	unsigned int most; /* words, the command included */
+} commands[] = {
+	{ "check", do_check, 2 },
+	{ "explain", do_explain, 3 },
+	{ "settings", do_settings, 1 },
+};
+
+enum { KEY_CLIENT = 256, KEY_SERVER, KEY_JSON };
+
+static error_t option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case 'p':
+		o->program = arg;
+		return 0;
+	case KEY_CLIENT:
+		o->role = ROLE_CLIENT;
+		return 0;
+	case KEY_SERVER:
+		o->role = ROLE_SERVER;
+		return 0;
+	case KEY_JSON:
+		o->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->count >= 3)
+			argp_error(state, "too many words: %s", arg);
+		o->words[o->count++] = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "expected check, explain or settings");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option option_list[] = {
+	{ "program", 'p', "NAME", 0, "explain for this program", 0 },
+	{ "client", KEY_CLIENT, NULL, 0, "a connecting program (default)", 0 },
+	{ "server", KEY_SERVER, NULL, 0, "a listening program", 0 },
+	{ "json", KEY_JSON, NULL, 0, "print JSON (explain, settings)", 0 },
+	{ NULL, 0, NULL, 0, NULL, 0 },
+};
+
+static const struct argp argp = {
+	.options = option_list,
+	.parser = option,
+	.args_doc = "check [FILE]\nexplain ADDRESS:PORT [FILE]\nsettings",
+	.doc = "Check libsdp.conf, explain its decisions, list the settings.",
+};
+
+int main(int argc, char **argv)
+{
+	struct options o = { 0 };
+	size_t i;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	for (i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(o.words[0], commands[i].name))
+			continue;
+		if (o.count > commands[i].most)
+			errx(2, "%s: too many words", o.words[0]);
+		i = (size_t)commands[i].run(&o);
+		if (fflush(stdout) || ferror(stdout))
+			err(2, "standard output");
+		return (int)i;
+	}
+	errx(2, "%s: expected check, explain or settings", o.words[0]);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <argp.h>
+#include <arpa/inet.h>
+#include <err.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "base/text.h"
+#include "tools/out.h"
+#include "tools/scan.h"
+
+const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
+
+struct options {
+	bool json, summary;
+	pid_t pid;
+};
+
+/* --- words for what is in a row; anything may stand there --------------- */
+
+static const char *path_name(uint8_t path)
+{
+	static const char *const names[] = {
+		[PATH_TCP] = "tcp",
+		[PATH_SHM] = "shm",
+		[PATH_VERBS] = "verbs",
+		[PATH_LISTEN] = "listen",
+	};
+
+	return path < sizeof(names) / sizeof(names[0]) ? names[path] : "?";
+}
+
+static const char *state_name(uint32_t state)
+{
+	static const char *const names[] = { "new", "listen", "open",
+					     "closing" };
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static const char *rule_name(uint8_t rule)
+{
+	return rule == 0 ? "both" : rule == 1 ? "tcp" : rule == 2 ? "sdp" : "?";
+}
+
+static const char *role_name(uint8_t role)
+{
+	return role == 1 ? "client" : role == 2 ? "server" : "none";
+}
+
+static const char *addr_text(const struct page_addr *a, char *buf, size_t size)
+{
+	struct text t = { .buf = buf, .size = size };
+	char ip[INET6_ADDRSTRLEN];
+
+	if (a->family != AF_INET && a->family != AF_INET6)
+		return "-";
+	inet_ntop(a->family, a->ip, ip, sizeof(ip));
+	text_add(&t, a->family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, a->port);
+	return buf;
+}
+
+static bool row_used(const struct page_row *r)
+{
+	return r->fd >= 0;
+}
+
+/* --- one line for each socket ----------------------------------------- */
+
+static void socket_line(struct table *t, const struct found *f,
+			const struct page_row *r)
+{
+	char buf[64];
+
+	table_cell(t, "%d", f->pid);
+	table_cell(t, "%s", f->page->program);
+	table_cell(t, "%d", r->fd);
+	table_cell(t, "%s", state_name(r->state));
+	table_cell(t, "%s", addr_text(&r->local, buf, sizeof(buf)));
+	table_cell(t, "%s", addr_text(&r->peer, buf, sizeof(buf)));
+	if (r->path[0] == r->path[1])
+		table_cell(t, "%s", path_name(r->path[0]));
+	else
+		table_cell(t, "%s/%s", path_name(r->path[0]),
+			   path_name(r->path[1]));
+	if (r->rule_line)
+		table_cell(t, "%s:%u", rule_name(r->rule), r->rule_line);
+	else
+		table_cell(t, "%s", rule_name(r->rule));
+	table_cell(t, "%s", reason_name((enum reason)r->why));
+	table_count(t, r->bytes_sdp_tx);
+	table_count(t, r->bytes_sdp_rx);
+	table_count(t, r->bytes_tcp_tx);
+	table_count(t, r->bytes_tcp_rx);
+	table_count(t, r->msgs_tx);
+	table_count(t, r->msgs_rx);
+	table_count(t, r->wakeups);
+}
+
+static void print_sockets(const struct found *found, size_t count)
+{
+	struct table *t = table_new("Pid>|Program|Fd>|State|Local|Peer|Path|"
+				    "Rule|Reason|SdpTx>|SdpRx>|TcpTx>|TcpRx>|"
+				    "MsgTx>|MsgRx>|Wake>");
+	size_t i, n;
+
+	for (i = 0; i < count; i++)
+		for (n = 0; n < PAGE_ROWS; n++)
+			if (row_used(&found[i].page->row[n]))
+				socket_line(t, &found[i],
+					    &found[i].page->row[n]);
+	table_print(t, stdout);
+}
+
+/* --- one line for each process ---------------------------------------- */
+
+static size_t sockets_open(const struct page *p)
+{
+	size_t n = 0, i;
+
+	for (i = 0; i < PAGE_ROWS; i++)
+		n += row_used(&p->row[i]);
+	return n;
+}
+
+/* "rule:3 peer-plain:1" */
+static const char *reasons_text(const struct page *p, char *buf, size_t size)
+{
+	struct text t = { .buf = buf, .size = size };
+	int i;
+
+	buf[0] = '\0';
+	for (i = 0; i < WHY_COUNT; i++)
+		if (p->c.reasons[i])
+			text_add(&t, "%s%s:%lu", t.len ? " " : "",
+				 reason_name((enum reason)i), p->c.reasons[i]);
+	return buf;
+}
+
+static void print_summary(const struct found *found, size_t count)
+{
+	struct table *t = table_new("Pid>|Program|Open>|Sockets>|Lifted>|"
+				    "Home>|Spills>|SdpTx>|SdpRx>|TcpTx>|"
+				    "TcpRx>|MsgTx>|MsgRx>|WakeTx>|WakeRx>|"
+				    "Zcopy>|Reasons");
+	char buf[1024];
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		const struct page *p = found[i].page;
+
+		table_cell(t, "%d", found[i].pid);
+		table_cell(t, "%s", p->program);
+		table_cell(t, "%zu", sockets_open(p));
+		table_count(t, p->c.sockets);
+		table_count(t, p->c.lifted);
+		table_count(t, p->c.homecomings);
+		table_count(t, p->c.spills);
+		table_count(t, p->c.bytes_sdp_tx);
+		table_count(t, p->c.bytes_sdp_rx);
+		table_count(t, p->c.bytes_tcp_tx);
+		table_count(t, p->c.bytes_tcp_rx);
+		table_count(t, p->c.msgs_tx);
+		table_count(t, p->c.msgs_rx);
+		table_count(t, p->c.wakeups_tx);
+		table_count(t, p->c.wakeups_rx);
+		table_count(t, p->c.zcopy_tx + p->c.zcopy_rx);
+		table_cell(t, "%s", reasons_text(p, buf, sizeof(buf)));
+	}
+	table_print(t, stdout);
+}
+
+/* --- JSON ------------------------------------------------------------- */
+
+static void json_addr(const char *name, const struct page_addr *a)
+{
+	char ip[INET6_ADDRSTRLEN];
+
+	if (a->family != AF_INET && a->family != AF_INET6) {
+		printf(",\"%s\":null", name);
+		return;
+	}
+	inet_ntop(a->family, a->ip, ip, sizeof(ip));
+	printf(",\"%s\":{\"address\":\"%s\",\"port\":%u}", name, ip, a->port);
+}
+
+static void json_socket(const struct page_row *r)
+{
+	enum reason why = (enum reason)r->why;
+
+	printf("{\"fd\":%d,\"inode\":%" PRIu64 ",\"state\":\"%s\","
+	       "\"role\":\"%s\"",
+	       r->fd, r->inode, state_name(r->state), role_name(r->role));
+	json_addr("local", &r->local);
+	json_addr("peer", &r->peer);
+	printf(",\"path\":{\"tx\":\"%s\",\"rx\":\"%s\"},\"rule\":\"%s\","
+	       "\"rule_line\":%u,\"reason\":\"%s\",\"text\":",
+	       path_name(r->path[0]), path_name(r->path[1]), rule_name(r->rule),
+	       r->rule_line, reason_name(why));
+	out_json(stdout, reason_text(why));
+#define X(name) printf(",\"" #name "\":%" PRIu64, r->name);
+	X(bytes_sdp_tx)
+	X(bytes_sdp_rx)
+	X(bytes_tcp_tx)
+	X(bytes_tcp_rx)
+	X(msgs_tx)
+	X(msgs_rx)
+	X(wakeups)
+	X(zcopy)
+	X(homecomings)
+#undef X
+	printf("}");
+}
+
+static void json_process(const struct found *f, bool sockets)
+{
+	const struct page *p = f->page;
+	const char *comma = "";
+	size_t i;
+
+	printf("{\"pid\":%d,\"program\":", f->pid);
+	out_json(stdout, p->program);
+	printf(",\"uid\":%u,\"start\":%" PRIu64, p->uid, p->start);
+#define X(name) printf(",\"" #name "\":%" PRIu64, p->c.name);
+	PAGE_COUNTERS(X)
+#undef X
+	printf(",\"reasons\":{");
+	for (i = 0; i < WHY_COUNT; i++) {
+		if (!p->c.reasons[i])
+			continue;
+		printf("%s\"%s\":%" PRIu64, comma, reason_name((enum reason)i),
+		       p->c.reasons[i]);
+		comma = ",";
+	}
+	printf("},\"open\":%zu", sockets_open(p));
+	if (sockets)
+		printf(",\"list\":[");
+	for (i = 0, comma = ""; sockets && i < PAGE_ROWS; i++) {
+		if (!row_used(&p->row[i]))
+			continue;
+		printf("%s", comma);
+		json_socket(&p->row[i]);
+		comma = ",";
+	}
+	printf(sockets ? "]}" : "}");
+}
+
+/* One array on several lines: a process a line. */
+static void print_json(const struct found *found, size_t count, bool sockets)
+{
+	size_t i;
+
+	printf("[");
+	for (i = 0; i < count; i++) {
+		printf(i ? ",\n" : "\n");
+		json_process(&found[i], sockets);
+	}
+	printf("\n]\n");
+}
+
+/* --- command line ----------------------------------------------------- */
+
+enum { KEY_JSON = 256, KEY_SUMMARY };
+
+static error_t option(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	uint64_t pid = 0;
+	size_t n;
+
+	switch (key) {
+	case 'p':
+		n = text_number(arg, 1u << 30, &pid);
+		if (!pid || arg[n])
+			argp_error(state, "%s: expected a process id", arg);
+		o->pid = (pid_t)pid;
+		return 0;
+	case KEY_JSON:
+		o->json = true;
+		return 0;
+	case KEY_SUMMARY:
+		o->summary = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected: %s", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option option_list[] = {
+	{ "pid", 'p', "PID", 0, "this process only", 0 },
+	{ "summary", KEY_SUMMARY, NULL, 0, "one line for each process", 0 },
+	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
+	{ NULL, 0, NULL, 0, NULL, 0 },
+};
+
+static const struct argp argp = {
+	.options = option_list,
+	.parser = option,
+	.doc = "Show the sockets of programs that run with libsdp: which path "
+	       "they are on, which rule chose it, and why not SDP.",
+};
+
+int main(int argc, char **argv)
+{
+	struct options o = { 0 };
+	struct found *found;
+	size_t count;
+
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	found = scan_pages(o.pid, &count);
+	if (o.json)
+		print_json(found, count, !o.summary);
+	else if (o.summary)
+		print_summary(found, count);
+	else
+		print_sockets(found, count);
+	if (fflush(stdout) || ferror(stdout))
+		err(2, "standard output");
+	return o.pid && !count ? 1 : 0;
+}
