@@ -34,7 +34,7 @@ enum pair_state {
 struct pair {
 	uint8_t state; /* enum pair_state */
 	bool offering; /* we are the offering end = SDP passive side */
-	bool named;
+	bool met; /* offering end: `fd` is the accepted socket */
 	uint8_t tries; /* failed probes */
 	enum reason why;
 	int fd; /* -1, listener, or the wake-up socket */
@@ -53,9 +53,10 @@ struct pair {
 /*
  * Learn the names of the connected socket `anchor`, who offers, and whether
  * lifting is thinkable: 0, or the reason why never (self, remote when no
- * local address equals the peer's host, netns, no-diag ...). REMOTE is only
- * a guess that saves probes: both addresses must be addresses of this host
- * or equal; decided by one netlink diagnosis of the reversed tuple.
+ * socket of this network namespace is the other end, netns, no-diag ...):
+ * decided by one netlink diagnosis of the reversed tuple. Before, the caller
+ * zeroes *p and sets `fd` = -1, `ring` and `service`. Sockets are refused
+ * (netns) on kernels without SO_NETNS_COOKIE (before 5.14).
  */
 enum reason pair_begin(struct pair *p, int anchor);
 
@@ -74,9 +75,20 @@ enum pair_state pair_step(struct pair *p, int anchor, struct conn *c,
 /* Drop whatever is held in OFFERED, PROBING, ASKED; nothing was injected. */
 void pair_cancel(struct pair *p);
 
+/* The names of a connected socket; v4-mapped addresses count as IPv4. */
+struct diag_names {
+	bool v4;
+	uint8_t local[16], peer[16]; /* network order, IPv4 in the first 4 */
+	uint16_t local_port, peer_port; /* host order */
+	uint32_t scope; /* interface of link-local addresses, or 0 */
+};
+/* 0, -ENOTCONN, -EAFNOSUPPORT (not INET) or another negative errno. */
+int diag_names(int anchor, struct diag_names *n);
+
 /*
  * Socket diagnosis of the other end of `anchor` (1.6 us): unread bytes in its
- * kernel queue, its cookie, uid and inode. -ENOENT: not on this host.
+ * kernel queue, its cookie, uid and inode. -ENOENT: not on this host; other
+ * negative errno: diagnosis does not work here. Any thread, no waiting.
  */
 struct diag {
 	uint64_t cookie;
@@ -84,10 +96,17 @@ struct diag {
 	uint8_t state;
 };
 int diag_peer(int anchor, struct diag *d);
-/* Forget the kept netlink socket (forked child, closed by the program). */
+/* The same of the end that is named, and of the socket itself. */
+int diag_find(const struct diag_names *n, bool peer, struct diag *d);
+/* Forget the kept netlink socket (forked child). */
 void diag_forked(void);
 
-/* Move an internal descriptor to a high number; closes `fd`; -errno. */
+/*
+ * Move an internal descriptor to a high number (the upper quarter of the
+ * soft limit, at most FD_TOP), close-on-exec; `fd` is closed in any case.
+ * The number, or -EMFILE.
+ */
+#define FD_TOP 65536
 int fd_hide(int fd);
 /* Is this number one of ours (close loops must spare it)? */
 bool fd_hidden(int fd);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Internal descriptors live at high numbers, out of the way of programs that
+ * count on the lowest free one, and are known by a bit each, so that close
+ * loops can spare them. The kernel's table grows with the highest number in
+ * use, hence the moderate top.
+ */
+
+#include <errno.h>
+#include <sys/resource.h>
+
+#include "base/sys.h"
+#include "socket/pair.h"
+
+#define TOP_WANTED 8192 /* a table of 64 KiB */
+
+static uint64_t hidden[FD_TOP / 64];
+static int next_try; /* 0: not known yet */
+
+static int fd_top(void)
+{
+	struct rlimit rl;
+
+	if (sys_call6(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&rl, 0, 0))
+		return 1024;
+	return rl.rlim_cur < TOP_WANTED ? (int)rl.rlim_cur : TOP_WANTED;
+}
+
+/* Downwards from the top while numbers are free, else anything above. */
+static int fd_place(int fd)
+{
+	int top = fd_top(), base = top - top / 4, n, at;
+
+	at = __atomic_load_n(&next_try, __ATOMIC_RELAXED);
+	if (at < base || at >= top)
+		at = top - 1;
+	n = sys_fcntl(fd, F_DUPFD_CLOEXEC, at);
+	if (n < 0)
+		n = sys_fcntl(fd, F_DUPFD_CLOEXEC, base);
+	if (n >= FD_TOP) {
+		sys_close(n);
+		n = -EMFILE;
+	}
+	if (n >= 0)
+		__atomic_store_n(&next_try, at - 1, __ATOMIC_RELAXED);
+	return n == -EINVAL ? -EMFILE : n;
+}
+
+int fd_hide(int fd)
+{
+	int n = fd_place(fd);
+
+	sys_close(fd);
+	if (n >= 0)
+		__atomic_fetch_or(&hidden[n / 64], 1ull << n % 64,
+				  __ATOMIC_RELAXED);
+	return n;
+}
+
+bool fd_hidden(int fd)
+{
+	if ((unsigned int)fd >= FD_TOP)
+		return false;
+	return __atomic_load_n(&hidden[fd / 64], __ATOMIC_RELAXED) >> fd % 64 &
+	       1;
+}
+
+void fd_unhide(int fd)
+{
+	if ((unsigned int)fd < FD_TOP)
+		__atomic_fetch_and(&hidden[fd / 64], ~(1ull << fd % 64),
+				   __ATOMIC_RELAXED);
+}
