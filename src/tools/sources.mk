@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+bin_PROGRAMS += sdpconf sdprun sdpstat
+sdpconf_SOURCES = \
+	src/tools/out.c \
+	src/tools/out.h \
+	src/tools/sdpconf.c
+sdpconf_LDADD = libconfig.la libbase.la
+sdprun_SOURCES = \
+	src/tools/launch.c \
+	src/tools/launch.h \
+	src/tools/out.c \
+	src/tools/out.h \
+	src/tools/sdprun.c
+sdprun_LDADD = libconfig.la libbase.la
+sdpstat_SOURCES = \
+	src/tools/out.c \
+	src/tools/out.h \
+	src/tools/scan.c \
+	src/tools/scan.h \
+	src/tools/sdpstat.c
+sdpstat_LDADD = libbase.la
