@@ -134,8 +134,7 @@ ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
 		  int flags);
 /* flags as recvmsg(); msg_name/control are treated as TCP does. */
 ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags);
-ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m,
-		     int flags);
+ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags);
 /* sendfile() into the socket; *off may be NULL. */
 ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n);
 /* splice() between a pipe and the socket. */

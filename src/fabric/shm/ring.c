@@ -515,6 +515,40 @@ bool shm_publish(struct shm_end *e)
 
 /* --- both -------------------------------------------------------------- */
 
+int shm_next(struct shm_end *e, bool own, struct shm_walk *w,
+	     struct fab_msg *m)
+{
+	const uint8_t *ring = own ? e->tx : e->rx;
+	uint32_t end = own ? e->tx_seq : e->rx_parse_seq, len;
+	struct jump j;
+
+	if (!w->begun) {
+		if (own)
+			tail_refresh(e);
+		w->begun = true;
+		w->off = own ? tail_off(e) : e->rx_front;
+		w->seq = own ? tail_seq(e) : e->rx_front_seq;
+	}
+	while (w->seq != end) {
+		len = len_load(ring + w->off);
+		if (frame_sound(e, w->off, len)) {
+			m->mem = ring + w->off + TAG;
+			m->len = len;
+			m->held = true;
+			w->off += frame_of(len);
+			w->seq++;
+			return 1;
+		}
+		memcpy(&j, ring + w->off + TAG, sizeof(j));
+		__asm__ volatile("" : "+m"(j)); /* checked is what is used */
+		if (j.len || j.to % LINE || j.to > e->seg.ring - LINE)
+			return e->error = -EPROTO;
+		w->off = j.to;
+		w->seq++;
+	}
+	return 0;
+}
+
 static int shm_done(struct end *end, struct fab_done *d)
 {
 	(void)end;

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_ANCHOR_H
+#define LIBSDP_SOCKET_ANCHOR_H
+
+/*
+ * The anchor machine: who carries a direction of the stream, the kernel's TCP
+ * connection (the anchor) or SDP, and how it changes hands without losing,
+ * repeating or reordering a byte (reference/anchor.md sections 1, 4 and 6).
+ *
+ * A direction has a writer W and a reader R, in two processes. They share one
+ * struct anc_dir; what each knows for certain it keeps in its own anc_tx or
+ * anc_rx. The functions here do no I/O and never wait: the caller moves the
+ * bytes. That is how the simulated world can stop them between any two steps.
+ *
+ *              switch (W, drained)
+ *        RAW ------------------------> LIFTED ---- ask (R) ---> ASKED
+ *         ^                              |                        | answer (W)
+ *         |  passed (R: ring up to y,    | spill (W)              v
+ *         |  then all bells)             v                      PAUSED
+ *         +---------------------------- SPILL                     |
+ *         |                                     ring empty (R)    | else (R)
+ *         +-------------------------------------------------------+
+ *         |                                                       v
+ *         +--------------- resumed (W wrote [from, sent)) ----- RESUME
+ *
+ *  any --- gone (R closed) ---> GONE
+ *
+ * The rules, each with its control in tests/sim/test_anchor.c:
+ *  1 switch only when R.taken == W.sent (drained);
+ *  2 spill only when no thread of R is inside a receive that began in RAW;
+ *  3 R uses the descriptor raw only after PAUSED (or in RAW, held busy);
+ *  4 bells are taken exactly, and only when the ring is empty.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum anc_state {
+	ANC_RAW, /* bits 8..: number of calls that hold it busy */
+	ANC_LIFTED,
+	ANC_SPILL,
+	ANC_ASKED,
+	ANC_PAUSED,
+	ANC_RESUME,
+	ANC_GONE,
+	ANC_STATES
+};
+
+#define ANC_BUSY_ONE 0x100u
+
+enum { /* anc_dir.armed, anc_dir.sticky: what R's sleepers listen to */
+       ANC_WAKE = 1, /* the wake-up socket */
+       ANC_ANCHOR = 2, /* the anchor: a bell is needed */
+};
+
+/* One direction, in memory both ends can write: one line per writer. */
+struct anc_dir {
+	_Alignas(64) uint32_t state; /* both, compare and swap */
+	uint64_t x, y; /* W: last switch to SDP, to the anchor */
+	uint64_t bells; /* W: bells written, raised before the write */
+	_Alignas(64) uint64_t sent; /* W: stream bytes put anywhere */
+	_Alignas(64) uint64_t taken; /* R: stream bytes taken by the library */
+	uint64_t from; /* R: with RESUME, where W starts over */
+	uint32_t rawrx; /* R: threads in a receive begun in RAW */
+	_Alignas(64) uint32_t armed; /* R sets, W clears by exchange */
+	uint32_t sticky; /* R */
+	_Alignas(64) uint32_t wait; /* W sets, R clears by exchange */
+};
+
+/* Beside the two directions: what each end says about itself. */
+struct anc_side {
+	_Alignas(64) uint64_t service; /* id of its service socket */
+	uint32_t rung; /* wake-up bytes sent, raised after the send */
+	uint32_t ready; /* its words are in force */
+};
+
+struct anc_page {
+	struct anc_dir dir[2]; /* [0]: from the maker of the segment */
+	struct anc_side side[2];
+};
+
+/* W's own account. */
+struct anc_tx {
+	uint64_t sent, x, bells;
+};
+
+/* R's own account. */
+struct anc_rx {
+	uint64_t taken, bells;
+};
+
+static inline enum anc_state anc_state(const struct anc_dir *d)
+{
+	return (enum anc_state)(__atomic_load_n(&d->state, __ATOMIC_ACQUIRE) &
+				0xff);
+}
+
+/* --- both -------------------------------------------------------------- */
+
+/* RAW is kept for a call whose bytes cannot be taken back. -EAGAIN: lifted. */
+int anc_busy(struct anc_dir *d);
+void anc_idle(struct anc_dir *d);
+
+/* --- writer ------------------------------------------------------------ */
+
+/*
+ * 0: LIFTED from offset sent on; the caller rings one bell. -EAGAIN: not
+ * drained; -EBUSY: held; -EPROTO: R claims more than was sent.
+ */
+int anc_switch(struct anc_dir *d, struct anc_tx *t);
+/*
+ * 0: from sent on the anchor carries the stream; -EBUSY: see rule 2; -EAGAIN:
+ * not lifted. `fin`: nothing but the kernel's FIN will follow, so that rule 2
+ * has nothing to protect.
+ */
+int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin);
+/* R asked: PAUSED at exactly sent, bells. 0 or -EAGAIN (nobody asked). */
+int anc_answer(struct anc_dir *d, struct anc_tx *t);
+/* In RESUME: the offset to start over from; -EPROTO if it is unsound. */
+int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t *from);
+/* All of [from, sent) is on the anchor: RAW. */
+void anc_resumed(struct anc_dir *d);
+/* n more bytes went out, by whatever way. */
+static inline void anc_sent(struct anc_dir *d, struct anc_tx *t, uint64_t n)
+{
+	uint64_t sent = __atomic_add_fetch(&t->sent, n, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
+}
+/* After publishing anything to R: who must be rung, as ANC_* bits. */
+static inline uint32_t anc_ring(struct anc_dir *d)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&d->armed, __ATOMIC_RELAXED) &&
+	    !__atomic_load_n(&d->sticky, __ATOMIC_RELAXED))
+		return 0;
+	return (__atomic_exchange_n(&d->armed, 0, __ATOMIC_SEQ_CST) |
+		__atomic_load_n(&d->sticky, __ATOMIC_RELAXED));
+}
+/* One more bell: call before writing it. */
+static inline void anc_bell(struct anc_dir *d, struct anc_tx *t)
+{
+	__atomic_store_n(&d->bells, ++t->bells, __ATOMIC_SEQ_CST);
+}
+
+/* --- reader ------------------------------------------------------------ */
+
+enum anc_where {
+	ANC_AT_ANCHOR, /* the kernel has the next byte */
+	ANC_AT_RING, /* up to `n` bytes from the ring */
+	ANC_AT_BELLS, /* exactly `n` bells lie on the anchor first */
+};
+
+/*
+ * Where does the next stream byte come from, and how much? Moves SPILL to RAW
+ * when R has passed it. Negative: -EPROTO.
+ */
+int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n);
+/* Bells that may lie on the anchor while LIFTED; -EPROTO if unsound. */
+int64_t anc_bells(const struct anc_dir *d, const struct anc_rx *r);
+/* n bytes were taken from ring or anchor. */
+static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)
+{
+	uint64_t taken = __atomic_add_fetch(&r->taken, n, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&d->taken, taken, __ATOMIC_RELEASE);
+}
+/*
+ * A receive on the anchor begins in RAW: true, count it out by
+ * anc_raw_leave() after what it took was accounted. False: not RAW.
+ */
+bool anc_raw_enter(struct anc_dir *d);
+void anc_raw_leave(struct anc_dir *d);
+/* R wants home: 0 asked, or -EALREADY / -EAGAIN (RAW: use anc_busy). */
+int anc_ask(struct anc_dir *d);
+/*
+ * In PAUSED: true and RAW when nothing is unread (the caller takes the bells
+ * first), else RESUME from `taken`.
+ */
+bool anc_come_home(struct anc_dir *d, struct anc_rx *r, bool unread);
+/* R closed for good. */
+void anc_gone(struct anc_dir *d);
+static inline void anc_arm(struct anc_dir *d, uint32_t bits)
+{
+	if ((__atomic_load_n(&d->armed, __ATOMIC_RELAXED) & bits) != bits)
+		__atomic_or_fetch(&d->armed, bits, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+const char *anc_state_name(enum anc_state s);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Home (D4): both directions back on the anchor, so that code libsdp does not
+ * see reads and writes the true stream. Our transmit direction spills by our
+ * own decision; the receive direction is asked for, and what our program has
+ * not consumed is written to the anchor by the peer (anchor.md 6.1).
+ */
+
+#include "socket/impl.h"
+
+#define CHUNK 16384
+
+/* --- writer's part ----------------------------------------------------- */
+
+/*
+ * Writes the stream bytes the reader could not keep to the anchor. They lie
+ * in our own ring still. True when all of them are out.
+ */
+static bool write_back(struct sock *s, int fd)
+{
+	uint8_t buf[CHUNK];
+
+	while (s->resume_at < s->at.sent) {
+		uint64_t back = s->at.sent - s->resume_at;
+		ssize_t n =
+			pump_unread(s, back, buf, back < CHUNK ? back : CHUNK);
+
+		if (n <= 0) {
+			pump_fail(s, -EPROTO);
+			return true;
+		}
+		n = sys_send(fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n == -EAGAIN)
+			return false;
+		if (n < 0)
+			return true; /* the program will meet the error */
+		s->resume_at += (uint64_t)n;
+	}
+	return true;
+}
+
+void home_serve(struct sock *s, int fd)
+{
+	uint64_t from;
+
+	if (likely(anc_state(s->tx) <= ANC_SPILL) || !s->paired || fd < 0)
+		return;
+	switch (anc_state(s->tx)) {
+	case ANC_ASKED:
+		if (!anc_answer(s->tx, &s->at)) {
+			s->resume_at = 0;
+			ring_note(s);
+		}
+		break;
+	case ANC_RESUME:
+		if (!s->resume_at) {
+			if (anc_resume_from(s->tx, &s->at, &from)) {
+				pump_fail(s, -EPROTO);
+				return;
+			}
+			s->resume_at = from;
+		}
+		if (write_back(s, fd)) {
+			anc_resumed(s->tx);
+			ring_note(s);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+/* --- reader's part ----------------------------------------------------- */
+
+/* Take exactly the bells that are still on the anchor. */
+static int all_bells(struct sock *s, int fd)
+{
+	int64_t n;
+	char sink[256];
+
+	while ((n = anc_bells(s->rx, &s->ar)) > 0) {
+		ssize_t got = sys_recv(fd, sink,
+				       n < 256 ? (size_t)n : sizeof(sink),
+				       MSG_DONTWAIT);
+		if (got <= 0)
+			return got == -EAGAIN ? -EAGAIN : 0;
+		s->ar.bells += (uint64_t)got;
+	}
+	return (int)n;
+}
+
+/* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
+static int rx_home(struct sock *s, int fd)
+{
+	uint64_t n;
+	int ret;
+
+	switch (anc_state(s->rx)) {
+	case ANC_RAW:
+		return 0;
+	case ANC_LIFTED:
+		if (s->orphan)
+			break;
+		anc_ask(s->rx);
+		ring_note(s);
+		ring_service(s);
+		return -EAGAIN;
+	case ANC_ASKED:
+		if (s->orphan)
+			break;
+		return -EAGAIN;
+	case ANC_PAUSED:
+		if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+			return -EAGAIN;
+		if (pump_poll(s))
+			return -ECONNRESET;
+		ret = all_bells(s, fd);
+		if (ret)
+			return ret;
+		if (anc_come_home(s->rx, &s->ar, s->rx_avail > 0))
+			return 0;
+		s->rx_stale = true;
+		ring_note(s);
+		ring_service(s);
+		return -EAGAIN;
+	case ANC_RESUME:
+		return s->orphan ? -ECONNRESET : -EAGAIN;
+	case ANC_SPILL:
+		if (pump_poll(s))
+			return -ECONNRESET;
+		ret = anc_where(s->rx, &s->ar, &n);
+		if (ret == ANC_AT_BELLS)
+			return all_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
+		return ret == ANC_AT_ANCHOR ? 0 : -EBUSY;
+	default:
+		return 0;
+	}
+	/* the peer's process is gone: nothing can be put back */
+	if (s->rx_avail || (!s->conn.error && pump_poll(s)) || s->rx_avail)
+		return -ECONNRESET;
+	lift_unpaired(s, WHY_CLOSED);
+	return 0;
+}
+
+static int tx_home(struct sock *s, int fd, enum reason why)
+{
+	home_serve(s, fd);
+	switch (anc_state(s->tx)) {
+	case ANC_LIFTED:
+		return lift_spill(s, fd, why, s->orphan) ? -EAGAIN : 0;
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_RESUME:
+		return s->orphan ? 0 : -EAGAIN;
+	default:
+		return 0;
+	}
+}
+
+static void pin(struct sock *s)
+{
+	s->pinned = true;
+	if (!(s->pins & 1) && !anc_busy(s->tx))
+		s->pins |= 1;
+	if (!(s->pins & 2) && !anc_busy(s->rx))
+		s->pins |= 2;
+}
+
+void sock_home_begin(struct sock *s, int fd, enum reason why)
+{
+	if (sock_lock(s))
+		return;
+	if (s->pair.state != PAIR_DONE && s->pair_pid == sock_pid)
+		pair_cancel(&s->pair);
+	pin(s);
+	if (s->paired && sock_lifted(s)) {
+		tx_home(s, fd, why);
+		rx_home(s, fd);
+	}
+	sock_unlock(s);
+}
+
+static void serve_one(struct sock *s, void *arg)
+{
+	(void)arg;
+	if (lock_try(&s->lock))
+		return;
+	home_serve(s, sock_fd(s));
+	sock_unlock(s);
+}
+
+int sock_home(struct sock *s, int fd, enum reason why)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+	struct timespec ts = { 0, 1000000 };
+	bool was = sock_lifted(s);
+	int tx, rx;
+
+	for (;;) {
+		if (sock_lock(s))
+			return -EAGAIN;
+		tx = s->paired ? tx_home(s, fd, why) : 0;
+		rx = s->paired ? rx_home(s, fd) : 0;
+		if ((tx != -EAGAIN && rx != -EAGAIN) || clock_ns() > until)
+			break;
+		sock_unlock(s);
+		/* the other end may be ours: its part is done right here */
+		service_each(serve_one, NULL);
+		if (s->wake >= 0) {
+			struct pollfd p = { .fd = s->wake, .events = POLLIN };
+
+			sys_ppoll(&p, 1, &ts, NULL);
+			sock_rang(s, fd);
+		}
+	}
+	pin(s);
+	if (!tx && !rx) {
+		if (was)
+			COUNT(s, homecomings, 1);
+		s->why = WHY_NONE;
+		sock_why(s, why);
+	}
+	sock_unlock(s);
+	sock_changed(s);
+	if (tx || rx)
+		log_warn("fd %d could not come home (%s): tx %s, rx %s", fd,
+			 reason_text(why), anc_state_name(anc_state(s->tx)),
+			 anc_state_name(anc_state(s->rx)));
+	return tx || rx ? -EAGAIN : 0;
+}
+
+void sock_unpin(struct sock *s)
+{
+	if (sock_lock(s))
+		return;
+	if (s->pins & 1)
+		anc_idle(s->tx);
+	if (s->pins & 2)
+		anc_idle(s->rx);
+	s->pins = 0;
+	s->pinned = false;
+	sock_unlock(s);
+}
+
+static void begin_one(struct sock *s, void *why)
+{
+	sock_home_begin(s, sock_fd(s), *(enum reason *)why);
+}
+
+static void home_one(struct sock *s, void *why)
+{
+	sock_home(s, sock_fd(s), *(enum reason *)why);
+}
+
+void sock_home_all(enum reason why)
+{
+	service_each(begin_one, &why);
+	service_each(home_one, &why);
+	service_stop();
+	settings.lift_after_messages = LOOK_NEVER;
+	settings.path = SET_PATH_VERBS; /* nothing is lifted any more */
+}
+
+int sock_yield_fd(void)
+{
+	return -EMFILE;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_IMPL_H
+#define LIBSDP_SOCKET_IMPL_H
+
+/*
+ * What the files of the socket room share.
+ *
+ * Locking. sock.lock guards everything in struct sock that is not marked
+ * atomic; it lies in shared memory and is never held over a call that may
+ * sleep, nor over a hook. The registry (service.c) has its own lock, taken
+ * before sock.lock.
+ */
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/page.h"
+#include "base/sys.h"
+#include "config/config.h"
+#include "socket/anchor.h"
+#include "socket/pair.h"
+#include "socket/sock.h"
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#define SOCK_HOLDERS 8
+#define LOOK_NEVER   INT32_MAX
+
+enum sock_phase {
+	PH_NEW,
+	PH_LISTEN,
+	PH_CONNECTING,
+	PH_CONNECTED,
+};
+
+/* A process that has the sock open. */
+struct holder {
+	int32_t pid; /* 0: free; -1: a child about to be born */
+	uint32_t fds; /* numbers that point to it there */
+	int32_t fd; /* one of them, as last known */
+};
+
+struct sock {
+	struct lock lock;
+	uint32_t life; /* uses of this slot so far */
+
+	/* read by every data call */
+	uint8_t phase; /* enum sock_phase */
+	uint8_t use; /* enum rule_use */
+	bool native, nonblock, paired, orphan;
+	bool shut_rd, shut_wr;
+	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
+	bool busy_rx; /* SO_RCVLOWAT > 1: the kernel's while RAW */
+	uint8_t rst_told; /* the one ECONNRESET was delivered */
+	int32_t look; /* calls until lift_look(); a lost count is harmless */
+	int32_t byte_weight; /* bytes that count as one call */
+	struct anc_dir *tx, *rx; /* atomic; local words until paired */
+	struct anc_tx at;
+	struct anc_rx ar;
+	uint32_t rawtx; /* atomic: threads inside a raw send */
+	uint32_t users; /* atomic: threads inside any raw call */
+	uint32_t carry; /* atomic: see raw_rx_leave() */
+	struct page_row *row; /* good in row_pid only */
+	int32_t row_pid;
+
+	/* lifted */
+	int wake; /* wake-up socket, -1 */
+	struct anc_side *own, *peer;
+	uint32_t rung_eaten; /* wake-up bytes taken */
+	uint32_t sleepers; /* threads asleep on the wake-up socket */
+	uint32_t asleep_anchor; /* atomic: asleep in poll on the anchor */
+	uint32_t watched; /* atomic: epoll sets that hold it */
+	uint32_t writers; /* threads asleep waiting for room */
+	uint32_t in_gen, out_gen; /* atomic */
+	uint64_t rx_avail; /* parsed stream bytes not yet taken */
+	uint32_t front_at; /* of them, taken of the front message */
+	bool rx_eof, rx_stale; /* stale: ring content was taken back */
+	bool full; /* a writer was told to wait */
+	bool hold; /* waiting for a drained moment */
+	uint8_t holds; /* so far, at most HOLDS_MAX */
+	uint8_t spills;
+	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
+	uint64_t full_since, hold_until, lift_not_before;
+	uint64_t taken_seen; /* tx->taken when full_since was set */
+	uint64_t resume_at; /* next byte to write back, RESUME */
+	struct shm_end end;
+	struct conn conn;
+
+	/* seldom */
+	uint8_t family; /* of the anchor */
+	uint8_t role;
+	enum reason why;
+	uint32_t rule_line;
+	uint64_t inode;
+	uint64_t born_ns;
+	struct holder holder[SOCK_HOLDERS];
+	int32_t offer_looks;
+	int32_t pair_pid; /* who takes the steps of `pair` */
+	struct pair pair;
+	struct conn_params params;
+	int64_t rcvtimeo, sndtimeo; /* ns, 0: none */
+	int nodelay, cork; /* the program's values */
+	uint32_t spin_ns; /* current spin budget */
+	uint32_t spin_skip; /* waits left before spinning is tried again */
+	bool pinned; /* never again (foreign holder) */
+	bool zerocopy;
+	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
+};
+
+extern struct sock_hooks hooks;
+extern int32_t sock_pid; /* this process */
+extern struct page_row sock_spare; /* sums of sockets without a row */
+
+/* --- counting ---------------------------------------------------------- */
+
+/* `name` is a counter of rows; a sock of another process's page is spared. */
+#define COUNT(s, name, n)                                     \
+	__atomic_add_fetch(likely((s)->row_pid == sock_pid) ? \
+				   &(s)->row->name :          \
+				   &sock_spare.name,          \
+			   (uint64_t)(n), __ATOMIC_RELAXED)
+
+/* --- iov.c: a cursor over the program's buffers ------------------------ */
+
+struct cursor {
+	const struct iovec *iov;
+	size_t left; /* vectors, the current one included */
+	size_t at; /* offset in the current one */
+};
+/* Copy n bytes between memory and cursor, moving it on. */
+void cursor_get(struct cursor *c, void *to, size_t n);
+void cursor_put(struct cursor *c, const void *from, size_t n);
+void cursor_skip(struct cursor *c, size_t n);
+/* -EINVAL when the sum overflows or there are too many vectors. */
+ssize_t iov_sum(const struct iovec *iov, size_t n);
+
+/* --- sock.c ------------------------------------------------------------ */
+
+static inline int sock_lock(struct sock *s);
+int sock_lock_odd(struct sock *s, int ret);
+/* Takes the lock; -EINTR when a signal handler interrupted its holder. */
+static inline int sock_lock(struct sock *s)
+{
+	int ret = lock_take(&s->lock);
+
+	return likely(!ret) ? 0 : sock_lock_odd(s, ret);
+}
+static inline void sock_unlock(struct sock *s)
+{
+	lock_drop(&s->lock);
+}
+void sock_why(struct sock *s, enum reason why);
+void sock_publish(struct sock *s); /* the page's row: paths, reason */
+int sock_holders(struct sock *s); /* living processes; dead ones reaped */
+int sock_fd(struct sock *s); /* a number in this process, or -1 */
+bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
+
+/* --- raw.c: the anchor carries the bytes ------------------------------- */
+
+struct rawrx {
+	struct sock *s;
+	struct anc_dir *d;
+};
+/* Begin a raw receive / send; false: the direction is not RAW. */
+bool raw_rx_enter(struct rawrx *c, struct sock *s);
+void raw_rx_leave(struct rawrx *c);
+bool raw_tx_enter(struct sock *s);
+void raw_tx_leave(struct sock **s);
+/* Account n bytes; false: they were bells, the direction is lifted now. */
+bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
+void raw_sent(struct sock *s, ssize_t n);
+
+/* --- pump.c: where machine and fabric meet ----------------------------- */
+
+/* All with the lock held. */
+int pump_poll(struct sock *s); /* parse what arrived; negative: dead */
+ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
+		  bool discard);
+ssize_t pump_send(struct sock *s, struct cursor *c, size_t n);
+ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
+void pump_control(struct sock *s); /* credit updates and the like */
+bool pump_room(struct sock *s); /* could a stream byte leave now? */
+int pump_fail(struct sock *s, int err); /* the conn is dead */
+
+/* --- ring.c: bells and wake-up bytes ----------------------------------- */
+
+void ring_reader(struct sock *s, int fd); /* after publishing to R */
+void ring_writer(struct sock *s); /* after freeing room / taking */
+void ring_note(struct sock *s); /* unconditionally, after a state change */
+void ring_service(struct sock *s); /* poke the peer's service thread */
+/* Wake-up bytes rung up to now, to be given to ring_eat(). */
+uint32_t ring_mark(struct sock *s);
+void ring_eat(struct sock *s, uint32_t mark);
+int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
+
+/* --- wait.c ------------------------------------------------------------ */
+
+/*
+ * Sleep until the peer rang, lock held at entry and exit; 0 or negative
+ * errno (-EAGAIN: `deadline` passed, -EINTR). UINT64_MAX: no deadline.
+ */
+int wait_rx(struct sock *s, int fd, uint64_t deadline);
+int wait_tx(struct sock *s, int fd, uint64_t deadline);
+uint64_t wait_deadline(int64_t timeo);
+
+/* --- lift.c ------------------------------------------------------------ */
+
+void lift_look(struct sock *s, int fd);
+void lift_connected(struct sock *s, int fd);
+/* Before a transmit in RAW: switch if the moment is good. Lock not held. */
+void lift_try_tx(struct sock *s, int fd, bool nonblock);
+/* The kernel's buffer is full: wait for a drained moment (4.3). */
+void lift_hold(struct sock *s, int fd);
+bool lift_held(struct sock *s, int fd, uint64_t now);
+/* Our transmit direction goes back to the anchor for good. */
+int lift_leave(struct sock *s, int fd, enum reason why);
+/* Under an `sdp` rule: 0 when lifted, or the errno of the failed call. */
+int lift_demand(struct sock *s, int fd, bool tx);
+int lift_spill(struct sock *s, int fd, enum reason why, bool fin);
+void lift_orphan(struct sock *s); /* the peer's process is gone */
+void lift_unpaired(struct sock *s, enum reason why);
+
+/* --- home.c ------------------------------------------------------------ */
+
+/* W's part: answer ASKED, write back after RESUME. Lock held. */
+void home_serve(struct sock *s, int fd);
+
+/* --- service.c --------------------------------------------------------- */
+
+int service_start(void); /* 0, or negative: no thread here */
+uint64_t service_id(void);
+void service_add(struct sock *s);
+void service_del(struct sock *s);
+void service_forked(void);
+void service_stop(void);
+void service_poke(uint64_t id);
+/* Calls `fn` for every paired sock of this process. */
+void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
+
+/* A raw call moved n bytes: is it time to think of lifting? */
+static inline void lift_count(struct sock *s, int fd, ssize_t n)
+{
+	if (unlikely(s->look != LOOK_NEVER) && n > 0) {
+		s->look -= 1 + (int32_t)(n / s->byte_weight);
+		if (s->look <= 0)
+			lift_look(s, fd);
+	}
+}
+
+/* Hook calls that were due while the lock was held. */
+static inline void sock_changed(struct sock *s)
+{
+	if (hooks.changed)
+		hooks.changed(s);
+}
+
+static inline bool tx_ours(const struct sock *s)
+{
+	return anc_state(s->tx) != ANC_RAW;
+}
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A cursor over the program's buffers. */
+
+#include <limits.h>
+
+#include "socket/impl.h"
+
+void cursor_get(struct cursor *c, void *to, size_t n)
+{
+	uint8_t *out = to;
+
+	while (n) {
+		size_t part = c->iov->iov_len - c->at;
+
+		if (part > n)
+			part = n;
+		memcpy(out, (const uint8_t *)c->iov->iov_base + c->at, part);
+		out += part;
+		n -= part;
+		c->at += part;
+		while (c->left && c->at == c->iov->iov_len) {
+			c->iov++;
+			c->left--;
+			c->at = 0;
+		}
+	}
+}
+
+void cursor_put(struct cursor *c, const void *from, size_t n)
+{
+	const uint8_t *in = from;
+
+	while (n) {
+		size_t part = c->iov->iov_len - c->at;
+
+		if (part > n)
+			part = n;
+		memcpy((uint8_t *)c->iov->iov_base + c->at, in, part);
+		in += part;
+		n -= part;
+		c->at += part;
+		while (c->left && c->at == c->iov->iov_len) {
+			c->iov++;
+			c->left--;
+			c->at = 0;
+		}
+	}
+}
+
+void cursor_skip(struct cursor *c, size_t n)
+{
+	while (n) {
+		size_t part = c->iov->iov_len - c->at;
+
+		if (part > n)
+			part = n;
+		n -= part;
+		c->at += part;
+		while (c->left && c->at == c->iov->iov_len) {
+			c->iov++;
+			c->left--;
+			c->at = 0;
+		}
+	}
+}
+
+ssize_t iov_sum(const struct iovec *iov, size_t n)
+{
+	size_t sum = 0, i;
+
+	if (n > IOV_MAX)
+		return -EMSGSIZE;
+	for (i = 0; i < n; i++) {
+		if (iov[i].iov_len > SSIZE_MAX - sum)
+			return -EINVAL;
+		sum += iov[i].iov_len;
+	}
+	return (ssize_t)sum;
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Lifting (D3): when a connection has proved worth it the two ends find each
+ * other (pair.c), and then each writer switches its own direction at a moment
+ * when nothing is under way in it.
+ */
+
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+
+#include <linux/sockios.h>
+
+#include "socket/impl.h"
+
+#define OFFER_LOOKS 8 /* every call, then every eighth */
+#define HOLDS_MAX   3
+#define HOLD_NS \
+	5000000u /* a bulk writer waits this long for a drained moment */
+#define PROBES 5
+
+static int32_t threshold(void)
+{
+	int64_t n = settings.lift_after_messages;
+
+	if (!settings.lift_after_bytes)
+		n = 0;
+	return (int32_t)(n < LOOK_NEVER ? n : LOOK_NEVER - 1);
+}
+
+/* --- pairing ----------------------------------------------------------- */
+
+/* From the connect or accept on; a rule `sdp` knows its mind already. */
+void lift_connected(struct sock *s, int fd)
+{
+	int64_t weight = settings.lift_after_messages ?
+				 settings.lift_after_bytes /
+					 settings.lift_after_messages :
+				 1;
+
+	if (weight < 1)
+		weight = 1;
+	s->byte_weight = (int32_t)(weight < INT32_MAX ? weight : INT32_MAX);
+	s->nodelay = s->cork = -1;
+	s->look = s->pinned || settings.path == SET_PATH_VERBS ? LOOK_NEVER :
+								 threshold();
+	if (s->use == USE_SDP)
+		s->look = 0;
+	if (s->look == 0)
+		lift_look(s, fd);
+}
+
+/*
+ * The shared words take over from the local ones. Threads that are inside a
+ * raw call keep the words they entered by (raw.c).
+ */
+static void words_adopt(struct sock *s)
+{
+	struct anc_page *page = shm_words(&s->pair.seg);
+	int maker = !s->pair.offering;
+	struct anc_dir *tx = &page->dir[maker ? 0 : 1];
+	struct anc_dir *rx = &page->dir[maker ? 1 : 0];
+
+	s->own = &page->side[maker ? 0 : 1];
+	s->peer = &page->side[maker ? 1 : 0];
+	shm_end_init(&s->end, &s->pair.seg, maker, s->pair.key);
+	s->carry = 1;
+	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(&s->carry, 0, __ATOMIC_SEQ_CST))
+		anc_raw_leave(rx);
+	__atomic_store_n(&rx->taken, s->ar.taken, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&tx->sent, s->at.sent, __ATOMIC_SEQ_CST);
+}
+
+static void paired(struct sock *s, int fd)
+{
+	int no_thread;
+
+	words_adopt(s);
+	s->wake = s->pair.fd;
+	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
+	s->look = LOOK_NEVER;
+	no_thread = settings.service_thread ? service_start() : 0;
+	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
+	service_add(s);
+	if (no_thread) {
+		log_once(LOG_WARN, "no service thread (%d): nothing is lifted",
+			 no_thread);
+		s->pinned = true;
+		sock_why(s, WHY_NO_THREAD);
+		return;
+	}
+	__atomic_store_n(&s->own->ready, 1, __ATOMIC_RELEASE);
+	log_debug("fd %d: paired with process %d", fd, s->pair.peer_pid);
+	ring_note(s);
+}
+
+static void pair_again(struct sock *s)
+{
+	memset(&s->pair, 0, sizeof(s->pair));
+	s->pair.fd = -1;
+	s->pair.ring = (uint32_t)settings.ring_max;
+}
+
+/* One step; the lock is held. Sets s->look. */
+static void step(struct sock *s, int fd)
+{
+	int32_t base = threshold() > 0 ? threshold() : 1;
+
+	if (s->pair_pid != sock_pid || s->pair.state == PAIR_NONE) {
+		enum reason why;
+
+		pair_again(s);
+		s->pair_pid = sock_pid;
+		why = pair_begin(&s->pair, fd);
+		if (why != WHY_NONE) {
+			s->look = LOOK_NEVER;
+			sock_why(s, why);
+			return;
+		}
+		s->params = (struct conn_params){
+			.active = !s->pair.offering,
+			.rcv_size = SHM_MSG_MAX,
+			.posted = SHM_DEPTH,
+			.max_adverts = 1,
+			.ext_flags = 0x08,
+		};
+	}
+	switch (pair_step(&s->pair, fd, &s->conn, &s->params, PROBES)) {
+	case PAIR_OFFERED:
+		s->offer_looks++;
+		s->look = s->offer_looks < OFFER_LOOKS ? 1 : 8;
+		if (s->offer_looks > OFFER_LOOKS + base / 2) {
+			pair_cancel(&s->pair);
+			s->look = LOOK_NEVER;
+			sock_why(s, WHY_PEER_PLAIN);
+		}
+		break;
+	case PAIR_PROBING:
+		s->look = base << (s->pair.tries < 5 ? s->pair.tries : 5);
+		break;
+	case PAIR_ASKED:
+		s->look = 1;
+		break;
+	case PAIR_DONE:
+		paired(s, fd);
+		break;
+	default:
+		s->look = LOOK_NEVER;
+		sock_why(s, s->pair.why);
+		break;
+	}
+}
+
+void lift_look(struct sock *s, int fd)
+{
+	bool was = s->paired;
+
+	if (s->pinned || s->use == USE_TCP || s->shut_wr || s->shut_rd) {
+		s->look = LOOK_NEVER;
+		return;
+	}
+	if (lock_try(&s->lock)) {
+		s->look = 1;
+		return;
+	}
+	if (s->paired)
+		s->look = LOOK_NEVER;
+	else if (sock_holders(s) != 1)
+		s->look = 16; /* another process has it too: perhaps later */
+	else
+		step(s, fd);
+	sock_unlock(s);
+	if (!was && s->paired)
+		sock_changed(s);
+}
+
+/* --- switching --------------------------------------------------------- */
+
+static void keep_nagle_off(struct sock *s, int fd)
+{
+	socklen_t len = sizeof(int);
+	int on = 1, off = 0;
+
+	if (s->nodelay < 0 &&
+	    sys_getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &s->nodelay, &len))
+		s->nodelay = 0;
+	len = sizeof(int);
+	if (s->cork < 0 &&
+	    sys_getsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->cork, &len))
+		s->cork = 0;
+	if (s->cork)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
+	if (!s->nodelay)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+static void give_nagle_back(struct sock *s, int fd)
+{
+	if (s->nodelay == 0)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &s->nodelay,
+			       sizeof(int));
+	if (s->cork > 0)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->cork,
+			       sizeof(int));
+	s->nodelay = s->cork = -1;
+}
+
+/* Nothing of ours is under way, by the counts and by the kernel's word. */
+static bool drained(struct sock *s, int fd)
+{
+	struct diag d;
+	int queued = 0;
+
+	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) ||
+	    s->at.sent != __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
+		return false;
+	if (sys_ioctl(fd, SIOCOUTQ, &queued) || queued)
+		return false;
+	if (diag_peer(fd, &d))
+		return false;
+	if (d.rqueue) {
+		/* more lies there than was counted: foreign code writes */
+		s->pinned = true;
+		sock_why(s, WHY_FOREIGN_IO);
+		return false;
+	}
+	return true;
+}
+
+/* Lock held. True: the direction is lifted now. */
+static bool switch_tx(struct sock *s, int fd)
+{
+	static const char bell;
+
+	if (!s->paired || s->orphan || s->pinned || s->shut_wr ||
+	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW ||
+	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
+	    clock_ns() < s->lift_not_before || !drained(s, fd) ||
+	    anc_switch(s->tx, &s->at))
+		return false;
+	keep_nagle_off(s, fd);
+	/* whoever of R sleeps in the kernel comes out by this byte */
+	anc_bell(s->tx, &s->at);
+	if (sys_send(fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		__atomic_store_n(&s->tx->bells, --s->at.bells,
+				 __ATOMIC_SEQ_CST);
+	ring_note(s);
+	s->full = s->hold = false;
+	s->met = true;
+	page_add(lifted, 1);
+	s->why = WHY_NONE;
+	sock_publish(s);
+	log_note("LIFT: fd %d: transmits over SDP (shm) from offset %llu", fd,
+		 (unsigned long long)s->at.x);
+	return true;
+}
+
+/*
+ * A one-way writer is never drained by itself. It waits for that moment, but
+ * only while the reader takes, and not often.
+ */
+static bool hold_blocking(struct sock *s, int fd)
+{
+	uint64_t until = clock_ns() + HOLD_NS;
+	uint64_t seen = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+
+	while (clock_ns() < until) {
+		struct pollfd p = { .fd = s->wake, .events = POLLIN };
+		struct timespec ts = { 0, 2000000 };
+		uint32_t mark = ring_mark(s);
+		uint64_t taken;
+
+		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+		if (taken == s->at.sent)
+			return switch_tx(s, fd);
+		if (!s->sleepers)
+			ring_eat(s, mark);
+		sock_unlock(s);
+		sys_ppoll(&p, 1, &ts, NULL);
+		lock_take(&s->lock);
+		if (!s->paired || s->orphan)
+			return false;
+		taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+		if (taken == seen)
+			return false;
+		seen = taken;
+	}
+	return false;
+}
+
+void lift_try_tx(struct sock *s, int fd, bool nonblock)
+{
+	struct anc_dir *tx = s->tx;
+	bool done = false;
+
+	if (anc_state(tx) != ANC_RAW || s->pinned || s->orphan ||
+	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE))
+		return;
+	if (s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE) &&
+	    (nonblock || s->holds >= HOLDS_MAX || clock_ns() < s->hold_until))
+		return;
+	if (lock_try(&s->lock))
+		return;
+	if (s->paired && !s->rawtx && anc_state(s->tx) == ANC_RAW) {
+		done = switch_tx(s, fd);
+		if (!done && !nonblock && s->holds < HOLDS_MAX &&
+		    s->at.sent != s->tx->taken) {
+			s->holds++;
+			s->hold_until = clock_ns() + (1000000000u << s->holds);
+			done = hold_blocking(s, fd);
+		}
+	}
+	sock_unlock(s);
+	if (done)
+		sock_changed(s);
+}
+
+void lift_hold(struct sock *s, int fd)
+{
+	uint64_t now = clock_ns();
+
+	if (!__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) || s->pinned ||
+	    s->holds >= HOLDS_MAX || now < s->hold_until ||
+	    anc_state(s->tx) != ANC_RAW || lock_try(&s->lock))
+		return;
+	(void)fd;
+	s->holds++;
+	s->hold = true;
+	s->hold_until = now + HOLD_NS;
+	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	sock_unlock(s);
+	sock_changed(s);
+}
+
+/* Lock held. What a held writer finds: true while it has to wait. */
+bool lift_held(struct sock *s, int fd, uint64_t now)
+{
+	if (!s->hold)
+		return false;
+	if (s->at.sent == __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) &&
+	    switch_tx(s, fd))
+		return false;
+	if (now >= s->hold_until || s->orphan || !s->paired) {
+		s->hold = false;
+		s->hold_until = now + (1000000000u << s->holds);
+		return false;
+	}
+	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	return s->at.sent != __atomic_load_n(&s->tx->taken, __ATOMIC_SEQ_CST);
+}
+
+/* --- back to the anchor ------------------------------------------------ */
+
+int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
+{
+	int ret = anc_spill(s->tx, &s->at, fin);
+
+	if (ret)
+		return ret;
+	if (s->spills < 255)
+		s->spills++;
+	if (s->spills >= 2)
+		s->lift_not_before = clock_ns() + 1000000000u;
+	s->full = false;
+	give_nagle_back(s, fd);
+	ring_note(s);
+	page_add(spills, 1);
+	sock_why(s, why);
+	log_debug("fd %d: transmits over TCP again: %s", fd, reason_text(why));
+	return 0;
+}
+
+int lift_leave(struct sock *s, int fd, enum reason why)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+	int ret = 0;
+
+	if (sock_lock(s))
+		return -EINTR;
+	s->pinned = true;
+	while (s->paired && anc_state(s->tx) != ANC_RAW &&
+	       anc_state(s->tx) != ANC_SPILL && anc_state(s->tx) != ANC_GONE) {
+		home_serve(s, fd);
+		if (!lift_spill(s, fd, why, false))
+			break;
+		if (clock_ns() > until) {
+			ret = -EAGAIN;
+			break;
+		}
+		ret = wait_tx(s, fd, clock_ns() + 1000000u);
+		if (ret == -EAGAIN)
+			ret = 0;
+		if (ret)
+			break;
+	}
+	sock_why(s, why);
+	sock_unlock(s);
+	sock_changed(s);
+	return ret;
+}
+
+/* --- the peer is gone -------------------------------------------------- */
+
+/* Lock held: the wake-up socket hung up. */
+void lift_orphan(struct sock *s)
+{
+	if (s->orphan)
+		return;
+	if (!s->conn.error)
+		pump_poll(s); /* what it left in the ring is still ours */
+	__atomic_store_n(&s->orphan, true, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
+	log_debug("fd %d: the peer's library is gone", sock_fd(s));
+}
+
+/*
+ * Lock held: both directions are the anchor's from here on, for good. The
+ * segment stays mapped until close: another thread may be looking.
+ */
+void lift_unpaired(struct sock *s, enum reason why)
+{
+	int64_t bells = anc_bells(s->rx, &s->ar);
+	char sink[64];
+
+	while (bells > 0) {
+		ssize_t n = sys_recv(sock_fd(s), sink,
+				     bells < 64 ? (size_t)bells : sizeof(sink),
+				     MSG_DONTWAIT);
+		if (n <= 0)
+			break;
+		bells -= n;
+	}
+	s->pinned = true;
+	__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx, &s->local[1], __ATOMIC_SEQ_CST);
+	sock_why(s, why);
+}
+
+/* --- `sdp` rules ------------------------------------------------------- */
+
+/*
+ * The stream must be SDP before the program's first byte. The peer may be in
+ * this very thread's hands: its part is run from here when it is one of ours.
+ */
+int lift_demand(struct sock *s, int fd, bool tx)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.sdp_timeout_ms * 1000000u;
+	struct timespec nap = { 0, 200000 };
+	bool up;
+
+	if (s->rst_told || s->shut_wr)
+		return 0;
+	for (;;) {
+		struct sock *twin;
+		int tfd = -1;
+		struct diag d;
+
+		if (!s->paired)
+			lift_look(s, fd);
+		if (s->paired && tx)
+			lift_try_tx(s, fd, true);
+		up = s->paired && (!tx || s->met);
+		if (up || (s->paired && s->orphan))
+			return 0;
+		if (s->look == LOOK_NEVER && !s->paired)
+			break;
+		if (!diag_peer(fd, &d) && d.inode && hooks.by_inode &&
+		    (twin = hooks.by_inode(d.inode, &tfd)) && !twin->paired)
+			lift_look(twin, tfd);
+		if (clock_ns() > until)
+			break;
+		if (!tx) {
+			/* a reader can wait at the anchor: TCP's own sleep */
+			struct pollfd p = { .fd = fd, .events = POLLIN };
+
+			if (hooks.ppoll(&p, 1, &nap, NULL) < 0)
+				return -errno;
+			if (p.revents)
+				return 0;
+		} else if (hooks.ppoll(NULL, 0, &nap, NULL) < 0) {
+			return -errno;
+		}
+		if (nap.tv_nsec < 10000000)
+			nap.tv_nsec *= 2;
+	}
+	log_err("Error connect: failed for SDP fd %d: rule sdp, but %s", fd,
+		reason_text(s->why));
+	return -ECONNREFUSED;
+}

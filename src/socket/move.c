@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* sendfile() and splice(): the kernel's while RAW, copied while lifted. */
+
+#include <sys/ioctl.h>
+
+#include "socket/impl.h"
+
+#define PIECE (64 * 1024)
+
+static bool tx_lifted(struct sock *s, int fd)
+{
+	if (!sock_up(s, fd))
+		return false;
+	if (s->paired)
+		lift_try_tx(s, fd, true);
+	return s->paired && anc_state(s->tx) != ANC_RAW &&
+	       anc_state(s->tx) != ANC_GONE;
+}
+
+static ssize_t raw_sendfile(struct sock *s, int fd, int in, off_t *off,
+			    size_t n)
+{
+	__attribute__((cleanup(raw_tx_leave))) struct sock *held = NULL;
+	ssize_t ret;
+
+	if (!raw_tx_enter(s))
+		return -ERESTART;
+	held = s;
+	ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)n, 0, 0);
+	raw_sent(s, ret);
+	return ret;
+}
+
+ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
+{
+	off_t at = off ? *off : 0;
+	size_t done = 0;
+	ssize_t ret = 0, sent;
+	void *buf;
+
+	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
+	    (ret = lift_demand(s, fd, true)))
+		return ret;
+	if (!tx_lifted(s, fd)) {
+		ret = raw_sendfile(s, fd, in, off, n);
+		if (ret != -ERESTART) {
+			lift_count(s, fd, ret);
+			return ret;
+		}
+	}
+	buf = sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sys_is_err(buf))
+		return -ENOMEM;
+	if (!off && (at = sys_call3(SYS_lseek, in, 0, SEEK_CUR)) < 0)
+		at = -1; /* a pipe or the like cannot be read twice */
+	while (done < n) {
+		size_t want = n - done < PIECE ? n - done : PIECE;
+
+		if (at >= 0)
+			ret = sys_call6(SYS_pread64, in, (long)buf, (long)want,
+					at, 0, 0);
+		else
+			ret = -EINVAL;
+		if (ret <= 0)
+			break;
+		sent = sock_send(s, fd, buf, (size_t)ret,
+				 done + (size_t)ret < n ? MSG_MORE : 0);
+		if (sent < 0) {
+			ret = sent;
+			break;
+		}
+		done += (size_t)sent;
+		at += sent;
+		if (sent < ret)
+			break;
+	}
+	sys_munmap(buf, PIECE);
+	if (off)
+		*off = at;
+	else if (done)
+		sys_call3(SYS_lseek, in, at, SEEK_SET);
+	return done ? (ssize_t)done : ret;
+}
+
+/*
+ * Pipe to socket. What is read from the pipe cannot be put back, so only as
+ * much is read as the ring takes now; where that is nothing, a blocking
+ * caller sends the least piece and waits in it.
+ */
+ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
+		       unsigned int flags)
+{
+	bool nonblock = (flags & SPLICE_F_NONBLOCK) || s->nonblock;
+	uint8_t buf[16384];
+	ssize_t got, sent, ret;
+	size_t done = 0;
+
+	if (!tx_lifted(s, fd)) {
+		__attribute__((cleanup(raw_tx_leave))) struct sock *held = NULL;
+
+		if (raw_tx_enter(s)) {
+			held = s;
+			ret = sys_call6(SYS_splice, pipe, 0, fd, 0, (long)n,
+					flags);
+			raw_sent(s, ret);
+			raw_tx_leave(&held);
+			lift_count(s, fd, ret);
+			return ret;
+		}
+	}
+	if (nonblock) {
+		struct sock_ready r;
+
+		sock_ready(s, fd, &r);
+		if ((r.ours & POLLOUT) && !(r.now & POLLOUT))
+			return -EAGAIN;
+	}
+	if (flags & SPLICE_F_NONBLOCK) {
+		struct pollfd p = { .fd = pipe, .events = POLLIN };
+		struct timespec now = { 0, 0 };
+
+		if (sys_ppoll(&p, 1, &now, NULL) == 0)
+			return -EAGAIN;
+	}
+	got = sys_read(pipe, buf, n < sizeof(buf) ? n : sizeof(buf));
+	if (got <= 0)
+		return got;
+	while (done < (size_t)got) {
+		/* taken from the pipe: it has to go out now */
+		sent = sock_send(s, fd, buf + done, (size_t)got - done, 0);
+		if (sent == -EAGAIN) {
+			struct timespec ms = { 0, 1000000 };
+
+			sys_ppoll(NULL, 0, &ms, NULL);
+			continue;
+		}
+		if (sent < 0)
+			return done ? (ssize_t)done : sent;
+		done += (size_t)sent;
+	}
+	return (ssize_t)done;
+}
+
+/* Socket to pipe: no more than the pipe surely takes. */
+ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
+			 unsigned int flags)
+{
+	uint8_t buf[4096]; /* PIPE_BUF: written whole or not at all */
+	bool nonblock = flags & SPLICE_F_NONBLOCK;
+	ssize_t got, put;
+	size_t done = 0;
+
+	if (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_RAW) {
+		struct rawrx in = { 0 };
+
+		if (raw_rx_enter(&in, s)) {
+			/* its bytes cannot be told from bells: hold RAW */
+			int held = anc_busy(in.d);
+
+			got = sys_call6(SYS_splice, fd, 0, pipe, 0, (long)n,
+					flags);
+			if (got > 0)
+				raw_took(s, in.d, got, false);
+			if (!held)
+				anc_idle(in.d);
+			raw_rx_leave(&in);
+			lift_count(s, fd, got);
+			return got;
+		}
+	}
+	do {
+		struct pollfd p = { .fd = pipe, .events = POLLOUT };
+		struct timespec now = { 0, 0 };
+		size_t want = n - done < sizeof(buf) ? n - done : sizeof(buf);
+
+		if (sys_ppoll(&p, 1, (nonblock || done) ? &now : NULL, NULL) ==
+		    0)
+			return done ? (ssize_t)done : -EAGAIN;
+		got = sock_recv(s, fd, buf, want,
+				nonblock || done ? MSG_DONTWAIT : 0);
+		if (got <= 0)
+			return done ? (ssize_t)done : got;
+		put = sys_write(pipe, buf, (size_t)got);
+		if (put < 0)
+			return put;
+		done += (size_t)put;
+	} while (done < n);
+	return (ssize_t)done;
+}

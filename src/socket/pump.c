@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The one place where the SDP machine and a fabric meet: messages are parsed
+ * as they arrive (control messages behind unread data included, as SDP
+ * demands, sdp-protocol.md 3.3), stream bytes are copied between the
+ * program's memory and message memory, and never in between.
+ */
+
+#include "sdp_proto/wire.h"
+#include "socket/impl.h"
+
+#define FAB(s) ((s)->end.end.ops)
+#define END(s) (&(s)->end.end)
+
+static inline uint64_t coarse_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+int pump_fail(struct sock *s, int err)
+{
+	if (!s->conn.error)
+		conn_on_lost(&s->conn, err);
+	if (s->why != WHY_PROTOCOL) {
+		log_err("Error: fd %d: the peer broke the protocol: %s",
+			sock_fd(s), s->conn.fault ? s->conn.fault : "segment");
+		sock_why(s, WHY_PROTOCOL);
+	}
+	return -ECONNRESET;
+}
+
+int pump_poll(struct sock *s)
+{
+	struct fab_msg m;
+	struct conn_in in;
+	uint8_t hdr[CONN_HDR_MAX];
+	int ret;
+
+	if (unlikely(s->conn.error))
+		return -ECONNRESET;
+	while ((ret = FAB(s)->poll(END(s), &m)) > 0) {
+		bool held = m.held;
+		uint32_t head = m.len < CONN_HDR_MAX ? m.len : CONN_HDR_MAX;
+
+		memcpy(hdr, m.mem, head);
+		ret = conn_on_recv(&s->conn, coarse_ns(), hdr, m.len, &in);
+		if (unlikely(ret))
+			return pump_fail(s, ret);
+		if (!held)
+			conn_reposted(&s->conn, 1);
+		s->rx_avail += in.len;
+		if (in.len || in.eof)
+			__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+		if (in.eof)
+			s->rx_eof = true;
+		if (unlikely(in.reset))
+			return pump_fail(s, -ECONNRESET);
+		COUNT(s, msgs_rx, 1);
+	}
+	return unlikely(ret < 0) ? pump_fail(s, ret) : 0;
+}
+
+/*
+ * Where the stream bytes of the front message lie. The memory is the peer's
+ * to change: only its own stream can suffer, lengths are clamped.
+ */
+static uint32_t front_payload(const struct fab_msg *m, uint32_t *off)
+{
+	uint32_t head;
+
+	switch (m->len >= WIRE_BSDH ? m->mem[0] : 0) {
+	case WIRE_DATA:
+		head = WIRE_BSDH;
+		break;
+	case WIRE_SRC_AVAIL:
+		head = WIRE_BSDH + 16;
+		break;
+	default:
+		head = m->len;
+		break;
+	}
+	*off = head;
+	return m->len > head ? m->len - head : 0;
+}
+
+static void release(struct sock *s)
+{
+	FAB(s)->release(END(s));
+	conn_reposted(&s->conn, 1);
+	s->front_at = 0;
+}
+
+/* What the program looks at without taking it: any number of messages. */
+static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
+{
+	struct shm_walk w = { 0 };
+	uint32_t at = s->front_at;
+	struct fab_msg m;
+	size_t got = 0;
+
+	if (n > s->rx_avail)
+		n = s->rx_avail;
+	while (got < n && shm_next(&s->end, false, &w, &m) == 1) {
+		uint32_t off, len = front_payload(&m, &off);
+		size_t part = len > at ? len - at : 0;
+
+		if (part > n - got)
+			part = n - got;
+		cursor_put(c, m.mem + off + at, part);
+		got += part;
+		at = 0;
+	}
+	return (ssize_t)got;
+}
+
+/* Up to n stream bytes of what was parsed; discard: c is not used. */
+ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
+		  bool discard)
+{
+	struct fab_msg m;
+	uint32_t at = s->front_at, off;
+	size_t got = 0;
+
+	if (unlikely(peek))
+		return pump_peek(s, c, n);
+	while (got < n && s->rx_avail) {
+		uint32_t len, part;
+
+		if (FAB(s)->front(END(s), &m) != 1)
+			return pump_fail(s, -EPROTO);
+		len = front_payload(&m, &off);
+		if (at > len)
+			at = len;
+		part = len - at;
+		if (part > n - got)
+			part = (uint32_t)(n - got);
+		if (part > s->rx_avail)
+			part = (uint32_t)s->rx_avail;
+		if (part && !discard)
+			cursor_put(c, m.mem + off + at, part);
+		got += part;
+		at += part;
+		s->rx_avail -= part;
+		s->front_at = at;
+		if (at == len) {
+			release(s);
+			at = 0;
+		} else if (!part) {
+			return pump_fail(s, -EPROTO);
+		}
+	}
+	if (got)
+		COUNT(s, bytes_sdp_rx, got);
+	/* what carries no bytes must not keep its buffer behind the data */
+	while (!s->rx_avail && FAB(s)->front(END(s), &m) == 1)
+		release(s);
+	return (ssize_t)got;
+}
+
+/*
+ * The last `back` stream bytes we sent, from our own ring: up to n of them.
+ */
+ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n)
+{
+	struct shm_walk w = { 0 };
+	uint64_t total = 0, skip;
+	struct fab_msg m;
+	uint32_t off, len;
+	size_t got = 0;
+
+	while (shm_next(&s->end, true, &w, &m) == 1)
+		total += front_payload(&m, &off);
+	if (back > total)
+		return -EPROTO;
+	skip = total - back;
+	memset(&w, 0, sizeof(w));
+	while (got < n && shm_next(&s->end, true, &w, &m) == 1) {
+		len = front_payload(&m, &off);
+		if (skip >= len) {
+			skip -= len;
+			continue;
+		}
+		len -= (uint32_t)skip;
+		if (len > n - got)
+			len = (uint32_t)(n - got);
+		memcpy((uint8_t *)buf + got, m.mem + off + skip, len);
+		got += len;
+		skip = 0;
+	}
+	return (ssize_t)got;
+}
+
+/* As many of n bytes as credits and room allow now. */
+ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
+{
+	struct conn_offer offer = { 0 };
+	struct conn_op op;
+	size_t done = 0;
+	uint8_t *mem;
+
+	do {
+		uint32_t room = FAB(s)->room(END(s));
+
+		if (likely(room)) {
+			offer.bytes = n - done;
+			conn_next(&s->conn, coarse_ns(), &offer, room, &op);
+			if (op.type != CONN_SEND)
+				break;
+			mem = FAB(s)->buf(END(s), op.hdr_len + op.payload);
+			if (unlikely(!mem))
+				return pump_fail(s, -EPROTO);
+		} else {
+			/* a full ring never keeps control messages back */
+			if (!conn_wants_send(&s->conn) ||
+			    !(mem = FAB(s)->ctrl(END(s))))
+				break;
+			offer.bytes = 0;
+			conn_next(&s->conn, coarse_ns(), &offer, FAB_CTRL, &op);
+			if (op.type != CONN_SEND)
+				break;
+		}
+		memcpy(mem, op.hdr, op.hdr_len);
+		if (op.payload)
+			cursor_get(c, mem + op.hdr_len, op.payload);
+		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
+		done += op.payload;
+		COUNT(s, msgs_tx, 1);
+	} while (done < n || conn_wants_send(&s->conn));
+	if (done) {
+		COUNT(s, bytes_sdp_tx, done);
+		anc_sent(s->tx, &s->at, done);
+	}
+	return (ssize_t)done;
+}
+
+void pump_control(struct sock *s)
+{
+	if (unlikely(conn_wants_send(&s->conn)) && !s->conn.error)
+		pump_send(s, NULL, 0);
+}
+
+bool pump_room(struct sock *s)
+{
+	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH;
+}

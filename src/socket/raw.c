@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The anchor carries the bytes: receives and sends that go to the kernel are
+ * counted in and out, so that a direction is never switched, and never taken
+ * back to the anchor, around a call that is still inside (anchor.md 4.2).
+ *
+ * Until the socket is paired the counters lie in the sock itself. Pairing
+ * moves s->rx to the shared words while threads may still be inside: they
+ * leave by the words they entered by, and the last one out takes the token
+ * (s->carry) that lift.c left for them in the new words.
+ */
+
+#include "socket/impl.h"
+
+static void leave(struct sock *s, struct anc_dir *d)
+{
+	anc_raw_leave(d);
+	if (d == &s->local[1] && __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(&s->carry, 0, __ATOMIC_SEQ_CST))
+		anc_raw_leave(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
+}
+
+bool raw_rx_enter(struct rawrx *c, struct sock *s)
+{
+	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
+
+		if (!anc_raw_enter(d))
+			break;
+		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
+			c->s = s;
+			c->d = d;
+			return true;
+		}
+		leave(s, d);
+	}
+	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+void raw_rx_leave(struct rawrx *c)
+{
+	if (!c->s)
+		return;
+	leave(c->s, c->d);
+	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
+	c->s = NULL;
+}
+
+bool raw_tx_enter(struct sock *s)
+{
+	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	switch (anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST))) {
+	case ANC_RAW:
+	case ANC_SPILL:
+	case ANC_GONE:
+		return true;
+	default:
+		__atomic_sub_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+		return false;
+	}
+}
+
+void raw_tx_leave(struct sock **s)
+{
+	if (!*s)
+		return;
+	__atomic_sub_fetch(&(*s)->rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&(*s)->users, 1, __ATOMIC_SEQ_CST);
+	*s = NULL;
+}
+
+/*
+ * W switches only when every byte it sent was accounted here, so what a
+ * receive returns while the state says LIFTED can only be bells.
+ */
+bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
+{
+	switch (anc_state(d)) {
+	case ANC_LIFTED:
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_SPILL:
+		if (n > 0 && !peek)
+			__atomic_add_fetch(&s->ar.bells, (uint64_t)n,
+					   __ATOMIC_RELAXED);
+		return false;
+	default:
+		break;
+	}
+	if (n <= 0 || peek)
+		return true;
+	/* d may be the words of before pairing; s->rx is what W reads */
+	d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
+	anc_taken(d, &s->ar, (uint64_t)n);
+	if (unlikely(d != __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST)))
+		anc_taken(s->rx, &s->ar, 0);
+	COUNT(s, bytes_tcp_rx, n);
+	if (s->paired)
+		ring_writer(s);
+	return true;
+}
+
+void raw_sent(struct sock *s, ssize_t n)
+{
+	if (n <= 0)
+		return;
+	anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
+		 (uint64_t)n);
+	COUNT(s, bytes_tcp_tx, n);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Readiness (D6): what user space knows better than the kernel. FIN, RST and
+ * hang-ups are always the kernel's, since the anchor shows them truly; data
+ * are ours while the ring is where they come from, room is ours while the
+ * ring is where they go to.
+ */
+
+#include <sys/epoll.h>
+
+#include "socket/impl.h"
+
+#define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
+#define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
+
+static void ready_in(struct sock *s, int fd, struct sock_ready *r)
+{
+	uint64_t n;
+	int where = anc_where(s->rx, &s->ar, &n);
+
+	if (where == ANC_AT_BELLS) {
+		char sink[64];
+		ssize_t got = sys_recv(fd, sink, n < 64 ? n : sizeof(sink),
+				       MSG_DONTWAIT);
+
+		if (got > 0)
+			s->ar.bells += (uint64_t)got;
+		where = anc_where(s->rx, &s->ar, &n);
+		if (where == ANC_AT_BELLS)
+			r->ms = 1; /* the last bell is still on its way */
+	}
+	if (where == ANC_AT_ANCHOR)
+		return;
+	r->ours |= IN_BITS;
+	if (where < 0)
+		pump_fail(s, where);
+	else if (!s->rx_avail)
+		pump_poll(s);
+	if (s->rx_avail || s->rx_eof || s->conn.error || s->shut_rd)
+		r->now |= IN_BITS;
+	else if (s->orphan)
+		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
+	else
+		ring_bells(s, fd);
+}
+
+/* A ring that stays full is left for the anchor after a while (4.5). */
+static void stalled(struct sock *s, int fd, struct sock_ready *r)
+{
+	uint64_t now = clock_ns(), limit;
+	uint64_t taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+
+	if (!s->full || taken != s->taken_seen) {
+		s->full = true;
+		s->full_since = now;
+		s->taken_seen = taken;
+	}
+	limit = s->full_since + (uint64_t)settings.spill_ms * 1000000u;
+	if (now >= limit && !lift_spill(s, fd, WHY_SPILLED, false)) {
+		r->ours &= ~(uint32_t)OUT_BITS;
+		return;
+	}
+	r->ms = now < limit ? (int)((limit - now) / 1000000u) + 1 : 1;
+}
+
+static void ready_out(struct sock *s, int fd, struct sock_ready *r)
+{
+	switch (anc_state(s->tx)) {
+	case ANC_LIFTED:
+		break;
+	case ANC_RAW:
+		if (lift_held(s, fd, clock_ns())) {
+			r->ours |= OUT_BITS;
+			r->ms = 1;
+		}
+		if (anc_state(s->tx) == ANC_LIFTED)
+			break;
+		return;
+	case ANC_SPILL:
+	case ANC_GONE:
+		return;
+	default:
+		r->ours |= OUT_BITS;
+		r->ms = 5;
+		return;
+	}
+	if (s->shut_wr || s->orphan)
+		return;
+	r->ours |= OUT_BITS;
+	if (s->conn.error) {
+		r->now |= OUT_BITS;
+		return;
+	}
+	if (!pump_room(s)) {
+		/* ask to be rung, then look once more */
+		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		pump_poll(s);
+	}
+	if (pump_room(s)) {
+		if (s->full) {
+			s->full = false;
+			__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
+		}
+		r->now |= OUT_BITS;
+	} else {
+		stalled(s, fd, r);
+	}
+}
+
+void sock_ready(struct sock *s, int fd, struct sock_ready *r)
+{
+	bool changed = false;
+	enum anc_state rx, tx;
+
+	*r = (struct sock_ready){ .ms = -1 };
+	if (!s->paired || sock_lock(s))
+		return;
+	rx = anc_state(s->rx);
+	tx = anc_state(s->tx);
+	if (s->paired) {
+		home_serve(s, fd);
+		ready_in(s, fd, r);
+		ready_out(s, fd, r);
+		if (s->conn.error)
+			r->ours |= EPOLLERR | EPOLLHUP;
+		if (s->conn.error && !s->rst_told)
+			r->now |= EPOLLERR | EPOLLHUP;
+		changed = rx != anc_state(s->rx) || tx != anc_state(s->tx);
+	}
+	r->in_gen = s->in_gen;
+	r->out_gen = s->out_gen;
+	sock_unlock(s);
+	if (changed)
+		sock_changed(s);
+}
+
+int sock_wake_fd(const struct sock *s)
+{
+	return s->paired && !__atomic_load_n(&s->orphan, __ATOMIC_ACQUIRE) ?
+		       s->wake :
+		       -1;
+}
+
+void sock_arm(struct sock *s, bool in, bool out)
+{
+	if (!s->paired)
+		return;
+	if (in)
+		anc_arm(s->rx, ANC_WAKE);
+	if (out) {
+		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	}
+}
+
+/*
+ * With one watcher nobody else can miss a byte that is eaten here. With more,
+ * bytes go only when armed and nothing is left to do (ring.c).
+ */
+void sock_rang(struct sock *s, int fd)
+{
+	uint32_t mark;
+
+	(void)fd;
+	if (!s->paired || sock_lock(s))
+		return;
+	if (s->paired && s->wake >= 0) {
+		mark = ring_mark(s);
+		if (s->watched > 1 ||
+		    __atomic_load_n(&s->sleepers, __ATOMIC_RELAXED)) {
+			anc_arm(s->rx, ANC_WAKE);
+			if (sock_pending(s) || s->rx_avail ||
+			    (s->writers && pump_room(s)))
+				mark = s->rung_eaten;
+		}
+		ring_eat(s, mark);
+	}
+	sock_unlock(s);
+}
+
+void sock_sleep(struct sock *s)
+{
+	__atomic_add_fetch(&s->asleep_anchor, 1, __ATOMIC_SEQ_CST);
+}
+
+void sock_awake(struct sock *s)
+{
+	__atomic_sub_fetch(&s->asleep_anchor, 1, __ATOMIC_SEQ_CST);
+}
+
+void sock_watch(struct sock *s, int delta)
+{
+	__atomic_add_fetch(&s->watched, (uint32_t)delta, __ATOMIC_SEQ_CST);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Bells and wake-up bytes.
+ *
+ * Wake-up bytes are numbered: who rings raises `rung` after the send. A
+ * thread that wants to take bytes off the wake-up socket first notes the
+ * number (ring_mark), then arms, then finds nothing to do, and only then eats
+ * the bytes up to that number (ring_eat). A byte that rang later stays, so
+ * every other sleeper comes out by it; a sleeper that stays in the kernel
+ * because its byte was eaten had nothing to do (anchor.md 2.4, 5.1).
+ */
+
+#include "socket/impl.h"
+
+static void wake_peer(struct sock *s)
+{
+	static const char byte;
+
+	/* EAGAIN: 278 unread bytes, nobody can be asleep */
+	if (s->wake >= 0 &&
+	    sys_send(s->wake, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+		__atomic_add_fetch(&s->own->rung, 1, __ATOMIC_RELEASE);
+	COUNT(s, wakeups, 1);
+}
+
+static void bell(struct sock *s, int fd)
+{
+	static const char byte;
+
+	if (fd < 0 || s->at.bells - s->spills > 1000000)
+		return;
+	anc_bell(s->tx, &s->at);
+	if (sys_send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		__atomic_store_n(&s->tx->bells, --s->at.bells,
+				 __ATOMIC_SEQ_CST);
+}
+
+void ring_reader(struct sock *s, int fd)
+{
+	uint32_t who = anc_ring(s->tx);
+
+	if (likely(!who))
+		return;
+	if (who & ANC_WAKE)
+		wake_peer(s);
+	if ((who & ANC_ANCHOR) && anc_state(s->tx) == ANC_LIFTED)
+		bell(s, fd);
+}
+
+void ring_writer(struct sock *s)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED)))
+		return;
+	if (__atomic_exchange_n(&s->rx->wait, 0, __ATOMIC_SEQ_CST))
+		wake_peer(s);
+}
+
+void ring_note(struct sock *s)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_exchange_n(&s->tx->armed, 0, __ATOMIC_SEQ_CST);
+	wake_peer(s);
+}
+
+void ring_service(struct sock *s)
+{
+	uint64_t id = __atomic_load_n(&s->peer->service, __ATOMIC_ACQUIRE);
+
+	if (id)
+		service_poke(id);
+}
+
+uint32_t ring_mark(struct sock *s)
+{
+	return __atomic_load_n(&s->peer->rung, __ATOMIC_ACQUIRE);
+}
+
+void ring_eat(struct sock *s, uint32_t mark)
+{
+	char sink[64];
+
+	while ((int32_t)(mark - s->rung_eaten) > 0 && s->wake >= 0) {
+		uint32_t want = mark - s->rung_eaten;
+		ssize_t n;
+
+		if (want > sizeof(sink))
+			want = sizeof(sink);
+		n = sys_recv(s->wake, sink, want, MSG_DONTWAIT);
+		if (n <= 0) {
+			/* counted but never there: the peer lies, or died */
+			s->rung_eaten = mark;
+			break;
+		}
+		s->rung_eaten += (uint32_t)n;
+	}
+}
+
+/*
+ * Bells wake threads that slept in the kernel on the anchor since before the
+ * switch; they stay until the last of those is out.
+ */
+int ring_bells(struct sock *s, int fd)
+{
+	char sink[256];
+	int64_t n = anc_bells(s->rx, &s->ar);
+
+	if (n < 0)
+		return (int)n;
+	if (!n || __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST))
+		return 0;
+	while (n > 0) {
+		ssize_t got = sys_recv(fd, sink,
+				       n < 256 ? (size_t)n : sizeof(sink),
+				       MSG_DONTWAIT);
+		if (got <= 0)
+			break;
+		s->ar.bells += (uint64_t)got;
+		n -= got;
+	}
+	return 0;
+}

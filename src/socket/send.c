@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sending, half-close. */
+
+#include "socket/impl.h"
+
+struct load {
+	struct cursor c;
+	size_t len, done;
+	int flags;
+	bool nonblock;
+};
+
+static ssize_t broken_pipe(int flags)
+{
+	if (!(flags & MSG_NOSIGNAL))
+		sys_call3(SYS_tgkill, sys_getpid(), sys_gettid(), SIGPIPE);
+	return -EPIPE;
+}
+
+/* --- the ring ---------------------------------------------------------- */
+
+/* Lock held; w->done counts. *raw: go on at the anchor. */
+static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
+{
+	uint64_t deadline = 0;
+	ssize_t n;
+	int err;
+
+	for (;;) {
+		home_serve(s, fd);
+		if (!s->paired) {
+			*raw = true;
+			return 0;
+		}
+		if (s->shut_wr)
+			return broken_pipe(w->flags);
+		switch (anc_state(s->tx)) {
+		case ANC_RAW:
+		case ANC_SPILL:
+		case ANC_GONE:
+			*raw = true;
+			return 0;
+		case ANC_LIFTED:
+			break;
+		default: /* the peer is taking the direction home */
+			if (w->nonblock)
+				return -EAGAIN;
+			err = wait_tx(s, fd, wait_deadline(s->sndtimeo));
+			if (err)
+				return err;
+			continue;
+		}
+		if (s->conn.error)
+			return s->rst_told++ ? broken_pipe(w->flags) :
+					       -ECONNRESET;
+		if (s->orphan) {
+			/* as on TCP: the kernel answers RST, then EPIPE */
+			lift_spill(s, fd, WHY_CLOSED, true);
+			*raw = true;
+			return 0;
+		}
+		n = pump_send(s, &w->c, w->len - w->done);
+		if (n < 0)
+			continue;
+		if (n) {
+			s->full = false;
+			w->done += (size_t)n;
+			ring_reader(s, fd);
+		}
+		if (w->done == w->len)
+			return 0;
+		if (pump_poll(s) || pump_room(s))
+			continue;
+		if (w->nonblock) {
+			struct sock_ready r;
+
+			if (w->done)
+				return 0;
+			sock_unlock(s);
+			sock_ready(s, fd, &r); /* starts the stall clock */
+			if (sock_lock(s))
+				return -EAGAIN;
+			if (anc_state(s->tx) != ANC_LIFTED || pump_room(s))
+				continue;
+			return -EAGAIN;
+		}
+		if (!deadline)
+			deadline = wait_deadline(s->sndtimeo);
+		err = wait_tx(s, fd, deadline);
+		if (err)
+			return err;
+	}
+}
+
+/* --- the anchor -------------------------------------------------------- */
+
+static ssize_t raw_send(struct sock *s, int fd, struct load *w,
+			const struct msghdr *m, bool *lifted)
+{
+	__attribute__((cleanup(raw_tx_leave))) struct sock *in = NULL;
+	struct msghdr rest = { 0 };
+	struct iovec one;
+	int saved = errno;
+	ssize_t n;
+
+	*lifted = !raw_tx_enter(s);
+	if (*lifted)
+		return 0;
+	in = s;
+	if (m && !w->done) {
+		n = hooks.sendmsg(fd, m, w->flags);
+	} else if (w->c.left == 1 || w->c.at) {
+		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
+		one.iov_len = w->c.iov->iov_len - w->c.at;
+		n = hooks.send(fd, one.iov_base, one.iov_len, w->flags);
+	} else {
+		rest.msg_iov = (struct iovec *)w->c.iov;
+		rest.msg_iovlen = w->c.left;
+		n = hooks.sendmsg(fd, &rest, w->flags);
+	}
+	if (n < 0) {
+		n = -errno;
+		errno = saved;
+	}
+	raw_sent(s, n);
+	return n;
+}
+
+static ssize_t transmit(struct sock *s, int fd, struct load *w,
+			const struct msghdr *m)
+{
+	bool lifted, raw;
+	ssize_t n;
+
+	if (unlikely(s->use == USE_SDP) && !s->met) {
+		n = lift_demand(s, fd, true);
+		if (n)
+			return n;
+	}
+	for (;;) {
+		if (s->paired)
+			lift_try_tx(s, fd, w->nonblock);
+		n = raw_send(s, fd, w, m, &lifted);
+		if (!lifted) {
+			lift_count(s, fd, n);
+			if (n == -EAGAIN && w->nonblock && s->paired)
+				lift_hold(s, fd);
+			if (n <= 0)
+				return w->done ? (ssize_t)w->done : n;
+			w->done += (size_t)n;
+			if (w->done == w->len || w->nonblock)
+				return (ssize_t)w->done;
+			cursor_skip(&w->c, (size_t)n);
+			continue;
+		}
+		raw = false;
+		if (sock_lock(s))
+			return w->done ? (ssize_t)w->done : -EINTR;
+		n = ring_send(s, fd, w, &raw);
+		sock_unlock(s);
+		if (!raw)
+			return w->done ? (ssize_t)w->done : n;
+		if (w->done == w->len)
+			return (ssize_t)w->done;
+	}
+}
+
+static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
+		     size_t cnt, size_t len, int flags)
+{
+	w->c.iov = iov;
+	w->c.left = cnt;
+	w->c.at = 0;
+	while (w->c.left && !w->c.iov->iov_len) {
+		w->c.iov++;
+		w->c.left--;
+	}
+	w->len = len;
+	w->done = 0;
+	w->flags = flags;
+	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
+}
+
+static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
+{
+	int saved = errno;
+	ssize_t n = hooks.sendmsg(fd, m, flags);
+
+	if (n < 0) {
+		n = -errno;
+		errno = saved;
+	}
+	return n;
+}
+
+/* Urgent data travels as the kernel's own: home first, for good. */
+static ssize_t send_urgent(struct sock *s, int fd, const struct msghdr *m,
+			   int flags)
+{
+	ssize_t n;
+
+	if (s->paired) {
+		n = lift_leave(s, fd, WHY_OOB);
+		if (n)
+			return n;
+	}
+	n = kernel_send(fd, m, flags);
+	raw_sent(s, n);
+	return n;
+}
+
+ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
+		  int flags)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct load w;
+
+	if (unlikely(len > SSIZE_MAX))
+		iov.iov_len = len = SSIZE_MAX;
+	if (unlikely(!len) || !sock_up(s, fd))
+		return kernel_send(fd, &m, flags);
+	if (unlikely(flags & MSG_OOB))
+		return send_urgent(s, fd, &m, flags);
+	load_set(&w, s, &iov, 1, len, flags);
+	return transmit(s, fd, &w, NULL);
+}
+
+ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
+{
+	struct load w;
+	ssize_t len;
+
+	if (!sock_up(s, fd) || !m->msg_iovlen)
+		return kernel_send(fd, m, flags);
+	len = iov_sum(m->msg_iov, m->msg_iovlen);
+	if (len <= 0)
+		return kernel_send(fd, m, flags);
+	if (flags & MSG_OOB)
+		return send_urgent(s, fd, m, flags);
+	load_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
+	return transmit(s, fd, &w, m);
+}
+
+/* --- half-close -------------------------------------------------------- */
+
+/*
+ * The end of the stream is the kernel's FIN: DisConn goes out as the last
+ * message, the direction spills with nothing behind it, and R finds the FIN
+ * on the anchor when it has passed the ring.
+ */
+static int shut_write(struct sock *s, int fd)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+	int err = 0;
+
+	while (s->paired && !err) {
+		home_serve(s, fd);
+		switch (anc_state(s->tx)) {
+		case ANC_LIFTED:
+			conn_shutdown(&s->conn, clock_ns(), false);
+			pump_control(s);
+			anc_spill(s->tx, &s->at, true);
+			ring_note(s);
+			/* fall through */
+		case ANC_RAW:
+		case ANC_SPILL:
+		case ANC_GONE:
+			s->shut_wr = true;
+			return 0;
+		default: /* on its way home: its bytes go first */
+			err = wait_tx(s, fd, until);
+			break;
+		}
+	}
+	s->shut_wr = true;
+	return 0;
+}
+
+int sock_shutdown(struct sock *s, int fd, int how)
+{
+	int ret;
+
+	if (!s->paired || how < SHUT_RD || how > SHUT_RDWR)
+		return sys_shutdown(fd, how);
+	if (sock_lock(s))
+		return -EINTR;
+	if (how != SHUT_RD)
+		shut_write(s, fd);
+	if (how != SHUT_WR) {
+		s->shut_rd = true;
+		if (__atomic_load_n(&s->sleepers, __ATOMIC_RELAXED))
+			sys_shutdown(s->wake, SHUT_RD);
+	}
+	sock_unlock(s);
+	ret = sys_shutdown(fd, how);
+	sock_changed(s);
+	return ret;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The service thread (D7): one per process, started with the first pairing,
+ * stopped with the last. It answers the peer's request to come home while
+ * the program computes, and notices at once when a peer's process ends. It
+ * sleeps otherwise: messages and their wake-up bytes never wake it.
+ *
+ * It listens on a datagram socket with an abstract name; what comes there is
+ * only ever "look", so anybody may send it. It watches the wake-up sockets
+ * for hang-up through an epoll set of its own.
+ */
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/un.h>
+
+#include "socket/impl.h"
+
+#define REG_MAX 65536
+
+static struct {
+	struct lock lock;
+	struct sock **socks;
+	uint32_t count, room;
+	uint64_t id;
+	int dgram, epoll;
+	pthread_t thread;
+	bool running, failed, quit;
+} svc = { .dgram = -1, .epoll = -1 };
+
+static socklen_t svc_name(struct sockaddr_un *un, uint64_t id)
+{
+	int n;
+
+	memset(un, 0, sizeof(*un));
+	un->sun_family = AF_UNIX;
+	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1,
+		     "libsdp/svc/%016llx", (unsigned long long)id);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			   (size_t)n);
+}
+
+uint64_t service_id(void)
+{
+	return svc.id;
+}
+
+void service_poke(uint64_t id)
+{
+	static const char look = 'L';
+	struct sockaddr_un un;
+	socklen_t len = svc_name(&un, id);
+	int fd = svc.dgram;
+	int own = -1;
+
+	if (fd < 0)
+		fd = own = sys_socket(
+			AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0)
+		sys_sendto(fd, &look, 1, MSG_DONTWAIT | MSG_NOSIGNAL, &un, len);
+	if (own >= 0)
+		sys_close(own);
+}
+
+/* --- the registry ------------------------------------------------------ */
+
+static void watch(struct sock *s)
+{
+	struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLET,
+				  .data.ptr = s };
+
+	if (svc.epoll >= 0 && s->wake >= 0)
+		sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, s->wake, &ev);
+}
+
+void service_add(struct sock *s)
+{
+	lock_take(&svc.lock);
+	if (svc.count == svc.room && svc.room < REG_MAX) {
+		uint32_t room = svc.room ? svc.room * 2 : 512;
+		void *mem = sys_mmap(NULL, room * sizeof(struct sock *),
+				     PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (!sys_is_err(mem)) {
+			if (svc.room) {
+				memcpy(mem, svc.socks,
+				       svc.count * sizeof(struct sock *));
+				sys_munmap(svc.socks,
+					   svc.room * sizeof(struct sock *));
+			}
+			svc.socks = mem;
+			svc.room = room;
+		}
+	}
+	if (svc.count < svc.room)
+		svc.socks[svc.count++] = s;
+	watch(s);
+	lock_drop(&svc.lock);
+}
+
+void service_del(struct sock *s)
+{
+	uint32_t i;
+
+	lock_take(&svc.lock);
+	for (i = 0; i < svc.count; i++) {
+		if (svc.socks[i] != s)
+			continue;
+		svc.socks[i] = svc.socks[--svc.count];
+		break;
+	}
+	if (svc.epoll >= 0 && s->wake >= 0)
+		sys_epoll_ctl(svc.epoll, EPOLL_CTL_DEL, s->wake, NULL);
+	lock_drop(&svc.lock);
+}
+
+/*
+ * fn may take sock locks but must not add to or take from the registry. A
+ * sock that goes meanwhile is type-stable memory: fn finds it unpaired.
+ */
+void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
+{
+	uint32_t i;
+
+	for (i = 0;; i++) {
+		struct sock *s;
+
+		if (lock_take(&svc.lock))
+			return;
+		s = i < svc.count ? svc.socks[i] : NULL;
+		lock_drop(&svc.lock);
+		if (!s)
+			return;
+		fn(s, arg);
+	}
+}
+
+/* --- the thread -------------------------------------------------------- */
+
+static void serve(struct sock *s, void *arg)
+{
+	(void)arg;
+	if (anc_state(s->tx) <= ANC_SPILL || sock_lock(s))
+		return;
+	if (s->paired)
+		home_serve(s, sock_fd(s));
+	sock_unlock(s);
+	sock_changed(s);
+}
+
+static void hung_up(struct sock *s)
+{
+	if (sock_lock(s))
+		return;
+	if (s->paired)
+		lift_orphan(s);
+	sock_unlock(s);
+	sock_changed(s);
+	if (hooks.risen)
+		hooks.risen(s);
+}
+
+static bool unfinished;
+
+static void see(struct sock *s, void *arg)
+{
+	(void)arg;
+	if (anc_state(s->tx) == ANC_RESUME)
+		unfinished = true;
+}
+
+static void *service_main(void *arg)
+{
+	struct epoll_event ev[16];
+	char sink[16];
+	int n, i;
+
+	(void)arg;
+	for (;;) {
+		unfinished = false;
+		service_each(see, NULL);
+		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
+				   unfinished ? 5 : -1, 0, 8);
+		if (n == -EBADF)
+			return NULL; /* the program closed it by force */
+		for (i = 0; i < n; i++)
+			if (ev[i].data.ptr)
+				hung_up(ev[i].data.ptr);
+		while (sys_recv(svc.dgram, sink, sizeof(sink), MSG_DONTWAIT) >=
+		       0)
+			;
+		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
+			return NULL;
+		service_each(serve, NULL);
+	}
+}
+
+static int sockets(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct sockaddr_un un;
+	socklen_t len;
+	int fd;
+
+	if (getrandom(&svc.id, sizeof(svc.id), 0) != sizeof(svc.id))
+		svc.id = clock_ns() ^ ((uint64_t)sock_pid << 40);
+	fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fd;
+	svc.dgram = fd_hide(fd);
+	len = svc_name(&un, svc.id);
+	if (svc.dgram < 0 || sys_bind(svc.dgram, &un, len))
+		return -EADDRINUSE;
+	fd = (int)sys_call3(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0);
+	if (fd < 0)
+		return fd;
+	svc.epoll = fd_hide(fd);
+	if (svc.epoll < 0)
+		return svc.epoll;
+	return sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, svc.dgram, &ev);
+}
+
+static int start(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	uint32_t i;
+	int ret;
+
+	ret = sockets();
+	if (ret)
+		return ret;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 128 * 1024);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	ret = -pthread_create(&svc.thread, &attr, service_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (ret)
+		return ret;
+	svc.running = true;
+	for (i = 0; i < svc.count; i++)
+		watch(svc.socks[i]);
+	return 0;
+}
+
+static void drop_sockets(void)
+{
+	if (svc.dgram >= 0) {
+		fd_unhide(svc.dgram);
+		sys_close(svc.dgram);
+	}
+	if (svc.epoll >= 0) {
+		fd_unhide(svc.epoll);
+		sys_close(svc.epoll);
+	}
+	svc.dgram = svc.epoll = -1;
+	svc.id = 0;
+}
+
+int service_start(void)
+{
+	int ret = 0;
+
+	if (likely(svc.running))
+		return 0;
+	lock_take(&svc.lock);
+	if (svc.failed) {
+		ret = -ENOSYS;
+	} else if (!svc.running) {
+		ret = start();
+		if (ret) {
+			drop_sockets();
+			svc.failed = true;
+		}
+	}
+	lock_drop(&svc.lock);
+	return ret;
+}
+
+void service_stop(void)
+{
+	if (!svc.running)
+		return;
+	__atomic_store_n(&svc.quit, true, __ATOMIC_RELEASE);
+	service_poke(svc.id);
+	svc.running = false;
+	svc.failed = true; /* nothing is lifted any more */
+}
+
+/* The child has neither thread nor socks; its own are made when needed. */
+void service_forked(void)
+{
+	if (svc.room)
+		sys_munmap(svc.socks, svc.room * sizeof(struct sock *));
+	svc.socks = NULL;
+	svc.count = svc.room = 0;
+	drop_sockets();
+	svc.running = svc.failed = svc.quit = false;
+	svc.lock.word = 0;
+}

@@ -1,0 +1,630 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Birth, names, holders and death of a sock. */
+
+#include "base/arena.h"
+#include "socket/impl.h"
+
+struct sock_hooks hooks;
+int32_t sock_pid;
+struct page_row sock_spare;
+
+static struct arena arena = ARENA_INIT(sizeof(struct sock));
+static bool opened; /* the statistics page */
+
+void sock_setup(const struct sock_hooks *h)
+{
+	hooks = *h;
+	sock_pid = sys_getpid();
+}
+
+/*
+ * The lock was not free in the ordinary way: its owner was killed inside
+ * (what it guarded may be half changed: the stream cannot be trusted), or
+ * this thread holds it and we are in a signal handler.
+ */
+int sock_lock_odd(struct sock *s, int ret)
+{
+	if (ret == -EOWNERDEAD) {
+		log_err("Error: a process died inside socket inode %llu",
+			(unsigned long long)s->inode);
+		if (s->paired)
+			conn_on_lost(&s->conn, -ECONNRESET);
+		return 0;
+	}
+	return -EINTR;
+}
+
+/* --- the page's row ---------------------------------------------------- */
+
+static void row_addr(struct page_addr *to, const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *v6 = (const void *)ss;
+	const struct sockaddr_in *v4 = (const void *)ss;
+
+	memset(to, 0, sizeof(*to));
+	to->family = (uint8_t)ss->ss_family;
+	if (ss->ss_family == AF_INET) {
+		to->port = ntohs(v4->sin_port);
+		memcpy(to->ip, &v4->sin_addr, 4);
+	} else if (ss->ss_family == AF_INET6) {
+		to->port = ntohs(v6->sin6_port);
+		memcpy(to->ip, &v6->sin6_addr, 16);
+	}
+}
+
+static void row_begin(struct page_row *r)
+{
+	__atomic_add_fetch(&r->gen, 1, __ATOMIC_ACQ_REL);
+}
+
+static void row_end(struct page_row *r)
+{
+	__atomic_add_fetch(&r->gen, 1, __ATOMIC_RELEASE);
+}
+
+void sock_publish(struct sock *s)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct page_row *r = s->row;
+	int fd;
+
+	if (s->row_pid != sock_pid || r == &sock_spare)
+		return;
+	fd = r->fd;
+	row_begin(r);
+	r->inode = s->inode;
+	r->role = s->role;
+	r->rule = s->use;
+	r->rule_line = s->rule_line;
+	r->why = (uint32_t)s->why;
+	r->state = s->phase == PH_LISTEN ? 1 : s->phase == PH_CONNECTED ? 2 : 0;
+	r->path[0] = s->phase == PH_LISTEN		      ? PATH_LISTEN :
+		     anc_state(s->tx) != ANC_RAW && s->paired ? PATH_SHM :
+								PATH_TCP;
+	r->path[1] = s->phase == PH_LISTEN		      ? PATH_LISTEN :
+		     anc_state(s->rx) != ANC_RAW && s->paired ? PATH_SHM :
+								PATH_TCP;
+	if (!r->local.family || s->phase == PH_LISTEN) {
+		if (!sys_getsockname(fd, &ss, &len))
+			row_addr(&r->local, &ss);
+	}
+	len = sizeof(ss);
+	if (s->phase == PH_CONNECTED && !r->peer.family &&
+	    !sys_getpeername(fd, &ss, &len))
+		row_addr(&r->peer, &ss);
+	row_end(r);
+}
+
+void sock_why(struct sock *s, enum reason why)
+{
+	if (s->why == why)
+		return;
+	s->why = why;
+	sock_publish(s);
+	log_debug("fd %d: %s: %s", sock_fd(s), reason_name(why),
+		  reason_text(why));
+}
+
+static void row_open(struct sock *s, int fd)
+{
+	if (!opened) {
+		opened = true;
+		page_open(config.program);
+	}
+	page_add(sockets, 1);
+	s->row = page_row_get(fd);
+	if (!s->row)
+		s->row = &sock_spare;
+	s->row_pid = sock_pid;
+}
+
+static void row_fold(const struct page_row *r)
+{
+	page_add(bytes_sdp_tx, r->bytes_sdp_tx);
+	page_add(bytes_sdp_rx, r->bytes_sdp_rx);
+	page_add(bytes_tcp_tx, r->bytes_tcp_tx);
+	page_add(bytes_tcp_rx, r->bytes_tcp_rx);
+	page_add(msgs_tx, r->msgs_tx);
+	page_add(msgs_rx, r->msgs_rx);
+	page_add(wakeups_tx, r->wakeups);
+	page_add(homecomings, r->homecomings);
+}
+
+static void row_close(struct sock *s)
+{
+	if (s->row_pid != sock_pid)
+		return;
+	if (s->row != &sock_spare)
+		row_fold(s->row);
+	if (s->why < 64)
+		__atomic_add_fetch(&page_self->c.reasons[s->why], 1,
+				   __ATOMIC_RELAXED);
+	if (s->row != &sock_spare)
+		page_row_put(s->row);
+	s->row = NULL;
+	s->row_pid = 0;
+}
+
+void sock_exit(void)
+{
+	static bool done;
+	uint32_t i;
+
+	if (!opened || done)
+		return;
+	done = true;
+	for (i = 0; i < PAGE_ROWS; i++) {
+		const struct page_row *r = &page_self->row[i];
+
+		if (!r->gen)
+			break;
+		if (r->fd < 0)
+			continue;
+		row_fold(r);
+		if (r->why < 64)
+			page_self->c.reasons[r->why]++;
+	}
+	row_fold(&sock_spare);
+	if (config.stats_file[0])
+		page_append_json(config.stats_file);
+	page_close();
+}
+
+/* --- limbo ------------------------------------------------------------ */
+
+/*
+ * A thread may still be inside a call on a sock whose last number went: it
+ * keeps the open file, as in the kernel, and we keep the memory it looks at.
+ */
+#define LIMBO 64
+static struct sock *limbo[LIMBO];
+
+static bool bury(struct sock *s)
+{
+	if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->lock.word)
+		return false;
+	if (s->pair.seg.mem)
+		shm_unmap(&s->pair.seg);
+	arena_put(&arena, s);
+	return true;
+}
+
+static void limbo_reap(void)
+{
+	int i;
+
+	for (i = 0; i < LIMBO; i++) {
+		struct sock *s =
+			__atomic_exchange_n(&limbo[i], NULL, __ATOMIC_ACQ_REL);
+
+		if (s && !bury(s))
+			__atomic_store_n(&limbo[i], s, __ATOMIC_RELEASE);
+	}
+}
+
+static void limbo_add(struct sock *s)
+{
+	int i;
+
+	for (i = 0; i < LIMBO; i++) {
+		struct sock *none = NULL;
+
+		if (__atomic_compare_exchange_n(&limbo[i], &none, s, 0,
+						__ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return;
+	}
+	log_once(LOG_WARN, "more than %d sockets closed under their threads",
+		 LIMBO);
+}
+
+/* --- birth ------------------------------------------------------------- */
+
+static struct sock *sock_make(int fd, int family, bool nonblock)
+{
+	struct sock *s;
+	struct stat st;
+
+	limbo_reap();
+	s = arena_get(&arena);
+	if (!s)
+		return NULL;
+	if (sys_fstat(fd, &st)) {
+		arena_put(&arena, s);
+		return NULL;
+	}
+	s->life++;
+	s->wake = -1;
+	s->pair.fd = -1;
+	s->tx = &s->local[0];
+	s->rx = &s->local[1];
+	s->family = (uint8_t)family;
+	s->nonblock = nonblock;
+	s->inode = st.st_ino;
+	s->why = WHY_NEW;
+	s->look = LOOK_NEVER;
+	s->holder[0].pid = sock_pid;
+	s->holder[0].fds = 1;
+	s->holder[0].fd = fd;
+	row_open(s, fd);
+	return s;
+}
+
+static bool may_ever(void)
+{
+	if (config.disabled || (config.secure && !settings.secure_sdp))
+		return false;
+	return config_concerns(&config, ROLE_CLIENT) ||
+	       config_concerns(&config, ROLE_SERVER);
+}
+
+struct sock *sock_new(int fd, int family, int type, bool native)
+{
+	struct sock *s;
+
+	if (!native && !may_ever())
+		return NULL;
+	s = sock_make(fd, family, type & SOCK_NONBLOCK);
+	if (!s)
+		return NULL;
+	s->native = native;
+	s->use = native ? USE_SDP : USE_BOTH;
+	return s;
+}
+
+struct sock *sock_accepted(struct sock *l, int fd, int flags)
+{
+	struct sock *s;
+
+	if (l->phase != PH_LISTEN || l->use == USE_TCP)
+		return NULL;
+	s = sock_make(fd, l->family, flags & SOCK_NONBLOCK);
+	if (!s)
+		return NULL;
+	s->native = l->native;
+	s->use = l->use;
+	s->rule_line = l->rule_line;
+	s->role = 2;
+	s->rcvtimeo = l->rcvtimeo;
+	s->sndtimeo = l->sndtimeo;
+	s->busy_rx = l->busy_rx;
+	s->zerocopy = l->zerocopy;
+	s->why = WHY_WAITING;
+	s->phase = PH_CONNECTED;
+	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
+	       s->use == USE_SDP ? "sdp" : "both");
+	lift_connected(s, fd);
+	return s;
+}
+
+bool sock_before_listen(struct sock *s, int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct verdict v = { USE_SDP, 0 };
+
+	if (!s->native) {
+		if (sys_getsockname(fd, &ss, &len))
+			return true;
+		v = config_match(&config, ROLE_SERVER, (void *)&ss);
+	}
+	s->use = (uint8_t)v.use;
+	s->rule_line = v.line;
+	s->role = 2;
+	log_at(LOG_NOTE, "LISTEN: fd:%d listening on %s", fd,
+	       v.use == USE_TCP ? "TCP" :
+	       v.use == USE_SDP ? "SDP" :
+				  "both");
+	if (v.use == USE_TCP)
+		return false;
+	s->phase = PH_LISTEN;
+	s->why = WHY_LISTENER;
+	sock_publish(s);
+	return true;
+}
+
+bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
+			 socklen_t len)
+{
+	struct verdict v = { USE_SDP, 0 };
+
+	if (len < sizeof(sa->sa_family) || s->phase == PH_CONNECTED)
+		return true;
+	if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
+		return true;
+	if (!s->native &&
+	    len >= (sa->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+					       sizeof(struct sockaddr_in6)))
+		v = config_match(&config, ROLE_CLIENT, sa);
+	s->use = (uint8_t)v.use;
+	s->rule_line = v.line;
+	s->role = 1;
+	log_at(LOG_NOTE, "CONNECT: fd %d: rule %s (line %u)", fd,
+	       v.use == USE_TCP ? "tcp" :
+	       v.use == USE_SDP ? "sdp" :
+				  "both",
+	       v.line);
+	return v.use != USE_TCP;
+}
+
+void sock_after_connect(struct sock *s, int fd, int ret)
+{
+	if (ret == -EINPROGRESS || ret == -EINTR || ret == -EALREADY) {
+		s->phase = PH_CONNECTING;
+		return;
+	}
+	if (ret)
+		return;
+	s->phase = PH_CONNECTED;
+	sock_why(s, WHY_WAITING);
+	lift_connected(s, fd);
+}
+
+/* A non-blocking connect is over when the socket has a peer. */
+bool sock_up(struct sock *s, int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	if (s->phase == PH_CONNECTED)
+		return true;
+	if (s->phase != PH_CONNECTING || sys_getpeername(fd, &ss, &len))
+		return false;
+	s->phase = PH_CONNECTED;
+	sock_why(s, WHY_WAITING);
+	lift_connected(s, fd);
+	return true;
+}
+
+bool sock_listening(const struct sock *s)
+{
+	return s->phase == PH_LISTEN;
+}
+
+bool sock_native(const struct sock *s)
+{
+	return s->native;
+}
+
+bool sock_lifted(const struct sock *s)
+{
+	return s->paired &&
+	       (anc_state(s->tx) != ANC_RAW || anc_state(s->rx) != ANC_RAW);
+}
+
+bool sock_cold(const struct sock *s)
+{
+	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
+}
+
+uint64_t sock_inode(const struct sock *s)
+{
+	return s->inode;
+}
+
+void sock_nonblock(struct sock *s, bool on)
+{
+	s->nonblock = on;
+}
+
+/* --- holders ----------------------------------------------------------- */
+
+static struct holder *holder_of(struct sock *s, int32_t pid)
+{
+	int i;
+
+	for (i = 0; i < SOCK_HOLDERS; i++)
+		if (s->holder[i].pid == pid)
+			return &s->holder[i];
+	return NULL;
+}
+
+int sock_holders(struct sock *s)
+{
+	int i, n = 0;
+
+	for (i = 0; i < SOCK_HOLDERS; i++) {
+		struct holder *h = &s->holder[i];
+
+		if (h->pid > 0 && h->pid != sock_pid &&
+		    sys_kill(h->pid, 0) == -ESRCH)
+			h->pid = 0;
+		n += h->pid != 0;
+	}
+	return n;
+}
+
+int sock_fd(struct sock *s)
+{
+	struct holder *h = holder_of(s, sock_pid);
+
+	return h ? h->fd : -1;
+}
+
+void sock_hold(struct sock *s)
+{
+	struct holder *h;
+
+	if (sock_lock(s))
+		return;
+	h = holder_of(s, sock_pid);
+	if (h)
+		h->fds++;
+	sock_unlock(s);
+}
+
+void sock_fork_before(struct sock *s, int fd)
+{
+	struct holder *h, *child;
+
+	(void)fd;
+	if (sock_lock(s))
+		return;
+	child = holder_of(s, -1);
+	if (child) {
+		child->fds++;
+	} else if ((h = holder_of(s, 0))) {
+		h->pid = -1;
+		h->fds = 1;
+		h->fd = sock_fd(s);
+	} else {
+		/* more processes than we can count: the kernel's for good */
+		s->pinned = true;
+		sock_why(s, WHY_SHARED);
+	}
+	sock_unlock(s);
+}
+
+void sock_fork_parent(struct sock *s, bool ok)
+{
+	struct holder *h;
+
+	if (ok || sock_lock(s))
+		return;
+	h = holder_of(s, -1);
+	if (h)
+		h->pid = 0;
+	sock_unlock(s);
+}
+
+bool sock_fork_child(struct sock *s)
+{
+	struct holder *h;
+	bool known;
+
+	if (sock_lock(s))
+		return false;
+	h = holder_of(s, -1);
+	if (h)
+		h->pid = sock_pid;
+	known = holder_of(s, sock_pid) != NULL;
+	/* steps of a pairing are taken by the process that began it */
+	if (s->pair.fd >= 0 && s->pair.state != PAIR_DONE && h)
+		sys_close(s->pair.fd);
+	sock_unlock(s);
+	if (h && s->paired)
+		service_add(s);
+	return known;
+}
+
+void sock_forked(void)
+{
+	sock_pid = sys_getpid();
+	lock_forked();
+	log_forked();
+	page_forked();
+	opened = false;
+	memset(&sock_spare, 0, sizeof(sock_spare));
+	diag_forked();
+	service_forked();
+}
+
+/* --- death ------------------------------------------------------------- */
+
+/* What of ours must be reset, not closed: the program left bytes unread. */
+static bool unread(struct sock *s)
+{
+	if (!s->paired || s->shut_rd)
+		return false;
+	if (!s->conn.error)
+		pump_poll(s);
+	return s->rx_avail > 0;
+}
+
+static void close_lifted(struct sock *s, int fd)
+{
+	struct linger reset = { 1, 0 };
+	enum anc_state rx = anc_state(s->rx);
+
+	if (unread(s)) {
+		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
+			       sizeof(reset));
+	} else if (rx != ANC_RAW) {
+		ring_bells(s, fd);
+	}
+	if (anc_state(s->tx) == ANC_LIFTED) {
+		conn_shutdown(&s->conn, clock_ns(), true);
+		pump_control(s);
+		anc_spill(s->tx, &s->at, true);
+	}
+	anc_gone(s->rx);
+	ring_note(s);
+}
+
+/* The last number of this process went. `last`: of all processes. */
+static void release(struct sock *s, int fd, bool last)
+{
+	int wake = s->wake;
+
+	if (s->paired)
+		service_del(s);
+	if (!last) {
+		if (wake >= 0) {
+			fd_unhide(wake);
+			sys_close(wake);
+		}
+		return;
+	}
+	if (s->paired) {
+		close_lifted(s, fd);
+		if (wake >= 0) {
+			fd_unhide(wake);
+			sys_close(wake);
+		}
+		s->paired = false;
+		s->tx = &s->local[0];
+		s->rx = &s->local[1];
+	} else if (s->pair_pid == sock_pid) {
+		pair_cancel(&s->pair);
+	}
+	row_close(s);
+}
+
+/* Counts one number less; true when it was this process's last. */
+static bool drop(struct sock *s, int fd, bool *last)
+{
+	struct holder *h = holder_of(s, sock_pid);
+
+	*last = false;
+	if (!h)
+		return false;
+	if (h->fds > 1) {
+		h->fds--;
+		if (h->fd == fd)
+			h->fd = -1;
+		return false;
+	}
+	h->pid = 0;
+	*last = sock_holders(s) == 0;
+	return true;
+}
+
+enum sock_close sock_close(struct sock *s, int fd)
+{
+	bool last, gone;
+
+	if (sock_lock(s))
+		return SOCK_CLOSE_IT;
+	gone = drop(s, fd, &last);
+	if (!gone && hooks.by_inode && sock_fd(s) < 0) {
+		struct holder *h = holder_of(s, sock_pid);
+		int other = -1;
+
+		/* another number stands for it from now on */
+		if (h && hooks.by_inode(s->inode, &other) && other != fd)
+			h->fd = other;
+	}
+	if (gone)
+		release(s, fd, last);
+	sock_unlock(s);
+	if (gone && last && !bury(s))
+		limbo_add(s);
+	return SOCK_CLOSE_IT;
+}
+
+void sock_forget(struct sock *s)
+{
+	sock_close(s, sock_fd(s));
+}

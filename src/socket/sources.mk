@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libsocket.la
+libsocket_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+libsocket_la_SOURCES = \
+	src/socket/anchor.c src/socket/anchor.h \
+	src/socket/diag.c \
+	src/socket/fdhide.c \
+	src/socket/home.c \
+	src/socket/impl.h \
+	src/socket/iov.c \
+	src/socket/lift.c \
+	src/socket/move.c \
+	src/socket/option.c \
+	src/socket/pair.c src/socket/pair.h \
+	src/socket/pump.c \
+	src/socket/raw.c \
+	src/socket/ready.c \
+	src/socket/recv.c \
+	src/socket/ring.c \
+	src/socket/send.c \
+	src/socket/service.c \
+	src/socket/sock.c src/socket/sock.h \
+	src/socket/wait.c

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Waiting (D7): spin for a bounded time while that has lately paid, then
+ * sleep in the kernel on the wake-up socket, so that signals, SA_RESTART,
+ * time-outs and cancellation come out as for a kernel socket.
+ *
+ * A signal during the spin is as one that came just before the call: the
+ * spin is always the beginning of a wait.
+ */
+
+#include <sched.h>
+
+#include "socket/impl.h"
+
+#define FAB(s)	      ((s)->end.end.ops)
+#define END(s)	      (&(s)->end.end)
+#define SPIN_SKIP_MAX 128
+
+/* --- spinning ---------------------------------------------------------- */
+
+static bool one_processor(void)
+{
+	static int known; /* 0 unknown, 1 one, 2 more */
+
+	if (!known) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		known = sched_getaffinity(0, sizeof(set), &set) ||
+					CPU_COUNT(&set) > 1 ?
+				2 :
+				1;
+	}
+	return known == 1;
+}
+
+uint64_t sock_spin_ns(struct sock *s)
+{
+	if (!settings.spin_us || one_processor())
+		return 0;
+	if (s->spin_skip) {
+		s->spin_skip--;
+		return 0;
+	}
+	return (uint64_t)settings.spin_us * 1000;
+}
+
+/* After each spin that found nothing, twice as many waits go without. */
+void sock_spun(struct sock *s, bool paid)
+{
+	if (paid) {
+		s->spin_ns = 0;
+		return;
+	}
+	s->spin_ns = s->spin_ns ? s->spin_ns * 2 : 1;
+	if (s->spin_ns > SPIN_SKIP_MAX)
+		s->spin_ns = SPIN_SKIP_MAX;
+	s->spin_skip = s->spin_ns;
+}
+
+bool sock_pending(struct sock *s)
+{
+	return s->paired && (FAB(s)->pending(END(s)) ||
+			     anc_state(s->rx) != ANC_LIFTED || s->orphan);
+}
+
+static bool spin_rx(struct sock *s)
+{
+	uint64_t ns = sock_spin_ns(s), end;
+	enum anc_state was = anc_state(s->rx);
+	bool paid = false;
+	int i;
+
+	if (!ns)
+		return false;
+	sock_unlock(s);
+	end = clock_ns() + ns;
+	do {
+		for (i = 0; i < 64 && !paid; i++) {
+			paid = FAB(s)->pending(END(s)) ||
+			       anc_state(s->rx) != was || s->orphan;
+			clock_relax();
+		}
+	} while (!paid && clock_ns() < end);
+	lock_take(&s->lock);
+	sock_spun(s, paid);
+	return paid;
+}
+
+static bool spin_tx(struct sock *s)
+{
+	uint64_t ns = sock_spin_ns(s), end;
+	bool paid = false;
+	int i;
+
+	if (!ns)
+		return false;
+	end = clock_ns() + ns;
+	do {
+		sock_unlock(s);
+		for (i = 0; i < 16; i++)
+			clock_relax();
+		lock_take(&s->lock);
+		if (!s->paired)
+			return true;
+		if (FAB(s)->pending(END(s)))
+			pump_poll(s); /* credits may come with it */
+		paid = pump_room(s) || anc_state(s->tx) != ANC_LIFTED ||
+		       s->orphan;
+	} while (!paid && clock_ns() < end);
+	sock_spun(s, paid);
+	return paid;
+}
+
+/* --- sleeping ---------------------------------------------------------- */
+
+uint64_t wait_deadline(int64_t timeo)
+{
+	return timeo > 0 ? clock_ns() + (uint64_t)timeo : UINT64_MAX;
+}
+
+static void awake(struct sock **s)
+{
+	if (*s)
+		__atomic_sub_fetch(&(*s)->sleepers, 1, __ATOMIC_RELAXED);
+}
+
+/* The last step, without the lock: 1 rung, 0 hung up, negative errno. */
+static int sleep_on(struct sock *s, uint64_t deadline)
+{
+	__attribute__((cleanup(awake))) struct sock *in = s;
+	int fd = s->wake;
+	char byte;
+
+	if (deadline == UINT64_MAX) {
+		ssize_t n = hooks.recv(fd, &byte, 1, MSG_PEEK);
+
+		return n < 0 ? -errno : (int)n;
+	} else {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		uint64_t now = clock_ns(), left;
+		struct timespec ts;
+		int n;
+
+		left = deadline > now ? deadline - now : 0;
+		ts.tv_sec = (time_t)(left / 1000000000u);
+		ts.tv_nsec = (long)(left % 1000000000u);
+		n = hooks.ppoll(&p, 1, &ts, NULL);
+		(void)in;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return -EAGAIN;
+		return p.revents & POLLIN ? 1 : 0;
+	}
+}
+
+/* -errno of the kernel's sleep, or 0 after anything that needs a new look */
+static int sleep_locked(struct sock *s, uint64_t deadline)
+{
+	int saved = errno, ret;
+
+	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_RELAXED);
+	sock_unlock(s);
+	ret = sleep_on(s, deadline);
+	if (ret == 0 && s->shut_rd) {
+		/* our own SHUT_RD brought the readers out; only room counts */
+		struct timespec nap = { 0, 1000000 };
+
+		if (hooks.ppoll(NULL, 0, &nap, NULL) < 0)
+			ret = -errno;
+		else
+			ret = 1;
+	}
+	errno = saved;
+	lock_take(&s->lock);
+	if (ret == 0 || ret == -ECONNRESET || ret == -EBADF) {
+		lift_orphan(s);
+		return 0;
+	}
+	return ret > 0 ? 0 : ret;
+}
+
+int wait_rx(struct sock *s, int fd, uint64_t deadline)
+{
+	enum anc_state was = anc_state(s->rx);
+	uint32_t mark;
+
+	(void)fd;
+	if (spin_rx(s))
+		return 0;
+	if (!s->paired || s->orphan)
+		return 0;
+	mark = ring_mark(s);
+	anc_arm(s->rx, ANC_WAKE);
+	if (FAB(s)->pending(END(s)) || anc_state(s->rx) != was)
+		return 0;
+	if (!(s->writers && pump_room(s)))
+		ring_eat(s, mark);
+	return sleep_locked(s, deadline);
+}
+
+/*
+ * A sleep with a time limit always ends with EINTR, a blocking send on TCP is
+ * restarted after a handler with SA_RESTART. Which handler ran cannot be
+ * known; the send goes on when every handler of the process restarts.
+ */
+static bool all_restart(void)
+{
+	struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		unsigned long mask;
+	} act;
+	int sig;
+
+	for (sig = 1; sig < 65; sig++) {
+		if (sys_call6(SYS_rt_sigaction, sig, 0, (long)&act, 8, 0, 0))
+			continue;
+		if (act.handler != (void *)SIG_DFL &&
+		    act.handler != (void *)SIG_IGN && !(act.flags & SA_RESTART))
+			return false;
+	}
+	return true;
+}
+
+int wait_tx(struct sock *s, int fd, uint64_t deadline)
+{
+	uint64_t now, limit, taken;
+	uint32_t mark;
+	int ret;
+
+	if (spin_tx(s))
+		return 0;
+	mark = ring_mark(s);
+	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (pump_poll(s) || pump_room(s) || anc_state(s->tx) != ANC_LIFTED ||
+	    s->orphan)
+		return 0;
+	now = clock_ns();
+	taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	if (!s->full || taken != s->taken_seen) {
+		s->full = true;
+		s->full_since = now;
+		s->taken_seen = taken;
+	}
+	limit = s->full_since + (uint64_t)settings.spill_ms * 1000000u;
+	if (now >= limit) {
+		if (!lift_spill(s, fd, WHY_SPILLED, false))
+			return 0;
+		limit = now + 1000000u;
+	}
+	if (!s->sleepers || !s->rx_avail)
+		ring_eat(s, mark);
+	s->writers++;
+	ret = sleep_locked(s, limit < deadline ? limit : deadline);
+	s->writers--;
+	if (ret == -EAGAIN)
+		return clock_ns() >= deadline ? -EAGAIN : 0;
+	if (ret == -EINTR && deadline == UINT64_MAX && all_restart())
+		return 0;
+	return ret;
+}
