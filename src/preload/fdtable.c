@@ -86,11 +86,13 @@ static void owner_begin(void)
 
 static struct fdent *entry_prepare(int fd)
 {
+	struct fdent *e = entry_make(fd);
+
 	if (unlikely(!fdt_ever))
 		owner_begin();
-	if (fd > high)
-		high = fd;
-	return entry_make(fd);
+	if (e && fd > high)
+		__atomic_store_n(&high, fd, __ATOMIC_RELAXED);
+	return e;
 }
 
 int fdt_put_sock(int fd, struct sock *s)
