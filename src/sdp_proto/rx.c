@@ -146,16 +146,18 @@ static int dispatch(struct conn *c, uint64_t now, const struct wire_msg *m,
 		c->update_late = false;
 		c->update_tries = 0;
 	}
-	urgent_received(c, m, in);
 	if (fn)
 		ret = fn(c, now, m, in);
 	else
 		c->fault = "unknown kind of message";
+	if (ret < 0)
+		return ret;
+	urgent_received(c, m, in);
 	if (!in->len) {
 		c->ctl_bufs++;
 		c->ctl_held = true;
 	}
-	return ret;
+	return 0;
 }
 
 static int recv_slow(struct conn *c, uint64_t now, const uint8_t *msg,

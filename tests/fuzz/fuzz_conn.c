@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The machine against a hostile peer and a whimsical program: whatever comes,
+ * the promises of conn.h hold and no memory is touched that is not ours.
+ *
+ * An input is a list of steps, a byte each with its arguments behind it.
+ * Built with -DLIBFUZZER and a fuzzing engine, inputs come from the engine.
+ * Else: `fuzz_conn FILE...` runs those, `fuzz_conn [-s SEED] [-n COUNT]`
+ * makes COUNT inputs of its own, the same ones for the same seed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdp_proto/conn.h"
+#include "sdp_proto/wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define must(x)                                                            \
+	do {                                                               \
+		if (!(x)) {                                                \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, \
+				#x);                                       \
+			abort();                                           \
+		}                                                          \
+	} while (0)
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+struct run {
+	struct conn c;
+	uint64_t now;
+	uint32_t held; /* receives not reposted */
+	int error; /* first one seen */
+	bool gone; /* CONN_DISCONNECT was answered */
+};
+
+static uint8_t byte(struct input *in)
+{
+	return in->at < in->end ? *in->at++ : 0;
+}
+
+static uint32_t word(struct input *in)
+{
+	uint32_t v = byte(in);
+
+	v = v << 8 | byte(in);
+	return v & 0x8000 ? (v << 16 | (uint32_t)(byte(in) << 8 | byte(in))) :
+			    v;
+}
+
+static void holds(struct run *r)
+{
+	const struct conn *c = &r->c;
+
+	must(c->state <= CONN_CLOSED);
+	must(c->src_count <= CONN_ADVERTS);
+	must(c->sink_count <= CONN_ADVERTS);
+	must(c->peer_src_count <= CONN_ADVERTS);
+	must(c->peer_sink_count <= CONN_ADVERTS);
+	must(c->tx_mode <= WIRE_PIPELINED && c->rx_mode <= WIRE_PIPELINED);
+	must(c->error <= 0);
+	must(!c->error || c->state == CONN_CLOSED);
+	must(!r->error || c->error == r->error); /* the first stays */
+	r->error = c->error;
+	must(conn_peer_view(c) <= UINT16_MAX);
+	conn_deadline(c);
+	must(strlen(conn_state_name(c->state)) > 1);
+}
+
+static void step_recv(struct run *r, struct input *in)
+{
+	uint8_t kind = byte(in), buf[CONN_HDR_MAX] = { 0 };
+	uint32_t len = 16 + (kind & 0x40 ? word(in) : byte(in) % 48u);
+	uint64_t before = r->c.rx_stream;
+	enum conn_state state = r->c.state;
+	struct conn_in got;
+	uint8_t *heap;
+	uint32_t n;
+	int ret;
+
+	for (size_t i = 0; i < sizeof(buf); i++)
+		buf[i] = byte(in);
+	if (kind & 0x01) { /* as a sane peer would */
+		static const uint8_t data_class[4] = { WIRE_DATA, WIRE_DATA,
+						       WIRE_SRC_AVAIL,
+						       WIRE_SINK_AVAIL };
+
+		buf[0] = kind & 0x02 ? data_class[buf[0] & 3] : 2 + buf[0] % 13;
+		if (!wire_has_payload(buf[0]))
+			len = wire_hdr_len(buf[0]);
+		else if (len < wire_hdr_len(buf[0]))
+			len = wire_hdr_len(buf[0]);
+	}
+	if (kind & 0x05)
+		wire_put32(buf + 4, len);
+	if (kind & 0x09)
+		wire_put32(buf + 8, r->c.mseq_rcvd + 1);
+	if (kind & 0x11)
+		wire_put32(buf + 12, r->c.mseq_sent - (buf[12] & 3));
+	if (kind & 0x20)
+		len = byte(in) % 40u;
+	n = len < sizeof(buf) ? len : sizeof(buf);
+	heap = malloc(n ? n : 1); /* exactly what the contract gives */
+	must(heap);
+	memcpy(heap, buf, n);
+	ret = conn_on_recv(&r->c, r->now, heap, len, &got);
+	free(heap);
+	must(ret <= 0);
+	must(ret == r->c.error || (!ret && got.reset));
+	must(got.off <= len && got.len <= len - got.off);
+	must(!got.len || (got.off >= WIRE_BSDH && len <= r->c.rcv_size));
+	must(!got.oob || got.len);
+	must(!got.eof || state <= CONN_SENT1);
+	must(r->c.rx_stream >= before + got.len);
+	if (!ret && !got.reset && state < CONN_TW)
+		r->held++;
+}
+
+static void check_op(struct run *r, const struct conn *was,
+		     const struct conn_offer *offer, uint32_t room,
+		     const struct conn_op *op)
+{
+	struct wire_msg m;
+
+	if (op->type == CONN_DISCONNECT) {
+		must(!r->gone);
+		r->gone = true;
+	}
+	must(op->type != CONN_READ && op->type != CONN_WRITE);
+	if (op->type != CONN_SEND)
+		return;
+	must(!r->gone);
+	must(op->hdr_len <= CONN_HDR_MAX && op->hdr_len <= room);
+	must(op->payload <= offer->bytes);
+	must(op->payload <= room - op->hdr_len);
+	must(op->hdr_len + op->payload <= was->peer_rcv_size);
+	must(wire_decode(op->hdr, op->hdr_len + op->payload, &m) == WIRE_OK);
+	must(m.hdr_len == op->hdr_len);
+	must(m.mseq == was->mseq_sent + 1);
+	must(m.mid == WIRE_ABORT || was->credits >= (op->payload ? 3 : 1));
+	must(!op->payload || !was->dis_sent);
+	must(!(m.flags & WIRE_OOB_PRES) ||
+	     (offer->oob_last && op->payload == offer->bytes));
+}
+
+static void step_next(struct run *r, struct input *in)
+{
+	uint8_t kind = byte(in);
+	struct conn_offer offer = { .bytes = kind & 1 ? word(in) : 0,
+				    .oob_last = kind & 2 };
+	uint32_t room = kind & 4 ? word(in) : 65536;
+	uint32_t credits = r->c.credits;
+	struct conn was;
+	struct conn_op op;
+	int i;
+
+	for (i = 0; i < (kind & 8 ? 200 : 1); i++) {
+		was = r->c;
+		conn_next(&r->c, r->now, &offer, room, &op);
+		check_op(r, &was, &offer, room, &op);
+		if (op.type == CONN_NOTHING)
+			return;
+		if (op.type == CONN_SEND)
+			offer.bytes -= op.payload;
+		if (op.type == CONN_PROBE && (kind & 16))
+			must(conn_on_done(&r->c, r->now, op.type, 0) == 0);
+	}
+	must(i < 200 || credits > 190 || !(kind & 8)); /* it comes to rest */
+}
+
+static void step_program(struct run *r, struct input *in)
+{
+	uint8_t arg = byte(in);
+
+	switch (byte(in) % 12) {
+	case 0:
+		conn_shutdown(&r->c, r->now, arg & 1);
+		break;
+	case 1:
+		conn_shut_read(&r->c);
+		break;
+	case 2:
+		conn_abort(&r->c);
+		break;
+	case 3:
+		conn_on_disconnected(&r->c, r->now);
+		break;
+	case 4:
+		conn_on_lost(&r->c, arg ? arg : EIO);
+		break;
+	case 5:
+		conn_ask_rcvbuf(&r->c, word(in));
+		break;
+	case 6:
+		if (conn_rcvbuf_wanted(&r->c))
+			conn_rcvbuf_ready(&r->c, conn_rcvbuf_wanted(&r->c));
+		break;
+	case 7:
+	case 8:
+		conn_set_mode(&r->c, arg % 4);
+		break;
+	case 9:
+		conn_set_rx_mode(&r->c, arg % 4);
+		break;
+	case 10:
+		conn_suspend(&r->c, word(in));
+		break;
+	default:
+		conn_suspend_ack(&r->c);
+	}
+}
+
+/* Set-up with a Hello of the input's making, or a good one. */
+static bool birth(struct run *r, struct input *in)
+{
+	uint8_t kind = byte(in), buf[CONN_HELLO_ACK_LEN] = { 0 };
+	struct conn_params p = { .active = kind & 1,
+				 .native = kind & 2,
+				 .rcv_size = kind & 4 ? 17 + byte(in) : 4096,
+				 .rcv_max = kind & 8 ? 8192 : 0,
+				 .posted = 4 + byte(in) % 60,
+				 .max_adverts = byte(in) % 12,
+				 .ext_flags = byte(in),
+				 .keepalive_ns = kind & 16 ? 1000000 : 0 };
+	struct conn_params other = p;
+	struct conn_names n = { .ipv = 4 }, got;
+	struct conn peer;
+	size_t len, i;
+
+	other.active = !p.active;
+	conn_init(&r->c, &p);
+	conn_init(&peer, &other);
+	if (p.active) {
+		len = conn_hello(&r->c, &n, buf);
+		must(conn_on_hello(&peer, buf, len, &got) == 0);
+		conn_hello_ack(&peer, &n, buf);
+		len = sizeof(buf);
+	} else {
+		len = conn_hello(&peer, &n, buf);
+	}
+	for (i = 0; i < byte(in) % 4u; i++) /* lies */
+		buf[byte(in) % len] = byte(in);
+	if (p.active)
+		return !conn_on_hello_ack(&r->c, buf, len, &got);
+	if (conn_on_hello(&r->c, buf, len, &got))
+		return false;
+	conn_hello_ack(&r->c, &n, buf);
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	struct run r;
+	uint32_t n;
+
+	memset(&r, 0, sizeof(r));
+	r.now = 1000;
+	if (!birth(&r, &in)) {
+		must(r.c.error);
+		return 0;
+	}
+	while (in.at < in.end) {
+		switch (byte(&in) % 8) {
+		case 0:
+		case 1:
+		case 2:
+			step_recv(&r, &in);
+			break;
+		case 3:
+		case 4:
+			step_next(&r, &in);
+			break;
+		case 5:
+			n = byte(&in) & 1 ? r.held : r.held / 2;
+			conn_reposted(&r.c, n);
+			r.held -= n;
+			break;
+		case 6:
+			r.now += (uint64_t)word(&in) << (byte(&in) % 24);
+			conn_on_timer(&r.c, r.now);
+			break;
+		default:
+			step_program(&r, &in);
+		}
+		holds(&r);
+	}
+	return 0;
+}
+
+#ifndef LIBFUZZER
+
+#define INPUT_MAX 4096
+
+static int run_file(const char *name)
+{
+	static uint8_t buf[65536];
+	FILE *f = fopen(name, "rb");
+	size_t n;
+
+	if (!f) {
+		perror(name);
+		return 1;
+	}
+	n = fread(buf, 1, sizeof(buf), f);
+	fclose(f);
+	return LLVMFuzzerTestOneInput(buf, n);
+}
+
+static void run_random(uint64_t seed, unsigned long count)
+{
+	static uint8_t buf[INPUT_MAX];
+
+	for (unsigned long i = 0; i < count; i++) {
+		uint64_t x = (seed + i) * 0x9e3779b97f4a7c15ull | 1;
+		size_t n;
+
+		for (n = 0; n < sizeof(buf); n++) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			buf[n] = (uint8_t)(x >> 40);
+		}
+		LLVMFuzzerTestOneInput(buf, 64 + x % (sizeof(buf) - 64));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long count = 20000;
+	uint64_t seed = 1;
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "-s") && i + 1 < argc)
+			seed = strtoull(argv[++i], NULL, 0);
+		else if (!strcmp(argv[i], "-n") && i + 1 < argc)
+			count = strtoul(argv[++i], NULL, 0);
+		else if (run_file(argv[i]))
+			return 1;
+		else
+			count = 0;
+	}
+	run_random(seed, count);
+	return 0;
+}
+
+#endif

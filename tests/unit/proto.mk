@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+check_PROGRAMS += \
+	tests/unit/test_wire \
+	tests/unit/test_conn \
+	tests/unit/test_conn_close \
+	tests/unit/test_conn_errors \
+	tests/unit/test_conn_modes \
+	tests/unit/test_conn_stream
+tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
+tests_unit_test_wire_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/conn_util.h
+tests_unit_test_conn_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_close_SOURCES = \
+	tests/unit/test_conn_close.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_close_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_errors_SOURCES = \
+	tests/unit/test_conn_errors.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_errors_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_modes_SOURCES = \
+	tests/unit/test_conn_modes.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_modes_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_stream_SOURCES = \
+	tests/unit/test_conn_stream.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_stream_LDADD = libsdpproto.la $(CMOCKA_LIBS)

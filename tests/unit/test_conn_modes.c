@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Advertisements [4.3, 4.5], modes [4.6], receive buffers [5.6]. */
+#include "conn_util.h"
+
+static struct wire_msg avail(const struct conn *c, uint8_t mid, uint32_t len)
+{
+	struct wire_msg m = msg(c, mid);
+
+	m.vaddr = 0x7f0000001000;
+	m.buf_len = len;
+	m.rkey = 77;
+	m.nond = c->nond_sent;
+	return m;
+}
+
+/* As sink: inline bytes are taken, the rest is asked for by SendSm. */
+static void src_avail_answered(void **state)
+{
+	struct conn_in in;
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	for (int native = 0; native < 2; native++) {
+		up_kind(&c, true, native);
+		assert_int_equal(
+			give(&c, avail(&c, WIRE_SRC_AVAIL, 1000), 8, &in), 0);
+		assert_int_equal(in.off, 32);
+		assert_int_equal(in.len, 8);
+		assert_int_equal(c.peer_src_count, 1);
+		assert_true(c.peer_src[0].vaddr == 0x7f0000001008);
+		assert_int_equal(c.peer_src[0].len, 992);
+		assert_true(conn_wants_send(&c));
+		m = take(&c, 500); /* before our own bytes */
+		assert_int_equal(m.mid, WIRE_SENDSM);
+		assert_int_equal(m.ack, 1);
+		assert_int_equal(c.peer_src_count, 0);
+		assert_int_equal(take(&c, 500).mid, WIRE_DATA);
+		assert_int_equal(give(&c, msg(&c, WIRE_DATA), 992, &in), 0);
+		assert_int_equal(in.len, 992);
+		assert_int_equal(c.nond_recv, 2);
+	}
+	/* SendSm needs two credits, and does not get lost without. */
+	up(&c);
+	assert_int_equal(give(&c, avail(&c, WIRE_SRC_AVAIL, 1000), 8, NULL), 0);
+	c.credits = 0;
+	silent(&c, 500);
+	good(&c, WIRE_DATA);
+	assert_int_equal(take(&c, 500).mid, WIRE_SENDSM);
+}
+
+/* MSeqAck stays below a cancel until SendSm ends it [3.1]. */
+static void src_cancel(void **state)
+{
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	assert_int_equal(give(&c, avail(&c, WIRE_SRC_AVAIL, 1000), 8, NULL), 0);
+	good(&c, WIRE_SRC_CANCEL);
+	good(&c, WIRE_SRC_CANCEL);
+	assert_true(c.cancel_rx);
+	assert_false(c.tx_fast);
+	m = take(&c, 500);
+	assert_int_equal(m.mid, WIRE_SENDSM);
+	assert_int_equal(m.ack, 3);
+	assert_false(c.cancel_rx);
+	silent(&c, 0);
+	/* What leaves before it is held back. */
+	up(&c);
+	assert_int_equal(give(&c, avail(&c, WIRE_SRC_AVAIL, 1000), 8, NULL), 0);
+	good(&c, WIRE_SRC_CANCEL);
+	c.want &= (uint16_t)~CONN_WANT_SENDSM; /* a read is under way */
+	m = take(&c, 500);
+	assert_int_equal(m.mid, WIRE_DATA);
+	assert_int_equal(m.ack, 1);
+	assert_int_equal(conn_peer_view(&c), BUFS - 2 - 1);
+}
+
+/* Pipelined: one SendSm voids what crosses it [4.4]. */
+static void send_sm_crossing(void **state)
+{
+	struct wire_msg second;
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	c.rx_mode = WIRE_PIPELINED;
+	assert_int_equal(give(&c, avail(&c, WIRE_SRC_AVAIL, 1000), 0, NULL), 0);
+	second = avail(&c, WIRE_SRC_AVAIL, 2000);
+	sends(&c, WIRE_SENDSM);
+	assert_int_equal(give(&c, second, 0, NULL), 0);
+	assert_int_equal(c.peer_src_count, 0);
+	silent(&c, 0);
+	assert_int_equal(give(&c, avail(&c, WIRE_SRC_AVAIL, 3000), 0, NULL), 0);
+	assert_int_equal(c.peer_src_count, 1);
+	sends(&c, WIRE_SENDSM);
+}
+
+/* As source: our advertisement stops our bytes until it is over. */
+static void own_src_avail(void **state)
+{
+	struct wire_msg m;
+	struct conn_in in;
+	struct conn c;
+
+	(void)state;
+	for (int how = 0; how < 3; how++) {
+		up(&c);
+		take(&c, 10); /* stands for the SrcAvail: MSeq 1 */
+		c.src[0] = (struct conn_advert){ .len = 900, .mseq = 1 };
+		c.src_count = 1;
+		c.src_mseq = 1;
+		state_settle(&c);
+		silent(&c, 500);
+		assert_int_equal(conn_tx_room(&c), 0);
+		m = msg(&c, WIRE_SENDSM); /* of an earlier one */
+		m.ack = 0;
+		assert_int_equal(give(&c, m, 0, &in), 0);
+		assert_int_equal(c.src_count, 1);
+		m = msg(&c, WIRE_RD_COMPL);
+		m.bytes = 400;
+		assert_int_equal(give(&c, m, 0, &in), 0);
+		assert_int_equal(c.src[0].done, 400);
+		conn_shutdown(&c, 1, false);
+		silent(&c, 0); /* DisConn comes after it */
+		if (how == 0) {
+			m = msg(&c, WIRE_RD_COMPL);
+			m.bytes = 500;
+			assert_int_equal(give(&c, m, 0, &in), 0);
+		} else if (how == 1) {
+			assert_int_equal(give(&c, msg(&c, WIRE_SENDSM), 0, &in),
+					 0);
+		} else {
+			c.tx_mode = WIRE_PIPELINED; /* or a SinkAvail voids */
+			assert_int_equal(give(&c,
+					      avail(&c, WIRE_SINK_AVAIL, 8192),
+					      0, &in),
+					 0);
+		}
+		assert_true(in.credits); /* writers wake up */
+		assert_int_equal(c.src_count, 0);
+		assert_int_equal(take(&c, 500).mid, WIRE_DATA);
+		sends(&c, WIRE_DISCONN);
+	}
+}
+
+/* As source: Data spends a SinkAvail and does not count as non-discard. */
+static void sink_avail_held(void **state)
+{
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	assert_int_equal(take(&c, 1).mid, WIRE_DATA);
+	assert_int_equal(c.nond_sent, 1);
+	c.tx_mode = WIRE_PIPELINED;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(
+			give(&c, avail(&c, WIRE_SINK_AVAIL, 8192), 0, NULL), 0);
+	assert_int_equal(c.peer_sink_count, 2);
+	assert_int_equal(take(&c, 1).mid, WIRE_DATA);
+	assert_int_equal(c.peer_sink_count, 1);
+	assert_int_equal(c.nond_sent, 1);
+	/* A cancel with one still held is answered; with none it is not. */
+	good(&c, WIRE_SINK_CANCEL);
+	assert_int_equal(c.peer_sink_count, 0);
+	assert_int_equal(take(&c, 1).mid, WIRE_SINK_ACK);
+	good(&c, WIRE_SINK_CANCEL);
+	silent(&c, 0);
+	assert_int_equal(take(&c, 1).mid, WIRE_DATA);
+	assert_int_equal(c.nond_sent, 2);
+}
+
+/* The request of a transaction: its bytes are the peer's stream [1.3]. */
+static void sink_avail_payload(void **state)
+{
+	struct conn_in in;
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	c.tx_mode = WIRE_PIPELINED;
+	assert_int_equal(give(&c, avail(&c, WIRE_SINK_AVAIL, 8192), 20, &in),
+			 0);
+	assert_int_equal(in.off, 36);
+	assert_int_equal(in.len, 20);
+	assert_int_equal(c.peer_sink_count, 1);
+	conn_shut_read(&c);
+	assert_int_equal(give(&c, avail(&c, WIRE_SINK_AVAIL, 8192), 20, &in),
+			 -ECONNRESET);
+}
+
+/* As sink: what ends our SinkAvails. */
+static void own_sink_avail(void **state)
+{
+	struct conn_in in;
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	for (int how = 0; how < 5; how++) {
+		up(&c);
+		c.rx_mode = WIRE_PIPELINED;
+		c.sink[0].len = c.sink[1].len = 8192;
+		c.sink_count = 2;
+		c.sink_cancel = true;
+		state_settle(&c);
+		assert_int_equal(give(&c, msg(&c, WIRE_DATA), 5, &in), 0);
+		assert_int_equal(in.len, 5);
+		assert_int_equal(c.sink_count, 1);
+		assert_int_equal(c.nond_recv, 0);
+		m = msg(&c, how == 0 ? WIRE_DATA :
+			    how == 1 ? WIRE_WR_COMPL :
+			    how == 2 ? WIRE_SINK_ACK :
+			    how == 3 ? WIRE_DISCONN :
+				       WIRE_MODE);
+		m.bytes = 100;
+		m.mode = WIRE_COMBINED;
+		assert_int_equal(give(&c, m, how == 0, &in), 0);
+		assert_int_equal(c.sink_count, 0);
+		assert_false(c.sink_cancel);
+		if (how == 3)
+			continue;
+		assert_int_equal(give(&c, msg(&c, WIRE_DATA), 5, &in), 0);
+		assert_int_equal(c.nond_recv, 1);
+	}
+}
+
+static void mode_changes(void **state)
+{
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), -EINVAL);
+	assert_int_equal(conn_set_mode(&c, 3), -EINVAL);
+	assert_int_equal(conn_set_rx_mode(&c, WIRE_COMBINED), -EINVAL);
+	assert_int_equal(conn_set_mode(&c, WIRE_PIPELINED), 0);
+	assert_int_equal(conn_set_mode(&c, WIRE_BUFFERED), -EBUSY);
+	assert_int_equal(c.tx_mode, WIRE_COMBINED); /* until posted */
+	m = take(&c, 10);
+	assert_int_equal(m.mid, WIRE_MODE);
+	assert_int_equal(m.mode, 2);
+	assert_int_equal(c.tx_mode, WIRE_PIPELINED);
+	assert_int_equal(conn_set_mode(&c, WIRE_BUFFERED), -EINVAL);
+	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), 0);
+	assert_int_equal(take(&c, 10).mode, 1);
+	assert_int_equal(conn_set_mode(&c, WIRE_BUFFERED), 0);
+	assert_int_equal(take(&c, 10).mode, 0);
+	assert_int_equal(take(&c, 10).mid, WIRE_DATA);
+	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), -EINVAL);
+	c.rx_mode = WIRE_BUFFERED; /* the sink is master of leaving it */
+	assert_int_equal(conn_set_rx_mode(&c, WIRE_PIPELINED), -EINVAL);
+	assert_int_equal(conn_set_rx_mode(&c, WIRE_COMBINED), 0);
+	assert_int_equal(take(&c, 10).mode, 9);
+	assert_int_equal(c.rx_mode, WIRE_COMBINED);
+	c.peer_ext_flags = 0;
+	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), -EOPNOTSUPP);
+	up_kind(&c, true, true);
+	assert_int_equal(conn_set_mode(&c, WIRE_PIPELINED), -EOPNOTSUPP);
+}
+
+/* NonDiscards stay equal when SinkAvails cross Data and a ModeChange. */
+static void mode_crossing(void **state)
+{
+	struct wire_msg one, two;
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	c.tx_mode = WIRE_PIPELINED;
+	one = avail(&c, WIRE_SINK_AVAIL, 8192); /* both under way */
+	two = one;
+	two.mseq++;
+	take(&c, 10);
+	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), 0);
+	sends(&c, WIRE_MODE);
+	take(&c, 10);
+	assert_int_equal(c.nond_sent, 2);
+	assert_int_equal(give(&c, one, 0, NULL), 0);
+	assert_int_equal(c.nond_sent, 1); /* the first Data took its place */
+	assert_int_equal(give(&c, two, 0, NULL), 0);
+	assert_int_equal(c.peer_sink_count, 0);
+}
+
+static void receive_buffers(void **state)
+{
+	struct conn_in in;
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	up(&c); /* the peer's, larger on our wish */
+	assert_int_equal(conn_ask_rcvbuf(&c, RCV_SIZE), -EINVAL);
+	assert_int_equal(conn_ask_rcvbuf(&c, 2 * RCV_SIZE), 0);
+	assert_int_equal(conn_ask_rcvbuf(&c, 3 * RCV_SIZE), -EALREADY);
+	m = msg(&c, WIRE_RCVBUF_ACK); /* before we asked: not an answer */
+	m.bytes = 3 * RCV_SIZE;
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	m = take(&c, 0);
+	assert_int_equal(m.mid, WIRE_RCVBUF);
+	assert_int_equal(m.bytes, 2 * RCV_SIZE);
+	assert_int_equal(take(&c, 50000).len, RCV_SIZE);
+	m = msg(&c, WIRE_RCVBUF_ACK);
+	m.bytes = 2 * RCV_SIZE;
+	assert_int_equal(give(&c, m, 0, &in), 0);
+	assert_true(in.credits); /* room grew */
+	assert_int_equal(conn_tx_room(&c), 2 * RCV_SIZE - 16);
+	m = msg(&c, WIRE_RCVBUF_ACK); /* nobody shrinks */
+	assert_int_equal(conn_ask_rcvbuf(&c, 3 * RCV_SIZE), 0);
+	sends(&c, WIRE_RCVBUF);
+	m.bytes = 100;
+	assert_int_equal(give(&c, m, 0, &in), 0);
+	assert_int_equal(conn_tx_room(&c), 2 * RCV_SIZE - 16);
+
+	up(&c); /* ours, on the peer's wish, as far as we may */
+	m = msg(&c, WIRE_RCVBUF);
+	m.bytes = 100 * RCV_SIZE;
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	silent(&c, 0); /* not before the buffers are there */
+	assert_int_equal(conn_rcvbuf_wanted(&c), 4 * RCV_SIZE);
+	conn_rcvbuf_ready(&c, 4 * RCV_SIZE);
+	m = take(&c, 0);
+	assert_int_equal(m.mid, WIRE_RCVBUF_ACK);
+	assert_int_equal(m.bytes, 4 * RCV_SIZE);
+	assert_int_equal(conn_rcvbuf_wanted(&c), 0);
+	assert_int_equal(give(&c, msg(&c, WIRE_DATA), 4 * RCV_SIZE - 16, &in),
+			 0);
+	m = msg(&c, WIRE_RCVBUF); /* no more than that */
+	m.bytes = 5 * RCV_SIZE;
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	assert_int_equal(take(&c, 0).bytes, 4 * RCV_SIZE);
+	up_kind(&c, true, true);
+	assert_int_equal(conn_ask_rcvbuf(&c, 2 * RCV_SIZE), -EOPNOTSUPP);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(src_avail_answered),
+		cmocka_unit_test(src_cancel),
+		cmocka_unit_test(send_sm_crossing),
+		cmocka_unit_test(own_src_avail),
+		cmocka_unit_test(sink_avail_held),
+		cmocka_unit_test(sink_avail_payload),
+		cmocka_unit_test(own_sink_avail),
+		cmocka_unit_test(mode_changes),
+		cmocka_unit_test(mode_crossing),
+		cmocka_unit_test(receive_buffers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
