@@ -88,6 +88,7 @@ static bool parse_ipv4(struct parser *ps, struct rule *r)
 			return false;
 	} else if (!memcmp(r->addr, "\0\0\0\0", 4)) {
 		r->family = 0;
+		prefix = 0;
 		ps->doubtful = from;
 		ps->doubt = "`*` for every address (taken so, as of old), "
 			    "0.0.0.0/0 for all of IPv4 or 0.0.0.0/32 for a "
