@@ -242,11 +242,15 @@ static inline bool conn_view_low(const struct conn *c)
 	return (view > 2 ? view + view / 2 : view) < c->posted;
 }
 
-/* Is a credit update due now? */
+/*
+ * Is a credit update due now? Only with fewer than 4 receives could two ends
+ * answer each other's updates for ever; then one that answers an empty Data
+ * waits until update_at, unless the peer has nothing left.
+ */
 static inline bool conn_update_due(const struct conn *c)
 {
 	return conn_view_low(c) && c->credits && !c->mute &&
-	       (!c->update_late || !conn_peer_view(c));
+	       (!c->update_late || c->posted > 3 || !conn_peer_view(c));
 }
 
 /*

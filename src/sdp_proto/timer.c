@@ -55,7 +55,7 @@ uint64_t conn_deadline(const struct conn *c)
 	if (!state_in(c, STATES_OPEN) || c->mute)
 		return at;
 	if (c->update_late && c->credits && conn_view_low(c) &&
-	    c->update_at < at)
+	    !conn_update_due(c) && c->update_at < at)
 		at = c->update_at;
 	if (c->keepalive_ns && c->idle_since + c->keepalive_ns < at)
 		at = c->idle_since + c->keepalive_ns;

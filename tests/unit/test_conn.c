@@ -288,6 +288,15 @@ static void late_update(void **state)
 			good(&c, WIRE_SENDSM);
 		assert_true(conn_wants_send(&c));
 	}
+	/* With four or more no update waits. */
+	up(&c);
+	c.posted = c.bufs_told = 4;
+	good(&c, WIRE_DATA);
+	conn_reposted(&c, 1);
+	assert_false(conn_wants_send(&c));
+	good(&c, WIRE_DATA);
+	conn_reposted(&c, 1);
+	assert_true(conn_wants_send(&c));
 	/* A peer that has nothing left is told at once. */
 	up(&c);
 	c.posted = c.bufs_told = 1;
