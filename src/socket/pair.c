@@ -180,40 +180,51 @@ static bool uid_unmapped(uint32_t uid)
 	return proc_number("/proc/self/uid_map", true) != UINT32_MAX;
 }
 
+/* Without diagnosis only our own user is let through, by a setting. */
+static enum reason proof_by_user(struct pair *p, uint32_t uid,
+				 const struct pair_head *h)
+{
+	uint32_t us = (uint32_t)sys_call3(SYS_geteuid, 0, 0, 0);
+
+	if (!settings.same_user_without_diag)
+		return WHY_NO_DIAG;
+	if (h)
+		p->peer_cookie = h->cookie;
+	return uid == us && !uid_unmapped(us) ? WHY_NONE : WHY_OWNER;
+}
+
 /*
  * Does the process at the other end of the unix socket own the other end of
- * the anchor (3.3)? `stated` and `seen` are what it says about its own and
- * our cookie; without diagnosis only our own user is let through.
+ * the anchor (3.3)? `h`, when it came, says what that process believes to be
+ * its own cookie and ours (0: it has no diagnosis).
  */
 static enum reason pair_proof(struct pair *p, int anchor,
 			      const struct pair_head *h)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
-	uint32_t us = (uint32_t)sys_call3(SYS_geteuid, 0, 0, 0);
 	struct diag d;
 	int err;
 
 	if (sys_getsockopt(p->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return WHY_OWNER;
 	p->peer_pid = cred.pid;
-	if (h && h->seen != p->cookie)
+	if (h && h->seen != p->cookie &&
+	    (h->seen || proof_by_user(p, cred.uid, h)))
 		return WHY_OWNER;
 	err = diag_peer(anchor, &d);
-	if (err) {
-		if (err == -ENOENT || !settings.same_user_without_diag)
-			return err == -ENOENT ? WHY_CLOSED : WHY_NO_DIAG;
-		if (h)
-			p->peer_cookie = h->cookie;
-		return cred.uid == us && !uid_unmapped(us) ? WHY_NONE :
-							     WHY_OWNER;
-	}
-	if (p->peer_cookie != d.cookie || (h && h->cookie != d.cookie) ||
-	    !d.inode)
+	if (err)
+		return err == -ENOENT && p->peer_cookie ?
+			       WHY_CLOSED :
+			       proof_by_user(p, cred.uid, h);
+	if ((p->peer_cookie && p->peer_cookie != d.cookie) ||
+	    (h && h->cookie != d.cookie) || !d.inode)
 		return WHY_OWNER;
+	p->peer_cookie = d.cookie;
 	if (uid_unmapped(cred.uid))
 		return WHY_OWNER;
-	if (cred.uid == d.uid || !cred.uid || cred.uid == us)
+	if (cred.uid == d.uid || !cred.uid ||
+	    cred.uid == (uint32_t)sys_call3(SYS_geteuid, 0, 0, 0))
 		return WHY_NONE;
 	return WHY_OWNER;
 }
@@ -473,11 +484,11 @@ static enum pair_state offered(struct pair *p, int anchor, struct conn *c,
 		fd_drop(p);
 		p->fd = fd;
 		p->met = true;
+		/* A stranger is refused whatever it may have to say. */
+		why = pair_proof(p, anchor, NULL);
+		if (why)
+			return fail(p, why);
 	}
-	/* A stranger is refused before a byte of its message is looked at. */
-	why = pair_proof(p, anchor, NULL);
-	if (why)
-		return fail(p, why);
 	return answer(p, anchor, c, cp);
 }
 
@@ -486,6 +497,7 @@ static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 			   struct conn_params *cp)
 {
 	enum reason why = pair_proof(p, anchor, NULL);
+	uint8_t hello[CONN_HELLO_MAX];
 	struct pair_ask a;
 	int memfd, err;
 
@@ -501,7 +513,8 @@ static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 	a.size = p->seg.len;
 	cp->active = true;
 	conn_init(c, cp);
-	conn_hello(c, &p->names, a.hello);
+	if (conn_hello(c, &p->names, hello) == HELLO_LEN)
+		memcpy(a.hello, hello, HELLO_LEN);
 	err = give(p->fd, &a, sizeof(a), memfd);
 	sys_close(memfd);
 	if (err)

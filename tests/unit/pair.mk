@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+check_PROGRAMS += tests/unit/test_diag tests/unit/test_pair
+pair_sources = \
+	src/socket/diag.c \
+	src/socket/fdhide.c \
+	src/socket/pair.c \
+	src/socket/pair.h
+# Flags of their own: the same files are also in libsocket.la.
+tests_unit_test_diag_CPPFLAGS = $(AM_CPPFLAGS)
+tests_unit_test_diag_SOURCES = tests/unit/test_diag.c $(pair_sources)
+tests_unit_test_diag_LDADD = libsdpproto.la libfabric.la libconfig.la \
+	libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_pair_CPPFLAGS = $(AM_CPPFLAGS)
+tests_unit_test_pair_SOURCES = tests/unit/test_pair.c $(pair_sources)
+tests_unit_test_pair_LDADD = libsdpproto.la libfabric.la libconfig.la \
+	libbase.la $(CMOCKA_LIBS) -lpthread
