@@ -88,8 +88,9 @@ void close_pending_shutdown(struct conn *c)
 
 void conn_shutdown(struct conn *c, uint64_t now, bool closed)
 {
-	if (c->error || state_in(c, BIT(CONN_TW) | BIT(CONN_CLOSED)))
-		return;
+	if (c->error || c->suspended ||
+	    state_in(c, BIT(CONN_TW) | BIT(CONN_CLOSED)))
+		return; /* over, or the new owner's business */
 	c->shut_asked = true;
 	if (closed && !c->app_closed) {
 		c->app_closed = true;

@@ -380,9 +380,16 @@ static void suspend_asked(void **state)
 	assert_int_equal(in.len, 9); /* the peer's bytes are the stream's */
 	assert_int_equal(give(&c, msg(&c, WIRE_SUSP_ACK), 0, &in), 0);
 	assert_true(in.suspended);
+	conn_shutdown(&c, 8 * S, true);
 	silent(&c, 100);
 	assert_int_equal(conn_on_disconnected(&c, 8 * S), 0);
 	assert_int_equal(c.error, 0);
+	up(&c); /* the peer has to disconnect in time */
+	assert_int_equal(conn_suspend(&c, 1), 0);
+	sends(&c, WIRE_SUSP);
+	assert_int_equal(give_at(&c, S, msg(&c, WIRE_SUSP_ACK), 0, &in), 0);
+	assert_int_equal(conn_on_timer(&c, 31 * S - 1), 0);
+	assert_int_equal(conn_on_timer(&c, 31 * S), -ECONNRESET);
 	up(&c); /* nothing may follow SuspCommAck */
 	assert_int_equal(conn_suspend(&c, 1), 0);
 	sends(&c, WIRE_SUSP);

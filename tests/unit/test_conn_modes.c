@@ -192,6 +192,21 @@ static void sink_avail_payload(void **state)
 			 -ECONNRESET);
 }
 
+static void sink_avail_crosses_disconn(void **state)
+{
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	c.tx_mode = WIRE_PIPELINED;
+	m = avail(&c, WIRE_SINK_AVAIL, 8192);
+	conn_shutdown(&c, 1, false);
+	sends(&c, WIRE_DISCONN);
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	assert_int_equal(c.peer_sink_count, 0);
+}
+
 /* As sink: what ends our SinkAvails. */
 static void own_sink_avail(void **state)
 {
@@ -337,6 +352,26 @@ static void receive_buffers(void **state)
 	assert_int_equal(conn_ask_rcvbuf(&c, 2 * RCV_SIZE), -EOPNOTSUPP);
 }
 
+/* A peer that takes 17 bytes at a time gets the stream, and no more. */
+static void tiny_peer(void **state)
+{
+	struct conn_params p = params(true, false), q = p;
+	struct wire_msg m;
+	struct conn c, d;
+
+	(void)state;
+	q.rcv_size = 17;
+	q.max_adverts = 100;
+	join(&c, &p, &d, &q);
+	assert_int_equal(d.max_adverts, CONN_ADVERTS);
+	m = msg(&c, WIRE_RCVBUF);
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	assert_int_equal(take(&c, 10).len, 17);
+	assert_int_equal(c.want, 0);
+	conn_shutdown(&c, 1, false);
+	sends(&c, WIRE_DISCONN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -346,10 +381,12 @@ int main(void)
 		cmocka_unit_test(own_src_avail),
 		cmocka_unit_test(sink_avail_held),
 		cmocka_unit_test(sink_avail_payload),
+		cmocka_unit_test(sink_avail_crosses_disconn),
 		cmocka_unit_test(own_sink_avail),
 		cmocka_unit_test(mode_changes),
 		cmocka_unit_test(mode_crossing),
 		cmocka_unit_test(receive_buffers),
+		cmocka_unit_test(tiny_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
