@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-check_PROGRAMS += tests/unit/test_diag tests/unit/test_pair
+check_PROGRAMS += tests/unit/test_diag tests/unit/test_pair \
+	tests/unit/test_pair_lies
 pair_sources = \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
@@ -11,6 +12,12 @@ tests_unit_test_diag_SOURCES = tests/unit/test_diag.c $(pair_sources)
 tests_unit_test_diag_LDADD = libsdpproto.la libfabric.la libconfig.la \
 	libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_pair_CPPFLAGS = $(AM_CPPFLAGS)
-tests_unit_test_pair_SOURCES = tests/unit/test_pair.c $(pair_sources)
+tests_unit_test_pair_SOURCES = tests/unit/test_pair.c \
+	tests/unit/pair_util.h $(pair_sources)
 tests_unit_test_pair_LDADD = libsdpproto.la libfabric.la libconfig.la \
+	libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_pair_lies_CPPFLAGS = $(AM_CPPFLAGS)
+tests_unit_test_pair_lies_SOURCES = tests/unit/test_pair_lies.c \
+	tests/unit/pair_util.h $(pair_sources)
+tests_unit_test_pair_lies_LDADD = libsdpproto.la libfabric.la libconfig.la \
 	libbase.la $(CMOCKA_LIBS) -lpthread
