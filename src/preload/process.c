@@ -39,7 +39,7 @@ static void fork_before(void)
 	}
 }
 
-static void fork_parent(bool ok)
+static void fork_parent(pid_t pid)
 {
 	struct sock *s;
 	int fd;
@@ -47,7 +47,7 @@ static void fork_parent(bool ok)
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(fd);
 		if (s)
-			sock_fork_parent(s, ok);
+			sock_fork_parent(s, pid);
 	}
 	fdt_thaw();
 }
@@ -88,7 +88,7 @@ static pid_t fork_by(pid_t (*real)(void))
 	if (!pid)
 		proc_child();
 	else
-		fork_parent(pid > 0);
+		fork_parent(pid);
 	errno = keep;
 	return pid;
 }
@@ -136,7 +136,7 @@ int do_clone(int (*fn)(void *), void *stack, int flags, void *arg, void *ptid,
 	fork_before();
 	pid = real_clone(clone_start, stack, flags, &st, ptid, tls, ctid);
 	keep = errno;
-	fork_parent(pid > 0);
+	fork_parent(pid);
 	errno = keep;
 	return pid;
 }

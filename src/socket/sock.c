@@ -6,6 +6,7 @@
 
 struct sock_hooks hooks;
 int32_t sock_pid;
+static int32_t forker; /* the process that forked this one */
 struct page_row sock_spare;
 
 static struct arena arena = ARENA_INIT(sizeof(struct sock));
@@ -462,11 +463,11 @@ void sock_fork_before(struct sock *s, int fd)
 	(void)fd;
 	if (sock_lock(s))
 		return;
-	child = holder_of(s, -1);
+	child = holder_of(s, -sock_pid);
 	if (child) {
 		child->fds++;
 	} else if ((h = holder_of(s, 0))) {
-		h->pid = -1;
+		h->pid = -sock_pid;
 		h->fds = 1;
 		h->fd = sock_fd(s);
 	} else {
@@ -477,15 +478,19 @@ void sock_fork_before(struct sock *s, int fd)
 	sock_unlock(s);
 }
 
-void sock_fork_parent(struct sock *s, bool ok)
+/*
+ * Whoever is first gives the child its place, parent or child: the parent's
+ * next fork must not find this one's still open.
+ */
+void sock_fork_parent(struct sock *s, int pid)
 {
 	struct holder *h;
 
-	if (ok || sock_lock(s))
+	if (sock_lock(s))
 		return;
-	h = holder_of(s, -1);
+	h = holder_of(s, -sock_pid);
 	if (h)
-		h->pid = 0;
+		h->pid = pid > 0 ? pid : 0;
 	sock_unlock(s);
 }
 
@@ -496,10 +501,11 @@ bool sock_fork_child(struct sock *s)
 
 	if (sock_lock(s))
 		return false;
-	h = holder_of(s, -1);
+	h = holder_of(s, -forker);
 	if (h)
 		h->pid = sock_pid;
-	known = holder_of(s, sock_pid) != NULL;
+	h = holder_of(s, sock_pid);
+	known = h != NULL;
 	/* steps of a pairing are taken by the process that began it */
 	if (s->pair.fd >= 0 && s->pair.state != PAIR_DONE && h)
 		sys_close(s->pair.fd);
@@ -511,6 +517,7 @@ bool sock_fork_child(struct sock *s)
 
 void sock_forked(void)
 {
+	forker = sock_pid;
 	sock_pid = sys_getpid();
 	lock_forked();
 	log_forked();

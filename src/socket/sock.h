@@ -97,11 +97,11 @@ void sock_forget(struct sock *s);
 
 /*
  * fork: `before` in the parent for each number of the table; afterwards
- * `parent` (ok = child was made) or `child` for each number. `child` returns
+ * `parent` (pid: the child, or -1) or `child` for each number. `child` returns
  * false when the number must be forgotten there.
  */
 void sock_fork_before(struct sock *s, int fd);
-void sock_fork_parent(struct sock *s, bool ok);
+void sock_fork_parent(struct sock *s, int pid);
 bool sock_fork_child(struct sock *s);
 /* Once in the child, before the numbers. */
 void sock_forked(void);
