@@ -2,6 +2,9 @@
 noinst_LTLIBRARIES += libfabric.la
 libfabric_la_SOURCES = \
 	src/fabric/fabric.h \
-	src/fabric/shm/ring.c \
+	src/fabric/shm/end.c \
+	src/fabric/shm/frame.h \
+	src/fabric/shm/rx.c \
 	src/fabric/shm/seg.c \
-	src/fabric/shm/shm.h
+	src/fabric/shm/shm.h \
+	src/fabric/shm/tx.c

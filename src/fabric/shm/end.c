@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* One end of a segment: its birth, its table, and looking around. */
+
+#include "fabric/shm/frame.h"
+
+int shm_next(struct shm_end *e, bool own, struct shm_walk *w, struct fab_msg *m)
+{
+	const uint8_t *ring = own ? e->tx : e->rx;
+	uint32_t end = own ? e->tx_seq : e->rx_parse_seq, len, cap;
+
+	if (!w->begun) {
+		if (own)
+			shm_tx_look(e);
+		w->begun = true;
+		w->off = own ? tail_off(e) : e->rx_front;
+		w->seq = own ? tail_seq(e) : e->rx_front_seq;
+	}
+	while (w->seq != end) {
+		len = len_load(ring + w->off);
+		if (frame_sound(e, w->off, len)) {
+			m->mem = ring + w->off + TAG;
+			m->len = len;
+			m->held = true;
+			w->off += frame_of(len);
+			w->seq++;
+			return 1;
+		}
+		w->off = jump_sound(e, ring, w->off, &cap);
+		w->seq++;
+		if (w->off == SHM_BUF_NONE)
+			return e->error = -EPROTO;
+	}
+	return 0;
+}
+
+static int shm_done(struct end *end, struct fab_done *d)
+{
+	(void)end;
+	(void)d;
+	return 0;
+}
+
+static void shm_destroy(struct end *end)
+{
+	shm_unmap(&shm_of(end)->seg);
+}
+
+const struct fabric_ops shm_ops = {
+	.name = "shm",
+	.room = shm_tx_room,
+	.buf = shm_tx_buf,
+	.ctrl = shm_tx_ctrl,
+	.send = shm_tx_send,
+	.poll = shm_rx_poll,
+	.front = shm_rx_front,
+	.release = shm_rx_release,
+	.done = shm_done,
+	.pending = shm_rx_pending,
+	.trim = shm_tx_trim,
+	.destroy = shm_destroy,
+};
+
+void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
+		  uint64_t key)
+{
+	uint8_t *base = s->mem, *rings = base + SHM_HEAD_LEN;
+	uint8_t *word = base + SHM_PROGRESS_AT, *lane = base + SHM_LANES_AT;
+	size_t tx = maker ? 0 : 1, rx = 1 - tx;
+
+	*e = (struct shm_end){
+		.end = { &shm_ops, SHM_MSG_MAX, SHM_DEPTH },
+		.seg = *s,
+		.tx = rings + tx * s->ring,
+		.tx_lane = lane + tx * SHM_LANE * LINE,
+		.tx_progress = (void *)(word + tx * 256),
+		.tx_tag = (maker ? key : key ^ OPENER_KEY) | 1,
+		.tx_cap = SHM_RING_MIN - LINE,
+		.tx_lim = s->ring - LINE,
+		.tx_buf = SHM_BUF_NONE,
+		.rx = rings + rx * s->ring,
+		.rx_lane = lane + rx * SHM_LANE * LINE,
+		.rx_progress = (void *)(word + rx * 256),
+		.rx_tag = (maker ? key ^ OPENER_KEY : key) | 1,
+		.rx_lap = SHM_RING_MIN - LINE,
+	};
+}
