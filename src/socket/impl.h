@@ -101,7 +101,9 @@ struct sock {
 	uint64_t inode;
 	uint64_t born_ns;
 	struct holder holder[SOCK_HOLDERS];
-	int32_t offer_looks;
+	int32_t offer_looks, probes;
+	uint32_t turns; /* changes between sending and receiving */
+	bool sent_last;
 	int32_t pair_pid; /* who takes the steps of `pair` */
 	struct pair pair;
 	struct conn_params params;
@@ -245,9 +247,11 @@ void service_poke(uint64_t id);
 void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
 
 /* A raw call moved n bytes: is it time to think of lifting? */
-static inline void lift_count(struct sock *s, int fd, ssize_t n)
+static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 {
 	if (unlikely(s->look != LOOK_NEVER) && n > 0) {
+		s->turns += s->sent_last != sent;
+		s->sent_last = sent;
 		s->look -= 1 + (int32_t)(n / s->byte_weight);
 		if (s->look <= 0)
 			lift_look(s, fd);

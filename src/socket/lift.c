@@ -13,10 +13,11 @@
 #include "socket/impl.h"
 
 #define OFFER_LOOKS 8 /* every call, then every eighth */
+#define PATIENCE    4 /* thresholds of traffic an offer lives */
 #define HOLDS_MAX   3
 #define HOLD_NS \
 	5000000u /* a bulk writer waits this long for a drained moment */
-#define PROBES 5
+#define PROBES_MAX 14
 
 static int32_t threshold(void)
 {
@@ -80,6 +81,7 @@ static void paired(struct sock *s, int fd)
 
 	words_adopt(s);
 	s->wake = s->pair.fd;
+	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
 	s->look = LOOK_NEVER;
 	no_thread = settings.service_thread ? service_start() : 0;
@@ -102,6 +104,31 @@ static void pair_again(struct sock *s)
 	memset(&s->pair, 0, sizeof(s->pair));
 	s->pair.fd = -1;
 	s->pair.ring = (uint32_t)settings.ring_max;
+}
+
+/*
+ * The two ends count differently: a stream of small writes arrives in few
+ * large pieces. So patience is measured in turns, which both see alike, or in
+ * bytes where nothing turns.
+ */
+static bool patient(const struct sock *s)
+{
+	uint32_t turns = (uint32_t)threshold();
+	uint64_t bytes = (uint64_t)settings.lift_after_bytes;
+
+	if (turns < 16)
+		turns = 16;
+	if (bytes < 65536)
+		bytes = 65536;
+	return s->turns < PATIENCE * turns &&
+	       s->at.sent + s->ar.taken < (1 + PATIENCE) * bytes;
+}
+
+static void give_up(struct sock *s)
+{
+	pair_cancel(&s->pair);
+	s->look = LOOK_NEVER;
+	sock_why(s, WHY_PEER_PLAIN);
 }
 
 /* One step; the lock is held. Sets s->look. */
@@ -128,18 +155,20 @@ static void step(struct sock *s, int fd)
 			.ext_flags = 0x08,
 		};
 	}
-	switch (pair_step(&s->pair, fd, &s->conn, &s->params, PROBES)) {
+	switch (pair_step(&s->pair, fd, &s->conn, &s->params, 1000)) {
 	case PAIR_OFFERED:
 		s->offer_looks++;
 		s->look = s->offer_looks < OFFER_LOOKS ? 1 : 8;
-		if (s->offer_looks > OFFER_LOOKS + base / 2) {
-			pair_cancel(&s->pair);
-			s->look = LOOK_NEVER;
-			sock_why(s, WHY_PEER_PLAIN);
-		}
+		if (!patient(s))
+			give_up(s);
 		break;
 	case PAIR_PROBING:
-		s->look = base << (s->pair.tries < 5 ? s->pair.tries : 5);
+		/* no descriptor is kept between probes */
+		pair_cancel(&s->pair);
+		s->probes++;
+		s->look = base << s->probes;
+		if (s->probes > PROBES_MAX || !patient(s))
+			give_up(s);
 		break;
 	case PAIR_ASKED:
 		s->look = 1;

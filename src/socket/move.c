@@ -44,7 +44,7 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 	if (!tx_lifted(s, fd)) {
 		ret = raw_sendfile(s, fd, in, off, n);
 		if (ret != -ERESTART) {
-			lift_count(s, fd, ret);
+			lift_count(s, fd, ret, true);
 			return ret;
 		}
 	}
@@ -105,7 +105,7 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 					flags);
 			raw_sent(s, ret);
 			raw_tx_leave(&held);
-			lift_count(s, fd, ret);
+			lift_count(s, fd, ret, true);
 			return ret;
 		}
 	}
@@ -165,7 +165,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			if (!held)
 				anc_idle(in.d);
 			raw_rx_leave(&in);
-			lift_count(s, fd, got);
+			lift_count(s, fd, got, false);
 			return got;
 		}
 	}

@@ -211,7 +211,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	for (;;) {
 		n = raw_recv(s, fd, w, m, &lifted);
 		if (!lifted) {
-			lift_count(s, fd, n);
+			lift_count(s, fd, n, false);
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
 			w->done += (size_t)n;

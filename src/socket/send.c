@@ -142,7 +142,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			lift_try_tx(s, fd, w->nonblock);
 		n = raw_send(s, fd, w, m, &lifted);
 		if (!lifted) {
-			lift_count(s, fd, n);
+			lift_count(s, fd, n, true);
 			if (n == -EAGAIN && w->nonblock && s->paired)
 				lift_hold(s, fd);
 			if (n <= 0)

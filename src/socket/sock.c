@@ -572,6 +572,12 @@ static void release(struct sock *s, int fd, bool last)
 			fd_unhide(wake);
 			sys_close(wake);
 		}
+		/* our mapping only: the other holders have theirs */
+		if (s->paired && !s->users && !s->sleepers) {
+			struct shm_seg seg = s->pair.seg;
+
+			shm_unmap(&seg);
+		}
 		return;
 	}
 	if (s->paired) {
