@@ -18,8 +18,8 @@ struct found {
  * All pages this user may read of processes that live, by pid: in /dev/shm
  * and, of processes in other mount namespaces, in theirs. Pages in /dev/shm
  * whose process has ended are removed when they were written in this process
- * namespace and this user may. `only`: of this process, 0: all. The array is
- * the caller's, to the end of the program.
+ * namespace and this user may. `only`: of this process, 0: all. The caller
+ * frees the array; pages stay to the end of the program.
  */
 struct found *scan_pages(pid_t only, size_t *count);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <dirent.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,3 +93,78 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config_release(&c);
 	return 0;
 }
+
+#ifndef LIBFUZZER
+/* Without an engine: the corpus, and seeded changes of it. */
+
+#define ROUNDS	  3000
+#define INPUT_MAX 16384
+
+static uint64_t seed = 1;
+
+static uint32_t dice(uint32_t sides)
+{
+	seed = seed * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(seed >> 33) % sides;
+}
+
+/* Overwrites, swaps and cuts a few bytes. */
+static size_t change(uint8_t *data, size_t size)
+{
+	static const char likely[] = "*:/.-[]# \t\r\n0129afF\0\xff";
+	uint32_t n = 1 + dice(8), at;
+
+	while (n-- && size > 1) {
+		at = dice((uint32_t)size);
+		if (dice(8))
+			data[at] = (uint8_t)likely[dice(sizeof(likely))];
+		else if (dice(4))
+			data[at] = data[dice((uint32_t)size)];
+		else
+			size = at + 1;
+	}
+	return size;
+}
+
+static void run_file(const char *path)
+{
+	static uint8_t data[INPUT_MAX], copy[INPUT_MAX];
+	FILE *f = fopen(path, "rb");
+	size_t size, n;
+	int i;
+
+	check(f != NULL);
+	size = fread(data, 1, sizeof(data), f);
+	fclose(f);
+	LLVMFuzzerTestOneInput(data, size);
+	for (i = 0; i < ROUNDS; i++) {
+		memcpy(copy, data, size);
+		n = change(copy, size);
+		LLVMFuzzerTestOneInput(copy, n);
+	}
+}
+
+int main(void)
+{
+	const char *top = getenv("srcdir");
+	char dir[512], path[1024];
+	struct dirent *d;
+	int files = 0;
+	DIR *list;
+
+	snprintf(dir, sizeof(dir), "%s/tests/fuzz/corpus/config",
+		 top ? top : ".");
+	list = opendir(dir);
+	check(list != NULL);
+	while ((d = readdir(list))) {
+		if (d->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, d->d_name);
+		run_file(path);
+		files++;
+	}
+	closedir(list);
+	printf("%d files, %d changes of each\n", files, ROUNDS);
+	return files ? 0 : 1;
+}
+#endif

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# sdpconf, sdprun and sdpstat as a user meets them.
+# shellcheck disable=SC2016  # variables of the programs that are run
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+	unset LIBSDP_CONFIG_FILE LIBSDP_STATS_FILE LIBSDP_LOG LIBSDP_USE \
+		SIMPLE_LIBSDP ALWAYS_USE_SDP LD_PRELOAD
+	cd "$BATS_TEST_TMPDIR" || return 1
+	rules=$BATS_TEST_TMPDIR/rules
+}
+
+json() {
+	python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"
+}
+
+has() {
+	[[ $output == *"$1"* ]] || {
+		printf 'no "%s" in:\n%s\n' "$1" "$output" >&2
+		return 1
+	}
+}
+
+@test "sdpconf check: a good file, a bad file, no file" {
+	printf 'use sdp server * *:80\nuse tcp client *:*' >"$rules"
+	run sdpconf check "$rules"
+	[ "$status" -eq 0 ]
+	has "fine: 1 server and 1 client rules"
+
+	printf 'use sdp client * *:*\n\nuse sdp client * *:8o\nset a 1\n' \
+		>"$rules"
+	run sdpconf check "$rules"
+	[ "$status" -eq 1 ]
+	has "rules:3:21: error: \`o\`: expected the end of the line"
+	has "rules:4:5: error: \`a\`: expected the name of a setting"
+	has "2 bad lines"
+
+	run sdpconf check "$rules.missing"
+	[ "$status" -eq 1 ]
+	run sdpconf check "$BATS_TEST_TMPDIR"
+	[ "$status" -eq 1 ]
+}
+
+@test "sdpconf check: warnings are no errors" {
+	echo 'use sdp client * 0.0.0.0:80' >"$rules"
+	run sdpconf check "$rules"
+	[ "$status" -eq 0 ]
+	has "warning"
+}
+
+@test "sdpconf explain: the rule, and those before it" {
+	printf '%s\n' 'use tcp client * 192.0.2.0/24:*' \
+		'use sdp server * *:*' 'use sdp client ssh *:22' >"$rules"
+	run sdpconf explain --program /usr/bin/ssh '[2001:db8::1]:22' "$rules"
+	[ "$status" -eq 0 ]
+	has "ssh connects to [2001:db8::1]:22"
+	has "no, another address"
+	has "=> sdp, by line 3"
+	run sdpconf explain 192.0.2.9:22 "$rules"
+	has "=> tcp, by line 1"
+	run sdpconf explain 198.51.100.1:22 "$rules"
+	has "no, another program"
+	has "=> both, because no rule fits"
+	run sdpconf --server explain ::ffff:192.0.2.1:1 "$rules"
+	has "listens on 192.0.2.1:1"
+	has "=> sdp, by line 2"
+	LIBSDP_CONFIG_FILE=$rules run sdpconf explain 192.0.2.9:22
+	has "=> tcp, by line 1"
+	run sdpconf explain 192.0.2.9 "$rules"
+	[ "$status" -eq 2 ]
+}
+
+@test "sdpconf: JSON can be read" {
+	echo 'use tcp client "x *:*' >"$rules"
+	run sdpconf --json explain --program '"x' 192.0.2.9:22 "$rules"
+	[ "$(json 'd["use"], d["line"], d["tried"][0]["miss"]' <<<"$output")" \
+		= "('tcp', 1, None)" ]
+	[ "$(sdpconf settings --json |
+		json '[s["default"] for s in d if s["name"] == "path"]')" \
+		= "['auto']" ]
+	run sdpconf settings
+	has lift_after_messages
+}
+
+@test "sdpconf: wrong words" {
+	run sdpconf
+	[ "$status" -eq 64 ]
+	run sdpconf frobnicate
+	[ "$status" -eq 2 ]
+	run sdpconf settings too many
+	[ "$status" -eq 2 ]
+}
+
+@test "sdprun: environment, status and arguments of the program" {
+	run sdprun --tcp --log 7 sh -c 'echo "$LIBSDP_USE $LIBSDP_LOG $1"; exit 3' \
+		sh --sdp
+	[ "$status" -eq 3 ]
+	[[ "$output" == "tcp 7 --sdp" ]]
+	SIMPLE_LIBSDP=1 run sdprun --both printenv SIMPLE_LIBSDP
+	[ "$status" -eq 1 ]
+	touch "$rules"
+	run sdprun --rules rules printenv LIBSDP_CONFIG_FILE
+	[ "$output" = "$(realpath "$rules")" ]
+	LD_PRELOAD=libm.so.6 run sdprun printenv LD_PRELOAD
+	[[ $output == */libsdp.so:libm.so.6 ]]
+	LD_PRELOAD=$output run sdprun printenv LD_PRELOAD
+	[[ $output == */libsdp.so:libm.so.6 ]]
+}
+
+@test "sdprun: what cannot be run" {
+	run sdprun
+	[ "$status" -eq 64 ]
+	run sdprun --log loud true
+	[ "$status" -eq 2 ]
+	run sdprun --rules "$rules" true
+	[ "$status" -eq 2 ]
+	run -127 sdprun "$BATS_TEST_TMPDIR/nothing"
+	[ "$status" -eq 127 ]
+	run sdprun "$BATS_TEST_TMPDIR"
+	[ "$status" -eq 126 ]
+	run -127 sdprun --stats "$BATS_TEST_TMPDIR/nothing"
+	[ "$status" -eq 127 ]
+}
+
+@test "sdprun --stats: signals both ways, nothing on standard output" {
+	sdprun --stats sh -c 'trap "exit 5" TERM; : >ready; sleep 20 & wait' \
+		>out 2>err &
+	pid=$!
+	until [ -e ready ]; do sleep 0.05; done
+	kill -TERM "$pid"
+	status=0
+	wait "$pid" || status=$?
+	[ "$status" -eq 5 ]
+	[ ! -s out ]
+	run sdprun --stats sh -c 'kill -9 $$'
+	[ "$status" -eq 137 ]
+	[ -z "$(find /tmp -maxdepth 1 -name 'sdprun-*' -newer ready)" ]
+}
+
+@test "sdprun --stats: a table of what the processes wrote" {
+	sdprun --stats sh -c 'cat >>"$LIBSDP_STATS_FILE"' 2>err <<-'END'
+	{"pid":12,"program":"web","sockets":3,"bytes_sdp_tx":123456789,"reasons":{"rule":4,"oob":1}}
+	END
+	run cat err
+	has "SdpTx"
+	[[ $output =~ \ 12\ web\ .*118M.*rule:4\ oob:1 ]]
+}
+
+@test "sdpstat: nothing there" {
+	run sdpstat --pid 1999999999
+	[ "$status" -eq 64 ]
+	run sdpstat --pid 999999999
+	[ "$status" -eq 1 ]
+	run sdpstat --pid 999999999 --json
+	[ "$(json d <<<"$output")" = "[]" ]
+	run sdpstat extra
+	[ "$status" -eq 64 ]
+}
+
+@test "sdpstat: unsound files do no harm" {
+	file=/dev/shm/libsdp.999999998.1
+	head -c 2000000 /dev/urandom >"$file"
+	run sdpstat --json
+	rm -f "$file"
+	[ "$status" -eq 0 ]
+	json 'len(d)' <<<"$output"
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/page.h"
+#include "tools/scan.h"
+
+/* A child with a page of its own; it sleeps until it is killed. */
+static pid_t child_with_page(const char *program, char *path, size_t size)
+{
+	char ready;
+	int p[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(p), 0);
+	pid = fork();
+	if (!pid) {
+		page_forked();
+		page_add(sockets, 42);
+		if (page_open(program) || !page_row_get(9))
+			_exit(1);
+		if (write(p[1], "r", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(p[0], &ready, 1), 1);
+	close(p[0]);
+	close(p[1]);
+	snprintf(path, size, PAGE_DIR "/" PAGE_PREFIX "%d.%lu", pid,
+		 (unsigned long)page_start_time(pid));
+	assert_int_equal(access(path, F_OK), 0);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+static void living_is_found_dead_is_removed(void **state)
+{
+	struct found *f;
+	char path[128];
+	pid_t pid = child_with_page("sleeper", path, sizeof(path));
+	size_t n;
+
+	(void)state;
+	f = scan_pages(pid, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(f->pid, pid);
+	assert_string_equal(f->page->program, "sleeper");
+	assert_int_equal(f->page->c.sockets, 42);
+	assert_int_equal(f->page->row[0].fd, 9);
+	assert_int_equal(f->page->row[1].fd, -1);
+	free(f);
+
+	end(pid);
+	scan_pages(pid, &n);
+	assert_int_equal(n, 0);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* Opens the file of a page and overwrites some bytes. */
+static void poke(const char *path, size_t at, const void *bytes, size_t len)
+{
+	int fd = open(path, O_WRONLY);
+
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, bytes, len, (off_t)at), len);
+	close(fd);
+}
+
+/* A page of another process namespace may have a process that we cannot see. */
+static void foreign_pages_are_left_alone(void **state)
+{
+	const uint64_t other = 12345;
+	char path[128];
+	pid_t pid = child_with_page("foreign", path, sizeof(path));
+	size_t n;
+
+	(void)state;
+	poke(path, offsetof(struct page, pidns), &other, sizeof(other));
+	end(pid);
+	scan_pages(pid, &n);
+	assert_int_equal(n, 0);
+	assert_int_equal(access(path, F_OK), 0);
+	unlink(path);
+}
+
+/* Another user cannot publish under the name of a process that is not his. */
+static void impostors_are_not_shown(void **state)
+{
+	char path[128];
+	pid_t pid = child_with_page("honest", path, sizeof(path));
+	size_t n;
+
+	(void)state;
+	if (geteuid() != 0) {
+		end(pid);
+		unlink(path);
+		skip();
+	}
+	assert_int_equal(chown(path, 65534, 65534), 0);
+	scan_pages(pid, &n);
+	assert_int_equal(n, 0);
+	end(pid);
+	scan_pages(pid, &n);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* The name must say what the page says. */
+static void misnamed_pages_are_ignored(void **state)
+{
+	char path[128], other[128];
+	pid_t pid = child_with_page("renamed", path, sizeof(path));
+	size_t n;
+
+	(void)state;
+	snprintf(other, sizeof(other), PAGE_DIR "/" PAGE_PREFIX "%d.7", pid);
+	assert_int_equal(rename(path, other), 0);
+	scan_pages(pid, &n);
+	assert_int_equal(n, 0);
+	end(pid);
+	scan_pages(pid, &n);
+	assert_int_equal(access(other, F_OK), 0);
+	unlink(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(living_is_found_dead_is_removed),
+		cmocka_unit_test(foreign_pages_are_left_alone),
+		cmocka_unit_test(impostors_are_not_shown),
+		cmocka_unit_test(misnamed_pages_are_ignored),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

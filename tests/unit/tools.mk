@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+check_PROGRAMS += tests/unit/test_scan
+tests_unit_test_scan_SOURCES = \
+	tests/unit/test_scan.c \
+	src/tools/scan.c \
+	src/tools/scan.h
+tests_unit_test_scan_LDADD = libbase.la $(CMOCKA_LIBS)
