@@ -262,7 +262,47 @@ void sock_home_all(enum reason why)
 	settings.path = SET_PATH_VERBS; /* nothing is lifted any more */
 }
 
+/* --- descriptors run short -------------------------------------------- */
+
+struct coldest {
+	struct sock *s;
+	uint64_t moved;
+};
+
+static void colder(struct sock *s, void *arg)
+{
+	struct coldest *c = arg;
+	uint64_t moved = s->at.sent + s->ar.taken;
+
+	if (s->wake < 0 || s->orphan || s->rx_avail)
+		return;
+	if (!c->s || moved < c->moved) {
+		c->s = s;
+		c->moved = moved;
+	}
+}
+
+/* The connection that moved least gives its wake-up socket (EMFILE). */
 int sock_yield_fd(void)
 {
-	return -EMFILE;
+	struct coldest c = { 0 };
+	int wake;
+
+	service_each(colder, &c);
+	if (!c.s || sock_home(c.s, sock_fd(c.s), WHY_NO_FD) || sock_lock(c.s))
+		return -EMFILE;
+	wake = c.s->wake;
+	if (wake >= 0) {
+		service_del(c.s);
+		lift_orphan(c.s);
+		lift_unpaired(c.s, WHY_NO_FD);
+		c.s->wake = -1;
+	}
+	sock_unlock(c.s);
+	if (wake < 0)
+		return -EMFILE;
+	sock_changed(c.s);
+	fd_unhide(wake);
+	sys_close(wake);
+	return 0;
 }

@@ -97,8 +97,8 @@ void sock_forget(struct sock *s);
 
 /*
  * fork: `before` in the parent for each number of the table; afterwards
- * `parent` (pid: the child, or -1) for each number, `child` for each sock; it returns
- * false when the number must be forgotten there.
+ * `parent` (pid: the child, or -1) for each number, `child` once for each
+ * sock; it returns false when its numbers must be forgotten there.
  */
 void sock_fork_before(struct sock *s, int fd);
 void sock_fork_parent(struct sock *s, int pid);
