@@ -14,6 +14,7 @@
 struct fdent *fdt_root[FDT_ROOT];
 uint32_t fdt_any;
 bool fdt_ever;
+__thread int fdt_vforked;
 
 static struct lock table_lock;
 static int high = -1; /* highest number ever managed */
@@ -285,5 +286,10 @@ bool fdt_is_owner(void)
 		proc_child();
 		return true;
 	}
-	return sys_getpid() == owner_pid;
+	if (likely(owner_mark && !fdt_vforked))
+		return true;
+	if (sys_getpid() != owner_pid)
+		return false;
+	fdt_vforked = 0;
+	return true;
 }

@@ -121,7 +121,11 @@ void fdt_forked(void);
  * and clone(CLONE_VM): it runs in our memory with descriptors of its own, so
  * the table must rest. In the child of a fork that nobody saw: does what
  * fork() would have done, then yes.
+ *
+ * fdt_vforked is raised before such a child is made and seen by both; the
+ * first who asks afterwards finds out which of the two it is.
  */
+extern __thread int fdt_vforked __attribute__((tls_model("initial-exec")));
 bool fdt_is_owner(void);
 
 /* --- sockets.c --------------------------------------------------------- */

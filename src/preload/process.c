@@ -2,10 +2,10 @@
 /*
  * New processes and the end of this one.
  *
- * vfork() is not intercepted: its child would return through our frame. The
- * child runs in our memory with descriptors of its own; fdt_is_owner() tells
- * the calls that would change the table, and exec looks at the kernel's
- * descriptors instead of the table's (exec.c).
+ * vfork() raises a flag and jumps on, since its child may not return through
+ * a frame of ours. The child runs in our memory with descriptors of its own;
+ * fdt_is_owner() tells the calls that would change the table, and exec looks
+ * at the kernel's descriptors instead of the table's (exec.c).
  */
 #include "preload/real.h"
 
@@ -52,6 +52,20 @@ static void fork_parent(pid_t pid)
 	fdt_thaw();
 }
 
+/* Has the walk met the sock at a lower number (dup)? */
+static bool seen_before(const struct sock *s, int fd)
+{
+	const struct fdent *e = fdt_at(fd);
+	int n;
+
+	if (!e || !e->shared)
+		return false;
+	for (n = fdt_next(0); n >= 0 && n < fd; n = fdt_next(n + 1))
+		if (fdt_sock(n) == s)
+			return true;
+	return false;
+}
+
 void proc_child(void)
 {
 	struct sock *s;
@@ -67,7 +81,7 @@ void proc_child(void)
 	ep_forked();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(fd);
-		if (!s || sock_fork_child(s))
+		if (!s || seen_before(s, fd) || sock_fork_child(s))
 			continue;
 		ep_forget(fd, s);
 		fdt_take_sock(fd);
@@ -119,22 +133,39 @@ static int clone_start(void *arg)
 	return st->fn(st->arg);
 }
 
+/* The child shares our memory, not our descriptors, maybe not our TLS. */
+static int clone_start_shared(void *arg)
+{
+	const struct start st = *(const struct start *)arg;
+
+	fdt_vforked = 1;
+	return st.fn(st.arg);
+}
+
 /*
  * Without CLONE_VM it is a fork that starts elsewhere. With it, a thread (no
- * concern of ours) or a child like vfork()'s.
+ * concern of ours) or a child like vfork()'s, which may outlive this frame:
+ * what it starts with lies on its own stack.
  */
 int do_clone(int (*fn)(void *), void *stack, int flags, void *arg, void *ptid,
 	     void *tls, void *ctid)
 {
-	struct start st = { fn, arg };
+	struct start *st = stack, here = { fn, arg };
 	int pid, keep;
 
-	if (!fdt_ever || flags & CLONE_VM || !fn || !stack || !fdt_is_owner())
+	if (!fdt_ever || flags & CLONE_THREAD || !fn || !stack ||
+	    !fdt_is_owner())
 		return real_clone(fn, stack, flags, arg, ptid, tls, ctid);
+	if (flags & CLONE_VM) {
+		*--st = here;
+		fdt_vforked = 1;
+		return real_clone(clone_start_shared, st, flags, st, ptid, tls,
+				  ctid);
+	}
 	if (flags & CLONE_FILES)
 		sock_home_all(WHY_SHARED); /* one table cannot serve two */
 	fork_before();
-	pid = real_clone(clone_start, stack, flags, &st, ptid, tls, ctid);
+	pid = real_clone(clone_start, stack, flags, &here, ptid, tls, ctid);
 	keep = errno;
 	fork_parent(pid);
 	errno = keep;

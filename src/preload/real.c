@@ -64,4 +64,5 @@ void real_resolve(void)
 	real_find(#name, (void **)&real_##name);
 #define CALL_LIB CALL
 #include "preload/calls.def"
+	real_find("vfork", (void **)&real_vfork);
 }

@@ -38,6 +38,9 @@
 #undef CALL_OWN
 #undef ALIAS
 
+/* vfork.c jumps there. */
+extern pid_t (*real_vfork)(void);
+
 /* Once, from the constructor: all pointers. Async-signal-unsafe. */
 void real_resolve(void);
 

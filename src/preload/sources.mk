@@ -22,7 +22,8 @@ libpreload_la_SOURCES = \
 	src/preload/sockets.c \
 	src/preload/spawn.c \
 	src/preload/stdio.c \
-	src/preload/syscall.c
+	src/preload/syscall.c \
+	src/preload/vfork.c
 # Readiness
 libpreload_la_SOURCES += \
 	src/preload/ready.h

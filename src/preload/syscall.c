@@ -196,6 +196,16 @@ static bool ready_call(long nr, const struct args *g, long *ret)
  * its first call that changes the table. The parent brings home what both
  * would use, since nobody counted the new holder.
  */
+static void cloning(uint64_t flags)
+{
+	if (!fdt_any || flags & CLONE_THREAD || !fdt_is_owner())
+		return;
+	if (flags & CLONE_VM)
+		fdt_vforked = 1;
+	else
+		sock_home_all(WHY_SHARED);
+}
+
 static bool process_call(long nr, const struct args *g, long *ret)
 {
 	switch (nr) {
@@ -204,9 +214,13 @@ static bool process_call(long nr, const struct args *g, long *ret)
 		*ret = do__Fork();
 		return true;
 #endif
+#ifdef SYS_vfork
+	case SYS_vfork:
+		fdt_vforked = 1;
+		return false;
+#endif
 	case SYS_clone:
-		if (fdt_any && !(g->a & CLONE_VM) && fdt_is_owner())
-			sock_home_all(WHY_SHARED);
+		cloning((uint64_t)g->a);
 		return false;
 	case SYS_execve:
 		*ret = do_execve(P(g->a), P(g->b), P(g->c));
@@ -236,9 +250,8 @@ static bool process_call(long nr, const struct args *g, long *ret)
 		return false;
 #ifdef SYS_clone3
 	case SYS_clone3:
-		if (fdt_any && g->a && !(*(const uint64_t *)g->a & CLONE_VM) &&
-		    fdt_is_owner())
-			sock_home_all(WHY_SHARED);
+		if (g->a && g->b >= 8)
+			cloning(*(const uint64_t *)g->a);
 		return false;
 #endif
 	}

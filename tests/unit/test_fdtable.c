@@ -244,11 +244,14 @@ static void vfork_child_is_not_owner(void **state)
 	(void)state;
 	fdt_put_sock(3, &a);
 	children = 0;
+	fdt_vforked = 1;
 	pid = clone(in_shared_memory, stack + sizeof(stack),
 		    CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
 	assert_int_equal(status_of(pid), 0);
 	assert_int_equal(children, 0);
+	assert_int_equal(fdt_vforked, 1);
 	assert_true(fdt_is_owner());
+	assert_int_equal(fdt_vforked, 0);
 	fdt_take_sock(3);
 }
 
