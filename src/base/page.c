@@ -84,12 +84,15 @@ static int page_create(void)
 	return fd;
 }
 
+uint32_t page_rows(void)
+{
+	return __atomic_load_n(&rows_hi, __ATOMIC_RELAXED);
+}
+
 /* Bytes of the page that hold something now. */
 static size_t page_used_bytes(void)
 {
-	uint32_t hi = __atomic_load_n(&rows_hi, __ATOMIC_RELAXED);
-
-	return PAGE_HEAD + (size_t)hi * sizeof(struct page_row);
+	return PAGE_HEAD + page_rows() * sizeof(struct page_row);
 }
 
 /* Memory for what is used; without MADV_POPULATE_WRITE for all of it. */

@@ -24,7 +24,10 @@
 
 enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 
-/* Counters of a process; the list makes the struct, the JSON and sdpstat. */
+/*
+ * Counters of a process; the list makes the struct, the JSON and sdpstat. What
+ * a row counts is added here when its socket closes, so readers add both.
+ */
 /* clang-format off */
 #define PAGE_COUNTERS(X)                                       \
 	X(sockets) X(lifted) X(homecomings) X(spills)          \
@@ -98,6 +101,11 @@ void page_forked(void);
  */
 struct page_row *page_row_get(int fd);
 void page_row_put(struct page_row *r);
+/*
+ * Rows from this one on have never been used. Not even to be looked at by the
+ * process itself: their memory may not exist and may not be had.
+ */
+uint32_t page_rows(void);
 
 /*
  * Around changes of what must be read together (addresses, path, rule, why,

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/reason.h"
 #include "base/text.h"
 
 /* A process of this machine. */
@@ -234,4 +235,27 @@ struct found *scan_pages(pid_t only, size_t *count)
 	free(s.dirs);
 	*count = s.nfound;
 	return s.found;
+}
+
+void scan_totals(const struct page *p, struct page_counters *c)
+{
+	size_t i;
+
+	*c = p->c;
+	for (i = 0; i < PAGE_ROWS; i++) {
+		const struct page_row *r = &p->row[i];
+
+		if (r->fd < 0)
+			continue;
+		c->bytes_sdp_tx += r->bytes_sdp_tx;
+		c->bytes_sdp_rx += r->bytes_sdp_rx;
+		c->bytes_tcp_tx += r->bytes_tcp_tx;
+		c->bytes_tcp_rx += r->bytes_tcp_rx;
+		c->msgs_tx += r->msgs_tx;
+		c->msgs_rx += r->msgs_rx;
+		c->wakeups_tx += r->wakeups;
+		c->homecomings += r->homecomings;
+		if (r->why < WHY_COUNT)
+			c->reasons[r->why]++;
+	}
 }

@@ -23,4 +23,7 @@ struct found {
  */
 struct found *scan_pages(pid_t only, size_t *count);
 
+/* The counters of a process, its open sockets included. */
+void scan_totals(const struct page *p, struct page_counters *c);
+
 #endif

@@ -127,16 +127,17 @@ static size_t sockets_open(const struct page *p)
 }
 
 /* "rule:3 peer-plain:1" */
-static const char *reasons_text(const struct page *p, char *buf, size_t size)
+static const char *reasons_text(const struct page_counters *c, char *buf,
+				size_t size)
 {
 	struct text t = { .buf = buf, .size = size };
 	int i;
 
 	buf[0] = '\0';
 	for (i = 0; i < WHY_COUNT; i++)
-		if (p->c.reasons[i])
+		if (c->reasons[i])
 			text_add(&t, "%s%s:%lu", t.len ? " " : "",
-				 reason_name((enum reason)i), p->c.reasons[i]);
+				 reason_name((enum reason)i), c->reasons[i]);
 	return buf;
 }
 
@@ -146,29 +147,31 @@ static void print_summary(const struct found *found, size_t count)
 				    "Home>|Spills>|SdpTx>|SdpRx>|TcpTx>|"
 				    "TcpRx>|MsgTx>|MsgRx>|WakeTx>|WakeRx>|"
 				    "Zcopy>|Reasons");
+	struct page_counters c;
 	char buf[1024];
 	size_t i;
 
 	for (i = 0; i < count; i++) {
 		const struct page *p = found[i].page;
 
+		scan_totals(p, &c);
 		table_cell(t, "%d", found[i].pid);
 		table_cell(t, "%s", p->program);
 		table_cell(t, "%zu", sockets_open(p));
-		table_count(t, p->c.sockets);
-		table_count(t, p->c.lifted);
-		table_count(t, p->c.homecomings);
-		table_count(t, p->c.spills);
-		table_count(t, p->c.bytes_sdp_tx);
-		table_count(t, p->c.bytes_sdp_rx);
-		table_count(t, p->c.bytes_tcp_tx);
-		table_count(t, p->c.bytes_tcp_rx);
-		table_count(t, p->c.msgs_tx);
-		table_count(t, p->c.msgs_rx);
-		table_count(t, p->c.wakeups_tx);
-		table_count(t, p->c.wakeups_rx);
-		table_count(t, p->c.zcopy_tx + p->c.zcopy_rx);
-		table_cell(t, "%s", reasons_text(p, buf, sizeof(buf)));
+		table_count(t, c.sockets);
+		table_count(t, c.lifted);
+		table_count(t, c.homecomings);
+		table_count(t, c.spills);
+		table_count(t, c.bytes_sdp_tx);
+		table_count(t, c.bytes_sdp_rx);
+		table_count(t, c.bytes_tcp_tx);
+		table_count(t, c.bytes_tcp_rx);
+		table_count(t, c.msgs_tx);
+		table_count(t, c.msgs_rx);
+		table_count(t, c.wakeups_tx);
+		table_count(t, c.wakeups_rx);
+		table_count(t, c.zcopy_tx + c.zcopy_rx);
+		table_cell(t, "%s", reasons_text(&c, buf, sizeof(buf)));
 	}
 	table_print(t, stdout);
 }
@@ -219,20 +222,22 @@ static void json_process(const struct found *f, bool sockets)
 {
 	const struct page *p = f->page;
 	const char *comma = "";
+	struct page_counters c;
 	size_t i;
 
+	scan_totals(p, &c);
 	printf("{\"pid\":%d,\"program\":", f->pid);
 	out_json(stdout, p->program);
 	printf(",\"uid\":%u,\"start\":%" PRIu64, p->uid, p->start);
-#define X(name) printf(",\"" #name "\":%" PRIu64, p->c.name);
+#define X(name) printf(",\"" #name "\":%" PRIu64, c.name);
 	PAGE_COUNTERS(X)
 #undef X
 	printf(",\"reasons\":{");
 	for (i = 0; i < WHY_COUNT; i++) {
-		if (!p->c.reasons[i])
+		if (!c.reasons[i])
 			continue;
 		printf("%s\"%s\":%" PRIu64, comma, reason_name((enum reason)i),
-		       p->c.reasons[i]);
+		       c.reasons[i]);
 		comma = ",";
 	}
 	printf("},\"open\":%zu", sockets_open(p));

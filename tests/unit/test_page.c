@@ -69,7 +69,7 @@ static void published(void)
 
 	page_add(sockets, 3);
 	before = page_row_get(7);
-	must(before);
+	must(before && page_rows() == 1);
 	must(page_open("story") == 0);
 	must(page_open("story") == 0);
 	must(page_self == address);

@@ -15,11 +15,13 @@
 #include <unistd.h>
 
 #include "base/page.h"
+#include "base/reason.h"
 #include "tools/scan.h"
 
 /* A child with a page of its own; it sleeps until it is killed. */
 static pid_t child_with_page(const char *program, char *path, size_t size)
 {
+	struct page_row *r;
 	char ready;
 	int p[2];
 	pid_t pid;
@@ -29,8 +31,12 @@ static pid_t child_with_page(const char *program, char *path, size_t size)
 	if (!pid) {
 		page_forked();
 		page_add(sockets, 42);
-		if (page_open(program) || !page_row_get(9))
+		page_add(bytes_tcp_rx, 1000);
+		r = page_row_get(9);
+		if (page_open(program) || !r)
 			_exit(1);
+		r->why = WHY_RULE;
+		r->bytes_tcp_rx = 24;
 		if (write(p[1], "r", 1) != 1)
 			_exit(1);
 		for (;;)
@@ -55,6 +61,7 @@ static void end(pid_t pid)
 
 static void living_is_found_dead_is_removed(void **state)
 {
+	struct page_counters c;
 	struct found *f;
 	char path[128];
 	pid_t pid = child_with_page("sleeper", path, sizeof(path));
@@ -68,6 +75,10 @@ static void living_is_found_dead_is_removed(void **state)
 	assert_int_equal(f->page->c.sockets, 42);
 	assert_int_equal(f->page->row[0].fd, 9);
 	assert_int_equal(f->page->row[1].fd, -1);
+	scan_totals(f->page, &c);
+	assert_int_equal(c.sockets, 42);
+	assert_int_equal(c.bytes_tcp_rx, 1024);
+	assert_int_equal(c.reasons[WHY_RULE], 1);
 	free(f);
 
 	end(pid);
