@@ -26,6 +26,7 @@ static unsigned int opt_warm = 100;
 static bool opt_reverse;
 static bool opt_v6;
 static bool opt_verbose;
+static bool opt_list;
 static int opt_ctl = -1; /* -P: this process is a peer */
 static const char *running = "?";
 
@@ -372,8 +373,9 @@ static void usage(const struct prog_case *cases, size_t n)
 	fprintf(stderr,
 		"usage: %s [-p fork|thread|exec|plain]"
 		" [-H pass|exec|fork] [-w ROUNDS] [-n SCALE] [-r] [-6] [-v]"
-		" [CASE]...\ncases:",
-		prog_self);
+		" [CASE]...\n"
+		"       %s -l\ncases:",
+		prog_self, prog_self);
 	for (i = 0; i < n; i++)
 		fprintf(stderr, " %s", cases[i].name);
 	fprintf(stderr, "\n");
@@ -399,7 +401,7 @@ static int options(int argc, char **argv)
 					     NULL };
 	int c, w;
 
-	while ((c = getopt(argc, argv, "p:H:w:n:r6vP:")) != -1) {
+	while ((c = getopt(argc, argv, "lp:H:w:n:r6vP:")) != -1) {
 		switch (c) {
 		case 'p':
 			w = option_word(optarg, peers);
@@ -428,6 +430,9 @@ static int options(int argc, char **argv)
 			break;
 		case 'v':
 			opt_verbose = true;
+			break;
+		case 'l':
+			opt_list = true;
 			break;
 		case 'P':
 			opt_ctl = atoi(optarg);
@@ -466,6 +471,10 @@ int prog_main(int argc, char **argv, const struct prog_case *cases, size_t n)
 		if (!wanted(cases[i].name, argc, argv, first))
 			continue;
 		ran++;
+		if (opt_list) {
+			printf("%s\n", cases[i].name);
+			continue;
+		}
 		if (opt_ctl >= 0) {
 			running = cases[i].name;
 			CHECK(!prctl(PR_SET_PDEATHSIG, SIGKILL));

@@ -1,0 +1,292 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Helpers of the bats files: modes, servers, readiness, proof.
+#
+# A scenario is a function that runs real programs through `server` and
+# `client`; what those mean is the mode's business:
+#   plain    without the library
+#   lifted   both ends preloaded
+#   now      both ends preloaded, lifted from the first message on
+#   norule   both ends preloaded, a rule file that leaves everything on TCP
+#   half     servers preloaded, clients not
+#   half2    clients preloaded, servers not
+# LIBSDP names the library; SDP_PROGS the directory of the test programs. With
+# SDP_BATS_PLAIN set every mode is plain: the suites test themselves.
+
+LIBSDP=${LIBSDP:-$BATS_TEST_DIRNAME/../../_build/.libs/libsdp.so}
+SDP_PROGS=${SDP_PROGS:-$BATS_TEST_DIRNAME/../../_build/tests/progs}
+PATH=$PATH:/usr/sbin
+TMP=$BATS_TEST_TMPDIR
+STATS=$TMP/stats
+MODE=plain
+PY=/usr/bin/python3
+declare -gA PID=()
+
+# --- modes ---------------------------------------------------------------
+
+# mode NAME: what server and client mean from here on.
+mode() {
+	[ -z "${SDP_BATS_PLAIN-}" ] || set -- plain
+	MODE=$1
+	SERVER_ENV=()
+	CLIENT_ENV=()
+	local lib=("LD_PRELOAD=$LIBSDP" "LIBSDP_STATS_FILE=$STATS"
+		"LIBSDP_CONFIG_FILE=$BATS_TEST_DIRNAME/rules/both.conf")
+	[ "$1" = plain ] || need_library
+	case $1 in
+	plain) ;;
+	lifted)
+		SERVER_ENV=("${lib[@]}")
+		CLIENT_ENV=("${lib[@]}")
+		;;
+	now)
+		lib+=(LIBSDP_LIFT_AFTER_MESSAGES=0 LIBSDP_LIFT_AFTER_BYTES=0)
+		SERVER_ENV=("${lib[@]}")
+		CLIENT_ENV=("${lib[@]}")
+		;;
+	norule)
+		lib[2]="LIBSDP_CONFIG_FILE=$BATS_TEST_DIRNAME/rules/none.conf"
+		SERVER_ENV=("${lib[@]}")
+		CLIENT_ENV=("${lib[@]}")
+		;;
+	half) SERVER_ENV=("${lib[@]}") ;;
+	half2) CLIENT_ENV=("${lib[@]}") ;;
+	*) fail "no such mode: $1" ;;
+	esac
+}
+
+need_library() {
+	[ -f "$LIBSDP" ] || skip "no library at $LIBSDP"
+}
+
+need() {
+	local p
+	for p in "$@"; do
+		command -v "$p" >/dev/null || skip "$p is not installed"
+	done
+}
+
+fail() {
+	echo "$*" >&2
+	return 1
+}
+
+# with NAME=VALUE...: more environment for both ends, also in plain mode.
+with() {
+	SERVER_ENV+=("$@")
+	CLIENT_ENV+=("$@")
+}
+
+# client COMMAND...: in the foreground, under the mode's client environment,
+# with a time limit: a hang is a failure.
+client() {
+	env "${CLIENT_ENV[@]}" timeout -k 5 "${LIMIT:-60}" "$@"
+}
+
+# server NAME COMMAND...: in the background; output to $TMP/NAME.out and .err.
+server() {
+	local name=$1
+	shift
+	env "${SERVER_ENV[@]}" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err" \
+		</dev/null 3>&- &
+	PID[$name]=$!
+}
+
+# background NAME COMMAND...: a client in the background; stdin is kept.
+background() {
+	local name=$1
+	shift
+	env "${CLIENT_ENV[@]}" timeout -k 5 "${LIMIT:-60}" "$@" \
+		<&0 >"$TMP/$name.out" 2>"$TMP/$name.err" 3>&- &
+	PID[$name]=$!
+}
+
+# --- waiting without sleeping blindly ------------------------------------
+
+tick() {
+	read -r -t 0.02 <> <(:) || :
+}
+
+# until_true SECONDS COMMAND...: polls until the command succeeds.
+until_true() {
+	local end=$((SECONDS + $1 + 1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ "$SECONDS" -lt "$end" ] || {
+			echo "never came true: $*" >&2
+			return 1
+		}
+		tick
+	done
+}
+
+# listening PORT: the kernel's table says so; nobody is disturbed by asking.
+listening() {
+	local hex
+	printf -v hex ':%04X' "$1"
+	awk -v p="$hex" '$4 == "0A" && substr($2, length($2) - 4) == p { f = 1 }
+		END { exit !f }' /proc/net/tcp /proc/net/tcp6
+}
+
+wait_port() {
+	until_true "${2:-10}" listening "$1"
+}
+
+# A port that is not in use and not from the range of clients.
+free_port() {
+	local p hex
+	while :; do
+		p=$((12000 + RANDOM % 18000))
+		printf -v hex ':%04X ' "$p"
+		grep -q "$hex" /proc/net/tcp /proc/net/tcp6 || break
+	done
+	echo "$p"
+}
+
+gone() {
+	local st
+	st=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" \
+		2>/dev/null) || return 0
+	[ -z "$st" ] || [ "$st" = Z ]
+}
+
+# wait_end NAME [SECONDS]: the process ends by itself; its status is ours.
+wait_end() {
+	local pid=${PID[$1]}
+	until_true "${2:-30}" gone "$pid" || return 1
+	unset "PID[$1]"
+	wait "$pid"
+}
+
+# stop NAME [SIGNAL] [SECONDS]: asks it to end, and insists that it does.
+stop() {
+	local pid=${PID[$1]}
+	kill "-${2:-TERM}" "$pid" || return 1
+	until_true "${3:-10}" gone "$pid" || return 1
+	unset "PID[$1]"
+	wait "$pid" || :
+}
+
+children() {
+	cat "/proc/$1/task"/*/children 2>/dev/null
+}
+
+# Called by each file's teardown: nothing stays behind.
+stop_all() {
+	local pid kid all=()
+	for pid in "${PID[@]}"; do
+		all+=("$pid")
+		for kid in $(children "$pid"); do
+			all+=("$kid")
+		done
+	done
+	[ "${#all[@]}" -gt 0 ] || return 0
+	kill -TERM "${all[@]}" 2>/dev/null
+	local i=0
+	for pid in "${all[@]}"; do
+		while ! gone "$pid" && [ "$i" -lt 100 ]; do
+			tick
+			i=$((i + 1))
+		done
+		gone "$pid" || kill -KILL "$pid" 2>/dev/null
+	done
+	PID=()
+	return 0
+}
+
+# --- proof ---------------------------------------------------------------
+
+# stat_sum PROGRAM FIELD: sum over the lines of that program in the file.
+stat_sum() {
+	"$PY" - "$STATS" "$1" "$2" <<'END'
+import json, os, sys
+path, program, field = sys.argv[1:]
+total = 0
+if os.path.exists(path):
+    for line in open(path):
+        row = json.loads(line)
+        if program in ("*", row["program"]):
+            total += row[field]
+print(total)
+END
+}
+
+stat_lines() {
+	local n=0
+	[ ! -f "$STATS" ] || n=$(grep -c "\"program\": *\"$1\"" "$STATS") || :
+	[ "$n" -ge "${2:-1}" ]
+}
+
+show_stats() {
+	echo "stats:" >&2
+	cat "$STATS" >&2 2>/dev/null || echo "(none)" >&2
+}
+
+# assert_lifted PROGRAM [BYTES]: that program has ended, had lifted sockets,
+# and at least BYTES went over SDP in one direction or the other.
+assert_lifted() {
+	until_true 5 stat_lines "$1" || {
+		show_stats
+		return 1
+	}
+	local lifted tx rx
+	lifted=$(stat_sum "$1" lifted)
+	tx=$(stat_sum "$1" bytes_sdp_tx)
+	rx=$(stat_sum "$1" bytes_sdp_rx)
+	if [ "$lifted" -lt 1 ] || [ $((tx + rx)) -lt "${2:-1}" ]; then
+		echo "$1: lifted $lifted, sdp tx $tx rx $rx" >&2
+		show_stats
+		return 1
+	fi
+}
+
+assert_not_lifted() {
+	local f
+	for f in lifted bytes_sdp_tx bytes_sdp_rx; do
+		[ "$(stat_sum "${1:-*}" "$f")" -eq 0 ] || {
+			show_stats
+			return 1
+		}
+	done
+}
+
+# proof BYTES PROGRAM...: what the mode promises about those programs.
+proof() {
+	local bytes=$1 p
+	shift
+	case $MODE in
+	lifted | now)
+		for p in "$@"; do
+			assert_lifted "$p" "$bytes" || return 1
+		done
+		;;
+	plain) [ ! -e "$STATS" ] ;;
+	*) assert_not_lifted ;;
+	esac
+}
+
+# same FILE FILE: byte for byte, told by checksum.
+same() {
+	local a b
+	a=$(sha256sum <"$1") && b=$(sha256sum <"$2") || return 1
+	[ "$a" = "$b" ] || fail "$1 ($(stat -c %s "$1")) and" \
+		"$2 ($(stat -c %s "$2")) differ"
+}
+
+# silent NAME...: a server wrote nothing to stdout.
+silent() {
+	local n
+	for n in "$@"; do
+		[ ! -s "$TMP/$n.out" ] || {
+			head -c 2000 "$TMP/$n.out" >&2
+			return 1
+		}
+	done
+}
+
+# random_file PATH BYTES: the same bytes for the same size, fast.
+random_file() {
+	openssl enc -aes-128-ctr -pass "pass:$2" -nosalt -md sha256 \
+		</dev/zero 2>/dev/null | head -c "$2" >"$1"
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# nginx with two workers, under curl and wrk.
+
+load helpers
+load web
+
+setup() {
+	need nginx curl wrk openssl
+}
+
+teardown() {
+	stop_all
+}
+
+load_it() {
+	client wrk -t 1 -c "$1" -d 1s "http://127.0.0.1:$PORT/$2" >"$TMP/wrk"
+	! grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+	[ "$(awk '/requests in/ { print $1 }' "$TMP/wrk")" -gt 50 ]
+}
+
+# Reload while a slow transfer is under way: it must come to its end.
+reload() {
+	background slow curl -sS --fail --limit-rate 6M \
+		"http://127.0.0.1:$PORT/big" -o "$TMP/slow"
+	until_true 5 test -s "$TMP/slow"
+	local before
+	before=$(children "${PID[nginx]}")
+	kill -HUP "${PID[nginx]}"
+	until_true 5 changed "$before"
+	fetch "http://127.0.0.1:$PORT"
+	wait_end slow 20
+	same "$TMP/www/big" "$TMP/slow"
+}
+
+changed() {
+	[ "$(children "${PID[nginx]}")" != "$1" ]
+}
+
+scenario() {
+	mode "$1"
+	www
+	start_nginx "$2"
+	fetch "http://127.0.0.1:$PORT"
+	load_it 8 page
+	load_it 3 big
+	reload
+	stop_nginx
+	silent nginx
+	proof 1000000 nginx curl wrk
+}
+
+@test "nginx: plain, sendfile" {
+	scenario plain on
+}
+
+@test "nginx: plain, no sendfile" {
+	scenario plain off
+}
+
+@test "nginx: both ends preloaded, sendfile" {
+	scenario lifted on
+}
+
+@test "nginx: both ends preloaded, no sendfile" {
+	scenario lifted off
+}
+
+@test "nginx: lifted from the first message, sendfile" {
+	scenario now on
+}
+
+@test "nginx: lifted from the first message, no sendfile" {
+	scenario now off
+}
+
+@test "nginx: no rule concerns it" {
+	scenario norule on
+}
+
+@test "nginx: only the server preloaded" {
+	scenario half on
+}
+
+@test "nginx: only the clients preloaded" {
+	scenario half2 on
+}

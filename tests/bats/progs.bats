@@ -1,0 +1,391 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# The programs of tests/progs, case by case: what passes on plain TCP passes
+# with the library, whoever the peer is, wherever a homecoming falls.
+#   plain    no library, to know that the case itself is right
+#   lifted   after the usual threshold; the peer another process or a thread
+#   at once  before the first byte; also reversed, IPv6, without a warm-up
+#   home     each connection is passed, inherited by an exec, touched by a fork
+#   alone    the peer has no library
+#   no rule  nothing lifts, and nothing changes
+
+load helpers
+
+teardown() {
+	stop_all
+}
+
+# cases PROGRAM OPTION...: every case for itself, so that one does not hide
+# the next.
+cases() {
+	local prog=$1 c bad=0 rc
+	shift
+	[ -x "$SDP_PROGS/$prog" ] || fail "$SDP_PROGS/$prog is missing"
+	for c in $("$SDP_PROGS/$prog" -l); do
+		rc=0
+		LIMIT=20 client "$SDP_PROGS/$prog" "$@" "$c" \
+			>"$TMP/out" 2>"$TMP/err" || rc=$?
+		if [ "$rc" -eq 0 ] && [ "$(cat "$TMP/out")" = "ok $c" ]; then
+			continue
+		fi
+		echo "$prog $* $c: status $rc" >&2
+		head -c 1000 "$TMP/err" >&2
+		bad=1
+	done
+	return $bad
+}
+
+lifted() {
+	mode lifted
+	cases "$1" -p exec
+	proof 10000 "$1"
+	cases "$1" -p thread
+}
+
+at_once() {
+	mode now
+	cases "$1" -p fork
+	cases "$1" -p fork -r -6 -w 0
+	proof 10000 "$1"
+}
+
+home() {
+	mode now
+	cases "$1" -p fork -H pass
+	cases "$1" -p exec -H exec
+	cases "$1" -p fork -H fork
+	proof 10000 "$1"
+}
+
+alone() {
+	mode now
+	cases "$1" -p plain
+	cases "$1" -p plain -r
+}
+
+no_rule() {
+	mode norule
+	cases "$1" -p exec
+	proof 0 "$1"
+}
+
+plain() {
+	mode plain
+	cases "$1" -p fork
+}
+
+@test "stream: plain" {
+	plain stream
+}
+
+@test "stream: lifted" {
+	lifted stream
+}
+
+@test "stream: at once" {
+	at_once stream
+}
+
+@test "stream: home" {
+	home stream
+}
+
+@test "stream: alone" {
+	alone stream
+}
+
+@test "stream: no rule" {
+	no_rule stream
+}
+
+@test "calls: plain" {
+	plain calls
+}
+
+@test "calls: lifted" {
+	lifted calls
+}
+
+@test "calls: at once" {
+	at_once calls
+}
+
+@test "calls: home" {
+	home calls
+}
+
+@test "calls: alone" {
+	alone calls
+}
+
+@test "calls: no rule" {
+	no_rule calls
+}
+
+@test "flags: plain" {
+	plain flags
+}
+
+@test "flags: lifted" {
+	lifted flags
+}
+
+@test "flags: at once" {
+	at_once flags
+}
+
+@test "flags: home" {
+	home flags
+}
+
+@test "flags: alone" {
+	alone flags
+}
+
+@test "flags: no rule" {
+	no_rule flags
+}
+
+@test "nonblock: plain" {
+	plain nonblock
+}
+
+@test "nonblock: lifted" {
+	lifted nonblock
+}
+
+@test "nonblock: at once" {
+	at_once nonblock
+}
+
+@test "nonblock: home" {
+	home nonblock
+}
+
+@test "nonblock: alone" {
+	alone nonblock
+}
+
+@test "nonblock: no rule" {
+	no_rule nonblock
+}
+
+@test "polls: plain" {
+	plain polls
+}
+
+@test "polls: lifted" {
+	lifted polls
+}
+
+@test "polls: at once" {
+	at_once polls
+}
+
+@test "polls: home" {
+	home polls
+}
+
+@test "polls: alone" {
+	alone polls
+}
+
+@test "polls: no rule" {
+	no_rule polls
+}
+
+@test "epolls: plain" {
+	plain epolls
+}
+
+@test "epolls: lifted" {
+	lifted epolls
+}
+
+@test "epolls: at once" {
+	at_once epolls
+}
+
+@test "epolls: home" {
+	home epolls
+}
+
+@test "epolls: alone" {
+	alone epolls
+}
+
+@test "epolls: no rule" {
+	no_rule epolls
+}
+
+@test "halfclose: plain" {
+	plain halfclose
+}
+
+@test "halfclose: lifted" {
+	lifted halfclose
+}
+
+@test "halfclose: at once" {
+	at_once halfclose
+}
+
+@test "halfclose: home" {
+	home halfclose
+}
+
+@test "halfclose: alone" {
+	alone halfclose
+}
+
+@test "halfclose: no rule" {
+	no_rule halfclose
+}
+
+@test "life: plain" {
+	plain life
+}
+
+@test "life: lifted" {
+	lifted life
+}
+
+@test "life: at once" {
+	at_once life
+}
+
+@test "life: home" {
+	home life
+}
+
+@test "life: alone" {
+	alone life
+}
+
+@test "life: no rule" {
+	no_rule life
+}
+
+@test "procs: plain" {
+	plain procs
+}
+
+@test "procs: lifted" {
+	lifted procs
+}
+
+@test "procs: at once" {
+	at_once procs
+}
+
+@test "procs: home" {
+	home procs
+}
+
+@test "procs: alone" {
+	alone procs
+}
+
+@test "procs: no rule" {
+	no_rule procs
+}
+
+@test "pass: plain" {
+	plain pass
+}
+
+@test "pass: lifted" {
+	lifted pass
+}
+
+@test "pass: at once" {
+	at_once pass
+}
+
+@test "pass: home" {
+	home pass
+}
+
+@test "pass: alone" {
+	alone pass
+}
+
+@test "pass: no rule" {
+	no_rule pass
+}
+
+@test "signals: plain" {
+	plain signals
+}
+
+@test "signals: lifted" {
+	lifted signals
+}
+
+@test "signals: at once" {
+	at_once signals
+}
+
+@test "signals: home" {
+	home signals
+}
+
+@test "signals: alone" {
+	alone signals
+}
+
+@test "signals: no rule" {
+	no_rule signals
+}
+
+@test "options: plain" {
+	plain options
+}
+
+@test "options: lifted" {
+	lifted options
+}
+
+@test "options: at once" {
+	at_once options
+}
+
+@test "options: home" {
+	home options
+}
+
+@test "options: alone" {
+	alone options
+}
+
+@test "options: no rule" {
+	no_rule options
+}
+
+@test "native: without the library the kernel refuses families 27 and 28" {
+	"$SDP_PROGS/native" plain
+}
+
+@test "native: families 27 and 28 are SDP" {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	mode lifted
+	cases native -p exec
+	cases native -p fork
+	cases native -p thread
+	proof 1000000 native
+}
+
+@test "native: rules for TCP do not touch those who ask by number" {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	mode lifted
+	with "LIBSDP_CONFIG_FILE=$BATS_TEST_DIRNAME/rules/none.conf"
+	cases native -p exec
+	proof 1000000 native
+}
+
+@test "stream: a hundred times the data, both directions, many threads" {
+	mode lifted
+	client "$SDP_PROGS/stream" -p exec -n 8 out in duplex threads
+	proof 50000000 stream
+}

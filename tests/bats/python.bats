@@ -1,0 +1,91 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Python: http.server under curl and http.client, and its socket module.
+
+load helpers
+load web
+
+setup() {
+	need "$PY" curl openssl
+}
+
+teardown() {
+	stop_all
+}
+
+http() {
+	mode "$1"
+	www
+	PORT=$(free_port)
+	server python "$PY" "$BATS_TEST_DIRNAME/py/server.py" "$PORT" \
+		"$TMP/www"
+	wait_port "$PORT"
+	fetch "http://127.0.0.1:$PORT"
+	client curl -sS --fail --data-binary "@$TMP/www/big" \
+		"http://127.0.0.1:$PORT/" >"$TMP/sum"
+	[ "$(cat "$TMP/sum")" = \
+		"$(sha256sum <"$TMP/www/big" | cut -d ' ' -f 1)" ]
+	client "$PY" "$BATS_TEST_DIRNAME/py/client.py" "$PORT" "$TMP/www" \
+		>"$TMP/out"
+	[ "$(cat "$TMP/out")" = "all right" ]
+	stop python
+	silent python
+	proof 1000000 python3 curl
+}
+
+sockets() {
+	mode "$1"
+	PORT=$(free_port)
+	server listen "$PY" "$BATS_TEST_DIRNAME/py/sockets.py" listen "$PORT"
+	wait_port "$PORT"
+	client "$PY" "$BATS_TEST_DIRNAME/py/sockets.py" connect "$PORT" \
+		>"$TMP/out"
+	wait_end listen 20
+	cmp "$TMP/out" "$TMP/listen.out"
+	[ "$(grep -c '^ok' "$TMP/out")" -eq 9 ]
+	proof 1000000 python3
+}
+
+@test "python http.server: plain" {
+	http plain
+}
+
+@test "python http.server: both ends preloaded" {
+	http lifted
+}
+
+@test "python http.server: lifted from the first message" {
+	http now
+}
+
+@test "python http.server: no rule concerns it" {
+	http norule
+}
+
+@test "python http.server: only the server preloaded" {
+	http half
+}
+
+@test "python http.server: only the clients preloaded" {
+	http half2
+}
+
+@test "python sockets: plain" {
+	sockets plain
+}
+
+@test "python sockets: both ends preloaded" {
+	sockets lifted
+}
+
+@test "python sockets: lifted from the first message" {
+	sockets now
+}
+
+@test "python sockets: no rule concerns them" {
+	sockets norule
+}
+
+@test "python sockets: only one end preloaded" {
+	sockets half
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# sockperf over TCP: ping-pong and throughput, also through epoll.
+
+load helpers
+
+setup() {
+	need sockperf
+}
+
+teardown() {
+	stop_all
+}
+
+# perf KIND ARGUMENT...: one measurement; sockperf counts what came back.
+perf() {
+	local kind=$1
+	shift
+	client sockperf "$kind" --tcp -i 127.0.0.1 -p "$PORT" -t 1 "$@" \
+		>"$TMP/$kind.out" 2>"$TMP/$kind.err"
+	! grep -iE 'error|invalid|failed' "$TMP/$kind.out" "$TMP/$kind.err"
+}
+
+pong() {
+	perf ping-pong "$@"
+	grep -q '# dropped messages = 0; # duplicated messages = 0;' \
+		"$TMP/ping-pong.out"
+	[ "$(sed -nE 's/.*\[Valid Duration\].*ReceivedMessages=([0-9]+).*/\1/p' \
+		"$TMP/ping-pong.out")" -gt 200 ]
+}
+
+scenario() {
+	mode "$1"
+	PORT=$(free_port)
+	server sockperf sockperf server --tcp -i 127.0.0.1 -p "$PORT"
+	wait_port "$PORT"
+	pong -m 64
+	if [ "$MODE" = lifted ] || [ "$MODE" = now ]; then
+		perf throughput -m 1400
+		grep -q 'Summary: Message Rate is' "$TMP/throughput.out"
+	fi
+	stop sockperf INT
+	proof 100000 sockperf
+}
+
+feed() {
+	mode "$1"
+	local p1 p2
+	p1=$(free_port)
+	p2=$((p1 + 1))
+	printf 'T:127.0.0.1:%d\n' "$p1" "$p2" >"$TMP/feed"
+	server sockperf sockperf server -f "$TMP/feed" -F "$2"
+	wait_port "$p1"
+	wait_port "$p2"
+	client sockperf ping-pong -f "$TMP/feed" -F "$2" -t 1 >"$TMP/out" \
+		2>"$TMP/err"
+	grep -q '# dropped messages = 0; # duplicated messages = 0;' "$TMP/out"
+	stop sockperf INT
+	proof 10000 sockperf
+}
+
+@test "sockperf: plain" {
+	scenario plain
+}
+
+@test "sockperf: both ends preloaded" {
+	scenario lifted
+}
+
+@test "sockperf: lifted from the first message" {
+	scenario now
+}
+
+@test "sockperf: no rule concerns it" {
+	scenario norule
+}
+
+@test "sockperf: only the server preloaded" {
+	scenario half
+}
+
+@test "sockperf: two connections through epoll" {
+	feed lifted epoll
+}
+
+@test "sockperf: two connections through poll" {
+	feed lifted poll
+}
+
+@test "sockperf: two connections through select" {
+	feed lifted select
+}
