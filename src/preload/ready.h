@@ -12,8 +12,10 @@
  *    or a set (close, dup2 target, close_range), in this order: table still
  *    filled, ep_fd_closing(), fdt_take_sock(), kernel close. A set is taken
  *    out of the table by ep_fd_closing() itself.
- *  - ep_dup() after dup(), dup2(), F_DUPFD of a number with ep_is_set().
+ *  - ep_dup() after dup(), dup2(), F_DUPFD of a number with ep_is_set(),
+ *    managed numbers or not: a set may get managed members later.
  *  - ep_forget() before sock_forget(), while the table is still filled.
+ *  - ep_forked() in every child, ep_parent_forked() in the parent.
  *  - ep_give_away() before a set itself leaves the process (SCM_RIGHTS, exec
  *    with the number open).
  */
@@ -42,6 +44,8 @@ int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 
 /* The number stays open, the sock behind it is forgotten (rule tcp). */
 void ep_forget(int fd, struct sock *s);
+/* In the parent, after any call that made a child with our descriptors. */
+void ep_parent_forked(void);
 /* From now on code that libsdp does not see waits on the set `fd`. */
 void ep_give_away(int fd);
 

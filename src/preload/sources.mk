@@ -26,4 +26,17 @@ libpreload_la_SOURCES = \
 	src/preload/vfork.c
 # Readiness
 libpreload_la_SOURCES += \
-	src/preload/ready.h
+	src/preload/deadline.h \
+	src/preload/epedge.h \
+	src/preload/epoll.c \
+	src/preload/epoll_look.c \
+	src/preload/epoll_wait.c \
+	src/preload/epset.c \
+	src/preload/epset.h \
+	src/preload/epset_kern.c \
+	src/preload/epset_lock.c \
+	src/preload/poll.c \
+	src/preload/pollset.c \
+	src/preload/pollset.h \
+	src/preload/ready.h \
+	src/preload/select.c

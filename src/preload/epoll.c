@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * epoll_create, epoll_ctl, and what sockets and descriptors tell the sets.
+ */
+#include <errno.h>
+
+#include "base/sys.h"
+#include "preload/epset.h"
+#include "preload/ready.h"
+#include "preload/real.h"
+
+/*
+ * Numbers that were epoll sets when we last saw them made. A hint: it finds
+ * nested and duplicated sets while they are not tracked yet.
+ */
+static uint64_t set_bits[FDT_ROOT * FDT_LEAF / 64];
+static bool has_forked; /* others may hold our open files */
+
+static uint64_t *bit_of(int fd, uint64_t *bit)
+{
+	if ((unsigned int)fd >= FDT_ROOT * FDT_LEAF)
+		return NULL;
+	*bit = 1ull << (fd & 63);
+	return &set_bits[fd / 64];
+}
+
+static void bit_set(int fd, bool on)
+{
+	uint64_t bit, *at = bit_of(fd, &bit);
+
+	if (!at || !!(__atomic_load_n(at, __ATOMIC_RELAXED) & bit) == on)
+		return;
+	if (on)
+		__atomic_or_fetch(at, bit, __ATOMIC_RELAXED);
+	else
+		__atomic_and_fetch(at, ~bit, __ATOMIC_RELAXED);
+}
+
+static bool bit_get(int fd)
+{
+	uint64_t bit, *at = bit_of(fd, &bit);
+
+	return at && (__atomic_load_n(at, __ATOMIC_RELAXED) & bit);
+}
+
+/* Anonymous inodes (sets, event descriptors) have no file type. */
+static bool is_anon(int fd)
+{
+	struct stat st;
+
+	return sys_fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == 0;
+}
+
+bool ep_is_set(int fd)
+{
+	if (fdt_set(fd))
+		return true;
+	if (!bit_get(fd))
+		return false;
+	if (is_anon(fd))
+		return true;
+	bit_set(fd, false);
+	return false;
+}
+
+/* --- epoll_create -------------------------------------------------------- */
+
+static int born(int fd)
+{
+	struct epset *stale;
+
+	if (fd < 0)
+		return fd;
+	stale = fdt_set(fd);
+	if (stale)
+		ep_fd_closing(fd, NULL, false);
+	bit_set(fd, true);
+	return fd;
+}
+
+int do_epoll_create(int size)
+{
+	return born(real_epoll_create(size));
+}
+
+int do_epoll_create1(int flags)
+{
+	return born(real_epoll_create1(flags));
+}
+
+/* --- epoll_ctl ----------------------------------------------------------- */
+
+struct ctl {
+	int ep, op, fd;
+	struct epoll_event *ev;
+	struct sock *s;
+	struct epset *set, *inner;
+	struct epbucket *b;
+};
+
+static int ctl_real(const struct ctl *c)
+{
+	return neg_errno(real_epoll_ctl(c->ep, c->op, c->fd, c->ev));
+}
+
+/* The program's call with our word and (while narrowed) our mask. */
+static int ctl_ours(const struct ctl *c, uint32_t mask, uint64_t word)
+{
+	struct epoll_event ev = { .events = mask, .data.u64 = word };
+
+	return neg_errno(real_epoll_ctl(c->ep, c->op, c->fd, &ev));
+}
+
+/* `r` was added or modified: it shall be looked at if it is user space's. */
+static void ctl_fresh(const struct ctl *c, struct epreg *r)
+{
+	r->edge.fresh = true;
+	r->still = r->off = false;
+	r->idle = 0;
+	if (r->inner) {
+		epreg_heat(r);
+	} else if (r->sock && (r->ours || !sock_cold(r->sock))) {
+		epreg_watch(r, false);
+		epreg_heat(r);
+		if (__atomic_load_n(&r->set->sleepers, __ATOMIC_SEQ_CST))
+			epreg_kick(c->b, r);
+	}
+}
+
+/* Add; also a MOD of a member whose registration we never saw. */
+static int ctl_add(struct ctl *c)
+{
+	struct epreg *r, *old;
+	int ret;
+
+	r = epreg_new(c->set, c->s, c->fd);
+	if (!r || !epbucket_take(c->b)) {
+		if (r)
+			epreg_free(r, false);
+		if (c->s) /* cannot be served: must stay the kernel's */
+			sock_home_begin(c->s, c->fd, WHY_NO_MEMORY);
+		return ctl_real(c);
+	}
+	r->inner = c->inner;
+	r->data = c->ev->data.u64;
+	r->mask = r->kmask = c->ev->events;
+	ret = ctl_ours(c, r->mask, epreg_word(r));
+	if (ret < 0) {
+		epbucket_drop(c->b);
+		epreg_free(r, false);
+		return ret;
+	}
+	/* the kernel has forgotten what we still believed in */
+	old = epreg_find(c->b, c->set, c->s, c->fd);
+	epreg_link(c->b, r);
+	epreg_wake(c->b, r);
+	ctl_fresh(c, r);
+	epbucket_drop(c->b);
+	if (old)
+		epreg_free(old, true);
+	return 0;
+}
+
+static int ctl_mod(struct ctl *c, struct epreg *r)
+{
+	uint32_t mask = c->ev->events, k = ep_kmask(mask, r->ours);
+	uint32_t anchors = ep_want(mask) & ~ep_expand(r->ours);
+	int ret;
+
+	if ((mask | r->mask) & (uint32_t)EPOLLEXCLUSIVE)
+		return -EINVAL;
+	/* the entry is right, and everything is decided in user space? */
+	if (!r->ours || k != r->kmask || r->spent ||
+	    (anchors & (EP_INS | EP_OUTS))) {
+		r->mod++;
+		ret = ctl_ours(c, k, epreg_word(r));
+		if (ret < 0) {
+			r->mod--;
+			return ret;
+		}
+		if (r->rearm)
+			r->set->nrearm--;
+		r->rearm = r->spent = false;
+	}
+	r->mask = mask;
+	r->kmask = k;
+	r->data = c->ev->data.u64;
+	ctl_fresh(c, r);
+	return 0;
+}
+
+/* With the set's lock. */
+static int ctl_locked(struct ctl *c)
+{
+	struct epreg *r;
+	int ret;
+
+	c->b = epbucket_of(c->s, c->fd);
+	if (c->op == EPOLL_CTL_ADD)
+		return ctl_add(c);
+	if (!epbucket_take(c->b))
+		return ctl_real(c);
+	r = epreg_find(c->b, c->set, c->s, c->fd);
+	if (r && c->op == EPOLL_CTL_MOD) {
+		ret = ctl_mod(c, r);
+		epbucket_drop(c->b);
+		return ret;
+	}
+	epbucket_drop(c->b);
+	if (c->op == EPOLL_CTL_MOD && c->s && !sock_listening(c->s))
+		return ctl_add(c);
+	ret = ctl_real(c);
+	if (r && ret == 0 && c->op == EPOLL_CTL_DEL)
+		epreg_free(r, true);
+	return ret;
+}
+
+/*
+ * A set shared with the parent process: members are brought home and stay so,
+ * what is registered from now on has the program's own words.
+ */
+static int ctl_inherited(struct ctl *c)
+{
+	struct epreg *r = NULL;
+	int ret;
+
+	if (!c->set->settled)
+		epset_settle(c->set, false);
+	if (c->s && c->op == EPOLL_CTL_ADD && !sock_listening(c->s))
+		sock_home(c->s, c->fd, WHY_SHARED);
+	if (!epset_take(c->set))
+		return ctl_real(c);
+	ret = ctl_real(c);
+	c->b = epbucket_of(c->s, c->fd);
+	if (ret == 0 && epbucket_take(c->b)) {
+		r = epreg_find(c->b, c->set, c->s, c->fd);
+		epbucket_drop(c->b);
+	}
+	if (r)
+		epreg_free(r, false);
+	epset_release(c->set);
+	return ret;
+}
+
+/* Must this call be looked at? */
+static bool ctl_concerns(struct ctl *c)
+{
+	bool add = c->op == EPOLL_CTL_ADD;
+
+	if (!c->ev && c->op != EPOLL_CTL_DEL)
+		return false;
+	if (c->set && c->set->inherited)
+		return true;
+	if (c->s && sock_listening(c->s) && add)
+		c->s = NULL;
+	if (!c->s && add && c->fd != c->ep && ep_is_set(c->fd))
+		c->inner = epset_get(c->fd);
+	if (!add)
+		return c->set && (c->s || ep_nodd);
+	return c->s || c->inner || ep_is_word(c->ev->data.u64);
+}
+
+int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
+{
+	struct ctl c = { ep, op, fd, ev, fdt_sock(fd), fdt_set(ep), NULL, NULL };
+	bool made;
+	int ret;
+
+	if (ep_likely(!c.s && !c.set && !bit_get(fd)))
+		return ctl_real(&c);
+	if (!ctl_concerns(&c))
+		return ctl_real(&c);
+	if (c.set && c.set->inherited)
+		return ctl_inherited(&c);
+	made = !c.set;
+	if (made)
+		c.set = epset_get(ep);
+	if (!c.set || !epset_take(c.set)) {
+		if (c.s)
+			sock_home(c.s, fd, WHY_NO_MEMORY);
+		return ctl_real(&c);
+	}
+	ret = ctl_locked(&c);
+	made = made && ret < 0 && !c.set->all;
+	epset_release(c.set);
+	if (made && fdt_take_set(ep) == c.set)
+		epset_drop(c.set); /* perhaps it is no set at all */
+	return ret;
+}
+
+/* --- hooks of the socket room -------------------------------------------- */
+
+static void hook(struct sock *s, bool changed)
+{
+	struct epbucket *b;
+	struct epset *set;
+	struct epreg *r;
+
+	if (!__atomic_load_n(&ep_nregs, __ATOMIC_RELAXED))
+		return;
+	b = epbucket_of(s, -1);
+	if (!epbucket_take(b))
+		return;
+	for (r = b->first; r; r = r->bnext) {
+		set = r->set;
+		if (r->sock != s || set->inherited)
+			continue;
+		if (changed)
+			epreg_wake(b, r);
+		if (lock_mine(&set->lock) && s == ep_looking)
+			continue; /* it is being looked at */
+		epreg_post(r);
+		if (!__atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST))
+			continue;
+		epreg_kick(b, r);
+		if (r->wake < 0 && lock_try(&set->lock) == 0)
+			epset_release(set);
+	}
+	epbucket_drop(b);
+}
+
+void ep_changed(struct sock *s)
+{
+	hook(s, true);
+}
+
+void ep_risen(struct sock *s)
+{
+	hook(s, false);
+}
+
+/* --- descriptors ----------------------------------------------------------- */
+
+void ep_dup(int from, int to)
+{
+	struct epset *set;
+
+	if (!ep_is_set(from))
+		return;
+	set = epset_get(from);
+	bit_set(to, true);
+	if (!set)
+		return;
+	__atomic_add_fetch(&set->numbers, 1, __ATOMIC_RELAXED);
+	if (fdt_put_set(to, set))
+		__atomic_sub_fetch(&set->numbers, 1, __ATOMIC_RELAXED);
+}
+
+/* A number of a set goes. */
+static void closing_set(int fd)
+{
+	struct epset *set = fdt_take_set(fd);
+	int i, top;
+
+	if (!set)
+		return;
+	if (__atomic_sub_fetch(&set->numbers, 1, __ATOMIC_RELAXED) == 0) {
+		epset_drop(set);
+		return;
+	}
+	if (set->fd != fd)
+		return;
+	for (i = 0, top = fdt_top(); i <= top; i++)
+		if (fdt_set(i) == set) {
+			__atomic_store_n(&set->fd, i, __ATOMIC_RELAXED);
+			return;
+		}
+}
+
+/*
+ * The first registration of the bucket that goes with a number; it is doomed
+ * and left to the set's holder.
+ */
+static struct epset *doom(struct epbucket *b, const struct sock *s, int fd,
+			  bool all)
+{
+	struct epset *set = NULL;
+	struct epreg *r;
+
+	if (!epbucket_take(b))
+		return NULL;
+	for (r = b->first; r; r = r->bnext)
+		if (r->sock == s && (all || r->fd == fd))
+			break;
+	if (r) {
+		set = r->set;
+		/* a stranger may keep the open file, and with it the entry */
+		if (has_forked && !set->inherited && r->fd >= 0)
+			sys_epoll_ctl(set->fd, EPOLL_CTL_DEL, r->fd, NULL);
+		r->doomed = true;
+		epreg_unlink(b, r);
+		epreg_unwake(b, r);
+		epreg_post(r);
+	}
+	epbucket_drop(b);
+	return set;
+}
+
+/* All registrations of a sock, or of a number without one, die. */
+static void closing_all(struct sock *s, int fd)
+{
+	struct epbucket *b = epbucket_of(s, fd);
+	struct epset *set;
+
+	while ((set = doom(b, s, fd, s != NULL))) {
+		if (epset_take(set))
+			epset_release(set); /* frees it */
+		epset_shoo(set);
+	}
+}
+
+/*
+ * The number a registration was made with goes, but the sock stays open by
+ * another: the kernel keeps the entry and nobody can modify it any more.
+ * So it must be whole, and the sock the kernel's.
+ */
+static void closing_one(struct sock *s, int fd)
+{
+	struct epbucket *b = epbucket_of(s, fd);
+	struct epset *set = NULL;
+	struct epreg *r;
+	bool homed = false;
+
+	for (;;) {
+		if (!epbucket_take(b))
+			return;
+		for (r = b->first; r; r = r->bnext)
+			if (r->sock == s && r->fd == fd)
+				break;
+		set = r ? r->set : NULL;
+		epbucket_drop(b);
+		if (!set)
+			return;
+		if (!homed)
+			sock_home(s, fd, WHY_RAW_USE);
+		homed = true;
+		if (!epset_take(set))
+			return;
+		for (r = set->all; r; r = r->anext)
+			if (r->sock == s && r->fd == fd) {
+				bool narrow = r->ours != 0;
+
+				r->ours = 0;
+				if (narrow && !set->inherited)
+					epreg_tell(r, true);
+				r->fd = -1;
+			}
+		epset_release(set);
+	}
+}
+
+void ep_fd_closing(int fd, struct sock *s, bool last_number)
+{
+	if (fdt_set(fd))
+		closing_set(fd);
+	bit_set(fd, false);
+	if (!__atomic_load_n(&ep_nregs, __ATOMIC_RELAXED))
+		return;
+	if (s && last_number)
+		closing_all(s, fd);
+	else if (s)
+		closing_one(s, fd);
+	else if (__atomic_load_n(&ep_nodd, __ATOMIC_RELAXED))
+		closing_all(NULL, fd);
+}
+
+void ep_forget(int fd, struct sock *s)
+{
+	struct epbucket *b = epbucket_of(s, fd);
+	struct epset *set = NULL;
+	struct epreg *r;
+
+	if (!__atomic_load_n(&ep_nregs, __ATOMIC_RELAXED))
+		return;
+	do {
+		if (!epbucket_take(b))
+			return;
+		for (r = b->first; r && r->sock != s; r = r->bnext)
+			;
+		set = r ? r->set : NULL;
+		epbucket_drop(b);
+		if (set && epset_take(set)) {
+			epset_hand_back(set, s);
+			epset_release(set);
+			epset_shoo(set);
+		}
+	} while (set);
+}
+
+void ep_give_away(int fd)
+{
+	struct epset *set = fdt_set(fd);
+
+	if (set && !set->inherited)
+		epset_settle(set, true);
+}
+
+void ep_parent_forked(void)
+{
+	has_forked = true;
+}

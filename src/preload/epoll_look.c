@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What user space knows about the members of a set (anchor.md 5.3).
+ */
+#include "base/sys.h"
+#include "preload/deadline.h"
+#include "preload/epset.h"
+
+/* A report of these is not repeated. */
+#define LASTING (EPOLLONESHOT | (uint32_t)EPOLLET)
+
+__thread struct sock *ep_looking __attribute__((tls_model("initial-exec")));
+
+/* A nested set is ready when a wait on it would find something. */
+static uint32_t look_inner(struct epreg *r, uint32_t kernel)
+{
+	struct sock_ready now = { .ours = EPOLLIN, .ms = -1 };
+
+	if (kernel || epset_ready(r->inner))
+		now.now = EPOLLIN;
+	if (!now.now)
+		r->edge.last = 0;
+	else if (kernel || !(r->edge.last & EPOLLIN))
+		now.in_gen = r->edge.in_gen + 1;
+	else
+		now.in_gen = r->edge.in_gen;
+	return ep_edge_take(&r->edge, r->mask, &now);
+}
+
+/* The kernel decides, alone or (`ours`) again. */
+static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel)
+{
+	epreg_cool(r);
+	epreg_watch(r, false);
+	/* harvested while narrowed: IN may be a bell; MOD asks anew */
+	return ours ? 0 : kernel & ep_want(r->mask);
+}
+
+/* Everything but the consequences of a report. */
+static uint32_t look_bits(struct epreg *r, uint32_t kernel)
+{
+	uint32_t ours, bits, anchor, was = r->ours;
+	struct sock_ready now;
+
+	if (ep_unlikely(!r->sock))
+		return r->inner ? look_inner(r, kernel) :
+				  kernel & ep_want(r->mask);
+	if (!was && sock_cold(r->sock))
+		return look_raw(r, 0, kernel);
+	ep_looking = r->sock;
+	sock_ready(r->sock, r->fd, &now);
+	ep_looking = NULL;
+	r->ms = now.ms;
+	if (ep_unlikely(now.ours != was)) {
+		r->ours = now.ours;
+		if (!was)
+			r->edge.fresh = true;
+		epreg_tell(r, !now.ours);
+	}
+	if (!now.ours)
+		return look_raw(r, was, kernel);
+	epreg_heat(r);
+	ours = ep_expand(now.ours);
+	now.now &= now.ours;
+	bits = ep_edge_take(&r->edge, r->mask, &now);
+	r->still = !bits && now.ms < 0 &&
+		   !(now.ours & ~now.now & r->mask & EPOLLOUT);
+	anchor = kernel & ep_want(r->mask) & ~ours;
+	if (anchor && (r->kmask & (uint32_t)EPOLLET)) {
+		r->spent = true;
+		if (!r->rearm && !(r->mask & LASTING)) {
+			r->rearm = true;
+			r->set->nrearm++;
+		}
+	}
+	return bits | anchor;
+}
+
+uint32_t epreg_look(struct epreg *r, uint32_t kernel)
+{
+	uint32_t bits;
+
+	if (r->off)
+		return 0;
+	bits = look_bits(r, kernel);
+	if (!bits) {
+		if (r->idle < UINT16_MAX)
+			r->idle++;
+		return 0;
+	}
+	r->idle = 0;
+	epreg_watch(r, false);
+	if (r->mask & EPOLLONESHOT) {
+		r->off = true;
+		epreg_cool(r);
+	}
+	return bits;
+}
+
+/* A look that reports nothing: the next real one must find it again. */
+static bool peek(struct epreg *r)
+{
+	if (r->off)
+		return false;
+	if (!look_bits(r, 0))
+		return false;
+	r->edge.fresh = true;
+	r->still = false;
+	return true;
+}
+
+bool epset_ready(struct epset *set)
+{
+	struct epreg *r, *next;
+	uint32_t left;
+	bool found = false;
+
+	if (!set->hot && !epset_mail(set))
+		return false;
+	if (!epset_take(set))
+		return true;
+	epset_inbox(set);
+	epset_rearm(set);
+	for (r = set->hot, left = set->nhot; left && !found; left--, r = next) {
+		next = r->hnext;
+		found = peek(r);
+	}
+	epset_release(set);
+	return found;
+}
+
+static bool arm_one(struct epreg *r)
+{
+	uint32_t want = ep_want(r->mask);
+
+	if (r->watched || !r->sock || r->off)
+		return false;
+	epreg_watch(r, true);
+	sock_arm(r->sock, (want & (EP_INS | EPOLLRDHUP)) != 0,
+		 (want & r->ours & EPOLLOUT) && !(r->edge.last & EPOLLOUT));
+	return peek(r);
+}
+
+bool epset_arm(struct epset *set, uint64_t *nap)
+{
+	struct epreg *r, *next;
+	bool found = false;
+	uint32_t left;
+
+	if (!epset_take(set))
+		return false;
+	epset_inbox(set);
+	epset_rearm(set);
+	for (r = set->hot, left = set->nhot; left && !found; left--, r = next) {
+		next = r->hnext;
+		if (r->inner)
+			found = epset_arm(r->inner, nap) ||
+				epset_ready(r->inner);
+		else
+			found = arm_one(r);
+		if (r->ms >= 0 && (uint64_t)r->ms * DL_MS < *nap)
+			*nap = (uint64_t)r->ms * DL_MS;
+	}
+	epset_release(set);
+	return found;
+}
+
+/* Entries that are edge-triggered only in the kernel. Lock held. */
+void epset_rearm(struct epset *set)
+{
+	struct epreg *r, *next;
+	uint32_t left;
+
+	if (ep_likely(!set->nrearm))
+		return;
+	for (r = set->hot, left = set->nhot; left; left--, r = next) {
+		next = r->hnext;
+		if (r->rearm)
+			epreg_tell(r, true);
+	}
+}
+
+void epset_sleeps(struct epset *set, int delta)
+{
+	struct epreg *r;
+	uint32_t left;
+
+	__atomic_add_fetch(&set->sleepers, (uint32_t)delta, __ATOMIC_SEQ_CST);
+	if (ep_likely(!__atomic_load_n(&ep_nodd, __ATOMIC_RELAXED)))
+		return;
+	if (!epset_take(set))
+		return;
+	for (r = set->hot, left = set->nhot; left; left--, r = r->hnext)
+		if (r->inner)
+			epset_sleeps(r->inner, delta);
+	epset_release(set);
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Waiting for a set with managed members: look at the hot ones, spin a
+ * little, arm them, sleep in the kernel on anchors and wake-up sockets,
+ * translate what comes.
+ *
+ * Within one hold of the set's lock a registration goes into the program's
+ * array once; `stamp` and `pos` find it again when a second source (kernel,
+ * wake-up socket, hot list) has more to say about it.
+ */
+#include "base/clock.h"
+#include "preload/deadline.h"
+#include "preload/epset.h"
+#include "preload/ready.h"
+#include "preload/real.h"
+
+#define IDLE_MAX   64 /* looks in vain before a member becomes quiet */
+#define LOOK_EVERY 8 /* calls between looks at the kernel while busy */
+#define SPIN_SOCKS 16
+#define SPIN_ASKS  4 /* of them, asked how long to spin */
+#define SPIN_LOOK  8000 /* ns between looks at the kernel while spinning */
+
+struct epwait {
+	struct epset *set;
+	uint32_t life;
+	int ep;
+	int max;
+	struct epoll_event *ev;
+	enum { WAIT, PWAIT, PWAIT2 } kind;
+	const sigset_t *mask;
+	bool asleep;
+};
+
+static int kernel_wait(const struct epwait *w, uint64_t span,
+		       const sigset_t *mask)
+{
+	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
+
+	switch (w->kind) {
+	case PWAIT2:
+		return neg_errno(
+			real_epoll_pwait2(w->ep, w->ev, w->max,
+					  span == DL_NEVER ? NULL : &ts, mask));
+	case PWAIT:
+		return neg_errno(real_epoll_pwait(w->ep, w->ev, w->max,
+						  dl_ms(span), mask));
+	default:
+		return neg_errno(
+			real_epoll_wait(w->ep, w->ev, w->max, dl_ms(span)));
+	}
+}
+
+/* Take the lock for one round of filling the array. */
+static int begin(struct epwait *w)
+{
+	if (!epset_take(w->set))
+		return -EDEADLK;
+	if (ep_unlikely(w->set->life != w->life)) {
+		epset_release(w->set);
+		return -EBADF; /* closed meanwhile */
+	}
+	w->set->stamp++;
+	epset_inbox(w->set);
+	return 0;
+}
+
+static int put(const struct epwait *w, int n, struct epreg *r, uint32_t bits)
+{
+	if (!bits)
+		return n;
+	if (r->stamp == w->set->stamp) {
+		w->ev[r->pos].events |= bits;
+		return n;
+	}
+	r->stamp = w->set->stamp;
+	r->pos = n;
+	w->ev[n].events = bits;
+	w->ev[n].data.u64 = r->data;
+	return n + 1;
+}
+
+/* The wake-up socket of `r` was rung: that concerns every set of the sock. */
+static void rang(struct epreg *r, uint32_t events)
+{
+	struct epbucket *b = epbucket_of(r->sock, r->fd);
+
+	sock_rang(r->sock, r->fd);
+	/* what was armed is used up: arm again before the next sleep */
+	epreg_watch(r, false);
+	epreg_heat(r);
+	r->still = false;
+	if (!epbucket_take(b))
+		return;
+	if (events & EPOLLOUT)
+		epreg_unkick(r);
+	epbucket_drop(b);
+	ep_risen(r->sock);
+}
+
+/*
+ * One event of the kernel at ev[i]; entries before n are done. n <= i always:
+ * an event makes at most one entry.
+ */
+static int translate_one(struct epwait *w, int i, int n)
+{
+	struct epoll_event ev = w->ev[i];
+	struct epreg *r;
+
+	if (!ep_is_word(ev.data.u64)) {
+		w->ev[n] = ev;
+		return n + 1;
+	}
+	r = epreg_of(w->set, ev.data.u64);
+	if (!r)
+		return n;
+	if (ev.data.u64 & EP_WAKE) {
+		rang(r, ev.events);
+		return put(w, n, r, epreg_look(r, 0));
+	}
+	if (ep_unlikely(!ep_word_modded(ev.data.u64, r->mod))) {
+		if (!r->off)
+			epreg_tell(r, true); /* old: ask anew */
+		return n;
+	}
+	return put(w, n, r, epreg_look(r, ev.events));
+}
+
+static int translate(struct epwait *w, int got)
+{
+	int i, n = 0;
+
+	for (i = 0; i < got; i++)
+		n = translate_one(w, i, n);
+	return n;
+}
+
+/* Long quiet: let the wake-up socket bring it back. */
+static uint32_t retire(struct epreg *r)
+{
+	uint32_t bits;
+
+	if (r->ms >= 0 || !r->sock || r->rearm)
+		return 0;
+	if (!r->watched) {
+		epreg_watch(r, true);
+		sock_arm(r->sock, true,
+			 (ep_want(r->mask) & r->ours & EPOLLOUT) &&
+				 !(r->edge.last & EPOLLOUT));
+		bits = epreg_look(r, 0);
+		if (bits)
+			return bits;
+	}
+	epreg_cool(r);
+	return 0;
+}
+
+/* Look at the hot members, beginning where the last look ended. */
+static int collect(struct epwait *w, int n)
+{
+	struct epset *set = w->set;
+	uint32_t left = set->nhot;
+	struct epreg *r;
+	uint32_t bits;
+
+	for (; left && n < w->max; left--) {
+		r = set->hot;
+		set->hot = r->hnext;
+		if (r->still && !sock_pending(r->sock)) {
+			bits = 0;
+			r->idle++;
+		} else {
+			bits = epreg_look(r, 0);
+		}
+		if (ep_unlikely(!bits && r->idle > IDLE_MAX && r->hot))
+			bits = retire(r);
+		n = put(w, n, r, bits);
+	}
+	return n;
+}
+
+/* The array is full; who sleeps in the set shall have the rest. */
+static void pass_on(struct epset *set)
+{
+	struct epreg *r = set->hot;
+	struct epbucket *b;
+
+	if (!r || !r->sock ||
+	    !__atomic_load_n(&set->sleepers, __ATOMIC_RELAXED))
+		return;
+	b = epbucket_of(r->sock, r->fd);
+	if (epbucket_take(b)) {
+		epreg_kick(b, r);
+		epbucket_drop(b);
+	}
+}
+
+/* Fill the array: `got` events of the kernel, then the hot members. */
+static int fill(struct epwait *w, int got)
+{
+	int n, ret = begin(w);
+
+	if (ret)
+		return ret;
+	n = translate(w, got);
+	n = collect(w, n);
+	if (n == w->max)
+		pass_on(w->set);
+	epset_release(w->set);
+	return n;
+}
+
+static void rearm(struct epset *set)
+{
+	if (set->nrearm && epset_take(set)) {
+		epset_rearm(set);
+		epset_release(set);
+	}
+}
+
+/*
+ * The hot members first, without a system call; but others must not starve:
+ * now and then the kernel comes first.
+ */
+static int harvest(struct epwait *w)
+{
+	struct epset *set = w->set;
+	int n = 0;
+
+	if (ep_unlikely(++set->calls % LOOK_EVERY == 0)) {
+		rearm(set);
+		n = kernel_wait(w, 0, NULL);
+		if (n < 0)
+			return n;
+	}
+	return fill(w, n);
+}
+
+/* --- spinning ----------------------------------------------------------- */
+
+struct spin {
+	struct sock *sock[SPIN_SOCKS];
+	int n;
+	struct sock *best; /* who was asked for the time */
+	uint64_t ns;
+};
+
+/* Who is looked at; returns false if there is nothing to spin for. */
+static bool spin_begin(struct epset *set, struct spin *sp)
+{
+	struct epreg *r;
+	uint32_t left;
+
+	sp->n = 0;
+	sp->ns = 0;
+	sp->best = NULL;
+	if (!epset_take(set))
+		return false;
+	for (r = set->hot, left = set->nhot; left && sp->n < SPIN_SOCKS;
+	     left--, r = r->hnext) {
+		uint64_t ns;
+
+		if (!r->sock || !r->ours || r->off)
+			continue;
+		if (sp->n < SPIN_ASKS) {
+			ns = sock_spin_ns(r->sock);
+			if (ns > sp->ns) {
+				sp->ns = ns;
+				sp->best = r->sock;
+			}
+		}
+		sp->sock[sp->n++] = r->sock;
+	}
+	if (sp->ns)
+		__atomic_add_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
+	epset_release(set);
+	return sp->ns != 0;
+}
+
+enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
+
+/* Until a message waits, or mail (or the members change), or `end`. */
+static enum spun spin_some(struct epset *set, struct spin *sp, uint64_t end)
+{
+	uint32_t epoch = __atomic_load_n(&set->epoch, __ATOMIC_SEQ_CST);
+	unsigned int turn = 0;
+	int i;
+
+	for (;;) {
+		for (i = 0; i < sp->n; i++) {
+			if (__atomic_load_n(&set->epoch, __ATOMIC_ACQUIRE) !=
+			    epoch)
+				return SPUN_CALLED;
+			if (sock_pending(sp->sock[i])) {
+				sp->best = sp->sock[i];
+				return SPUN_PAID;
+			}
+		}
+		if (__atomic_load_n(&set->inbox, __ATOMIC_ACQUIRE))
+			return SPUN_CALLED;
+		if ((++turn & 15) == 0 && clock_ns() >= end)
+			return SPUN_OUT;
+		clock_relax();
+	}
+}
+
+/*
+ * Spin for the hot members, at most `left` ns, with looks at the kernel in
+ * between. Returns events or a negative errno; 0: look again (`*again`) or
+ * sleep.
+ */
+static int spin(struct epwait *w, uint64_t left, bool *again)
+{
+	struct epset *set = w->set;
+	uint64_t now = clock_ns(), end = 0, till;
+	struct spin sp;
+	enum spun out;
+	int n;
+
+	*again = false;
+	for (;;) {
+		if (!spin_begin(set, &sp))
+			return 0;
+		if (!end)
+			end = dl_after(now, sp.ns < left ? sp.ns : left);
+		till = dl_after(now, SPIN_LOOK);
+		out = spin_some(set, &sp, till < end ? till : end);
+		now = clock_ns();
+		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
+			sock_spun(sp.best, out == SPUN_PAID);
+		__atomic_sub_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
+		*again = out != SPUN_OUT;
+		if (*again || now >= end)
+			return 0;
+		n = kernel_wait(w, 0, NULL);
+		if (n > 0)
+			n = fill(w, n);
+		if (n)
+			return n;
+	}
+}
+
+/* --- sleeping ------------------------------------------------------------ */
+
+static void wake_up(struct epwait *w)
+{
+	if (w->asleep) {
+		w->asleep = false;
+		epset_sleeps(w->set, -1);
+	}
+}
+
+/*
+ * One kernel wait of at most `left`. Returns what the kernel says; 0 with
+ * *again set: there is something in user space.
+ */
+static int sleep_once(struct epwait *w, uint64_t left, bool *again)
+{
+	uint64_t nap = left;
+	int n;
+
+	*again = false;
+	if (left) {
+		if (w->set->hot && epset_arm(w->set, &nap)) {
+			*again = true;
+			return 0;
+		}
+		w->asleep = true;
+		epset_sleeps(w->set, 1);
+		if (ep_unlikely(epset_mail(w->set))) {
+			wake_up(w);
+			*again = true;
+			return 0;
+		}
+	}
+	rearm(w->set);
+	n = kernel_wait(w, nap, w->mask);
+	wake_up(w);
+	return n;
+}
+
+static int wait_for(struct epwait *w, uint64_t span)
+{
+	struct epset *set = w->set;
+	uint64_t left = span, end = DL_NEVER;
+	bool again;
+	int n;
+
+	if (span && span != DL_NEVER)
+		end = dl_after(clock_ns(), span);
+	for (;;) {
+		if (set->hot || epset_mail(set)) {
+			n = harvest(w);
+			if (n)
+				return n;
+			if (left && !w->mask && set->hot) {
+				n = spin(w, left, &again);
+				if (n)
+					return n;
+				if (again)
+					continue;
+			}
+		}
+		if (end != DL_NEVER)
+			left = dl_left(clock_ns(), end);
+		n = sleep_once(w, left, &again);
+		if (n > 0)
+			n = fill(w, n);
+		if (n || (!again && !left))
+			return n;
+	}
+}
+
+/*
+ * A child that shares the set with its parent: everything is the kernel's;
+ * words are translated by the table as it was at the fork.
+ */
+static int wait_inherited(struct epwait *w, uint64_t span)
+{
+	uint64_t left = span, end = DL_NEVER;
+	struct epreg *r;
+	int i, got, n = 0;
+
+	if (!w->set->settled)
+		epset_settle(w->set, false);
+	if (span && span != DL_NEVER)
+		end = dl_after(clock_ns(), span);
+	for (;;) {
+		got = kernel_wait(w, left, w->mask);
+		if (got <= 0)
+			return got;
+		if (begin(w))
+			return -EBADF;
+		for (i = 0; i < got; i++) {
+			struct epoll_event ev = w->ev[i];
+
+			if (ep_is_word(ev.data.u64)) {
+				r = epreg_of(w->set, ev.data.u64);
+				if (!r || (ev.data.u64 & EP_WAKE))
+					continue;
+				ev.data.u64 = r->data;
+				ev.events &= ep_want(r->mask);
+			}
+			if (ev.events)
+				w->ev[n++] = ev;
+		}
+		epset_release(w->set);
+		if (end != DL_NEVER)
+			left = dl_left(clock_ns(), end);
+		if (n || !left)
+			return n;
+	}
+}
+
+static int do_wait(struct epwait *w, uint64_t span)
+{
+	struct epwait held __attribute__((cleanup(wake_up))) = *w;
+
+	held.life = held.set->life;
+	if (held.max <= 0 || !held.ev)
+		return kernel_wait(&held, span, held.mask);
+	if (held.set->inherited)
+		return wait_inherited(&held, span);
+	return wait_for(&held, span);
+}
+
+int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
+{
+	struct epset *set = fdt_set(ep);
+	struct epwait w;
+
+	if (ep_likely(!set))
+		return neg_errno(real_epoll_wait(ep, ev, max, ms));
+	w = (struct epwait){ set, 0, ep, max, ev, WAIT, NULL, false };
+	return do_wait(&w, dl_span_ms(ms));
+}
+
+int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
+		   const sigset_t *mask)
+{
+	struct epset *set = fdt_set(ep);
+	struct epwait w;
+
+	if (ep_likely(!set))
+		return neg_errno(real_epoll_pwait(ep, ev, max, ms, mask));
+	w = (struct epwait){ set, 0, ep, max, ev, PWAIT, mask, false };
+	return do_wait(&w, dl_span_ms(ms));
+}
+
+int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
+		    const struct timespec *ts, const sigset_t *mask)
+{
+	struct epset *set = fdt_set(ep);
+	struct epwait w;
+
+	if (ep_likely(!set) || (ts && !dl_valid(ts)))
+		return neg_errno(real_epoll_pwait2(ep, ev, max, ts, mask));
+	w = (struct epwait){ set, 0, ep, max, ev, PWAIT2, mask, false };
+	return do_wait(&w, ts ? dl_span(ts) : DL_NEVER);
+}

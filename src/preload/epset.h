@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_PRELOAD_EPSET_H
+#define LIBSDP_PRELOAD_EPSET_H
+
+/*
+ * Tables of epoll sets with managed members, and of their registrations.
+ *
+ * A set is a kernel epoll set. The kernel's entry of a managed member carries
+ * a data word of ours; the program's word is here. A registration is
+ *  - cold: the kernel decides; nothing is done but translating the word;
+ *  - hot: on the set's list, looked at in user space by every wait;
+ *  - quiet: user space decides, but nothing came for a while: the sock keeps
+ *    its wake-ups armed (`watched`), its wake-up descriptor brings it back.
+ *
+ * Locks, in the order they are taken: the set's, the bucket's, the sock's
+ * own; an outer set's before an inner's. Whoever comes from a sock (hooks)
+ * takes the bucket lock and never waits for a set's: he leaves the
+ * registration in the set's inbox, and the set's holder looks there before
+ * and after it drops the lock. No lock is held over a wait in the kernel.
+ *
+ * Sets and registrations live in memory that is never unmapped or used for
+ * something else; `life` and the generations in the words tell old from new.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "base/lock.h"
+#include "preload/epedge.h"
+#include "preload/preload.h"
+
+#define ep_likely(x)   __builtin_expect(!!(x), 1)
+#define ep_unlikely(x) __builtin_expect(!!(x), 0)
+
+struct epreg {
+	struct epset *set; /* NULL: free */
+	struct sock *sock; /* NULL: another kind of member */
+	struct epset *inner; /* a nested set */
+	uint64_t data; /* the program's word */
+	uint32_t mask; /* the program's mask, flags included */
+	uint32_t kmask; /* the kernel entry's mask */
+	uint32_t ours; /* sock_ready.ours at the last look */
+	int fd; /* -1: that number was closed, others keep the sock */
+	struct ep_edge edge;
+	int ms; /* look again after so long, -1 */
+	uint32_t idx;
+	uint16_t use; /* of the slot, so far */
+	uint16_t mod; /* times the kernel's entry was modified */
+	int wake; /* wake-up descriptor in the set, -1; bucket lock */
+	uint16_t idle; /* looks in a row that found nothing */
+	bool hot; /* on the set's list */
+	bool watched; /* wake-ups stay armed */
+	bool off; /* one-shot, delivered */
+	bool spent; /* the kernel's entry is an edge that was reported, */
+	bool rearm; /* and the program asked for a level */
+	bool still; /* only a message can change what the last look found */
+	bool doomed; /* sock is gone, the set's holder frees this */
+	uint8_t queued; /* in the inbox; atomic */
+	uint32_t stamp; /* set->stamp when last put into an event array, */
+	int pos; /* and where */
+	struct epreg *hnext, *hprev; /* hot ring */
+	struct epreg *anext, *aprev; /* all of the set */
+	struct epreg *bnext; /* of the bucket */
+	struct epreg *inext; /* inbox, or free list */
+};
+
+struct epset {
+	struct lock lock;
+	int fd; /* one number of it; atomic */
+	uint32_t numbers; /* atomic */
+	uint32_t life; /* odd: in use */
+	uint32_t sleepers; /* atomic: threads in (or near) a kernel wait */
+	uint32_t spinners; /* atomic: threads that look at members unlocked */
+	uint32_t epoch; /* atomic: raised to call spinners away */
+	uint32_t calls, stamp;
+	uint32_t nhot, nrearm;
+	struct epreg *inbox; /* atomic */
+	struct epreg *hot; /* ring: where the next look begins */
+	struct epreg *all;
+	bool inherited; /* by fork: the kernel's alone, words translated */
+	bool settled; /* inherited, and members were brought home */
+	struct epset *next; /* of all sets ever */
+};
+
+/* --- epset.c: tables --------------------------------------------------- */
+
+extern uint32_t ep_tag; /* 0: no registration was ever made */
+extern uint32_t ep_nregs; /* atomic: living registrations */
+extern uint32_t ep_nodd; /* atomic: of them, without a sock */
+
+static inline bool ep_is_word(uint64_t data)
+{
+	return ep_word_tag(data) == ep_tag && ep_tag;
+}
+
+/*
+ * What an event's word stands for, NULL: gone. The set's lock is held. A word
+ * that is ep_word_modded() otherwise was harvested before the last MOD.
+ */
+struct epreg *epreg_of(struct epset *set, uint64_t word);
+
+static inline uint64_t epreg_word(const struct epreg *r)
+{
+	return ep_word(ep_tag, false, r->use, r->mod, r->idx);
+}
+
+static inline uint64_t epreg_wake_word(const struct epreg *r)
+{
+	return ep_word(ep_tag, true, r->use, 0, r->idx);
+}
+
+/* The set at a number, made when there is none; NULL without memory. */
+struct epset *epset_get(int fd);
+/* Its last number goes: all registrations die. No lock held. */
+void epset_drop(struct epset *set);
+struct epset *epset_first(void); /* of all ever made; `life` odd: in use */
+
+/*
+ * A registration of `set` (lock held), in no bucket yet; NULL: no memory.
+ * epreg_free() takes it out of everything, out of the kernel's set only its
+ * wake-up entry, and that if `kernel` (set's lock held, bucket's not).
+ */
+struct epreg *epreg_new(struct epset *set, struct sock *s, int fd);
+void epreg_free(struct epreg *r, bool kernel);
+
+/*
+ * Buckets: sock (or number, where there is no sock) -> registrations.
+ * epbucket_take() is false in a signal handler that interrupted its own
+ * thread inside.
+ */
+struct epbucket {
+	struct lock lock;
+	struct epreg *first;
+};
+struct epbucket *epbucket_of(const struct sock *s, int fd);
+bool epbucket_take(struct epbucket *b);
+void epbucket_drop(struct epbucket *b);
+/* All three with the bucket's lock held. */
+void epreg_link(struct epbucket *b, struct epreg *r);
+void epreg_unlink(struct epbucket *b, struct epreg *r);
+struct epreg *epreg_find(struct epbucket *b, struct epset *set,
+			 const struct sock *s, int fd);
+
+/* --- epset_lock.c: lock, inbox, hot list -------------------------------- */
+
+/* False: a signal handler inside its own thread's critical section. */
+bool epset_take(struct epset *set);
+void epset_release(struct epset *set);
+/* Registrations in the inbox become hot. Lock held. */
+void epset_inbox(struct epset *set);
+
+static inline bool epset_mail(struct epset *set)
+{
+	return __atomic_load_n(&set->inbox, __ATOMIC_SEQ_CST) != NULL;
+}
+
+/* Leave `r` in its set's inbox. Bucket lock held. */
+void epreg_post(struct epreg *r);
+void epreg_heat(struct epreg *r); /* onto the hot list; lock held */
+void epreg_cool(struct epreg *r); /* off it */
+void epreg_watch(struct epreg *r, bool on);
+/* Take threads out of unlocked looks at members, before a sock goes. */
+void epset_shoo(struct epset *set);
+
+/* --- epset_kern.c: what the kernel's set holds -------------------------- */
+
+/*
+ * Bring the kernel's entry in step with mask and ours; `again`: even if
+ * nothing changed, so that the kernel reports what is true. Lock held.
+ */
+void epreg_tell(struct epreg *r, bool again);
+/* The wake-up entry in step with sock_wake_fd(). Bucket lock held. */
+void epreg_wake(struct epbucket *b, struct epreg *r);
+void epreg_unwake(struct epbucket *b, struct epreg *r);
+/* Get a thread asleep in the set out / undo that. Bucket lock held. */
+void epreg_kick(struct epbucket *b, struct epreg *r);
+void epreg_unkick(struct epreg *r);
+/*
+ * The kernel gets the program's own words and masks back, of all members or of
+ * one sock; the registrations die. Lock held.
+ */
+void epset_hand_back(struct epset *set, const struct sock *only);
+/* Bring the members home: the kernel alone decides. No lock held. */
+void epset_settle(struct epset *set, bool give_away);
+
+/* --- epoll_look.c: user-space readiness --------------------------------- */
+
+/*
+ * What `r` has to report now (program's bits, 0: nothing), remembering that
+ * it was reported. `kernel`: bits of a kernel event. Lock held.
+ */
+uint32_t epreg_look(struct epreg *r, uint32_t kernel);
+/* Would a wait on the set find something in user space now? */
+bool epset_ready(struct epset *set);
+/*
+ * Arms every hot member, so that the kernel's set becomes readable when one
+ * of them changes, then looks once more: true if something is ready. *nap
+ * is shortened to the time of the next look that is due.
+ */
+bool epset_arm(struct epset *set, uint64_t *nap);
+/* Kernel entries that reported a level from an edge are made to do it again. */
+void epset_rearm(struct epset *set);
+/* A thread goes to wait for the set in the kernel (+1), or is back (-1). */
+void epset_sleeps(struct epset *set, int delta);
+
+/* The sock whose readiness this thread is just asking for. */
+extern __thread struct sock *ep_looking
+	__attribute__((tls_model("initial-exec")));
+
+#endif

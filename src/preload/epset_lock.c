@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who comes from a sock must not wait for a set: he may hold another one
+ * (the two would wait for each other). He leaves the registration in the
+ * inbox; either he gets the lock, or its holder finds the mail after it has
+ * dropped the lock.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "preload/epset.h"
+
+bool epset_take(struct epset *set)
+{
+	return lock_take(&set->lock) != -EDEADLK;
+}
+
+void epset_release(struct epset *set)
+{
+	do {
+		epset_inbox(set);
+		lock_drop(&set->lock);
+#ifndef __x86_64__
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+	} while (ep_unlikely(epset_mail(set)) && !lock_try(&set->lock));
+}
+
+void epreg_post(struct epreg *r)
+{
+	struct epreg *head;
+
+	if (__atomic_exchange_n(&r->queued, 1, __ATOMIC_ACQ_REL))
+		return;
+	head = __atomic_load_n(&r->set->inbox, __ATOMIC_RELAXED);
+	do
+		r->inext = head;
+	while (!__atomic_compare_exchange_n(&r->set->inbox, &head, r, false,
+					    __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED));
+}
+
+/*
+ * A sleeper waits on the kernel's entries alone. Where the wake-up entry is
+ * gone the anchor's must be whole again; the sleeper narrows it if need be.
+ */
+static void widen(struct epreg *r)
+{
+	if (r->ours && r->wake < 0 &&
+	    __atomic_load_n(&r->set->sleepers, __ATOMIC_RELAXED)) {
+		r->ours = 0;
+		epreg_tell(r, true);
+	}
+}
+
+void epset_inbox(struct epset *set)
+{
+	struct epreg *r, *next;
+
+	if (ep_likely(!__atomic_load_n(&set->inbox, __ATOMIC_RELAXED)))
+		return;
+	r = __atomic_exchange_n(&set->inbox, NULL, __ATOMIC_SEQ_CST);
+	for (; r; r = next) {
+		next = r->inext;
+		__atomic_store_n(&r->queued, 0, __ATOMIC_SEQ_CST);
+		if (r->doomed) {
+			epreg_free(r, false);
+			continue;
+		}
+		r->still = false;
+		r->idle = 0;
+		if (!r->off && !set->inherited) {
+			widen(r);
+			epreg_heat(r);
+		}
+	}
+}
+
+void epreg_heat(struct epreg *r)
+{
+	struct epset *set = r->set;
+
+	if (r->hot)
+		return;
+	r->hot = true;
+	set->nhot++;
+	if (!set->hot) {
+		r->hnext = r->hprev = r;
+		set->hot = r;
+		return;
+	}
+	r->hnext = set->hot;
+	r->hprev = set->hot->hprev;
+	r->hprev->hnext = r;
+	r->hnext->hprev = r;
+}
+
+void epreg_cool(struct epreg *r)
+{
+	struct epset *set = r->set;
+
+	if (!r->hot)
+		return;
+	r->hot = false;
+	set->nhot--;
+	r->hprev->hnext = r->hnext;
+	r->hnext->hprev = r->hprev;
+	if (set->hot == r)
+		set->hot = r->hnext == r ? NULL : r->hnext;
+}
+
+void epreg_watch(struct epreg *r, bool on)
+{
+	if (r->watched == on || !r->sock)
+		return;
+	r->watched = on;
+	sock_watch(r->sock, on ? 1 : -1);
+}
+
+/*
+ * A spinner looks at `epoch` before every look at a member. It is gone after
+ * a few instructions, unless it lost its processor or never comes back (a
+ * longjmp out of a handler): bounded.
+ */
+void epset_shoo(struct epset *set)
+{
+	uint64_t end;
+
+	if (!__atomic_load_n(&set->spinners, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_add_fetch(&set->epoch, 1, __ATOMIC_SEQ_CST);
+	end = clock_ns() + 20000000;
+	while (__atomic_load_n(&set->spinners, __ATOMIC_SEQ_CST) &&
+	       clock_ns() < end)
+		sys_call3(SYS_sched_yield, 0, 0, 0);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * poll() over anchors and rings (anchor.md 5.4): an entry whose data travel
+ * through the ring becomes two, the wake-up descriptor for news, the anchor
+ * for what is still the kernel's.
+ */
+#include "preload/pollset.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "preload/deadline.h"
+#include "preload/epset.h"
+#include "preload/real.h"
+
+#define SPIN_SOCKS 16
+#define SPIN_ASKS  4
+#define SPIN_LOOK  8000 /* ns between looks at the kernel */
+#define STRIKES	   3 /* wake-ups for nothing before an entry is muted */
+#define MUTED_NAP  (20 * (uint64_t)DL_MS)
+
+static uint32_t want(const struct pollfd *f)
+{
+	return ((uint16_t)f->events & EP_BITS) | POLLERR | POLLHUP | POLLNVAL;
+}
+
+/* --- birth and end -------------------------------------------------------- */
+
+static bool concerned(int fd, struct fdent **e)
+{
+	*e = fdt_at(fd);
+	return *e && ((*e)->sock || (*e)->set);
+}
+
+nfds_t pollset_scan(const struct pollfd *fds, nfds_t n, bool *warm)
+{
+	nfds_t i, count = 0;
+	struct fdent *e;
+
+	*warm = false;
+	for (i = 0; i < n; i++)
+		if (concerned(fds[i].fd, &e)) {
+			count++;
+			*warm = *warm || pollset_warm(fds[i].fd);
+		}
+	return count;
+}
+
+int pollset_begin(struct pollset *p)
+{
+	struct fdent *e;
+	nfds_t i;
+
+	p->kern = p->kern_room;
+	p->ent = p->ent_room;
+	p->map = NULL;
+	p->nent = 0;
+	if (p->n > POLLSET_STACK) {
+		p->map_len = p->n * (2 * sizeof(*p->kern) + sizeof(*p->ent));
+		p->map = sys_mmap(NULL, p->map_len, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (sys_is_err(p->map)) {
+			p->map = NULL;
+			return -ENOMEM;
+		}
+		p->ent = p->map;
+		p->kern = (struct pollfd *)(void *)(p->ent + p->n);
+	}
+	for (i = 0; i < p->n; i++)
+		if (concerned(p->fds[i].fd, &e) && p->nent < p->n)
+			p->ent[p->nent++] = (struct pollent){
+				.sock = e->sock,
+				.set = e->sock ? NULL : e->set,
+				.at = i,
+				.ms = -1,
+			};
+	return 0;
+}
+
+static void out_of_bed(struct pollset *p)
+{
+	nfds_t i;
+
+	for (i = 0; i < p->nent; i++) {
+		struct pollent *e = &p->ent[i];
+
+		if (!e->asleep)
+			continue;
+		e->asleep = false;
+		if (e->sock) {
+			sock_watch(e->sock, -1);
+			sock_awake(e->sock);
+		} else {
+			epset_sleeps(e->set, -1);
+		}
+	}
+}
+
+void pollset_end(struct pollset *p)
+{
+	out_of_bed(p);
+	if (p->map)
+		sys_munmap(p->map, p->map_len);
+	p->map = NULL;
+}
+
+/* --- looking --------------------------------------------------------------- */
+
+static void look(struct pollset *p, struct pollent *e)
+{
+	int fd = p->fds[e->at].fd;
+	struct sock_ready r = { .ms = -1 };
+
+	e->was = e->ours;
+	if (e->set) {
+		e->ours = 0;
+		e->now = epset_ready(e->set) ? POLLIN | POLLRDNORM : 0;
+		return;
+	}
+	if (!sock_cold(e->sock) && fdt_sock(fd) == e->sock)
+		sock_ready(e->sock, fd, &r);
+	e->ours = ep_expand(r.ours);
+	e->now = ep_expand(r.now) & e->ours;
+	e->ms = r.ms;
+}
+
+/* Looks at all; true if user space has something to report. */
+static bool look_all(struct pollset *p)
+{
+	bool found = false;
+	nfds_t i;
+
+	for (i = 0; i < p->nent; i++) {
+		look(p, &p->ent[i]);
+		found = found || (p->ent[i].now & want(&p->fds[p->ent[i].at]));
+	}
+	return found;
+}
+
+/* Does the answer need the kernel, beside what user space knows? */
+static bool mixed(const struct pollset *p)
+{
+	nfds_t i, n = 0;
+
+	for (i = 0; i < p->nent; i++) {
+		const struct pollent *e = &p->ent[i];
+
+		if ((uint16_t)p->fds[e->at].events & ~e->ours)
+			return true;
+		n++;
+	}
+	for (i = 0; i < p->n && n < p->n; i++)
+		n += p->fds[i].fd < 0;
+	return n < p->n;
+}
+
+/* --- the kernel's part ------------------------------------------------------ */
+
+/*
+ * The kernel's array. `sleep`: with bells, FIN and wake-up descriptors; an
+ * entry that came out for nothing too often (a byte that must stay unread for
+ * another sleeper) is asked for less, the nap is bounded instead.
+ */
+static void translate(struct pollset *p, bool sleep)
+{
+	nfds_t i;
+
+	for (i = 0; i < p->n; i++)
+		p->kern[i] = (struct pollfd){ .fd = p->fds[i].fd,
+					      .events = p->fds[i].events };
+	p->nkern = p->n;
+	for (i = 0; i < p->nent; i++) {
+		struct pollent *e = &p->ent[i];
+		struct pollfd *k = &p->kern[e->at];
+		int wake;
+
+		e->wake = 0;
+		if (!e->sock || !(e->ours || !sock_cold(e->sock)))
+			continue;
+		k->events = (short)((uint16_t)k->events & ~e->ours);
+		if (!sleep)
+			continue;
+		if (e->strikes > STRIKES) {
+			if (e->strikes > 2 * STRIKES && e->ours)
+				k->fd = -1;
+			continue;
+		}
+		if (e->ours && !(e->now & POLLIN))
+			k->events |= POLLIN;
+		wake = sock_wake_fd(e->sock);
+		if (wake < 0)
+			continue;
+		e->wake = p->nkern++;
+		p->kern[e->wake] =
+			(struct pollfd){ .fd = wake, .events = POLLIN };
+	}
+}
+
+static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
+{
+	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
+
+	if (p->kind == POLL_MS)
+		return neg_errno(real_poll(p->kern, p->nkern, dl_ms(span)));
+	return neg_errno(real_ppoll(p->kern, p->nkern,
+				    span == DL_NEVER ? NULL : &ts, mask));
+}
+
+/* Fill in the program's array; how many entries have something. */
+static int answer(struct pollset *p, bool asked)
+{
+	nfds_t i, count = 0;
+
+	for (i = 0; i < p->n; i++)
+		p->fds[i].revents = asked ? p->kern[i].revents : 0;
+	for (i = 0; i < p->nent; i++) {
+		struct pollent *e = &p->ent[i];
+		struct pollfd *f = &p->fds[e->at];
+		uint32_t bits = (uint16_t)f->revents & ~e->ours & ~e->was;
+
+		if (e->sock)
+			f->revents = (short)((bits | e->now) & want(f));
+		else
+			f->revents |= (short)(e->now & want(f));
+	}
+	for (i = 0; i < p->n; i++)
+		count += p->fds[i].revents != 0;
+	return (int)count;
+}
+
+/* --- spinning ---------------------------------------------------------------- */
+
+/*
+ * Look at the rings for a while. True: look at everything again, or (*ret not
+ * 0) done.
+ */
+static bool spin(struct pollset *p, uint64_t left, int *ret)
+{
+	struct sock *socks[SPIN_SOCKS], *best = NULL;
+	uint64_t ns, most = 0, now, end, look_at;
+	unsigned int turn = 0;
+	nfds_t i, n = 0;
+	bool others;
+
+	*ret = 0;
+	for (i = 0; i < p->nent && n < SPIN_SOCKS; i++) {
+		if (!p->ent[i].sock || !p->ent[i].ours)
+			continue;
+		ns = n < SPIN_ASKS ? sock_spin_ns(p->ent[i].sock) : 0;
+		if (ns > most) {
+			most = ns;
+			best = p->ent[i].sock;
+		}
+		socks[n++] = p->ent[i].sock;
+	}
+	if (!most)
+		return false;
+	others = mixed(p);
+	now = clock_ns();
+	end = dl_after(now, most < left ? most : left);
+	look_at = dl_after(now, SPIN_LOOK);
+	for (;;) {
+		for (i = 0; i < n; i++)
+			if (sock_pending(socks[i])) {
+				sock_spun(socks[i], true);
+				return true;
+			}
+		clock_relax();
+		if (++turn & 15)
+			continue;
+		now = clock_ns();
+		if (now >= end)
+			break;
+		if (!others || now < look_at)
+			continue;
+		look_at = dl_after(now, SPIN_LOOK);
+		translate(p, false);
+		*ret = kernel(p, 0, NULL);
+		if (*ret > 0)
+			*ret = answer(p, true);
+		if (*ret)
+			return true;
+	}
+	sock_spun(best, false);
+	return false;
+}
+
+/* --- sleeping ----------------------------------------------------------------- */
+
+/* To bed: count, arm, look once more. True: there is something after all. */
+static bool arm(struct pollset *p, uint64_t *nap)
+{
+	bool found = false;
+	nfds_t i;
+
+	for (i = 0; i < p->nent; i++) {
+		struct pollent *e = &p->ent[i];
+		uint32_t w = want(&p->fds[e->at]);
+
+		if (e->set) {
+			epset_sleeps(e->set, 1);
+			e->asleep = true;
+			found = epset_arm(e->set, nap) || found;
+			continue;
+		}
+		if (sock_cold(e->sock))
+			continue;
+		sock_watch(e->sock, 1);
+		sock_sleep(e->sock);
+		e->asleep = true;
+		sock_arm(e->sock, (w & (EP_INS | POLLRDHUP)) != 0,
+			 (w & e->ours & ~e->now & POLLOUT) != 0);
+		look(p, e);
+		found = found || (e->now & w);
+		if (e->ms >= 0 && (uint64_t)e->ms * DL_MS < *nap)
+			*nap = (uint64_t)e->ms * DL_MS;
+		if (e->strikes > STRIKES && *nap > MUTED_NAP)
+			*nap = MUTED_NAP;
+	}
+	return found;
+}
+
+/* Out of the kernel: take wake-up bytes, count who woke us. */
+static void woken(struct pollset *p)
+{
+	nfds_t i;
+
+	out_of_bed(p);
+	for (i = 0; i < p->nent; i++) {
+		struct pollent *e = &p->ent[i];
+		bool rang = e->wake && p->kern[e->wake].revents;
+
+		if (!e->sock)
+			continue;
+		if (rang)
+			sock_rang(e->sock, p->fds[e->at].fd);
+		if (rang || p->kern[e->at].revents)
+			e->strikes++;
+	}
+}
+
+int pollset_wait(struct pollset *p, uint64_t span)
+{
+	uint64_t left = span, end = DL_NEVER, nap;
+	int ret;
+
+	if (span && span != DL_NEVER)
+		end = dl_after(clock_ns(), span);
+	for (;;) {
+		if (look_all(p)) {
+			if (!mixed(p))
+				return answer(p, false);
+			translate(p, false);
+			ret = kernel(p, 0, NULL);
+			return ret < 0 ? ret : answer(p, true);
+		}
+		if (end != DL_NEVER)
+			left = dl_left(clock_ns(), end);
+		if (left && !p->mask && spin(p, left, &ret)) {
+			if (ret)
+				return ret;
+			continue;
+		}
+		nap = left;
+		if (left && arm(p, &nap)) {
+			out_of_bed(p);
+			continue;
+		}
+		translate(p, left != 0);
+		ret = kernel(p, nap, p->mask);
+		woken(p);
+		if (ret < 0)
+			return ret;
+		look_all(p);
+		ret = answer(p, true);
+		if (ret || !left)
+			return ret;
+	}
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_PRELOAD_POLLSET_H
+#define LIBSDP_PRELOAD_POLLSET_H
+
+/*
+ * One call of poll() or select() with managed sockets among the descriptors.
+ * Async-signal-safe: memory is the stack, or mmap for large arrays.
+ */
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/select.h>
+
+#include "preload/preload.h"
+
+#define POLLSET_STACK 32
+
+/* An entry that the library has a say in: a managed socket, a tracked set. */
+struct pollent {
+	struct sock *sock;
+	struct epset *set;
+	nfds_t at; /* index in the program's array */
+	nfds_t wake; /* index of the wake-up descriptor in the kernel's */
+	uint32_t ours, now; /* of sock_ready() */
+	uint32_t was; /* `ours` before the last look */
+	int ms;
+	uint16_t strikes; /* came out of the kernel for nothing */
+	bool asleep; /* counted as a sleeper */
+};
+
+enum pollkind { POLL_MS, POLL_NS, POLL_SELECT };
+
+struct pollset {
+	struct pollfd *fds; /* the program's */
+	nfds_t n;
+	struct pollfd *kern; /* the kernel's: as fds, then wake-ups */
+	nfds_t nkern;
+	struct pollent *ent;
+	nfds_t nent;
+	const sigset_t *mask;
+	enum pollkind kind;
+	void *map; /* memory of a large call */
+	size_t map_len;
+	struct pollfd kern_room[2 * POLLSET_STACK];
+	struct pollent ent_room[POLLSET_STACK];
+};
+
+/*
+ * Prepare; `fds`, `n`, `mask` and `kind` are set. The caller holds the set in
+ * a variable with cleanup(pollset_end). 0 or -ENOMEM.
+ */
+int pollset_begin(struct pollset *p);
+void pollset_end(struct pollset *p);
+/* How many entries concern the library; *warm: one needs more than a load. */
+nfds_t pollset_scan(const struct pollfd *fds, nfds_t n, bool *warm);
+static inline bool pollset_warm(int fd)
+{
+	struct fdent *e = fdt_at(fd);
+
+	return e && (e->set || (e->sock && !sock_cold(e->sock)));
+}
+/* Wait at most `span`; what poll() returns, or a negative errno. */
+int pollset_wait(struct pollset *p, uint64_t span);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * select() is poll() with bit sets: sets may be longer than FD_SETSIZE, a bad
+ * number is EBADF, select() itself leaves the rest of the time behind.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+#include "preload/deadline.h"
+#include "preload/epset.h"
+#include "preload/pollset.h"
+#include "preload/ready.h"
+#include "preload/real.h"
+
+#define WORD_BITS (8 * (int)sizeof(long))
+#define WORDS(n)  (((size_t)(n) + 63) / 64)
+
+/* What the kernel counts as readable, writable, exceptional. */
+#define SEL_R (POLLRDNORM | POLLRDBAND | POLLIN | POLLHUP | POLLERR)
+#define SEL_W (POLLWRBAND | POLLWRNORM | POLLOUT | POLLERR)
+#define SEL_X POLLPRI
+
+struct sel {
+	int n;
+	unsigned long *set[3]; /* the program's: r, w, x; or NULL */
+	unsigned long *copy[3]; /* what it asked for */
+	struct pollfd *fds;
+	nfds_t nfds;
+	void *map;
+	size_t map_len;
+	unsigned long copy_room[3 * 1024 / 64];
+	struct pollfd fds_room[POLLSET_STACK];
+};
+
+static unsigned long word(const struct sel *s, int set, size_t i)
+{
+	return s->copy[set] ? s->copy[set][i] : 0;
+}
+
+/* --- what it is about -------------------------------------------------------- */
+
+/* Is a managed number among them, and is one not the kernel's alone? */
+static bool concerns(int n, unsigned long *const set[3], bool *warm)
+{
+	bool any = false;
+	size_t i;
+
+	*warm = false;
+	if (!fdt_any || n <= 0 || n > FDT_ROOT * FDT_LEAF)
+		return false;
+	for (i = 0; i < WORDS(n); i++) {
+		unsigned long bits = (set[0] ? set[0][i] : 0) |
+				     (set[1] ? set[1][i] : 0) |
+				     (set[2] ? set[2][i] : 0);
+
+		for (; bits; bits &= bits - 1) {
+			int fd = (int)i * WORD_BITS + __builtin_ctzl(bits);
+			struct fdent *e = fd < n ? fdt_at(fd) : NULL;
+
+			if (!e || (!e->sock && !e->set))
+				continue;
+			any = true;
+			if (pollset_warm(fd))
+				*warm = true;
+		}
+	}
+	return any;
+}
+
+static void sel_end(struct sel *s)
+{
+	if (s->map)
+		sys_munmap(s->map, s->map_len);
+	s->map = NULL;
+}
+
+/* Copies of the program's sets, and room for one entry per number. */
+static int sel_begin(struct sel *s, int n, unsigned long *const set[3])
+{
+	size_t len = WORDS(n) * sizeof(long), bits = 0, i;
+	unsigned long *copy = s->copy_room;
+	int k;
+
+	for (k = 0; k < 3; k++)
+		for (i = 0; set[k] && i < WORDS(n); i++)
+			bits += (size_t)__builtin_popcountl(set[k][i]);
+	s->n = n;
+	s->map = NULL;
+	s->fds = s->fds_room;
+	if (bits > POLLSET_STACK || 3 * len > sizeof(s->copy_room)) {
+		s->map_len = 3 * len + bits * sizeof(*s->fds);
+		s->map = sys_mmap(NULL, s->map_len, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (sys_is_err(s->map)) {
+			s->map = NULL;
+			return -ENOMEM;
+		}
+		copy = s->map;
+		s->fds = (struct pollfd *)(void *)((char *)s->map + 3 * len);
+	}
+	for (k = 0; k < 3; k++) {
+		s->set[k] = set[k];
+		s->copy[k] = NULL;
+		if (!set[k])
+			continue;
+		s->copy[k] = copy + (size_t)k * WORDS(n);
+		memcpy(s->copy[k], set[k], len);
+	}
+	return 0;
+}
+
+/* --- there and back ----------------------------------------------------------- */
+
+static void to_poll(struct sel *s)
+{
+	size_t i;
+
+	s->nfds = 0;
+	for (i = 0; i < WORDS(s->n); i++) {
+		unsigned long r = word(s, 0, i), w = word(s, 1, i),
+			      x = word(s, 2, i), all = r | w | x;
+
+		for (; all; all &= all - 1) {
+			unsigned long bit = all & -all;
+			int fd = (int)i * WORD_BITS + __builtin_ctzl(all);
+			int events = 0;
+
+			if (fd >= s->n)
+				return;
+			if (r & bit)
+				events |= POLLIN | POLLRDNORM | POLLRDBAND;
+			if (w & bit)
+				events |= POLLOUT | POLLWRNORM | POLLWRBAND;
+			if (x & bit)
+				events |= POLLPRI;
+			s->fds[s->nfds++] = (struct pollfd){
+				.fd = fd,
+				.events = (short)events,
+			};
+		}
+	}
+}
+
+static void put(struct sel *s, int set, int fd)
+{
+	s->set[set][fd / WORD_BITS] |= 1ul << (fd % WORD_BITS);
+}
+
+static bool asked(const struct sel *s, int set, int fd)
+{
+	return word(s, set, (size_t)(fd / WORD_BITS)) >> (fd % WORD_BITS) & 1;
+}
+
+/* Does the kernel find a bad number, too? It looks at open tables only. */
+static bool truly_bad(const struct sel *s)
+{
+	unsigned long probe[1024 / 64];
+	struct timespec zero = { 0, 0 };
+	size_t i;
+
+	if (s->n > 1024)
+		return true;
+	for (i = 0; i < WORDS(s->n); i++)
+		probe[i] = word(s, 0, i) | word(s, 1, i) | word(s, 2, i);
+	return sys_call6(SYS_pselect6, s->n, (long)probe, 0, 0, (long)&zero,
+			 0) == -EBADF;
+}
+
+/*
+ * Fill in the program's sets. Entries that poll() reports for what select()
+ * does not ask are left out (*mute: from the next wait, too).
+ */
+static int from_poll(struct sel *s, bool *mute)
+{
+	int count = 0, k;
+	nfds_t i;
+
+	*mute = false;
+	for (i = 0; i < s->nfds; i++)
+		if ((s->fds[i].revents & POLLNVAL) && truly_bad(s))
+			return -EBADF;
+	for (k = 0; k < 3; k++)
+		if (s->set[k])
+			memset(s->set[k], 0, WORDS(s->n) * sizeof(long));
+	for (i = 0; i < s->nfds; i++) {
+		int fd = s->fds[i].fd, got = s->fds[i].revents, was = count;
+
+		if (!got)
+			continue;
+		if ((got & SEL_R) && asked(s, 0, fd)) {
+			put(s, 0, fd);
+			count++;
+		}
+		if ((got & SEL_W) && asked(s, 1, fd)) {
+			put(s, 1, fd);
+			count++;
+		}
+		if ((got & SEL_X) && asked(s, 2, fd)) {
+			put(s, 2, fd);
+			count++;
+		}
+		if (count == was) {
+			s->fds[i].fd = -1;
+			*mute = true;
+		}
+	}
+	return count;
+}
+
+static void put_back(struct sel *s)
+{
+	int k;
+
+	for (k = 0; k < 3; k++)
+		if (s->set[k])
+			memcpy(s->set[k], s->copy[k],
+			       WORDS(s->n) * sizeof(long));
+}
+
+/* --- the calls ------------------------------------------------------------------ */
+
+static int wait_here(struct sel *s, uint64_t end, const sigset_t *mask)
+{
+	uint64_t left = end;
+	bool mute;
+	int ret;
+
+	to_poll(s);
+	for (;;) {
+		struct pollset p __attribute__((cleanup(pollset_end)));
+
+		p.fds = s->fds;
+		p.n = s->nfds;
+		p.kind = POLL_SELECT;
+		p.mask = mask;
+		ret = pollset_begin(&p);
+		if (ret)
+			return ret;
+		if (end && end != DL_NEVER)
+			left = dl_left(clock_ns(), end);
+		ret = pollset_wait(&p, left);
+		if (ret < 0) {
+			put_back(s);
+			return ret;
+		}
+		ret = from_poll(s, &mute);
+		if (ret < 0)
+			put_back(s);
+		if (ret || !mute || !left)
+			return ret;
+	}
+}
+
+/* The kernel's answer concerns a socket that was lifted meanwhile. */
+static bool turned(const struct sel *s)
+{
+	bool warm;
+
+	return concerns(s->n, s->set, &warm) && warm;
+}
+
+/* `end`: 0 only look, DL_NEVER. The kernel's own call first if all is cold. */
+static int sel_wait(int n, unsigned long *const set[3], bool warm, uint64_t end,
+		    const sigset_t *mask)
+{
+	struct sel s __attribute__((cleanup(sel_end)));
+	uint64_t left = end;
+	struct timespec ts;
+	int ret;
+
+	ret = sel_begin(&s, n, set);
+	if (ret)
+		return ret;
+	if (!warm) {
+		if (end && end != DL_NEVER)
+			left = dl_left(clock_ns(), end);
+		ts = dl_ts(left == DL_NEVER ? 0 : left);
+		ret = neg_errno(real_pselect(
+			n, (fd_set *)set[0], (fd_set *)set[1], (fd_set *)set[2],
+			left == DL_NEVER ? NULL : &ts, mask));
+		if (ret <= 0 || !turned(&s))
+			return ret;
+	}
+	return wait_here(&s, end, mask);
+}
+
+int do_pselect(int n, fd_set *r, fd_set *w, fd_set *x,
+	       const struct timespec *ts, const sigset_t *mask)
+{
+	unsigned long *set[3] = { (unsigned long *)r, (unsigned long *)w,
+				  (unsigned long *)x };
+	uint64_t span = DL_NEVER;
+	bool warm;
+
+	if (!concerns(n, set, &warm) || (ts && !dl_valid(ts)))
+		return neg_errno(real_pselect(n, r, w, x, ts, mask));
+	if (ts)
+		span = dl_span(ts);
+	if (span)
+		span = dl_after(clock_ns(), span);
+	return sel_wait(n, set, warm, span, mask);
+}
+
+int do_select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
+{
+	unsigned long *set[3] = { (unsigned long *)r, (unsigned long *)w,
+				  (unsigned long *)x };
+	uint64_t end = DL_NEVER, left;
+	struct timespec ts;
+	bool warm;
+	int ret;
+
+	if (!concerns(n, set, &warm) ||
+	    (tv && (tv->tv_sec < 0 || tv->tv_usec < 0)))
+		return neg_errno(real_select(n, r, w, x, tv));
+	if (tv) {
+		/* microseconds may be more than a second's */
+		ts.tv_sec = tv->tv_sec;
+		ts.tv_nsec = tv->tv_usec % 1000000 * 1000;
+		if (__builtin_add_overflow(ts.tv_sec, tv->tv_usec / 1000000,
+					   &ts.tv_sec))
+			ts.tv_sec = INT64_MAX;
+		end = dl_span(&ts);
+		if (end)
+			end = dl_after(clock_ns(), end);
+	}
+	ret = sel_wait(n, set, warm, end, NULL);
+	if (tv) {
+		left = end == DL_NEVER ? dl_span(&ts) : 0;
+		if (end && end != DL_NEVER)
+			left = dl_left(clock_ns(), end);
+		tv->tv_sec = (time_t)(left / DL_SEC);
+		tv->tv_usec = (suseconds_t)(left % DL_SEC / 1000);
+	}
+	return ret;
+}
