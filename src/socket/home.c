@@ -39,11 +39,40 @@ static bool write_back(struct sock *s, int fd)
 	return true;
 }
 
+/*
+ * A half-closed direction keeps its anchor open until the reader has the last
+ * byte, so that it could still come home; then the kernel's FIN follows.
+ */
+static void finish(struct sock *s, int fd)
+{
+	switch (anc_state(s->tx)) {
+	case ANC_LIFTED:
+		if (!s->orphan &&
+		    s->at.sent !=
+			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
+			return;
+		anc_spill(s->tx, &s->at, true);
+		ring_note(s);
+		break;
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_RESUME:
+		if (!s->orphan)
+			return;
+		break;
+	default:
+		break;
+	}
+	s->fin_due = false;
+	sys_shutdown(fd, SHUT_WR);
+}
+
 void home_serve(struct sock *s, int fd)
 {
 	uint64_t from;
 
-	if (likely(anc_state(s->tx) <= ANC_SPILL) || !s->paired || fd < 0)
+	if (likely(anc_state(s->tx) <= ANC_SPILL && !s->fin_due) ||
+	    !s->paired || fd < 0)
 		return;
 	switch (anc_state(s->tx)) {
 	case ANC_ASKED:
@@ -68,6 +97,8 @@ void home_serve(struct sock *s, int fd)
 	default:
 		break;
 	}
+	if (s->fin_due)
+		finish(s, fd);
 }
 
 /* --- reader's part ----------------------------------------------------- */
@@ -87,6 +118,17 @@ static int all_bells(struct sock *s, int fd)
 		s->ar.bells += (uint64_t)got;
 	}
 	return (int)n;
+}
+
+/* The peer's process is gone: nothing can be put back by it. */
+static int dead_home(struct sock *s, int fd)
+{
+	if (!s->conn.error)
+		pump_poll(s);
+	if (s->rx_avail)
+		return standin_take(s, fd);
+	lift_unpaired(s, WHY_CLOSED);
+	return 0;
 }
 
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
@@ -131,15 +173,13 @@ static int rx_home(struct sock *s, int fd)
 		ret = anc_where(s->rx, &s->ar, &n);
 		if (ret == ANC_AT_BELLS)
 			return all_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
-		return ret == ANC_AT_ANCHOR ? 0 : -EBUSY;
+		if (ret == ANC_AT_ANCHOR)
+			return 0;
+		return s->orphan ? dead_home(s, fd) : -EBUSY;
 	default:
 		return 0;
 	}
-	/* the peer's process is gone: nothing can be put back */
-	if (s->rx_avail || (!s->conn.error && pump_poll(s)) || s->rx_avail)
-		return -ECONNRESET;
-	lift_unpaired(s, WHY_CLOSED);
-	return 0;
+	return dead_home(s, fd);
 }
 
 static int tx_home(struct sock *s, int fd, enum reason why)

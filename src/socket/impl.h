@@ -56,6 +56,8 @@ struct sock {
 	uint8_t use; /* enum rule_use */
 	bool native, nonblock, paired, orphan;
 	bool shut_rd, shut_wr;
+	bool fin_due; /* the kernel's FIN waits until the ring is empty */
+	bool fin_told; /* the peer was poked about its FIN */
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
 	bool busy_rx; /* SO_RCVLOWAT > 1: the kernel's while RAW */
 	uint8_t rst_told; /* the one ECONNRESET was delivered */
@@ -233,6 +235,11 @@ void lift_unpaired(struct sock *s, enum reason why);
 
 /* W's part: answer ASKED, write back after RESUME. Lock held. */
 void home_serve(struct sock *s, int fd);
+
+/* --- standin.c --------------------------------------------------------- */
+
+/* Lock held, peer gone: 0, the number holds the unread bytes now. */
+int standin_take(struct sock *s, int fd);
 
 /* --- service.c --------------------------------------------------------- */
 

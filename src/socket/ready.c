@@ -42,6 +42,10 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
 	else
 		ring_bells(s, fd);
+	if (s->rx_eof && !s->rx_avail) {
+		r->ours |= EPOLLRDHUP;
+		r->now |= EPOLLRDHUP;
+	}
 }
 
 /* A ring that stays full is left for the anchor after a while (4.5). */

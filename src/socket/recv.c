@@ -66,6 +66,10 @@ static void took(struct sock *s, size_t n)
 	    (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail))
 		shm_publish(&s->end);
 	ring_writer(s);
+	if (unlikely(s->rx_eof) && !s->rx_avail && !s->fin_told) {
+		s->fin_told = true;
+		ring_service(s);
+	}
 }
 
 /*

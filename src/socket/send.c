@@ -245,9 +245,9 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 /* --- half-close -------------------------------------------------------- */
 
 /*
- * The end of the stream is the kernel's FIN: DisConn goes out as the last
- * message, the direction spills with nothing behind it, and R finds the FIN
- * on the anchor when it has passed the ring.
+ * DisConn goes out as the last message. The kernel's FIN follows as soon as
+ * the reader has taken the last byte (home.c, finish()): at once when it has
+ * already, else by our next call or the service thread.
  */
 static int shut_write(struct sock *s, int fd)
 {
@@ -261,9 +261,10 @@ static int shut_write(struct sock *s, int fd)
 		case ANC_LIFTED:
 			conn_shutdown(&s->conn, clock_ns(), false);
 			pump_control(s);
-			anc_spill(s->tx, &s->at, true);
+			s->shut_wr = s->fin_due = true;
 			ring_note(s);
-			/* fall through */
+			home_serve(s, fd);
+			return 0;
 		case ANC_RAW:
 		case ANC_SPILL:
 		case ANC_GONE:
@@ -294,7 +295,10 @@ int sock_shutdown(struct sock *s, int fd, int how)
 			sys_shutdown(s->wake, SHUT_RD);
 	}
 	sock_unlock(s);
-	ret = sys_shutdown(fd, how);
+	if (s->fin_due) /* the FIN's turn comes later */
+		ret = how == SHUT_WR ? 0 : sys_shutdown(fd, SHUT_RD);
+	else
+		ret = sys_shutdown(fd, how);
 	sock_changed(s);
 	return ret;
 }

@@ -143,7 +143,7 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 static void serve(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (anc_state(s->tx) <= ANC_SPILL || sock_lock(s))
+	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due) || sock_lock(s))
 		return;
 	if (s->paired)
 		home_serve(s, sock_fd(s));

@@ -20,4 +20,5 @@ libsocket_la_SOURCES = \
 	src/socket/send.c \
 	src/socket/service.c \
 	src/socket/sock.c src/socket/sock.h \
+	src/socket/standin.c \
 	src/socket/wait.c
