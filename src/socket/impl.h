@@ -91,6 +91,8 @@ struct sock {
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint64_t full_since, hold_until, lift_not_before;
 	uint64_t taken_seen; /* tx->taken when full_since was set */
+	uint64_t idle_mark; /* bytes moved when last looked at */
+	bool trimmed;
 	uint64_t resume_at; /* next byte to write back, RESUME */
 	struct shm_end end;
 	struct conn conn;

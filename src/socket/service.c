@@ -19,6 +19,7 @@
 #include "socket/impl.h"
 
 #define REG_MAX 65536
+#define IDLE_MS 30000
 
 static struct {
 	struct lock lock;
@@ -163,6 +164,26 @@ static void hung_up(struct sock *s)
 		hooks.risen(s);
 }
 
+/* A connection idle for a whole tick gives its ring pages back. */
+static void trim(struct sock *s, void *arg)
+{
+	uint64_t moved = s->at.sent + s->ar.taken;
+
+	(void)arg;
+	if (moved != s->idle_mark) {
+		s->idle_mark = moved;
+		s->trimmed = false;
+		return;
+	}
+	if (s->trimmed || lock_try(&s->lock))
+		return;
+	if (s->paired && !s->orphan && !s->rx_avail) {
+		s->end.end.ops->trim(&s->end.end);
+		s->trimmed = true;
+	}
+	sock_unlock(s);
+}
+
 static bool unfinished;
 
 static void see(struct sock *s, void *arg)
@@ -183,7 +204,7 @@ static void *service_main(void *arg)
 		unfinished = false;
 		service_each(see, NULL);
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
-				   unfinished ? 5 : -1, 0, 8);
+				   unfinished ? 5 : IDLE_MS, 0, 8);
 		if (n == -EBADF)
 			return NULL; /* the program closed it by force */
 		for (i = 0; i < n; i++)
@@ -195,6 +216,8 @@ static void *service_main(void *arg)
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
 			return NULL;
 		service_each(serve, NULL);
+		if (!n && !unfinished)
+			service_each(trim, NULL);
 	}
 }
 
