@@ -95,6 +95,11 @@ static bool arena_grow(struct arena *a, uint32_t count)
 	return true;
 }
 
+static struct chunk *arena_chunk(struct arena *a, uint32_t i)
+{
+	return __atomic_load_n(&a->chunks[i], __ATOMIC_RELAXED);
+}
+
 void *arena_get(struct arena *a)
 {
 	uint32_t count, i;
@@ -105,7 +110,7 @@ void *arena_get(struct arena *a)
 	do {
 		count = __atomic_load_n(&a->count, __ATOMIC_ACQUIRE);
 		for (i = count; i-- > a->first;) {
-			c = a->chunks[i];
+			c = arena_chunk(a, i);
 			n = chunk_take(c);
 			if (n < 0)
 				continue;
@@ -121,7 +126,7 @@ void arena_put(struct arena *a, void *slot)
 	uint32_t count = __atomic_load_n(&a->count, __ATOMIC_ACQUIRE), i;
 
 	for (i = 0; i < count; i++) {
-		struct chunk *c = a->chunks[i];
+		struct chunk *c = arena_chunk(a, i);
 		uintptr_t at =
 			(uintptr_t)slot - (uintptr_t)chunk_slot(c, a->size, 0);
 		uintptr_t n = at / a->size;
