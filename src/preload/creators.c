@@ -7,6 +7,7 @@
 #include "preload/real.h"
 
 #include "preload/preload.h"
+#include "preload/ready.h"
 
 static int created(int fd)
 {
@@ -17,13 +18,14 @@ static int created(int fd)
 	return fd;
 }
 
-#define CREATE(call)                                  \
+#define CREATE_AS(call, born)                         \
 	int fd_;                                      \
                                                       \
 	do                                            \
 		fd_ = call;                           \
 	while (unlikely(fd_ < 0) && sock_retry(fd_)); \
-	return created(fd_)
+	return born(created(fd_))
+#define CREATE(call) CREATE_AS(call, )
 
 int do_open(const char *path, int flags, mode_t mode)
 {
@@ -79,12 +81,12 @@ int do_memfd_create(const char *name, unsigned int flags)
 
 int do_epoll_create(int size)
 {
-	CREATE(real_epoll_create(size));
+	CREATE_AS(real_epoll_create(size), ep_born);
 }
 
 int do_epoll_create1(int flags)
 {
-	CREATE(real_epoll_create1(flags));
+	CREATE_AS(real_epoll_create1(flags), ep_born);
 }
 
 static FILE *opened(FILE *f)

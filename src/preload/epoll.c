@@ -65,27 +65,14 @@ bool ep_is_set(int fd)
 
 /* --- epoll_create -------------------------------------------------------- */
 
-static int born(int fd)
+int ep_born(int fd)
 {
-	struct epset *stale;
-
 	if (fd < 0)
 		return fd;
-	stale = fdt_set(fd);
-	if (stale)
+	if (fdt_set(fd)) /* closed unseen */
 		ep_fd_closing(fd, NULL, false);
 	bit_set(fd, true);
 	return fd;
-}
-
-int do_epoll_create(int size)
-{
-	return born(real_epoll_create(size));
-}
-
-int do_epoll_create1(int flags)
-{
-	return born(real_epoll_create1(flags));
 }
 
 /* --- epoll_ctl ----------------------------------------------------------- */

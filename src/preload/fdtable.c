@@ -229,7 +229,7 @@ void fdt_dup(int from, int to)
 		e = fdt_at(to);
 		if (e)
 			e->shared = 1;
-	} else if (fdt_set(from)) {
+	} else {
 		ep_dup(from, to);
 	}
 }

@@ -62,7 +62,7 @@ int do_dup(int fd)
 	do
 		ret = real_dup(fd);
 	while (unlikely(sock_retry(ret)));
-	if (ret >= 0 && fdt_any && fdt_is_owner()) {
+	if (ret >= 0 && (fdt_any || ep_is_set(fd)) && fdt_is_owner()) {
 		fdt_forget(ret);
 		duplicated(fd, ret);
 	}
@@ -92,7 +92,7 @@ static int replace(int from, int to, int flags, int (*real)(int, int, int))
 	struct sock *old, *s;
 	int aside = -1, ret;
 
-	if (from == to || !fdt_ever || !fdt_is_owner() ||
+	if (from == to || !(fdt_ever || ep_is_set(from)) || !fdt_is_owner() ||
 	    sys_fcntl(from, F_GETFD, 0) < 0)
 		return real(from, to, flags);
 	ret = make_way(to);
@@ -173,7 +173,7 @@ int do_fcntl(int fd, int cmd, long arg)
 		do
 			ret = real_fcntl(fd, cmd, arg);
 		while (unlikely(sock_retry(ret)));
-		if (ret >= 0 && fdt_any && fdt_is_owner()) {
+		if (ret >= 0 && (fdt_any || ep_is_set(fd)) && fdt_is_owner()) {
 			fdt_forget(ret);
 			duplicated(fd, ret);
 		}

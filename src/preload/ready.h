@@ -4,10 +4,10 @@
 
 /*
  * Readiness: epoll, poll, select with managed sockets among the descriptors.
- * epoll_create(), epoll_create1() follow libc's convention and are declared
- * in real.h; the calls below return a result or a negative errno.
+ * The calls return a result or a negative errno.
  *
  * What the descriptor calls owe to this room (all in preload.h):
+ *  - ep_born() for every new set.
  *  - ep_fd_closing() before every kernel close of a number that holds a sock
  *    or a set (close, dup2 target, close_range), in this order: table still
  *    filled, ep_fd_closing(), fdt_take_sock(), kernel close. A set is taken
@@ -42,6 +42,8 @@ int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
 int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 		    const struct timespec *ts, const sigset_t *mask);
 
+/* A set was made; returns its argument, a failure too. */
+int ep_born(int fd);
 /* The number stays open, the sock behind it is forgotten (rule tcp). */
 void ep_forget(int fd, struct sock *s);
 /* In the parent, after any call that made a child with our descriptors. */
