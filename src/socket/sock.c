@@ -53,16 +53,6 @@ static void row_addr(struct page_addr *to, const struct sockaddr_storage *ss)
 	}
 }
 
-static void row_begin(struct page_row *r)
-{
-	__atomic_add_fetch(&r->gen, 1, __ATOMIC_ACQ_REL);
-}
-
-static void row_end(struct page_row *r)
-{
-	__atomic_add_fetch(&r->gen, 1, __ATOMIC_RELEASE);
-}
-
 void sock_publish(struct sock *s)
 {
 	struct sockaddr_storage ss;
@@ -73,7 +63,7 @@ void sock_publish(struct sock *s)
 	if (s->row_pid != sock_pid || r == &sock_spare)
 		return;
 	fd = r->fd;
-	row_begin(r);
+	page_row_begin(r);
 	r->inode = s->inode;
 	r->role = s->role;
 	r->rule = s->use;
@@ -94,7 +84,7 @@ void sock_publish(struct sock *s)
 	if (s->phase == PH_CONNECTED && !r->peer.family &&
 	    !sys_getpeername(fd, &ss, &len))
 		row_addr(&r->peer, &ss);
-	row_end(r);
+	page_row_end(r);
 }
 
 void sock_why(struct sock *s, enum reason why)
@@ -155,7 +145,7 @@ void sock_exit(void)
 	if (!opened || done)
 		return;
 	done = true;
-	for (i = 0; i < PAGE_ROWS; i++) {
+	for (i = 0; i < page_rows(); i++) {
 		const struct page_row *r = &page_self->row[i];
 
 		if (!r->gen)
@@ -524,6 +514,7 @@ void sock_forked(void)
 	page_forked();
 	opened = false;
 	memset(&sock_spare, 0, sizeof(sock_spare));
+	arena_forked(&arena);
 	diag_forked();
 	service_forked();
 }
