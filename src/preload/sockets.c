@@ -169,29 +169,26 @@ int do_accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 
 #define STACK_NEAR 8192 /* bytes above our frame that are the stack */
 
+static bool word_readable(uintptr_t at)
+{
+	return sys_call6(SYS_rt_sigprocmask, -1, (long)(at & ~(uintptr_t)7), 0,
+			 8, 0, 0) != -EFAULT;
+}
+
 /*
- * Can `n` bytes at `p` be read? The kernel says so: it copies the mask before
- * it looks at the operation, which does not exist. Cheaper than a fault.
+ * Can `n` bytes (less than a page) at `p` be read? The kernel says so: it
+ * copies the mask before it looks at the operation, which does not exist.
  */
 static bool readable(const void *p, size_t n)
 {
-	const char *c = p;
-	size_t at;
-
 	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t first = (uintptr_t)p, last = first + n - 1;
 
-	if (n < 8 || (uintptr_t)p - frame < STACK_NEAR)
+	if (!n || first - frame < STACK_NEAR)
 		return true;
-	for (at = 0; at + 8 <= n; at += n - 8) {
-		if (sys_call6(SYS_rt_sigprocmask, -1, (long)(c + at), 0, 8, 0,
-			      0) == -EFAULT)
-			return false;
-		if (n == 8 || at ||
-		    !(((uintptr_t)c ^ (uintptr_t)(c + n - 1)) &
-		      ~(uintptr_t)4095))
-			break;
-	}
-	return true;
+	if (!p || !word_readable(first))
+		return false;
+	return !((first ^ last) & ~(uintptr_t)4095) || word_readable(last);
 }
 
 /*
@@ -244,7 +241,8 @@ int do_getsockopt(int fd, int level, int opt, void *v, socklen_t *len)
 	struct sock *s = fdt_sock(fd);
 	int ret;
 
-	if (likely(!s))
+	if (likely(!s) || !readable(len, sizeof(*len)) ||
+	    (*len && !readable(v, *len)))
 		return real_getsockopt(fd, level, opt, v, len);
 	ret = sock_getsockopt(s, fd, level, opt, v, len);
 	if (ret == 1 || fdt_stale(fd, s, ret))
@@ -257,7 +255,7 @@ int do_setsockopt(int fd, int level, int opt, const void *v, socklen_t len)
 	struct sock *s = fdt_sock(fd);
 	int ret;
 
-	if (likely(!s))
+	if (likely(!s) || (len && !readable(v, len)))
 		return real_setsockopt(fd, level, opt, v, len);
 	ret = sock_setsockopt(s, fd, level, opt, v, len);
 	if (ret == 1 || fdt_stale(fd, s, ret))
