@@ -16,7 +16,7 @@ static uint32_t look_inner(struct epreg *r, uint32_t kernel)
 {
 	struct sock_ready now = { .ours = EPOLLIN, .ms = -1 };
 
-	if (kernel || epset_ready(r->inner))
+	if (epset_ready(r->inner) || (kernel && epset_probe(r->inner)))
 		now.now = EPOLLIN;
 	if (!now.now)
 		r->edge.last = 0;
@@ -127,6 +127,36 @@ bool epset_ready(struct epset *set)
 	}
 	epset_release(set);
 	return found;
+}
+
+/*
+ * What makes the kernel's set readable may be ours alone: wake-up bytes,
+ * bells. The kernel forgets such an entry once the bytes are gone.
+ */
+bool epset_probe(struct epset *set)
+{
+	struct pollfd p = { .fd = set->fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+	struct epreg *r, *next;
+	bool found = false;
+
+	if (!epset_take(set))
+		return true;
+	for (r = set->all; r; r = next) {
+		next = r->anext;
+		if (r->inner)
+			found = epset_probe(r->inner) || found;
+		if (!r->sock || (!r->ours && sock_cold(r->sock)))
+			continue;
+		sock_rang(r->sock, r->fd);
+		epreg_watch(r, false);
+		epreg_heat(r);
+		if (r->kicked)
+			epreg_unkick(r);
+		found = peek(r) || found;
+	}
+	epset_release(set);
+	return found || sys_ppoll(&p, 1, &now, NULL) == 1;
 }
 
 static bool arm_one(struct epreg *r)

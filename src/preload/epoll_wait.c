@@ -463,37 +463,61 @@ static int do_wait(struct epwait *w, uint64_t span)
 	return wait_for(&held, span);
 }
 
+/*
+ * The set had no managed members when the wait began; another thread may have
+ * added some since, and their events carry our words.
+ */
+static int do_plain(struct epwait *w, uint64_t span)
+{
+	uint64_t began = 0;
+	int n;
+
+	if (span && span != DL_NEVER && fdt_any)
+		began = clock_ns();
+	n = kernel_wait(w, span, w->mask);
+	if (ep_likely(n <= 0))
+		return n;
+	w->set = fdt_set(w->ep);
+	if (ep_likely(!w->set))
+		return n;
+	w->life = w->set->life;
+	n = fill(w, n);
+	if (n || !span)
+		return n;
+	if (began)
+		span = dl_left(clock_ns(), dl_after(began, span));
+	return do_wait(w, span);
+}
+
 int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
 {
 	struct epset *set = fdt_set(ep);
-	struct epwait w;
+	struct epwait w = { set, 0, ep, max, ev, WAIT, NULL, false };
 
-	if (ep_likely(!set))
-		return neg_errno(real_epoll_wait(ep, ev, max, ms));
-	w = (struct epwait){ set, 0, ep, max, ev, WAIT, NULL, false };
-	return do_wait(&w, dl_span_ms(ms));
+	return ep_likely(!set) ? do_plain(&w, dl_span_ms(ms)) :
+				 do_wait(&w, dl_span_ms(ms));
 }
 
 int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
 		   const sigset_t *mask)
 {
 	struct epset *set = fdt_set(ep);
-	struct epwait w;
+	struct epwait w = { set, 0, ep, max, ev, PWAIT, mask, false };
 
-	if (ep_likely(!set))
-		return neg_errno(real_epoll_pwait(ep, ev, max, ms, mask));
-	w = (struct epwait){ set, 0, ep, max, ev, PWAIT, mask, false };
-	return do_wait(&w, dl_span_ms(ms));
+	return ep_likely(!set) ? do_plain(&w, dl_span_ms(ms)) :
+				 do_wait(&w, dl_span_ms(ms));
 }
 
 int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 		    const struct timespec *ts, const sigset_t *mask)
 {
 	struct epset *set = fdt_set(ep);
-	struct epwait w;
+	struct epwait w = { set, 0, ep, max, ev, PWAIT2, mask, false };
+	uint64_t span = DL_NEVER;
 
-	if (ep_likely(!set) || (ts && !dl_valid(ts)))
+	if (ts && !dl_valid(ts))
 		return neg_errno(real_epoll_pwait2(ep, ev, max, ts, mask));
-	w = (struct epwait){ set, 0, ep, max, ev, PWAIT2, mask, false };
-	return do_wait(&w, ts ? dl_span(ts) : DL_NEVER);
+	if (ts)
+		span = dl_span(ts);
+	return ep_likely(!set) ? do_plain(&w, span) : do_wait(&w, span);
 }

@@ -55,6 +55,7 @@ struct epreg {
 	bool spent; /* the kernel's entry is an edge that was reported, */
 	bool rearm; /* and the program asked for a level */
 	bool still; /* only a message can change what the last look found */
+	bool kicked; /* the wake-up entry is asked for OUT; bucket lock */
 	bool doomed; /* sock is gone, the set's holder frees this */
 	uint8_t queued; /* in the inbox; atomic */
 	uint32_t stamp; /* set->stamp when last put into an event array, */
@@ -193,6 +194,8 @@ void epset_settle(struct epset *set, bool give_away);
 uint32_t epreg_look(struct epreg *r, uint32_t kernel);
 /* Would a wait on the set find something in user space now? */
 bool epset_ready(struct epset *set);
+/* The kernel says the set is readable: is it so for the program, too? */
+bool epset_probe(struct epset *set);
 /*
  * Arms every hot member, so that the kernel's set becomes readable when one
  * of them changes, then looks once more: true if something is ready. *nap

@@ -92,13 +92,16 @@ void epreg_kick(struct epbucket *b, struct epreg *r)
 {
 	struct epreg *o = owner(b, r);
 
-	if (o)
-		ctl(o->set, EPOLL_CTL_MOD, o->wake,
-		    EPOLLIN | EPOLLOUT | (uint32_t)EPOLLET, epreg_wake_word(o));
+	if (!o)
+		return;
+	o->kicked = true;
+	ctl(o->set, EPOLL_CTL_MOD, o->wake,
+	    EPOLLIN | EPOLLOUT | (uint32_t)EPOLLET, epreg_wake_word(o));
 }
 
 void epreg_unkick(struct epreg *r)
 {
+	r->kicked = false;
 	if (r->wake >= 0)
 		ctl(r->set, EPOLL_CTL_MOD, r->wake, EPOLLIN | (uint32_t)EPOLLET,
 		    epreg_wake_word(r));

@@ -220,10 +220,10 @@ static int answer(struct pollset *p, bool asked)
 		struct pollfd *f = &p->fds[e->at];
 		uint32_t bits = (uint16_t)f->revents & ~e->ours & ~e->was;
 
-		if (e->sock)
-			f->revents = (short)((bits | e->now) & want(f));
-		else
-			f->revents |= (short)(e->now & want(f));
+		if (e->set && !e->now && (bits & POLLIN) &&
+		    !epset_probe(e->set))
+			bits &= ~(uint32_t)(POLLIN | POLLRDNORM);
+		f->revents = (short)((bits | e->now) & want(f));
 	}
 	for (i = 0; i < p->n; i++)
 		count += p->fds[i].revents != 0;
