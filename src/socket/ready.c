@@ -34,8 +34,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	r->ours |= IN_BITS;
 	if (where < 0)
 		pump_fail(s, where);
-	else if (!s->rx_avail)
-		pump_poll(s);
+	else
+		pump_poll(s); /* unread data or not: each arrival is an edge */
 	if (s->rx_avail || s->rx_eof || s->conn.error || s->shut_rd)
 		r->now |= IN_BITS;
 	else if (s->orphan)
