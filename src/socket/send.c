@@ -245,11 +245,11 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 /* --- half-close -------------------------------------------------------- */
 
 /*
- * DisConn goes out as the last message. The kernel's FIN follows as soon as
+ * True: the FIN is taken care of. DisConn goes out as the last message. The kernel's FIN follows as soon as
  * the reader has taken the last byte (home.c, finish()): at once when it has
  * already, else by our next call or the service thread.
  */
-static int shut_write(struct sock *s, int fd)
+static bool shut_write(struct sock *s, int fd)
 {
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
@@ -264,40 +264,41 @@ static int shut_write(struct sock *s, int fd)
 			s->shut_wr = s->fin_due = true;
 			ring_note(s);
 			home_serve(s, fd);
-			return 0;
+			return true;
 		case ANC_RAW:
 		case ANC_SPILL:
 		case ANC_GONE:
 			s->shut_wr = true;
-			return 0;
+			return false;
 		default: /* on its way home: its bytes go first */
 			err = wait_tx(s, fd, until);
 			break;
 		}
 	}
 	s->shut_wr = true;
-	return 0;
+	return false;
 }
 
 int sock_shutdown(struct sock *s, int fd, int how)
 {
-	int ret;
+	bool sent = false;
+	int ret = 0;
 
 	if (!s->paired || how < SHUT_RD || how > SHUT_RDWR)
 		return sys_shutdown(fd, how);
 	if (sock_lock(s))
 		return -EINTR;
 	if (how != SHUT_RD)
-		shut_write(s, fd);
+		sent = shut_write(s, fd);
 	if (how != SHUT_WR) {
 		s->shut_rd = true;
 		if (__atomic_load_n(&s->sleepers, __ATOMIC_RELAXED))
 			sys_shutdown(s->wake, SHUT_RD);
 	}
 	sock_unlock(s);
-	if (s->fin_due) /* the FIN's turn comes later */
-		ret = how == SHUT_WR ? 0 : sys_shutdown(fd, SHUT_RD);
-	else
+	if (sent && how == SHUT_RDWR)
+		sys_shutdown(fd, SHUT_RD);
+	else if (!sent)
 		ret = sys_shutdown(fd, how);
 	sock_changed(s);
 	return ret;
