@@ -49,7 +49,7 @@ struct fab_done {
 
 struct fabric_ops {
 	const char *name; /* "shm", "verbs", "sim" */
-	/* Largest message (bytes) that buf() could give now; 0: none. */
+	/* Largest message that buf() could give now: 0, or >= FAB_CTRL. */
 	uint32_t (*room)(struct end *e);
 	/* Memory for the next message of up to `len` bytes, or NULL. */
 	void *(*buf)(struct end *e, uint32_t len);

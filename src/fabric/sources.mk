@@ -8,3 +8,10 @@ libfabric_la_SOURCES = \
 	src/fabric/shm/seg.c \
 	src/fabric/shm/shm.h \
 	src/fabric/shm/tx.c
+
+# For tests only, never part of the library.
+check_LTLIBRARIES += libfabricsim.la
+libfabricsim_la_SOURCES = \
+	src/fabric/fabric.h \
+	src/fabric/sim/sim.c \
+	src/fabric/sim/sim.h

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_FABRIC_SIM_SIM_H
+#define LIBSDP_FABRIC_SIM_SIM_H
+
+/*
+ * A simulated fabric for tests: both ends of a connection in one thread, a
+ * clock that only the test moves, and everything that takes time or goes
+ * wrong drawn from a seed. Messages arrive in order, each after a delay of
+ * its own; the bytes under way and not yet released are limited, as in a ring
+ * of shared memory, with a lane for control messages beside it.
+ *
+ * poll() answers -ECONNRESET once nothing more will come; sim_link() then
+ * tells why.
+ */
+
+#include "fabric/fabric.h"
+
+#define SIM_LANE 16 /* control messages beside a full ring */
+
+struct sim_params {
+	uint64_t seed; /* not 0 */
+	uint64_t delay_ns; /* a message takes up to this */
+	uint64_t stall_ns; /* and, one in `stall`, up to this (0: never) */
+	uint32_t stall;
+	uint32_t ring; /* bytes under way or held, per direction */
+	uint32_t max_msg; /* at most SIM_MSG_MAX */
+	uint16_t depth;
+};
+
+#define SIM_MSG_MAX 2048
+
+enum sim_link {
+	SIM_UP,
+	SIM_CLOSED, /* the other end disconnected; all it sent has come */
+	SIM_LOST, /* sim_cut(): what was under way is gone */
+};
+
+struct sim;
+
+/* Memory for one connection after the other; NULL without memory. */
+struct sim *sim_new(void);
+void sim_free(struct sim *s);
+/* A new connection at time 0. */
+void sim_start(struct sim *s, const struct sim_params *p);
+struct end *sim_end(struct sim *s, unsigned int which);
+
+/* The time is now `ns`; it never goes back. */
+void sim_time(struct sim *s, uint64_t ns);
+/* When the next message or end of the connection arrives, or UINT64_MAX. */
+uint64_t sim_next(const struct sim *s);
+
+/* This end hangs up, behind everything it sent, and hears no more. */
+void sim_disconnect(struct end *e);
+/* The fabric breaks. */
+void sim_cut(struct sim *s);
+enum sim_link sim_link(const struct end *e);
+
+/* A random number below n (n > 0) from the seed's sequence. */
+uint32_t sim_rnd(struct sim *s, uint32_t n);
+
+#endif
