@@ -48,8 +48,11 @@ void ep_fd_closing(int fd, struct sock *s, bool last_number)
 	fdt_take_set(fd);
 }
 
+/* asked about every number: only epoll.c knows which are sets */
 void ep_dup(int from, int to)
 {
+	if (!fdt_set(from))
+		return;
 	fdt_put_set(to, fdt_set(from));
 	dups++;
 }
