@@ -61,6 +61,7 @@ struct sock {
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
 	bool busy_rx; /* SO_RCVLOWAT > 1: the kernel's while RAW */
 	uint8_t rst_told; /* the one ECONNRESET was delivered */
+	bool epipe; /* a send was answered EPIPE */
 	int32_t look; /* calls until lift_look(); a lost count is harmless */
 	int32_t byte_weight; /* bytes that count as one call */
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */
@@ -146,6 +147,12 @@ void cursor_put(struct cursor *c, const void *from, size_t n);
 void cursor_skip(struct cursor *c, size_t n);
 /* -EINVAL when the sum overflows or there are too many vectors. */
 ssize_t iov_sum(const struct iovec *iov, size_t n);
+/*
+ * Is the program's memory there? The kernel answers EFAULT, a copy in user
+ * space would crash. Looks at the first byte of each vector; pages found good
+ * are remembered per thread, so that the usual buffers cost two loads.
+ */
+bool iov_sound(const struct iovec *iov, size_t n);
 
 /* --- sock.c ------------------------------------------------------------ */
 
@@ -215,6 +222,7 @@ int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
 int wait_rx(struct sock *s, int fd, uint64_t deadline);
 int wait_tx(struct sock *s, int fd, uint64_t deadline);
 uint64_t wait_deadline(int64_t timeo);
+bool wait_room_due(struct sock *s);
 
 /* --- lift.c ------------------------------------------------------------ */
 

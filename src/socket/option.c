@@ -127,6 +127,21 @@ static int give_int(int value, void *v, socklen_t *len)
 	return 0;
 }
 
+/*
+ * The end of the stream was shown by DisConn, the kernel's FIN is on its way:
+ * who asks for the connection's state shall see both agree.
+ */
+static void await_fin(struct sock *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct timespec ts = { 0, 100000000 };
+
+	if (!s->rx_eof || s->orphan)
+		return;
+	ring_service(s);
+	sys_ppoll(&p, 1, &ts, NULL);
+}
+
 int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		    socklen_t *len)
 {
@@ -138,6 +153,8 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		return give_int((int)settings.zcopy_threshold, v, len);
 	if (!s->paired)
 		return 1;
+	if (level == IPPROTO_TCP && opt == TCP_INFO)
+		await_fin(s, fd);
 	if (level == IPPROTO_TCP && opt == TCP_NODELAY && s->nodelay >= 0)
 		return give_int(s->nodelay, v, len);
 	if (level == IPPROTO_TCP && opt == TCP_CORK && s->cork >= 0)
@@ -177,10 +194,14 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
 {
 	uint64_t taken;
+	int ret;
 
 	switch (req) {
 	case FIONBIO:
-		return 1; /* the caller tells us by sock_nonblock() */
+		ret = sys_ioctl(fd, FIONBIO, arg);
+		if (!ret)
+			sock_nonblock(s, *(int *)arg != 0);
+		return ret;
 	case FIONREAD:
 		if (!s->paired)
 			return 1;

@@ -48,6 +48,38 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	}
 }
 
+/*
+ * The peer's library is gone. The kernel's word counts, but for bells it left
+ * unread: they make the kernel show a reset where TCP would show an end.
+ */
+static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
+{
+	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLPRI |
+			     EPOLLERR | EPOLLHUP;
+	bool lost = s->at.sent >
+		    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
+	struct timespec now = { 0, 0 };
+
+	if (s->tx == &s->local[0] || sys_ppoll(&p, 1, &now, NULL) < 0)
+		return; /* unpaired: the anchor tells the truth */
+	r->ours = all;
+	r->now |= (uint16_t)p.revents & all;
+	if (!(r->now & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
+		r->ms = 1; /* its FIN follows within microseconds */
+		if (!s->rx_avail)
+			r->now &= ~(uint32_t)IN_BITS;
+		return;
+	}
+	r->now |= IN_BITS | OUT_BITS | EPOLLRDHUP;
+	if (lost && !s->rst_told)
+		r->now |= EPOLLERR | EPOLLHUP;
+	else if (lost)
+		r->now |= EPOLLHUP;
+	else if (!s->shut_wr && !s->epipe)
+		r->now &= ~(uint32_t)(EPOLLERR | EPOLLHUP);
+}
+
 /* A ring that stays full is left for the anchor after a while (4.5). */
 static void stalled(struct sock *s, int fd, struct sock_ready *r)
 {
@@ -126,6 +158,8 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 		home_serve(s, fd);
 		ready_in(s, fd, r);
 		ready_out(s, fd, r);
+		if (s->orphan)
+			ready_orphan(s, fd, r);
 		if (s->conn.error)
 			r->ours |= EPOLLERR | EPOLLHUP;
 		if (s->conn.error && !s->rst_told)
@@ -172,10 +206,11 @@ void sock_rang(struct sock *s, int fd)
 	if (s->paired && s->wake >= 0) {
 		mark = ring_mark(s);
 		if (s->watched > 1 ||
-		    __atomic_load_n(&s->sleepers, __ATOMIC_RELAXED)) {
+		    __atomic_load_n(&s->sleepers, __ATOMIC_RELAXED) ||
+		    __atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED)) {
 			anc_arm(s->rx, ANC_WAKE);
 			if (sock_pending(s) || s->rx_avail ||
-			    (s->writers && pump_room(s)))
+			    wait_room_due(s))
 				mark = s->rung_eaten;
 		}
 		ring_eat(s, mark);

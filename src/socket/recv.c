@@ -110,12 +110,13 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			if (w->peek)
 				return 0;
 			took(s, (size_t)got);
-			if (w->done == w->len)
-				return 0;
-			if (s->rx_avail || !pump_poll(s))
-				if (s->rx_avail)
-					continue;
-			if (!w->all)
+			if (w->done < w->len && !s->rx_avail)
+				pump_poll(s);
+			if (w->done < w->len && s->rx_avail)
+				continue;
+			if (unlikely(anc_bells(s->rx, &s->ar) > 0))
+				ring_bells(s, fd);
+			if (!w->all || w->done == w->len)
 				return 0;
 			continue;
 		}
@@ -224,6 +225,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			cursor_skip(&w->c, (size_t)n);
 			continue;
 		}
+		if (unlikely(!iov_sound(w->c.iov, w->c.left)))
+			return w->done ? (ssize_t)w->done : -EFAULT;
 		raw = false;
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EINTR;
@@ -258,6 +261,15 @@ static void want_set(struct want *w, struct sock *s, const struct iovec *iov,
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
 }
 
+/* A receive of nothing waits for something, as on TCP, and takes nothing. */
+static ssize_t nothing(struct sock *s, int fd, int flags)
+{
+	char byte;
+	ssize_t n = sock_recv(s, fd, &byte, 1, flags | MSG_PEEK);
+
+	return n < 0 ? n : 0;
+}
+
 ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = { buf, len };
@@ -266,6 +278,8 @@ ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags)
 
 	if (unlikely(len > SSIZE_MAX))
 		iov.iov_len = len = SSIZE_MAX;
+	if (unlikely(!len) && s->paired && !(flags & KERNEL_FLAGS))
+		return nothing(s, fd, flags);
 	if (unlikely(!len || (flags & KERNEL_FLAGS)) || !sock_up(s, fd))
 		return kernel_recv(fd, &m, flags);
 	want_set(&w, s, &iov, 1, len, flags);
@@ -280,6 +294,8 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
 	if ((flags & KERNEL_FLAGS) || !sock_up(s, fd) || !m->msg_iovlen)
 		return kernel_recv(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
+	if (!len && s->paired)
+		return nothing(s, fd, flags);
 	if (len <= 0)
 		return kernel_recv(fd, m, flags);
 	want_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);

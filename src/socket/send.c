@@ -123,6 +123,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		errno = saved;
 	}
 	raw_sent(s, n);
+	s->epipe |= n == -EPIPE;
 	return n;
 }
 
@@ -153,6 +154,8 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			cursor_skip(&w->c, (size_t)n);
 			continue;
 		}
+		if (unlikely(!iov_sound(w->c.iov, w->c.left)))
+			return w->done ? (ssize_t)w->done : -EFAULT;
 		raw = false;
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EINTR;

@@ -181,6 +181,15 @@ static int sleep_locked(struct sock *s, uint64_t deadline)
 	return ret > 0 ? 0 : ret;
 }
 
+/* Is there room that somebody was refused and has not noticed yet? */
+bool wait_room_due(struct sock *s)
+{
+	return s->full &&
+	       (s->writers ||
+		__atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED)) &&
+	       pump_room(s);
+}
+
 int wait_rx(struct sock *s, int fd, uint64_t deadline)
 {
 	enum anc_state was = anc_state(s->rx);
@@ -195,7 +204,7 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline)
 	anc_arm(s->rx, ANC_WAKE);
 	if (FAB(s)->pending(END(s)) || anc_state(s->rx) != was)
 		return 0;
-	if (!(s->writers && pump_room(s)))
+	if (!wait_room_due(s))
 		ring_eat(s, mark);
 	return sleep_locked(s, deadline);
 }
