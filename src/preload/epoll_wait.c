@@ -16,6 +16,7 @@
 
 #define IDLE_MAX   64 /* looks in vain before a member becomes quiet */
 #define LOOK_EVERY 8 /* calls between looks at the kernel while busy */
+#define SPINS	   4 /* in a call, with nothing to report after them */
 #define SPIN_SOCKS 16
 #define SPIN_ASKS  4 /* of them, asked how long to spin */
 #define SPIN_LOOK  8000 /* ns between looks at the kernel while spinning */
@@ -165,7 +166,7 @@ static int collect(struct epwait *w, int n)
 	for (; left && n < w->max; left--) {
 		r = set->hot;
 		set->hot = r->hnext;
-		if (r->still && !sock_pending(r->sock)) {
+		if (r->still && (r->ours & EPOLLIN) && !sock_pending(r->sock)) {
 			bits = 0;
 			r->idle++;
 		} else {
@@ -259,7 +260,7 @@ static bool spin_begin(struct epset *set, struct spin *sp)
 	     left--, r = r->hnext) {
 		uint64_t ns;
 
-		if (!r->sock || !r->ours || r->off)
+		if (!r->sock || !(r->ours & EPOLLIN) || r->off)
 			continue;
 		if (sp->n < SPIN_ASKS) {
 			ns = sock_spin_ns(r->sock);
@@ -382,8 +383,8 @@ static int wait_for(struct epwait *w, uint64_t span)
 {
 	struct epset *set = w->set;
 	uint64_t left = span, end = DL_NEVER;
+	int spins = 0, n;
 	bool again;
-	int n;
 
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
@@ -392,7 +393,7 @@ static int wait_for(struct epwait *w, uint64_t span)
 			n = harvest(w);
 			if (n)
 				return n;
-			if (left && !w->mask && set->hot) {
+			if (left && !w->mask && set->hot && spins++ < SPINS) {
 				n = spin(w, left, &again);
 				if (n)
 					return n;

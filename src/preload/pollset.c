@@ -15,6 +15,7 @@
 #include "preload/epset.h"
 #include "preload/real.h"
 
+#define SPINS	   4 /* in a call, with nothing to report after them */
 #define SPIN_SOCKS 16
 #define SPIN_ASKS  4
 #define SPIN_LOOK  8000 /* ns between looks at the kernel */
@@ -246,7 +247,7 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 
 	*ret = 0;
 	for (i = 0; i < p->nent && n < SPIN_SOCKS; i++) {
-		if (!p->ent[i].sock || !p->ent[i].ours)
+		if (!p->ent[i].sock || !(p->ent[i].ours & POLLIN))
 			continue;
 		ns = n < SPIN_ASKS ? sock_spin_ns(p->ent[i].sock) : 0;
 		if (ns > most) {
@@ -322,12 +323,14 @@ static bool arm(struct pollset *p, uint64_t *nap)
 	return found;
 }
 
-/* Out of the kernel: take wake-up bytes, count who woke us. */
+/*
+ * Out of the kernel: take wake-up bytes (still counted as a sleeper, so that
+ * the last one takes them), count who woke us.
+ */
 static void woken(struct pollset *p)
 {
 	nfds_t i;
 
-	out_of_bed(p);
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i];
 		bool rang = e->wake && p->kern[e->wake].revents;
@@ -339,12 +342,13 @@ static void woken(struct pollset *p)
 		if (rang || p->kern[e->at].revents)
 			e->strikes++;
 	}
+	out_of_bed(p);
 }
 
 int pollset_wait(struct pollset *p, uint64_t span)
 {
 	uint64_t left = span, end = DL_NEVER, nap;
-	int ret;
+	int spins = 0, ret;
 
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
@@ -358,7 +362,8 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		}
 		if (end != DL_NEVER)
 			left = dl_left(clock_ns(), end);
-		if (left && !p->mask && spin(p, left, &ret)) {
+		if (left && !p->mask && spins++ < SPINS &&
+		    spin(p, left, &ret)) {
 			if (ret)
 				return ret;
 			continue;
