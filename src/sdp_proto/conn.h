@@ -181,7 +181,8 @@ struct conn {
 	uint16_t max_adverts, peer_max_adverts;
 	uint32_t rcv_max, rcv_want, rcv_ask;
 	uint32_t src_mseq, cancel_mseq, mode_mseq, sendsm_mseq;
-	uint32_t mode_nond; /* nond_sent when mode_mseq went out */
+	uint32_t mode_nond; /* nond_sent when mode_mseq went out; that is the
+			     * last ModeChange(Combined), 0 once the peer has it */
 	/* Advertisements, oldest first: ours, then the peer's. */
 	uint32_t src_count, sink_count, peer_src_count, peer_sink_count;
 	struct conn_advert src[CONN_ADVERTS], sink[CONN_ADVERTS];

@@ -63,6 +63,8 @@ int conn_set_mode(struct conn *c, unsigned int mode)
 		return ret;
 	if (c->dis_sent || !source_may(c->tx_mode, mode, c->src_count))
 		return -EINVAL;
+	if (mode == WIRE_PIPELINED && c->mode_mseq)
+		return -EBUSY; /* SinkAvails older than that may come yet */
 	c->mode_due = (uint8_t)mode;
 	c->want |= CONN_WANT_MODE;
 	return 0;

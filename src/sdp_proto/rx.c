@@ -129,6 +129,8 @@ static const char *count_received(struct conn *c, uint64_t now,
 	if (in_flight > m->bufs)
 		c->fault = "negative credits";
 	c->mseq_rcvd = m->mseq;
+	if (c->mode_mseq && !mseq_before(m->ack, c->mode_mseq))
+		c->mode_mseq = 0;
 	c->posted--;
 	if (!c->mute)
 		c->credits = credits_of(m->bufs, in_flight);

@@ -12,6 +12,7 @@ static bool crossed_data(struct conn *c, const struct wire_msg *m,
 	if (m->nond == nond)
 		return false;
 	c->nond_sent--;
+	c->mode_nond--;
 	return true;
 }
 
@@ -49,12 +50,13 @@ int sinkavail_on_avail(struct conn *c, uint64_t now, const struct wire_msg *m,
 	}
 	if (c->dis_sent)
 		return 0; /* it crossed our DisConn */
-	if (c->tx_mode == WIRE_PIPELINED)
-		return keep(c, m);
-	if (!c->mode_mseq || !mseq_before(m->ack, c->mode_mseq))
+	if (c->mode_mseq) { /* it crossed our ModeChange, whatever came since */
+		crossed_data(c, m, c->mode_nond);
+		return 0;
+	}
+	if (c->tx_mode != WIRE_PIPELINED)
 		return state_abort(c, "SinkAvail outside Pipelined mode");
-	crossed_data(c, m, c->mode_nond); /* it crossed our ModeChange */
-	return 0;
+	return keep(c, m);
 }
 
 int sinkavail_on_cancel(struct conn *c, uint64_t now, const struct wire_msg *m,
@@ -75,6 +77,8 @@ int sinkavail_on_ack(struct conn *c, uint64_t now, const struct wire_msg *m,
 	(void)now;
 	(void)m;
 	(void)in;
+	if (!c->sink_cancel && c->dis_rcvd)
+		return 0; /* DisConn ended what was cancelled [5.2] */
 	if (!c->sink_cancel)
 		return state_abort(c, "SinkCancelAck not asked for");
 	c->sink_count = 0;
