@@ -72,6 +72,7 @@ struct anc_side {
 	_Alignas(64) uint64_t service; /* id of its service socket */
 	uint32_t rung; /* wake-up bytes sent, raised after the send */
 	uint32_t ready; /* its words are in force */
+	uint32_t reset; /* its end is or will be a reset (SO_LINGER 0) */
 };
 
 struct anc_page {

@@ -61,6 +61,7 @@ struct sock {
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
 	bool busy_rx; /* SO_RCVLOWAT > 1: the kernel's while RAW */
 	uint8_t rst_told; /* the one ECONNRESET was delivered */
+	bool linger0; /* SO_LINGER with time 0: closing resets */
 	bool epipe; /* a send was answered EPIPE */
 	int32_t look; /* calls until lift_look(); a lost count is harmless */
 	int32_t byte_weight; /* bytes that count as one call */
@@ -280,6 +281,14 @@ static inline void sock_changed(struct sock *s)
 {
 	if (hooks.changed)
 		hooks.changed(s);
+}
+
+/* The peer's process has ended: did it end in a reset, as TCP would show? */
+static inline bool was_reset(const struct sock *s)
+{
+	return s->at.sent >
+		       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) ||
+	       __atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE);
 }
 
 static inline bool tx_ours(const struct sock *s)

@@ -85,6 +85,7 @@ static void paired(struct sock *s, int fd)
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
 	s->look = LOOK_NEVER;
 	no_thread = settings.service_thread ? service_start() : 0;
+	s->own->reset = s->linger0;
 	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
 	service_add(s);
 	if (no_thread) {

@@ -60,6 +60,16 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 	if (len >= sizeof(one) && v)
 		memcpy(&one, v, sizeof(one));
 	switch (opt) {
+	case SO_LINGER:
+		if (len >= sizeof(struct linger)) {
+			const struct linger *l = v;
+
+			s->linger0 = l->l_onoff && !l->l_linger;
+			if (s->paired)
+				__atomic_store_n(&s->own->reset, s->linger0,
+						 __ATOMIC_RELEASE);
+		}
+		break;
 	case SO_RCVTIMEO:
 		s->rcvtimeo = time_ns(v, len);
 		break;

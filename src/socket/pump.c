@@ -49,7 +49,8 @@ int pump_poll(struct sock *s)
 		ret = conn_on_recv(&s->conn, coarse_ns(), hdr, m.len, &in);
 		if (unlikely(ret))
 			return pump_fail(s, ret);
-		if (!held)
+		/* what carries no stream bytes is done with already */
+		if (!held || !in.len)
 			conn_reposted(&s->conn, 1);
 		s->rx_avail += in.len;
 		if (in.len || in.eof)
@@ -86,10 +87,11 @@ static uint32_t front_payload(const struct fab_msg *m, uint32_t *off)
 	return m->len > head ? m->len - head : 0;
 }
 
-static void release(struct sock *s)
+static void release(struct sock *s, bool data)
 {
 	FAB(s)->release(END(s));
-	conn_reposted(&s->conn, 1);
+	if (data)
+		conn_reposted(&s->conn, 1);
 	s->front_at = 0;
 }
 
@@ -146,7 +148,7 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		s->rx_avail -= part;
 		s->front_at = at;
 		if (at == len) {
-			release(s);
+			release(s, len > 0);
 			at = 0;
 		} else if (!part) {
 			return pump_fail(s, -EPROTO);
@@ -156,7 +158,7 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		COUNT(s, bytes_sdp_rx, got);
 	/* what carries no bytes must not keep its buffer behind the data */
 	while (!s->rx_avail && FAB(s)->front(END(s), &m) == 1)
-		release(s);
+		release(s, false);
 	return (ssize_t)got;
 }
 

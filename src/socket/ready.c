@@ -56,8 +56,7 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 {
 	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLPRI |
 			     EPOLLERR | EPOLLHUP;
-	bool lost = s->at.sent >
-		    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	bool lost = was_reset(s);
 	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
 	struct timespec now = { 0, 0 };
 
@@ -78,6 +77,19 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 		r->now |= EPOLLHUP;
 	else if (!s->shut_wr && !s->epipe)
 		r->now &= ~(uint32_t)(EPOLLERR | EPOLLHUP);
+}
+
+/* The peer has closed or shut down: the kernel's marks come along. */
+static void ready_ending(int fd, struct sock_ready *r)
+{
+	const short marks = POLLERR | POLLHUP | POLLRDHUP | POLLPRI;
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP | POLLPRI };
+	struct timespec now = { 0, 0 };
+
+	if (sys_ppoll(&p, 1, &now, NULL) > 0) {
+		r->ours |= (uint32_t)(uint16_t)(p.revents & marks);
+		r->now |= (uint32_t)(uint16_t)(p.revents & marks);
+	}
 }
 
 /* A ring that stays full is left for the anchor after a while (4.5). */
@@ -160,6 +172,9 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 		ready_out(s, fd, r);
 		if (s->orphan)
 			ready_orphan(s, fd, r);
+		else if (unlikely(anc_state(s->rx) == ANC_SPILL ||
+				  anc_state(s->tx) == ANC_GONE || s->rx_eof))
+			ready_ending(fd, r);
 		if (s->conn.error)
 			r->ours |= EPOLLERR | EPOLLHUP;
 		if (s->conn.error && !s->rst_told)
@@ -199,23 +214,31 @@ void sock_arm(struct sock *s, bool in, bool out)
 void sock_rang(struct sock *s, int fd)
 {
 	uint32_t mark;
+	bool gone = false;
+	char byte;
 
 	(void)fd;
 	if (!s->paired || sock_lock(s))
 		return;
-	if (s->paired && s->wake >= 0) {
+	if (s->paired && !s->orphan && s->wake >= 0) {
 		mark = ring_mark(s);
 		if (s->watched > 1 ||
 		    __atomic_load_n(&s->sleepers, __ATOMIC_RELAXED) ||
 		    __atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED)) {
 			anc_arm(s->rx, ANC_WAKE);
-			if (sock_pending(s) || s->rx_avail ||
-			    wait_room_due(s))
+			if (sock_pending(s) || s->rx_avail || wait_room_due(s))
 				mark = s->rung_eaten;
 		}
 		ring_eat(s, mark);
+		if (!sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT) &&
+		    !s->shut_rd) {
+			lift_orphan(s);
+			gone = true;
+		}
 	}
 	sock_unlock(s);
+	if (gone)
+		sock_changed(s);
 }
 
 void sock_sleep(struct sock *s)

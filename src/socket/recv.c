@@ -18,8 +18,7 @@ struct want {
 /* The peer has ended and its ring is empty: what would TCP show? */
 static ssize_t orphan_recv(struct sock *s, bool *raw)
 {
-	bool lost = s->at.sent >
-		    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	bool lost = was_reset(s);
 
 	if (s->why == WHY_PROTOCOL)
 		return s->rst_told++ ? 0 : -ECONNRESET;

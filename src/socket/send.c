@@ -54,6 +54,9 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			return s->rst_told++ ? broken_pipe(w->flags) :
 					       -ECONNRESET;
 		if (s->orphan) {
+			if (was_reset(s))
+				return s->rst_told++ ? broken_pipe(w->flags) :
+						       -ECONNRESET;
 			/* as on TCP: the kernel answers RST, then EPIPE */
 			lift_spill(s, fd, WHY_CLOSED, true);
 			*raw = true;

@@ -536,7 +536,8 @@ static void close_lifted(struct sock *s, int fd)
 	struct linger reset = { 1, 0 };
 	enum anc_state rx = anc_state(s->rx);
 
-	if (unread(s)) {
+	if (unread(s) || s->linger0) {
+		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
 	} else if (rx != ANC_RAW) {
