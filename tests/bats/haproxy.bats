@@ -41,7 +41,7 @@ scenario() {
 	start_haproxy "$2"
 	fetch "http://127.0.0.1:$FRONT"
 	client wrk -t 1 -c 6 -d 1s "http://127.0.0.1:$FRONT/page" >"$TMP/wrk"
-	! grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
 	stop haproxy USR1 15
 	stop_nginx
 	silent haproxy nginx

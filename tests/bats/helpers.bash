@@ -72,6 +72,13 @@ fail() {
 	return 1
 }
 
+# refuse COMMAND...: it must fail. (A line that begins with ! proves nothing.)
+refuse() {
+	if "$@"; then
+		fail "should have failed: $*"
+	fi
+}
+
 # with NAME=VALUE...: more environment for both ends, also in plain mode.
 with() {
 	SERVER_ENV+=("$@")
@@ -84,12 +91,13 @@ client() {
 	env "${CLIENT_ENV[@]}" timeout -k 5 "${LIMIT:-60}" "$@"
 }
 
-# server NAME COMMAND...: in the background; output to $TMP/NAME.out and .err.
+# server NAME COMMAND...: in the background; output to $TMP/NAME.out and .err,
+# input from the file $INPUT if that is set.
 server() {
 	local name=$1
 	shift
 	env "${SERVER_ENV[@]}" "$@" >"$TMP/$name.out" 2>"$TMP/$name.err" \
-		</dev/null 3>&- &
+		<"${INPUT:-/dev/null}" 3>&- &
 	PID[$name]=$!
 }
 
@@ -244,7 +252,7 @@ assert_lifted() {
 assert_not_lifted() {
 	local f
 	for f in lifted bytes_sdp_tx bytes_sdp_rx; do
-		[ "$(stat_sum "${1:-*}" "$f")" -eq 0 ] || {
+		[ "$(stat_sum "*" "$f")" -eq 0 ] || {
 			show_stats
 			return 1
 		}

@@ -15,7 +15,7 @@ teardown() {
 
 load_it() {
 	client wrk -t 1 -c "$1" -d 1s "http://127.0.0.1:$PORT/$2" >"$TMP/wrk"
-	! grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
 	[ "$(awk '/requests in/ { print $1 }' "$TMP/wrk")" -gt 50 ]
 }
 

@@ -40,13 +40,11 @@ nc_both() {
 	PORT=$(free_port)
 	random_file "$TMP/up" "$1"
 	random_file "$TMP/down" $(($1 / 2))
-	env "${SERVER_ENV[@]}" nc -l -N 127.0.0.1 "$PORT" <"$TMP/down" \
-		>"$TMP/up.got" 2>"$TMP/nc.err" 3>&- &
-	PID[nc]=$!
+	INPUT=$TMP/down server nc nc -l -N 127.0.0.1 "$PORT"
 	wait_port "$PORT"
 	client nc -N 127.0.0.1 "$PORT" <"$TMP/up" >"$TMP/down.got"
 	wait_end nc 20
-	same "$TMP/up" "$TMP/up.got"
+	same "$TMP/up" "$TMP/nc.out"
 	same "$TMP/down" "$TMP/down.got"
 }
 
@@ -89,11 +87,11 @@ scenario() {
 	PORT=$(free_port)
 	server fork socat \
 		"TCP-LISTEN:$PORT,bind=127.0.0.1,reuseaddr,fork" \
-		"EXEC:tr a-z A-Z,nofork"
+		"EXEC:tr [\:lower\:] [\:upper\:],nofork"
 	wait_port "$PORT"
 	openssl enc -base64 -in /etc/passwd >"$TMP/text"
 	for _ in {1..10}; do cat "$TMP/text"; done >"$TMP/in"
-	tr a-z A-Z <"$TMP/in" >"$TMP/want"
+	tr '[:lower:]' '[:upper:]' <"$TMP/in" >"$TMP/want"
 	for _ in 1 2 3; do
 		client socat -t 20 STDIO "TCP:127.0.0.1:$PORT" \
 			<"$TMP/in" >"$TMP/out"

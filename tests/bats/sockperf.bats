@@ -18,7 +18,7 @@ perf() {
 	shift
 	client sockperf "$kind" --tcp -i 127.0.0.1 -p "$PORT" -t 1 "$@" \
 		>"$TMP/$kind.out" 2>"$TMP/$kind.err"
-	! grep -iE 'error|invalid|failed' "$TMP/$kind.out" "$TMP/$kind.err"
+	refuse grep -iE 'error|invalid|failed' "$TMP/$kind.out" "$TMP/$kind.err"
 }
 
 pong() {
