@@ -14,10 +14,16 @@
 
 #define OFFER_LOOKS 8 /* every call, then every eighth */
 #define PATIENCE    4 /* thresholds of traffic an offer lives */
-#define HOLDS_MAX   3
-#define HOLD_NS \
-	5000000u /* a bulk writer waits this long for a drained moment */
-#define PROBES_MAX 14
+#define PROBES_MAX  14
+#define HOLDS_MAX   6
+#define HOLD_NS	    50000000u /* a bulk writer waits for a drained moment, */
+#define STALL_NS    4000000u /* but only while the reader takes */
+
+/* Time between holds: 20 ms, 80 ms, 320 ms ... */
+static uint64_t hold_pause(const struct sock *s)
+{
+	return 5000000ull << (2 * s->holds);
+}
 
 static int32_t threshold(void)
 {
@@ -119,8 +125,8 @@ static bool patient(const struct sock *s)
 
 	if (turns < 16)
 		turns = 16;
-	if (bytes < 65536)
-		bytes = 65536;
+	if (bytes < 524288)
+		bytes = 524288;
 	/* megabytes may lie in the kernel between the two counts */
 	return s->turns < PATIENCE * turns &&
 	       s->at.sent + s->ar.taken < 16 * PATIENCE * bytes;
@@ -300,7 +306,7 @@ static bool hold_blocking(struct sock *s, int fd)
 
 	while (clock_ns() < until) {
 		struct pollfd p = { .fd = s->wake, .events = POLLIN };
-		struct timespec ts = { 0, 2000000 };
+		struct timespec ts = { 0, STALL_NS };
 		uint32_t mark = ring_mark(s);
 		uint64_t taken;
 
@@ -342,8 +348,8 @@ void lift_try_tx(struct sock *s, int fd, bool nonblock)
 		if (!done && !nonblock && s->holds < HOLDS_MAX &&
 		    s->at.sent != s->tx->taken) {
 			s->holds++;
-			s->hold_until = clock_ns() + (1000000000u << s->holds);
 			done = hold_blocking(s, fd);
+			s->hold_until = clock_ns() + hold_pause(s);
 		}
 	}
 	sock_unlock(s);
@@ -363,6 +369,8 @@ void lift_hold(struct sock *s, int fd)
 	s->holds++;
 	s->hold = true;
 	s->hold_until = now + HOLD_NS;
+	s->full_since = now;
+	s->taken_seen = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 	sock_unlock(s);
 	sock_changed(s);
@@ -371,14 +379,22 @@ void lift_hold(struct sock *s, int fd)
 /* Lock held. What a held writer finds: true while it has to wait. */
 bool lift_held(struct sock *s, int fd, uint64_t now)
 {
+	uint64_t taken;
+
 	if (!s->hold)
 		return false;
 	if (s->at.sent == __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) &&
 	    switch_tx(s, fd))
 		return false;
-	if (now >= s->hold_until || s->orphan || !s->paired) {
+	taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	if (taken != s->taken_seen) {
+		s->taken_seen = taken;
+		s->full_since = now;
+	}
+	if (now >= s->hold_until || now >= s->full_since + STALL_NS ||
+	    s->orphan || !s->paired) {
 		s->hold = false;
-		s->hold_until = now + (1000000000u << s->holds);
+		s->hold_until = now + hold_pause(s);
 		return false;
 	}
 	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);

@@ -45,6 +45,9 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 		ret = raw_sendfile(s, fd, in, off, n);
 		if (ret != -ERESTART) {
 			lift_count(s, fd, ret, true);
+			if (s->paired && s->nonblock &&
+			    (ret == -EAGAIN || (ret > 0 && (size_t)ret < n)))
+				lift_hold(s, fd);
 			return ret;
 		}
 	}
@@ -106,6 +109,8 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 			raw_sent(s, ret);
 			raw_tx_leave(&held);
 			lift_count(s, fd, ret, true);
+			if (ret == -EAGAIN && s->paired)
+				lift_hold(s, fd);
 			return ret;
 		}
 	}
