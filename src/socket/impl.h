@@ -78,6 +78,7 @@ struct sock {
 	int wake; /* wake-up socket, -1 */
 	struct anc_side *own, *peer;
 	uint32_t rung_eaten; /* wake-up bytes taken */
+	uint32_t rung_seen; /* at least so many were there */
 	uint32_t sleepers; /* threads asleep on the wake-up socket */
 	uint32_t asleep_anchor; /* atomic: asleep in poll on the anchor */
 	uint32_t watched; /* atomic: epoll sets that hold it */

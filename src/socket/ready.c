@@ -228,6 +228,8 @@ void sock_rang(struct sock *s, int fd)
 			anc_arm(s->rx, ANC_WAKE);
 			if (sock_pending(s) || s->rx_avail || wait_room_due(s))
 				mark = s->rung_eaten;
+		} else if (mark == s->rung_eaten) {
+			mark++; /* readable: one is there, numbered or not */
 		}
 		ring_eat(s, mark);
 		if (!sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT) &&

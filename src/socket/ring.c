@@ -8,6 +8,10 @@
  * the bytes up to that number (ring_eat). A byte that rang later stays, so
  * every other sleeper comes out by it; a sleeper that stays in the kernel
  * because its byte was eaten had nothing to do (anchor.md 2.4, 5.1).
+ *
+ * A writer may lose the processor between send and number: the byte that woke
+ * a sleeper counts as rung then (s->rung_seen), else it would wake that
+ * sleeper again and again until the writer's turn comes.
  */
 
 #include "socket/impl.h"
@@ -73,7 +77,9 @@ void ring_service(struct sock *s)
 
 uint32_t ring_mark(struct sock *s)
 {
-	return __atomic_load_n(&s->peer->rung, __ATOMIC_ACQUIRE);
+	uint32_t mark = __atomic_load_n(&s->peer->rung, __ATOMIC_ACQUIRE);
+
+	return (int32_t)(s->rung_seen - mark) > 0 ? s->rung_seen : mark;
 }
 
 void ring_eat(struct sock *s, uint32_t mark)

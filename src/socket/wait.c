@@ -158,6 +158,7 @@ static int sleep_on(struct sock *s, uint64_t deadline)
 /* -errno of the kernel's sleep, or 0 after anything that needs a new look */
 static int sleep_locked(struct sock *s, uint64_t deadline)
 {
+	uint32_t eaten = s->rung_eaten;
 	int saved = errno, ret;
 
 	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_RELAXED);
@@ -178,6 +179,9 @@ static int sleep_locked(struct sock *s, uint64_t deadline)
 		lift_orphan(s);
 		return 0;
 	}
+	/* the byte that woke us is there, whether its number is yet or not */
+	if (ret > 0 && eaten == s->rung_eaten)
+		s->rung_seen = eaten + 1;
 	return ret > 0 ? 0 : ret;
 }
 
