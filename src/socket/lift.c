@@ -142,7 +142,6 @@ static void give_up(struct sock *s)
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
-	int32_t base = threshold() > 0 ? threshold() : 1;
 
 	if (s->pair_pid != sock_pid || s->pair.state == PAIR_NONE) {
 		enum reason why;
@@ -173,8 +172,7 @@ static void step(struct sock *s, int fd)
 	case PAIR_PROBING:
 		/* no descriptor is kept between probes */
 		pair_cancel(&s->pair);
-		s->probes++;
-		s->look = base << s->probes;
+		s->look = 8 << s->probes++;
 		if (s->probes > PROBES_MAX || !patient(s))
 			give_up(s);
 		break;

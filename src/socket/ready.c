@@ -60,8 +60,9 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
 	struct timespec now = { 0, 0 };
 
-	if (s->tx == &s->local[0] || sys_ppoll(&p, 1, &now, NULL) < 0)
-		return; /* unpaired: the anchor tells the truth */
+	/* where the anchor carries the stream it tells the truth */
+	if (anc_state(s->rx) == ANC_RAW || sys_ppoll(&p, 1, &now, NULL) < 0)
+		return;
 	r->ours = all;
 	r->now |= (uint16_t)p.revents & all;
 	if (!(r->now & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {

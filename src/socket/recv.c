@@ -201,6 +201,23 @@ static ssize_t kernel_recv(int fd, struct msghdr *m, int flags)
 	return n;
 }
 
+/*
+ * The anchor says end of stream. When the peer's process died and left bytes
+ * of ours in the ring, TCP would have said reset.
+ */
+static bool end_is_reset(struct sock *s)
+{
+	char byte;
+
+	if (anc_state(s->tx) != ANC_LIFTED || sock_lock(s))
+		return false;
+	if (!s->orphan && s->wake >= 0 &&
+	    !sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT))
+		lift_orphan(s);
+	sock_unlock(s);
+	return s->orphan && was_reset(s) && !s->rst_told++;
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -216,6 +233,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = raw_recv(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, false);
+			if (unlikely(!n) && s->paired && end_is_reset(s))
+				n = -ECONNRESET;
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
 			w->done += (size_t)n;

@@ -147,7 +147,8 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		n = raw_send(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, true);
-			if (n == -EAGAIN && w->nonblock && s->paired)
+			if (w->nonblock && s->paired &&
+			    n < (ssize_t)(w->len - w->done))
 				lift_hold(s, fd);
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
