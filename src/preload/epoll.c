@@ -176,6 +176,35 @@ static int ctl_mod(struct ctl *c, struct epreg *r)
 	return 0;
 }
 
+/* Deleted while user space decides: see epset.h. Bucket lock held. */
+static bool ctl_ghost(const struct ctl *c, struct epreg *r)
+{
+	if (!r->ours || !(r->kmask & (uint32_t)EPOLLET) || c->set->inherited ||
+	    (r->mask & (uint32_t)EPOLLEXCLUSIVE) || r->fd < 0)
+		return false;
+	epreg_cool(r);
+	epreg_watch(r, false);
+	if (r->rearm)
+		r->set->nrearm--;
+	r->rearm = false;
+	r->ghost = true;
+	return true;
+}
+
+/* Added again: true, or the kernel does not have it any more. */
+static bool ctl_revive(struct ctl *c, struct epreg *r)
+{
+	bool ok = false;
+
+	if (!(c->ev->events & (uint32_t)EPOLLEXCLUSIVE) && r->ours)
+		ok = ctl_mod(c, r) == 0;
+	r->ghost = false;
+	epbucket_drop(c->b);
+	if (!ok)
+		epreg_bury(r);
+	return ok;
+}
+
 /* With the set's lock. */
 static int ctl_locked(struct ctl *c)
 {
@@ -183,11 +212,24 @@ static int ctl_locked(struct ctl *c)
 	int ret;
 
 	c->b = epbucket_of(c->s, c->fd);
-	if (c->op == EPOLL_CTL_ADD)
-		return ctl_add(c);
+	epset_inbox(c->set);
 	if (!epbucket_take(c->b))
 		return ctl_real(c);
 	r = epreg_find(c->b, c->set, c->s, c->fd);
+	if (c->op == EPOLL_CTL_ADD) {
+		if (r && r->ghost)
+			return ctl_revive(c, r) ? 0 : ctl_add(c);
+		epbucket_drop(c->b);
+		return ctl_add(c);
+	}
+	if (r && r->ghost) {
+		epbucket_drop(c->b);
+		return -ENOENT;
+	}
+	if (r && c->op == EPOLL_CTL_DEL && ctl_ghost(c, r)) {
+		epbucket_drop(c->b);
+		return 0;
+	}
 	if (r && c->op == EPOLL_CTL_MOD) {
 		ret = ctl_mod(c, r);
 		epbucket_drop(c->b);
@@ -294,6 +336,8 @@ static void hook(struct sock *s, bool changed)
 			continue;
 		if (changed)
 			epreg_wake(b, r);
+		if (r->ghost && !changed)
+			continue;
 		if (lock_mine(&set->lock) && s == ep_looking)
 			continue; /* it is being looked at */
 		epreg_post(r);

@@ -149,6 +149,8 @@ bool epset_probe(struct epset *set)
 		if (!r->sock || (!r->ours && sock_cold(r->sock)))
 			continue;
 		sock_rang(r->sock, r->fd);
+		if (r->ghost)
+			continue;
 		epreg_watch(r, false);
 		epreg_heat(r);
 		if (r->kicked)

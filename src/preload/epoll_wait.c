@@ -114,6 +114,15 @@ static int translate_one(struct epwait *w, int i, int n)
 	r = epreg_of(w->set, ev.data.u64);
 	if (!r)
 		return n;
+	if (ep_unlikely(r->ghost)) {
+		if (ev.data.u64 & EP_WAKE) {
+			sock_rang(r->sock, r->fd);
+			ep_risen(r->sock);
+		} else {
+			epreg_bury(r);
+		}
+		return n;
+	}
 	if (ev.data.u64 & EP_WAKE) {
 		rang(r, ev.events);
 		return put(w, n, r, epreg_look(r, 0));
@@ -436,7 +445,7 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 
 			if (ep_is_word(ev.data.u64)) {
 				r = epreg_of(w->set, ev.data.u64);
-				if (!r || (ev.data.u64 & EP_WAKE))
+				if (!r || r->ghost || (ev.data.u64 & EP_WAKE))
 					continue;
 				ev.data.u64 = r->data;
 				ev.events &= ep_want(r->mask);

@@ -10,7 +10,11 @@
  *  - cold: the kernel decides; nothing is done but translating the word;
  *  - hot: on the set's list, looked at in user space by every wait;
  *  - quiet: user space decides, but nothing came for a while: the sock keeps
- *    its wake-ups armed (`watched`), its wake-up descriptor brings it back.
+ *    its wake-ups armed (`watched`), its wake-up descriptor brings it back;
+ *  - a ghost: deleted by the program while user space decided. Its entries
+ *    stay in the kernel's set (edge-triggered, what they say is dropped),
+ *    because many programs delete and add a socket for each message. It is
+ *    buried when the kernel would have something to report again.
  *
  * Locks, in the order they are taken: the set's, the bucket's, the sock's
  * own; an outer set's before an inner's. Whoever comes from a sock (hooks)
@@ -56,6 +60,7 @@ struct epreg {
 	bool rearm; /* and the program asked for a level */
 	bool still; /* only a message can change what the last look found */
 	bool kicked; /* the wake-up entry is asked for OUT; bucket lock */
+	bool ghost; /* the program deleted it, the kernel still has it */
 	bool doomed; /* sock is gone, the set's holder frees this */
 	uint8_t queued; /* in the inbox; atomic */
 	uint32_t stamp; /* set->stamp when last put into an event array, */
@@ -174,6 +179,8 @@ void epreg_tell(struct epreg *r, bool again);
 /* The wake-up entry in step with sock_wake_fd(). Bucket lock held. */
 void epreg_wake(struct epbucket *b, struct epreg *r);
 void epreg_unwake(struct epbucket *b, struct epreg *r);
+/* Take a ghost's entries out of the kernel's set, too. Lock held. */
+void epreg_bury(struct epreg *r);
 /* Get a thread asleep in the set out / undo that. Bucket lock held. */
 void epreg_kick(struct epbucket *b, struct epreg *r);
 void epreg_unkick(struct epreg *r);

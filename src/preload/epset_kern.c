@@ -87,6 +87,13 @@ void epreg_unwake(struct epbucket *b, struct epreg *r)
 		}
 }
 
+void epreg_bury(struct epreg *r)
+{
+	if (r->fd >= 0 && !r->set->inherited && fdt_sock(r->fd) == r->sock)
+		ctl(r->set, EPOLL_CTL_DEL, r->fd, 0, 0);
+	epreg_free(r, true);
+}
+
 /* The wake-up socket is always writable, or its peer has much to read. */
 void epreg_kick(struct epbucket *b, struct epreg *r)
 {
@@ -144,6 +151,10 @@ void epset_hand_back(struct epset *set, const struct sock *only)
 		next = r->anext;
 		if (only && r->sock != only)
 			continue;
+		if (r->ghost) {
+			epreg_bury(r);
+			continue;
+		}
 		if (r->fd < 0 || set->inherited ||
 		    (r->sock && fdt_sock(r->fd) != r->sock)) {
 			epreg_free(r, true);
@@ -187,6 +198,8 @@ void epset_settle(struct epset *set, bool give_away)
 		for (r = set->all; r; r = r->anext) {
 			bool narrow = r->ours != 0;
 
+			if (r->ghost) /* the parent may revive it */
+				continue;
 			r->ms = -1;
 			r->ours = 0;
 			if (narrow && !r->off)

@@ -68,6 +68,10 @@ void epset_inbox(struct epset *set)
 			epreg_free(r, false);
 			continue;
 		}
+		if (r->ghost) {
+			epreg_bury(r);
+			continue;
+		}
 		r->still = false;
 		r->idle = 0;
 		if (!r->off && !set->inherited) {
