@@ -197,6 +197,18 @@ bool epset_arm(struct epset *set, uint64_t *nap)
 	return found;
 }
 
+void epset_disarm(struct epset *set)
+{
+	struct epreg *r = set->hot;
+	uint32_t left;
+
+	for (left = set->nhot; left; left--, r = r->hnext)
+		if (r->watched) {
+			epreg_watch(r, false);
+			sock_disarm(r->sock);
+		}
+}
+
 /* Entries that are edge-triggered only in the kernel. Lock held. */
 void epset_rearm(struct epset *set)
 {

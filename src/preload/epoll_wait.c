@@ -30,6 +30,7 @@ struct epwait {
 	enum { WAIT, PWAIT, PWAIT2 } kind;
 	const sigset_t *mask;
 	bool asleep;
+	bool armed; /* hot members were armed since the last fill() */
 };
 
 static int kernel_wait(const struct epwait *w, uint64_t span,
@@ -211,6 +212,9 @@ static int fill(struct epwait *w, int got)
 
 	if (ret)
 		return ret;
+	if (w->armed)
+		epset_disarm(w->set);
+	w->armed = false;
 	n = translate(w, got);
 	n = collect(w, n);
 	if (n == w->max)
@@ -370,7 +374,8 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 
 	*again = false;
 	if (left) {
-		if (w->set->hot && epset_arm(w->set, &nap)) {
+		w->armed = w->set->hot != NULL;
+		if (w->armed && epset_arm(w->set, &nap)) {
 			*again = true;
 			return 0;
 		}
@@ -502,7 +507,7 @@ static int do_plain(struct epwait *w, uint64_t span)
 int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
 {
 	struct epset *set = fdt_set(ep);
-	struct epwait w = { set, 0, ep, max, ev, WAIT, NULL, false };
+	struct epwait w = { set, 0, ep, max, ev, WAIT, NULL, false, false };
 
 	return ep_likely(!set) ? do_plain(&w, dl_span_ms(ms)) :
 				 do_wait(&w, dl_span_ms(ms));
@@ -512,7 +517,7 @@ int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
 		   const sigset_t *mask)
 {
 	struct epset *set = fdt_set(ep);
-	struct epwait w = { set, 0, ep, max, ev, PWAIT, mask, false };
+	struct epwait w = { set, 0, ep, max, ev, PWAIT, mask, false, false };
 
 	return ep_likely(!set) ? do_plain(&w, dl_span_ms(ms)) :
 				 do_wait(&w, dl_span_ms(ms));
@@ -522,7 +527,7 @@ int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 		    const struct timespec *ts, const sigset_t *mask)
 {
 	struct epset *set = fdt_set(ep);
-	struct epwait w = { set, 0, ep, max, ev, PWAIT2, mask, false };
+	struct epwait w = { set, 0, ep, max, ev, PWAIT2, mask, false, false };
 	uint64_t span = DL_NEVER;
 
 	if (ts && !dl_valid(ts))

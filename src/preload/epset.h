@@ -209,6 +209,8 @@ bool epset_probe(struct epset *set);
  * is shortened to the time of the next look that is due.
  */
 bool epset_arm(struct epset *set, uint64_t *nap);
+/* Awake again: the hot members are looked at, need not ring. Lock held. */
+void epset_disarm(struct epset *set);
 /* Kernel entries that reported a level from an edge are made to do it again. */
 void epset_rearm(struct epset *set);
 /* A thread goes to wait for the set in the kernel (+1), or is back (-1). */

@@ -15,6 +15,10 @@
 #include "preload/epset.h"
 #include "preload/real.h"
 
+/* What a TCP socket can report at all. */
+#define TCP_BITS                                                            \
+	(POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLPRI | POLLRDHUP | \
+	 POLLERR | POLLHUP)
 #define SPINS	   4 /* in a call, with nothing to report after them */
 #define SPIN_SOCKS 16
 #define SPIN_ASKS  4
@@ -93,6 +97,7 @@ static void out_of_bed(struct pollset *p)
 		if (e->sock) {
 			sock_watch(e->sock, -1);
 			sock_awake(e->sock);
+			sock_disarm(e->sock);
 		} else {
 			epset_sleeps(e->set, -1);
 		}
@@ -148,7 +153,7 @@ static bool mixed(const struct pollset *p)
 	for (i = 0; i < p->nent; i++) {
 		const struct pollent *e = &p->ent[i];
 
-		if ((uint16_t)p->fds[e->at].events & ~e->ours)
+		if ((uint16_t)p->fds[e->at].events & ~e->ours & TCP_BITS)
 			return true;
 		n++;
 	}

@@ -196,16 +196,38 @@ int sock_wake_fd(const struct sock *s)
 		       -1;
 }
 
+/*
+ * Who sleeps is counted first (sock_watch, sleepers), then arms under the
+ * lock: so sock_disarm() never takes away what another has just set.
+ */
 void sock_arm(struct sock *s, bool in, bool out)
 {
+	bool locked;
+
 	if (!s->paired)
 		return;
+	locked = !sock_lock(s);
 	if (in)
 		anc_arm(s->rx, ANC_WAKE);
+	if (locked)
+		sock_unlock(s);
 	if (out) {
 		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
+}
+
+void sock_disarm(struct sock *s)
+{
+	if (!s->paired ||
+	    !(__atomic_load_n(&s->rx->armed, __ATOMIC_RELAXED) & ANC_WAKE) ||
+	    sock_lock(s))
+		return;
+	if (s->paired && !__atomic_load_n(&s->watched, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
+		__atomic_and_fetch(&s->rx->armed, ~(uint32_t)ANC_WAKE,
+				   __ATOMIC_SEQ_CST);
+	sock_unlock(s);
 }
 
 /*

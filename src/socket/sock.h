@@ -186,6 +186,8 @@ int sock_wake_fd(const struct sock *s);
  * the last look and says whether anything may have changed.
  */
 void sock_arm(struct sock *s, bool in, bool out);
+/* Awake and looking: data need not ring any more (nobody else waits). */
+void sock_disarm(struct sock *s);
 void sock_rang(struct sock *s, int fd);
 /* A thread goes to sleep on the anchor / the wake-up socket in poll(), and
  * is out again (counted: bells and bytes stay until all are out). */
