@@ -17,7 +17,8 @@
  *  anchor_sched.c   threads, time, what went wrong
  *  anchor_kernel.c  TCP, wake-up sockets, death
  *  anchor_lib.c     the library: bells, ring, waiting
- *  anchor_move.c    the library: receive, send, lift, home, close
+ *  anchor_move.c    the library: receive, send, lift, close
+ *  anchor_home.c    the library: homecoming
  *  anchor_prog.c    programs
  *  anchor_atom.c    src/socket/anchor.c with a step before each atomic
  */
@@ -31,12 +32,12 @@
 void sim_step(void);
 
 #ifdef SIM_ATOMS
-#define __atomic_load_n(...) (sim_step(), __atomic_load_n(__VA_ARGS__))
-#define __atomic_store_n(...) (sim_step(), __atomic_store_n(__VA_ARGS__))
+#define __atomic_load_n(...)	 (sim_step(), __atomic_load_n(__VA_ARGS__))
+#define __atomic_store_n(...)	 (sim_step(), __atomic_store_n(__VA_ARGS__))
 #define __atomic_exchange_n(...) (sim_step(), __atomic_exchange_n(__VA_ARGS__))
-#define __atomic_add_fetch(...) (sim_step(), __atomic_add_fetch(__VA_ARGS__))
-#define __atomic_sub_fetch(...) (sim_step(), __atomic_sub_fetch(__VA_ARGS__))
-#define __atomic_or_fetch(...) (sim_step(), __atomic_or_fetch(__VA_ARGS__))
+#define __atomic_add_fetch(...)	 (sim_step(), __atomic_add_fetch(__VA_ARGS__))
+#define __atomic_sub_fetch(...)	 (sim_step(), __atomic_sub_fetch(__VA_ARGS__))
+#define __atomic_or_fetch(...)	 (sim_step(), __atomic_or_fetch(__VA_ARGS__))
 #define __atomic_compare_exchange_n(...) \
 	(sim_step(), __atomic_compare_exchange_n(__VA_ARGS__))
 #endif
@@ -56,7 +57,7 @@ enum sim_rule {
 	RULE_PAUSED, /* raw use only after the writer's word */
 	RULE_BELLS, /* bells stay while anybody sleeps on the anchor */
 	RULE_EAT_LAST, /* mark, arm, find nothing, and only then eat */
-	/* what the world asked for besides */
+	/* and what the world asked for besides */
 	RULE_RAWTX, /* switching and a raw send exclude each other */
 	RULE_FIN, /* SPILL ends only when no old receive is inside */
 	RULE_STALE, /* what was written back is dropped from the ring */
@@ -67,7 +68,8 @@ enum sim_rule {
 	RULE_UPWARDS, /* counts are never published backwards */
 	RULE_SHUT, /* no FIN while the direction is on its way home */
 	RULE_SALVAGE, /* what a dead writer did not put back is in the ring */
-	RULE_UNRUNG, /* a bell that failed is not taken for a byte */
+	RULE_WIDOW, /* nobody waits for the word of a dead reader */
+	RULE_FULL, /* a full wake-up socket is not emptied */
 	RULES
 };
 
@@ -110,13 +112,16 @@ struct sim_end {
 	struct anc_tx at;
 	struct anc_rx ar;
 	/* struct sock */
-	bool locked, orphan, shut_wr, pinned, full, rx_eof, switching;
-	uint32_t rawtx, sleepers, watched, asleep_anchor, writers, homing;
+	bool locked, orphan, shut_wr, left, full, rx_eof, switching;
+	uint32_t rawtx, watched, asleep_anchor, homing;
+	uint32_t sleepers, writers; /* asleep on the wake-up socket */
 	uint32_t rung_eaten, spills;
 	uint64_t full_since, taken_seen, resume_at;
 	/* ring: reader's half */
 	uint32_t parsed, front, front_at, rx_avail, owed, stale_to;
-	bool stale;
+	bool stale, salvage;
+	struct anc_dir local[2]; /* when the peer has gone */
+	uint32_t pinned; /* calls that keep it on the anchor */
 	/* kernel */
 	unsigned int wake; /* bytes to be read from the wake-up socket */
 	bool hup; /* the other end of it is closed */
@@ -249,16 +254,18 @@ uint32_t lib_push(struct sim_end *e, uint32_t n, bool eof);
 uint32_t lib_pop(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek);
 void lib_wait_rx(struct sim_end *e, enum anc_state was);
 int lib_wait_tx(struct sim_end *e);
+bool lib_may_eat(struct sim_end *e);
 void lib_orphan(struct sim_end *e);
 
-/* --- anchor_move.c ----------------------------------------------------- */
+/* --- anchor_move.c, anchor_home.c -------------------------------------- */
 enum { M_PEEK = 1, M_ALL = 2, M_DONTWAIT = 4 };
 int lib_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags);
 int lib_send(struct sim_end *e, uint32_t n, bool nonblock);
 int lib_spill(struct sim_end *e, bool fin);
 void lib_serve(struct sim_end *e); /* W's part of a homecoming */
-int lib_home(struct sim_end *e); /* 0, -EAGAIN */
-void lib_unpin(struct sim_end *e);
+/* 0 or -EAGAIN; what it pinned has to be let go in any case. */
+int lib_home(struct sim_end *e, uint32_t *pins);
+void lib_unpin(struct sim_end *e, uint32_t pins);
 void lib_shutdown(struct sim_end *e);
 void lib_close(struct sim_end *e);
 /* poll(): sleeps until lib_recv() would have something. */

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The library's way home: both ends' parts of home.c. */
+
+#define SIM_ATOMS
+#include "anchor_home.h"
+
+#define HOME_TIME 100
+
+/* --- writer's part ----------------------------------------------------- */
+
+static bool write_back(struct sim_end *e)
+{
+	while (e->resume_at < e->at.sent) {
+		int n = k_send(e, (uint32_t)e->resume_at,
+			       (uint32_t)(e->at.sent - e->resume_at),
+			       K_DONTWAIT);
+
+		if (n == -EAGAIN)
+			return false;
+		if (n < 0)
+			return true;
+		e->resume_at += (uint64_t)n;
+	}
+	return true;
+}
+
+void lib_serve(struct sim_end *e)
+{
+	uint64_t from;
+
+	switch (anc_state(e->tx)) {
+	case ANC_ASKED:
+		/* after the answer no bell may come: those inside need it */
+		if (sim_on(RULE_CHAIN) &&
+		    __atomic_load_n(&e->tx->rawrx, __ATOMIC_SEQ_CST)) {
+			if (__atomic_exchange_n(&e->tx->armed, 0,
+						__ATOMIC_SEQ_CST) &
+			    ANC_ANCHOR)
+				lib_bell(e);
+			lib_note(e);
+			return;
+		}
+		if (!anc_answer(e->tx, &e->at)) {
+			e->resume_at = 0;
+			lib_note(e);
+		}
+		break;
+	case ANC_RESUME:
+		if (!e->resume_at) {
+			if (anc_resume_from(e->tx, &e->at, &from)) {
+				sim_fault("RESUME from nowhere");
+				return;
+			}
+			e->resume_at = from;
+		}
+		if (write_back(e)) {
+			anc_resumed(e->tx);
+			lib_note(e);
+			sim.resumes++;
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+/* --- reader's part ----------------------------------------------------- */
+
+void home_nap(struct sim_end *e)
+{
+	lib_unlock(e);
+	k_nap(1);
+	lib_lock(e);
+}
+
+/* As shipped: the caller itself is not counted as watching any more. */
+static bool old_may_eat(struct sim_end *e)
+{
+	if (e->watched <= 1 && !e->sleepers && !e->writers)
+		return true;
+	anc_arm(e->rx, ANC_WAKE);
+	return !lib_pending(e) && anc_state(e->rx) == ANC_LIFTED &&
+	       !e->rx_avail;
+}
+
+void home_rang(struct sim_end *e)
+{
+	uint32_t mark;
+
+	lib_lock(e);
+	mark = lib_mark(e);
+	if ((sim_on(RULE_OTHERS) ? lib_may_eat(e) : old_may_eat(e)) &&
+	    !(e->writers && lib_room(e)))
+		lib_eat(e, mark);
+	lib_unlock(e);
+}
+
+void home_unpaired(struct sim_end *e)
+{
+	int64_t n;
+
+	while ((n = anc_bells(e->rx, &e->ar)) > 0)
+		if (lib_take_bells(e, (uint64_t)n))
+			break;
+	e->pinned++; /* for good */
+	e->local[1].taken = e->ar.taken;
+	e->tx = &e->local[0];
+	e->rx = &e->local[1];
+}
+
+/*
+ * A receive that is still inside may hold a bell it has not counted yet: the
+ * bells are counted only after it was seen out.
+ */
+int home_bells(struct sim_end *e, uint64_t was)
+{
+	int64_t n = (int64_t)was;
+
+	if (sim_on(RULE_FIN)) {
+		if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
+			return -EAGAIN;
+		n = anc_bells(e->rx, &e->ar);
+	}
+	return n > 0 ? lib_take_bells(e, (uint64_t)n) : 0;
+}
+
+/* The control: R goes raw as soon as it sees nothing on the way. */
+static int rush_home(struct sim_end *e)
+{
+	uint32_t old = ANC_LIFTED;
+
+	lib_poll(e);
+	if (e->rx_avail)
+		return -EBUSY;
+	home_bells(e, (uint64_t)anc_bells(e->rx, &e->ar));
+	__atomic_compare_exchange_n(&e->rx->state, &old, ANC_RAW, 0,
+				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static int paused(struct sim_end *e)
+{
+	bool unread;
+	int ret;
+
+	if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	lib_poll(e);
+	ret = home_bells(e, (uint64_t)anc_bells(e->rx, &e->ar));
+	if (ret)
+		return ret;
+	unread = e->rx_avail > 0;
+	if (unread) {
+		e->stale = true;
+		e->stale_to = e->parsed;
+	}
+	if (anc_come_home(e->rx, &e->ar, unread))
+		return 0;
+	lib_note(e);
+	lib_service(e);
+	return -EAGAIN;
+}
+
+int home_rx(struct sim_end *e)
+{
+	uint64_t n;
+	int ret;
+
+	switch (anc_state(e->rx)) {
+	case ANC_LIFTED:
+		if (e->orphan)
+			break;
+		if (!sim_on(RULE_PAUSED))
+			return rush_home(e);
+		anc_ask(e->rx);
+		lib_note(e);
+		lib_service(e);
+		return -EAGAIN;
+	case ANC_ASKED:
+		if (e->orphan)
+			break;
+		lib_service(e);
+		return -EAGAIN;
+	case ANC_PAUSED:
+		return paused(e);
+	case ANC_RESUME:
+		return e->orphan ? -ECONNRESET : -EAGAIN;
+	case ANC_SPILL:
+		lib_poll(e);
+		ret = anc_where(e->rx, &e->ar, &n);
+		if (ret == ANC_AT_BELLS) {
+			home_bells(e, n);
+			return -EAGAIN;
+		}
+		return ret == ANC_AT_ANCHOR ? 0 : -EBUSY;
+	default:
+		return 0;
+	}
+	lib_poll(e);
+	if (e->rx_avail)
+		return -ECONNRESET;
+	home_unpaired(e);
+	return 0;
+}
+
+static int home_tx(struct sim_end *e)
+{
+	lib_serve(e);
+	switch (anc_state(e->tx)) {
+	case ANC_LIFTED:
+		return lib_spill(e, e->orphan) ? -EAGAIN : 0;
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_RESUME:
+		return e->orphan ? 0 : -EAGAIN;
+	default:
+		return 0;
+	}
+}
+
+int lib_home(struct sim_end *e, uint32_t *pins)
+{
+	uint64_t until = sim.now + (sim_rand(3) ? HOME_TIME : 1);
+	int tx, rx;
+
+	e->homing++;
+	for (;;) {
+		lib_lock(e);
+		tx = home_tx(e);
+		rx = home_rx(e);
+		if ((tx != -EAGAIN && rx != -EAGAIN) || sim.now > until)
+			break;
+		lib_unlock(e);
+		k_wake_sleep(e, sim.now + 1, SLEEP_LIB);
+		if (e->wake)
+			home_rang(e);
+		if (e->wake || e->hup)
+			k_nap(1); /* a byte that others still need */
+	}
+	e->homing--;
+	e->pinned++;
+	*pins = 0;
+	if (!anc_busy(e->tx))
+		*pins |= 1;
+	if (!anc_busy(e->rx))
+		*pins |= 2;
+	if (!tx && !rx)
+		sim.homes++;
+	lib_unlock(e);
+	return tx || rx || !(*pins & 2) ? -EAGAIN : 0;
+}
+
+void lib_unpin(struct sim_end *e, uint32_t pins)
+{
+	lib_lock(e);
+	if (pins & 1)
+		anc_idle(e->tx);
+	if (pins & 2)
+		anc_idle(e->rx);
+	e->pinned--;
+	lib_unlock(e);
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The library's steps that move bytes: receive and send over anchor and ring,
+ * lift and spill, half-close and close.
+ */
+
+#define SIM_ATOMS
+#include "anchor_home.h"
+
+/* --- receive ----------------------------------------------------------- */
+
+static bool all_bells(const struct sim_item *it, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (!it[i].bell)
+			return false;
+	return true;
+}
+
+/* Others still sleep where this bell was: they need one of their own. */
+static void pass_bell_on(struct sim_end *e, struct anc_dir *d)
+{
+	if (!sim_on(RULE_CHAIN))
+		return;
+	if (!__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&e->asleep_anchor, __ATOMIC_SEQ_CST))
+		return;
+	anc_arm(d, ANC_ANCHOR);
+	lib_service(e);
+}
+
+/* *lifted: go on in the ring; else the answer is the kernel's. */
+static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
+		    int flags, bool *lifted)
+{
+	struct anc_dir *d = e->rx;
+	int k = 0, got;
+
+	*lifted = true;
+	if (e->salvage || !anc_raw_enter(d))
+		return 0;
+	if (flags & M_PEEK)
+		k |= K_PEEK;
+	if (flags & M_DONTWAIT)
+		k |= K_DONTWAIT;
+	got = k_recv(e, to, n, k);
+	switch (anc_state(d)) {
+	case ANC_LIFTED:
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_SPILL:
+		if (got > 0 && !(flags & M_PEEK)) {
+			if (!all_bells(to, got))
+				sim_fault("stream byte dropped as a bell");
+			__atomic_add_fetch(&e->ar.bells, (uint64_t)got,
+					   __ATOMIC_RELAXED);
+			anc_raw_leave(d);
+			pass_bell_on(e, d);
+			return 0;
+		}
+		break;
+	case ANC_RESUME:
+		/* W died in the middle: the rest is still in the ring */
+		*lifted = sim_on(RULE_SALVAGE) && e->stale &&
+			  (got == 0 || got == -ECONNRESET);
+		e->salvage |= *lifted;
+		/* fall through */
+	default:
+		if (!(e->salvage && got <= 0))
+			*lifted = false;
+		if (got > 0 && !(flags & M_PEEK)) {
+			lib_taken(e, (uint32_t)got);
+			lib_ring_writer(e);
+		}
+		break;
+	}
+	anc_raw_leave(d);
+	return got;
+}
+
+/* Lock held, ring empty, and nobody will fill it. */
+static int orphan_recv(struct sim_end *e, bool *raw)
+{
+	if (e->at.sent > e->tx->taken)
+		return -ECONNRESET;
+	home_unpaired(e);
+	*raw = true;
+	return 0;
+}
+
+/* Lock held: what of the ring did not come by the anchor? */
+static int salvage(struct sim_end *e, struct sim_item *to, uint32_t n,
+		   bool peek)
+{
+	struct sim_ring *r = &sim.ring[!e->id];
+
+	while (e->front != e->parsed) {
+		struct sim_msg *m = &r->m[e->front % r->depth];
+		uint64_t at = m->off + e->front_at;
+
+		if (e->front_at == m->len) {
+			e->front++;
+			e->front_at = 0;
+		} else if (at < e->ar.taken) {
+			e->front_at++;
+			e->rx_avail--;
+		} else {
+			break;
+		}
+	}
+	return (int)lib_pop(e, to, n, peek);
+}
+
+/* Lock held. True: look again. */
+static bool not_ring(struct sim_end *e, enum anc_state st, bool *raw,
+		     uint64_t *lim)
+{
+	*lim = 0;
+	if (st == ANC_PAUSED && sim_on(RULE_ALONE) && !e->homing &&
+	    home_rx(e) != -EAGAIN)
+		return true;
+	switch (anc_where(e->rx, &e->ar, lim)) {
+	case ANC_AT_ANCHOR:
+		*raw = true;
+		return false;
+	case ANC_AT_BELLS:
+		if (home_bells(e, *lim))
+			home_nap(e);
+		return true;
+	case ANC_AT_RING:
+		return false;
+	default:
+		sim_fault("anc_where refuses");
+		*raw = true;
+		return false;
+	}
+}
+
+static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
+		     int flags, bool *raw)
+{
+	bool peek = flags & M_PEEK;
+	enum anc_state st;
+	uint64_t lim;
+	uint32_t got;
+
+	for (;;) {
+		lib_serve(e);
+		if (e->salvage &&
+		    __atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST)) {
+			home_nap(e); /* what it took is not counted yet */
+			continue;
+		}
+		if (e->salvage)
+			return salvage(e, to, n, peek);
+		st = anc_state(e->rx);
+		if (not_ring(e, st, raw, &lim))
+			continue;
+		if (*raw)
+			return 0;
+		lib_poll(e);
+		got = lib_pop(e, to, lim < n ? (uint32_t)lim : n, peek);
+		if (got)
+			return (int)got;
+		if (e->rx_eof)
+			return 0;
+		if (e->orphan)
+			return orphan_recv(e, raw);
+		lib_ring_bells(e);
+		if (!(flags & M_DONTWAIT)) {
+			lib_wait_rx(e, st);
+			continue;
+		}
+		if (e->sleepers || e->watched) {
+			anc_arm(e->rx, ANC_WAKE);
+			if (lib_pending(e) || anc_state(e->rx) != st)
+				continue;
+		}
+		return -EAGAIN;
+	}
+}
+
+int lib_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags)
+{
+	uint32_t done = 0;
+	bool lifted, raw;
+	int got;
+
+	for (;;) {
+		raw = false;
+		got = raw_recv(e, to + done, n - done, flags, &lifted);
+		if (lifted) {
+			lib_lock(e);
+			got = ring_recv(e, to + done, n - done, flags, &raw);
+			lib_unlock(e);
+			if (raw)
+				continue;
+		}
+		if (got <= 0)
+			return done ? (int)done : got;
+		done += (uint32_t)got;
+		if (!(flags & M_ALL) || done == n)
+			return (int)done;
+	}
+}
+
+/* --- poll() ------------------------------------------------------------ */
+
+/* 1 ready, 0 not, -EAGAIN: look again soon. */
+static int look(struct sim_end *e)
+{
+	enum anc_state st;
+	bool raw = false;
+	uint64_t lim;
+	int ret = 0;
+
+	lib_lock(e);
+	lib_serve(e);
+	st = anc_state(e->rx);
+	if (e->salvage) {
+		ret = 1;
+	} else if (not_ring(e, st, &raw, &lim)) {
+		ret = -EAGAIN;
+	} else if (raw) {
+		sim_step();
+		ret = k_readable(e);
+	} else {
+		lib_poll(e);
+		if (e->rx_avail || e->rx_eof)
+			ret = 1;
+		else if (e->orphan)
+			ret = k_readable(e);
+		else
+			lib_ring_bells(e);
+	}
+	lib_unlock(e);
+	return ret;
+}
+
+static bool rung(struct sim_thread *t)
+{
+	return t->e->wake || k_readable(t->e) || (t->e->hup && !t->e->orphan);
+}
+
+void lib_poll_in(struct sim_end *e)
+{
+	int found, strikes = 0;
+
+	for (;;) {
+		found = look(e);
+		if (found > 0)
+			return;
+		__atomic_add_fetch(&e->watched, 1, __ATOMIC_SEQ_CST);
+		__atomic_add_fetch(&e->asleep_anchor, 1, __ATOMIC_SEQ_CST);
+		anc_arm(e->rx, ANC_WAKE);
+		found = look(e);
+		if (!found && strikes++ < 3)
+			sim_block(rung, SIM_NEVER, SLEEP_DATA);
+		else if (found <= 0)
+			k_nap(1); /* woken for others only, or no bell yet */
+		strikes %= 4;
+		__atomic_sub_fetch(&e->watched, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&e->asleep_anchor, 1, __ATOMIC_SEQ_CST);
+		if (found > 0)
+			return;
+		if (e->wake)
+			home_rang(e);
+		lib_lock(e);
+		if (e->hup)
+			lib_orphan(e);
+		lib_unlock(e);
+	}
+}
+
+/* --- lift and spill ---------------------------------------------------- */
+
+static int do_switch(struct sim_end *e)
+{
+	uint32_t raw = ANC_RAW;
+
+	if (sim_on(RULE_DRAINED))
+		return anc_switch(e->tx, &e->at);
+	e->at.x = e->at.sent;
+	e->tx->x = e->at.x;
+	return __atomic_compare_exchange_n(&e->tx->state, &raw, ANC_LIFTED, 0,
+					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) ?
+		       0 :
+		       -EBUSY;
+}
+
+/* Lock held. */
+static void switch_tx(struct sim_end *e)
+{
+	bool done = false;
+
+	if (e->orphan || e->pinned || e->shut_wr ||
+	    __atomic_load_n(&e->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW)
+		return;
+	__atomic_store_n(&e->switching, true, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&e->rawtx, __ATOMIC_SEQ_CST))
+		done = !do_switch(e);
+	__atomic_store_n(&e->switching, false, __ATOMIC_SEQ_CST);
+	if (!done)
+		return;
+	lib_bell(e);
+	lib_note(e);
+	e->full = false;
+	sim.lifts++;
+}
+
+int lib_spill(struct sim_end *e, bool fin)
+{
+	int ret = anc_spill(e->tx, &e->at, fin || !sim_on(RULE_RAWRX));
+
+	if (ret)
+		return ret;
+	e->full = false;
+	lib_note(e);
+	sim.spilled++;
+	return 0;
+}
+
+/* --- send -------------------------------------------------------------- */
+
+static void try_lift(struct sim_end *e)
+{
+	if (anc_state(e->tx) != ANC_RAW || e->pinned || e->orphan ||
+	    e->at.sent < sim.plan.lift_at[e->id])
+		return;
+	if (sim_on(RULE_DRAINED) && e->at.sent != e->tx->taken)
+		return;
+	if (e->locked)
+		return;
+	lib_lock(e);
+	switch_tx(e);
+	lib_unlock(e);
+}
+
+static bool raw_tx_enter(struct sim_end *e)
+{
+	__atomic_add_fetch(&e->rawtx, 1, __ATOMIC_SEQ_CST);
+	/* the flag before the state: see switch_tx() */
+	if (!sim_on(RULE_RAWTX) ||
+	    !__atomic_load_n(&e->switching, __ATOMIC_SEQ_CST))
+		switch (anc_state(e->tx)) {
+		case ANC_RAW:
+		case ANC_SPILL:
+		case ANC_GONE:
+			return true;
+		default:
+			break;
+		}
+	__atomic_sub_fetch(&e->rawtx, 1, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+/* Lock held. */
+static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
+{
+	uint32_t put;
+
+	for (;;) {
+		lib_serve(e);
+		switch (anc_state(e->tx)) {
+		case ANC_RAW:
+		case ANC_SPILL:
+		case ANC_GONE:
+			*raw = true;
+			return 0;
+		case ANC_LIFTED:
+			break;
+		default:
+			if (e->orphan && sim_on(RULE_WIDOW)) {
+				e->tx = &e->local[0];
+				continue;
+			}
+			if (nonblock)
+				return -EAGAIN;
+			lib_wait_tx(e);
+			continue;
+		}
+		if (e->orphan) {
+			lib_spill(e, true);
+			*raw = true;
+			return 0;
+		}
+		put = lib_push(e, n, false);
+		if (put) {
+			e->full = false;
+			lib_sent(e, put);
+			lib_ring_reader(e);
+			return (int)put;
+		}
+		lib_poll(e);
+		if (lib_room(e))
+			continue;
+		if (nonblock)
+			return -EAGAIN;
+		lib_wait_tx(e);
+	}
+}
+
+int lib_send(struct sim_end *e, uint32_t n, bool nonblock)
+{
+	uint32_t done = 0;
+	bool raw;
+	int put;
+
+	while (done < n) {
+		try_lift(e);
+		if (raw_tx_enter(e)) {
+			put = k_stream(e, n - done, nonblock ? K_DONTWAIT : 0);
+			if (put > 0)
+				lib_sent(e, (uint32_t)put);
+			__atomic_sub_fetch(&e->rawtx, 1, __ATOMIC_SEQ_CST);
+		} else {
+			raw = false;
+			lib_lock(e);
+			put = ring_send(e, n - done, nonblock, &raw);
+			lib_unlock(e);
+			if (raw)
+				continue;
+		}
+		if (put <= 0)
+			return done ? (int)done : put;
+		done += (uint32_t)put;
+		if (nonblock)
+			break;
+	}
+	return (int)done;
+}
+
+/* --- the end of a stream ----------------------------------------------- */
+
+/* Lock held. True: nothing stands between the kernel's FIN and the stream. */
+static bool last_byte(struct sim_end *e)
+{
+	lib_serve(e);
+	switch (anc_state(e->tx)) {
+	case ANC_LIFTED:
+		lib_push(e, 0, true);
+		if (!lib_spill(e, true))
+			return true;
+		return !sim_on(RULE_SHUT);
+	case ANC_RAW:
+	case ANC_SPILL:
+	case ANC_GONE:
+		return true;
+	default:
+		return e->orphan;
+	}
+}
+
+void lib_shutdown(struct sim_end *e)
+{
+	lib_lock(e);
+	while (!last_byte(e))
+		lib_wait_tx(e);
+	e->shut_wr = true;
+	lib_unlock(e);
+	k_shutdown(e);
+}
+
+void lib_close(struct sim_end *e)
+{
+	enum anc_state st;
+
+	lib_lock(e);
+	lib_poll(e);
+	if (anc_state(e->rx) == ANC_LIFTED)
+		lib_ring_bells(e);
+	do {
+		if (sim_on(RULE_SALVAGE))
+			lib_serve(e);
+		st = anc_state(e->tx);
+		if (st == ANC_LIFTED)
+			last_byte(e);
+	} while (sim_on(RULE_SHUT) && st != anc_state(e->tx) &&
+		 anc_state(e->tx) == ANC_ASKED);
+	anc_gone(e->rx);
+	lib_note(e);
+	e->left = true;
+	if (e->rx_avail)
+		sim.pipe[e->id].rst = true;
+	lib_unlock(e);
+	k_close(e);
+}
