@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# The files and not the room's library: that would answer the libc calls of
+# the test program. ready_util.c plays the socket room.
+READY_SOURCES = \
+	tests/unit/ready_util.c \
+	tests/unit/ready_util.h \
+	src/preload/epoll.c \
+	src/preload/epoll_look.c \
+	src/preload/epoll_wait.c \
+	src/preload/epset.c \
+	src/preload/epset_kern.c \
+	src/preload/epset_lock.c \
+	src/preload/fdtable.c \
+	src/preload/poll.c \
+	src/preload/pollset.c \
+	src/preload/select.c
+check_PROGRAMS += \
+	tests/unit/test_epedge \
+	tests/unit/test_epoll \
+	tests/unit/test_pollset
+tests_unit_test_epedge_SOURCES = tests/unit/test_epedge.c
+tests_unit_test_epedge_LDADD = $(CMOCKA_LIBS)
+tests_unit_test_epoll_SOURCES = tests/unit/test_epoll.c $(READY_SOURCES)
+tests_unit_test_epoll_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_epoll_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_pollset_SOURCES = tests/unit/test_pollset.c $(READY_SOURCES)
+tests_unit_test_pollset_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_pollset_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "ready_util.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "preload/real.h"
+
+/* --- the kernel's calls --------------------------------------------------- */
+
+unsigned int waits, ctls, polls;
+
+static int count_wait(int ep, struct epoll_event *ev, int max, int ms)
+{
+	waits++;
+	return epoll_wait(ep, ev, max, ms);
+}
+
+static int count_pwait(int ep, struct epoll_event *ev, int max, int ms,
+		       const sigset_t *mask)
+{
+	waits++;
+	return epoll_pwait(ep, ev, max, ms, mask);
+}
+
+static int count_ctl(int ep, int op, int fd, struct epoll_event *ev)
+{
+	ctls++;
+	return epoll_ctl(ep, op, fd, ev);
+}
+
+static int count_poll(struct pollfd *p, nfds_t n, int ms)
+{
+	polls++;
+	return poll(p, n, ms);
+}
+
+static int count_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts,
+		       const sigset_t *mask)
+{
+	polls++;
+	return ppoll(p, n, ts, mask);
+}
+
+int (*real_epoll_wait)(int, struct epoll_event *, int, int) = count_wait;
+int (*real_epoll_pwait)(int, struct epoll_event *, int, int,
+			const sigset_t *) = count_pwait;
+int (*real_epoll_pwait2)(int, struct epoll_event *, int,
+			 const struct timespec *,
+			 const sigset_t *) = epoll_pwait2;
+int (*real_epoll_ctl)(int, int, int, struct epoll_event *) = count_ctl;
+int (*real_poll)(struct pollfd *, nfds_t, int) = count_poll;
+int (*real_ppoll)(struct pollfd *, nfds_t, const struct timespec *,
+		  const sigset_t *) = count_ppoll;
+int (*real_select)(int, fd_set *, fd_set *, fd_set *,
+		   struct timeval *) = select;
+int (*real_pselect)(int, fd_set *, fd_set *, fd_set *, const struct timespec *,
+		    const sigset_t *) = pselect;
+
+/* --- what fdtable.c needs --------------------------------------------------- */
+
+void sock_hold(struct sock *s)
+{
+	(void)s;
+}
+
+void sock_forget(struct sock *s)
+{
+	(void)s;
+}
+
+uint64_t sock_inode(const struct sock *s)
+{
+	(void)s;
+	return 0;
+}
+
+void proc_child(void)
+{
+}
+
+/* --- the socket room ---------------------------------------------------------- */
+
+bool sock_cold(const struct sock *s)
+{
+	return s->cold;
+}
+
+bool sock_listening(const struct sock *s)
+{
+	(void)s;
+	return false;
+}
+
+int sock_wake_fd(const struct sock *s)
+{
+	return s->cold ? -1 : s->wake;
+}
+
+void sock_ready(struct sock *s, int fd, struct sock_ready *r)
+{
+	char bell;
+
+	(void)fd;
+	s->looks++;
+	if (s->ours & EPOLLIN) /* nothing but bells there */
+		while (recv(s->fd, &bell, 1, MSG_DONTWAIT) == 1)
+			;
+	*r = (struct sock_ready){ .ours = s->ours,
+				  .now = __atomic_load_n(&s->now,
+							 __ATOMIC_SEQ_CST),
+				  .ms = s->ms,
+				  .in_gen = s->in_gen,
+				  .out_gen = s->out_gen };
+}
+
+bool sock_pending(struct sock *s)
+{
+	s->asked++;
+	return __atomic_load_n(&s->now, __ATOMIC_SEQ_CST) & EPOLLIN;
+}
+
+uint64_t sock_spin_ns(struct sock *s)
+{
+	(void)s;
+	return 0;
+}
+
+void sock_spun(struct sock *s, bool paid)
+{
+	(void)s;
+	(void)paid;
+}
+
+void sock_arm(struct sock *s, bool in, bool out)
+{
+	if (in || out)
+		__atomic_store_n(&s->armed, true, __ATOMIC_SEQ_CST);
+}
+
+void sock_disarm(struct sock *s)
+{
+	if (!s->watched)
+		__atomic_store_n(&s->armed, false, __ATOMIC_SEQ_CST);
+}
+
+void sock_rang(struct sock *s, int fd)
+{
+	char sink[64];
+
+	(void)fd;
+	s->rang++;
+	while (recv(s->wake, sink, sizeof(sink), MSG_DONTWAIT) > 0)
+		;
+}
+
+void sock_sleep(struct sock *s)
+{
+	s->sleepers++;
+}
+
+void sock_awake(struct sock *s)
+{
+	s->sleepers--;
+}
+
+void sock_watch(struct sock *s, int delta)
+{
+	s->watched += delta;
+}
+
+void sock_home_begin(struct sock *s, int fd, enum reason why)
+{
+	(void)s;
+	(void)fd;
+	(void)why;
+}
+
+int sock_home(struct sock *s, int fd, enum reason why)
+{
+	(void)fd;
+	(void)why;
+	s->homed++;
+	s->ours = s->now = 0;
+	return 0;
+}
+
+/* --- knobs --------------------------------------------------------------------- */
+
+struct sock *fake_new(void)
+{
+	struct sock *s = aligned_alloc(64, sizeof(*s));
+	int v[2];
+
+	assert_non_null(s);
+	memset(s, 0, sizeof(*s));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, v), 0);
+	s->fd = v[0];
+	s->peer = v[1];
+	s->wake = s->wake_peer = s->ms = -1;
+	s->cold = true;
+	assert_int_equal(fdt_put_sock(s->fd, s), 0);
+	return s;
+}
+
+void fake_pair(struct sock *s)
+{
+	int v[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, v), 0);
+	s->wake = v[0];
+	s->wake_peer = v[1];
+	s->ours = EPOLLIN | EPOLLOUT;
+	s->now = EPOLLOUT;
+	s->cold = false;
+	ep_changed(s);
+}
+
+static void ring(struct sock *s)
+{
+	if (__atomic_exchange_n(&s->armed, false, __ATOMIC_SEQ_CST))
+		assert_int_equal(send(s->wake_peer, "", 1, 0), 1);
+}
+
+void fake_data(struct sock *s)
+{
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_SEQ_CST);
+	__atomic_or_fetch(&s->now, EPOLLIN, __ATOMIC_SEQ_CST);
+	ring(s);
+}
+
+void fake_room(struct sock *s, bool on)
+{
+	if (!on) {
+		__atomic_and_fetch(&s->now, ~(uint32_t)EPOLLOUT,
+				   __ATOMIC_SEQ_CST);
+		return;
+	}
+	__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_SEQ_CST);
+	__atomic_or_fetch(&s->now, EPOLLOUT, __ATOMIC_SEQ_CST);
+	ring(s);
+}
+
+void fake_take(struct sock *s)
+{
+	__atomic_and_fetch(&s->now, ~(uint32_t)EPOLLIN, __ATOMIC_SEQ_CST);
+}
+
+void fake_home(struct sock *s)
+{
+	s->ours = s->now = 0;
+	ep_changed(s);
+}
+
+void fake_close(struct sock *s)
+{
+	ep_fd_closing(s->fd, s, true);
+	assert_ptr_equal(fdt_take_sock(s->fd), s);
+	assert_int_equal(s->watched, 0);
+	assert_int_equal(s->sleepers, 0);
+	close(s->fd);
+	close(s->peer);
+	if (s->wake >= 0) {
+		close(s->wake);
+		close(s->wake_peer);
+	}
+	free(s);
+}
+
+int set_ctl(int ep, int op, int fd, uint32_t mask, uint64_t data)
+{
+	struct epoll_event ev = { .events = mask, .data.u64 = data };
+
+	return do_epoll_ctl(ep, op, fd, &ev);
+}
+
+uint32_t set_one(int ep, uint64_t data, int ms)
+{
+	struct epoll_event ev[8];
+	int n = do_epoll_wait(ep, ev, 8, ms);
+
+	assert_in_range(n, 0, 1);
+	if (!n)
+		return 0;
+	assert_true(ev[0].data.u64 == data);
+	return ev[0].events;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef TESTS_UNIT_READY_UTIL_H
+#define TESTS_UNIT_READY_UTIL_H
+
+/*
+ * A socket room made of knobs, for the tests of epoll, poll and select. The
+ * anchor is one end of a stream pair, the wake-up descriptor one end of
+ * another; what the ring would say is set by hand.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "preload/preload.h"
+#include "preload/ready.h"
+
+struct sock {
+	int fd, peer; /* the anchor and its other end */
+	int wake, wake_peer; /* -1: not paired */
+	bool cold;
+	uint32_t ours, now;
+	uint32_t in_gen, out_gen;
+	int ms;
+	bool armed; /* atomic: a change must ring */
+	int watched, sleepers, homed;
+	uint32_t looks, asked, rang;
+} __attribute__((aligned(64)));
+
+/* The kernel's calls, counted. */
+extern unsigned int waits, ctls, polls;
+
+struct sock *fake_new(void); /* connected, cold, in the table */
+void fake_pair(struct sock *s); /* both directions lifted, room */
+void fake_data(struct sock *s); /* a message arrives; rings if armed */
+void fake_room(struct sock *s, bool on);
+void fake_take(struct sock *s); /* the program reads everything */
+void fake_home(struct sock *s); /* all is the kernel's again */
+void fake_close(struct sock *s); /* number, anchor and all */
+
+/* epoll_ctl(); 0 or a negative errno. */
+int set_ctl(int ep, int op, int fd, uint32_t mask, uint64_t data);
+/* The one event of the set, 0 for none; fails if its word is not `data`. */
+uint32_t set_one(int ep, uint64_t data, int ms);
+
+#endif
