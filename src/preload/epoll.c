@@ -319,18 +319,24 @@ int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 
 /* --- hooks of the socket room -------------------------------------------- */
 
-static void hook(struct sock *s, bool changed)
+/*
+ * Tells the sets of `s`. Those whose sleepers have nothing but the anchor to
+ * hear are left in `late`, the first `skip` of them left out: their locks are
+ * taken without the bucket's, which burying a ghost takes.
+ */
+#define LATE 8
+
+static uint32_t hook_pass(struct sock *s, bool changed, struct epset **late,
+			  uint32_t skip)
 {
-	struct epbucket *b;
+	struct epbucket *b = epbucket_of(s, -1);
 	struct epset *set;
 	struct epreg *r;
+	uint32_t n = 0;
 
-	if (!__atomic_load_n(&ep_nregs, __ATOMIC_RELAXED))
-		return;
-	b = epbucket_of(s, -1);
 	if (!epbucket_take(b))
-		return;
-	for (r = b->first; r; r = r->bnext) {
+		return 0;
+	for (r = b->first; r && n < LATE; r = r->bnext) {
 		set = r->set;
 		if (r->sock != s || set->inherited)
 			continue;
@@ -344,10 +350,29 @@ static void hook(struct sock *s, bool changed)
 		if (!__atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST))
 			continue;
 		epreg_kick(b, r);
-		if (r->wake < 0 && lock_try(&set->lock) == 0)
-			epset_release(set);
+		if (r->wake < 0 && !skip)
+			late[n++] = set;
+		else if (r->wake < 0)
+			skip--;
 	}
 	epbucket_drop(b);
+	return n;
+}
+
+static void hook(struct sock *s, bool changed)
+{
+	struct epset *late[LATE];
+	uint32_t i, n, seen = 0;
+
+	if (!__atomic_load_n(&ep_nregs, __ATOMIC_RELAXED))
+		return;
+	do {
+		n = hook_pass(s, changed, late, seen);
+		for (i = 0; i < n; i++)
+			if (lock_try(&late[i]->lock) == 0)
+				epset_release(late[i]);
+		seen += n;
+	} while (n == LATE);
 }
 
 void ep_changed(struct sock *s)

@@ -187,7 +187,8 @@ void epreg_free(struct epreg *r, bool kernel)
 		epbucket_drop(b);
 	}
 	/* nobody finds it any more; now nobody holds it */
-	r->doomed = false;
+	r->doomed = r->ghost = false;
+	r->off = true;
 	epset_inbox(set);
 	epreg_cool(r);
 	epreg_watch(r, false);
