@@ -65,7 +65,7 @@ u.bind(("127.0.0.1", 0))
 u.sendto(b"hello", u.getsockname())
 print(u.recv(100))
 END
-	alike "$PY" -c 'import socket; socket.socket(27, socket.SOCK_DGRAM)'
+	alike "$PY" -c 'import socket; socket.socket(28, socket.SOCK_RAW)'
 	alike getent hosts localhost
 	alike curl -sS http://127.0.0.1:1/
 }
@@ -175,7 +175,9 @@ for i in range(500):
 after = sorted(os.listdir("/proc/self/fd"))
 print(before == after or (before, after))
 END
-	[ "$(client "$PY" "$TMP/loop.py" "$PORT")" = True ]
+	client "$PY" "$TMP/loop.py" "$PORT" >"$TMP/out"
+	cat "$TMP/out" >&2
+	[ "$(cat "$TMP/out")" = True ]
 	proof 1000 python3
 }
 

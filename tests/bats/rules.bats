@@ -156,13 +156,14 @@ END
 @test "sdp: a peer without the library is refused by a clear error" {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
 	mode half2
-	with LIBSDP_USE=sdp LIBSDP_SDP_TIMEOUT_MS=300 "LIBSDP_LOG=1:file $TMP/log"
+	with LIBSDP_USE=sdp LIBSDP_SDP_TIMEOUT_MS=300 LIBSDP_LOG=9:stderr
 	server redis redis-server --port "$PORT" --bind 127.0.0.1 --save '' \
 		--dir "$TMP"
 	wait_port "$PORT"
-	run client redis-cli -h 127.0.0.1 -p "$PORT" ping
-	[[ "$output" != *PONG* ]]
-	[ -s "$TMP/log" ]
+	client redis-cli -h 127.0.0.1 -p "$PORT" ping >"$TMP/out" \
+		2>"$TMP/err" || :
+	refuse grep PONG "$TMP/out"
+	grep -q libsdp "$TMP/err"
 	stop redis
 	is_tcp
 }
