@@ -192,6 +192,11 @@ bool anc_come_home(struct anc_dir *d, struct anc_rx *r, bool unread)
 	return false;
 }
 
+void anc_revive(struct anc_dir *d)
+{
+	__atomic_store_n(&d->state, ANC_LIFTED, __ATOMIC_SEQ_CST);
+}
+
 void anc_gone(struct anc_dir *d)
 {
 	__atomic_store_n(&d->state, ANC_GONE, __ATOMIC_SEQ_CST);

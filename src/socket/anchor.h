@@ -96,6 +96,22 @@ static inline enum anc_state anc_state(const struct anc_dir *d)
 				0xff);
 }
 
+/*
+ * Several threads count at once: the last store must be the highest, or the
+ * other end waits for bytes that were counted long ago.
+ */
+static inline void anc_publish(uint64_t *word, uint64_t count,
+			       const uint64_t *own)
+{
+	uint64_t now;
+
+	__atomic_store_n(word, count, __ATOMIC_SEQ_CST);
+	while ((now = __atomic_load_n(own, __ATOMIC_SEQ_CST)) != count) {
+		count = now;
+		__atomic_store_n(word, count, __ATOMIC_SEQ_CST);
+	}
+}
+
 /* --- both -------------------------------------------------------------- */
 
 /* RAW is kept for a call whose bytes cannot be taken back. -EAGAIN: lifted. */
@@ -124,9 +140,8 @@ void anc_resumed(struct anc_dir *d);
 /* n more bytes went out, by whatever way. */
 static inline void anc_sent(struct anc_dir *d, struct anc_tx *t, uint64_t n)
 {
-	uint64_t sent = __atomic_add_fetch(&t->sent, n, __ATOMIC_RELAXED);
-
-	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
+	anc_publish(&d->sent, __atomic_add_fetch(&t->sent, n, __ATOMIC_SEQ_CST),
+		    &t->sent);
 }
 /* After publishing anything to R: who must be rung, as ANC_* bits. */
 static inline uint32_t anc_ring(struct anc_dir *d)
@@ -162,9 +177,9 @@ int64_t anc_bells(const struct anc_dir *d, const struct anc_rx *r);
 /* n bytes were taken from ring or anchor. */
 static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)
 {
-	uint64_t taken = __atomic_add_fetch(&r->taken, n, __ATOMIC_RELAXED);
-
-	__atomic_store_n(&d->taken, taken, __ATOMIC_RELEASE);
+	anc_publish(&d->taken,
+		    __atomic_add_fetch(&r->taken, n, __ATOMIC_SEQ_CST),
+		    &r->taken);
 }
 /*
  * A receive on the anchor begins in RAW: true, count it out by
@@ -179,6 +194,8 @@ int anc_ask(struct anc_dir *d);
  * first), else RESUME from `taken`.
  */
 bool anc_come_home(struct anc_dir *d, struct anc_rx *r, bool unread);
+/* R finds W dead in RESUME: what W did not write back is in the ring. */
+void anc_revive(struct anc_dir *d);
 /* R closed for good. */
 void anc_gone(struct anc_dir *d);
 static inline void anc_arm(struct anc_dir *d, uint32_t bits)

@@ -51,7 +51,8 @@ static void finish(struct sock *s, int fd)
 		    s->at.sent !=
 			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 			return;
-		anc_spill(s->tx, &s->at, true);
+		if (anc_spill(s->tx, &s->at, true))
+			return; /* asked home this instant: after that */
 		ring_note(s);
 		break;
 	case ANC_ASKED:
@@ -76,6 +77,12 @@ void home_serve(struct sock *s, int fd)
 		return;
 	switch (anc_state(s->tx)) {
 	case ANC_ASKED:
+		if (__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)) {
+			/* its sleepers on the anchor come out first */
+			ring_reader(s, fd);
+			ring_note(s);
+			break;
+		}
 		if (!anc_answer(s->tx, &s->at)) {
 			s->resume_at = 0;
 			ring_note(s);
@@ -132,7 +139,7 @@ static int dead_home(struct sock *s, int fd)
 }
 
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
-static int rx_home(struct sock *s, int fd)
+int home_rx(struct sock *s, int fd)
 {
 	uint64_t n;
 	int ret;
@@ -150,8 +157,11 @@ static int rx_home(struct sock *s, int fd)
 	case ANC_ASKED:
 		if (s->orphan)
 			break;
+		ring_service(s);
 		return -EAGAIN;
 	case ANC_PAUSED:
+		if (s->orphan)
+			break;
 		if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 			return -EAGAIN;
 		if (pump_poll(s))
@@ -159,9 +169,10 @@ static int rx_home(struct sock *s, int fd)
 		ret = all_bells(s, fd);
 		if (ret)
 			return ret;
-		if (anc_come_home(s->rx, &s->ar, s->rx_avail > 0))
+		s->rx_stale = s->rx_avail > 0;
+		s->stale_from = s->ar.taken;
+		if (anc_come_home(s->rx, &s->ar, s->rx_stale))
 			return 0;
-		s->rx_stale = true;
 		ring_note(s);
 		ring_service(s);
 		return -EAGAIN;
@@ -171,6 +182,9 @@ static int rx_home(struct sock *s, int fd)
 		if (pump_poll(s))
 			return -ECONNRESET;
 		ret = anc_where(s->rx, &s->ar, &n);
+		if (ret == ANC_AT_BELLS &&
+		    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+			return -EAGAIN;
 		if (ret == ANC_AT_BELLS)
 			return all_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
 		if (ret == ANC_AT_ANCHOR)
@@ -197,9 +211,16 @@ static int tx_home(struct sock *s, int fd, enum reason why)
 	}
 }
 
+void home_abandoned(struct sock *s, int fd)
+{
+	enum anc_state rx = anc_state(s->rx);
+
+	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED) && !s->homing)
+		home_rx(s, fd);
+}
+
 static void pin(struct sock *s)
 {
-	s->pinned = true;
 	if (!(s->pins & 1) && !anc_busy(s->tx))
 		s->pins |= 1;
 	if (!(s->pins & 2) && !anc_busy(s->rx))
@@ -215,7 +236,7 @@ void sock_home_begin(struct sock *s, int fd, enum reason why)
 	pin(s);
 	if (s->paired && sock_lifted(s)) {
 		tx_home(s, fd, why);
-		rx_home(s, fd);
+		home_rx(s, fd);
 	}
 	sock_unlock(s);
 }
@@ -237,11 +258,15 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	bool was = sock_lifted(s);
 	int tx, rx;
 
+	if (sock_lock(s))
+		return -EAGAIN;
+	s->homes++;
+	s->homing++;
+	sock_unlock(s);
 	for (;;) {
-		if (sock_lock(s))
-			return -EAGAIN;
+		lock_take(&s->lock);
 		tx = s->paired ? tx_home(s, fd, why) : 0;
-		rx = s->paired ? rx_home(s, fd) : 0;
+		rx = s->paired ? home_rx(s, fd) : 0;
 		if ((tx != -EAGAIN && rx != -EAGAIN) || clock_ns() > until)
 			break;
 		sock_unlock(s);
@@ -254,6 +279,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 			sock_rang(s, fd);
 		}
 	}
+	s->homing--;
 	pin(s);
 	if (!tx && !rx) {
 		if (was)
@@ -274,12 +300,13 @@ void sock_unpin(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	if (s->pins & 1)
-		anc_idle(s->tx);
-	if (s->pins & 2)
-		anc_idle(s->rx);
-	s->pins = 0;
-	s->pinned = false;
+	if (s->homes && --s->homes == 0) {
+		if (s->pins & 1)
+			anc_idle(s->tx);
+		if (s->pins & 2)
+			anc_idle(s->rx);
+		s->pins = 0;
+	}
 	sock_unlock(s);
 }
 

@@ -69,6 +69,7 @@ struct sock {
 	struct anc_tx at;
 	struct anc_rx ar;
 	uint32_t rawtx; /* atomic: threads inside a raw send */
+	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
 	struct page_row *row; /* good in row_pid only */
@@ -83,14 +84,21 @@ struct sock {
 	uint32_t asleep_anchor; /* atomic: asleep in poll on the anchor */
 	uint32_t watched; /* atomic: epoll sets that hold it */
 	uint32_t writers; /* threads asleep waiting for room */
+	uint32_t readers; /* threads asleep waiting for data */
+	uint32_t homing; /* threads that bring it home */
+	uint64_t stale_from; /* with rx_stale: what of it began where */
 	uint32_t in_gen, out_gen; /* atomic */
 	uint64_t rx_avail; /* parsed stream bytes not yet taken */
 	uint32_t front_at; /* of them, taken of the front message */
+	bool counted; /* among the lifted */
 	bool rx_eof, rx_stale; /* stale: ring content was taken back */
 	bool full; /* a writer was told to wait */
 	bool hold; /* waiting for a drained moment */
 	uint8_t holds; /* so far, at most HOLDS_MAX */
 	uint8_t spills;
+	uint8_t glances;
+	uint64_t glance_at;
+	uint8_t homes; /* calls that need it at home */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint64_t full_since, hold_until, lift_not_before;
 	uint64_t taken_seen; /* tx->taken when full_since was set */
@@ -172,6 +180,7 @@ static inline void sock_unlock(struct sock *s)
 	lock_drop(&s->lock);
 }
 void sock_why(struct sock *s, enum reason why);
+void sock_is_lifted(struct sock *s);
 void sock_publish(struct sock *s); /* the page's row: paths, reason */
 int sock_holders(struct sock *s); /* living processes; dead ones reaped */
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
@@ -213,6 +222,10 @@ void ring_service(struct sock *s); /* poke the peer's service thread */
 /* Wake-up bytes rung up to now, to be given to ring_eat(). */
 uint32_t ring_mark(struct sock *s);
 void ring_eat(struct sock *s, uint32_t mark);
+/* May who does not read eat the bytes that readers may sleep on? */
+bool ring_may_eat(struct sock *s);
+/* A bell was taken while others still sleep on the anchor: one for them. */
+void ring_ask_bell(struct sock *s);
 int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
 
 /* --- wait.c ------------------------------------------------------------ */
@@ -221,7 +234,8 @@ int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
  * Sleep until the peer rang, lock held at entry and exit; 0 or negative
  * errno (-EAGAIN: `deadline` passed, -EINTR). UINT64_MAX: no deadline.
  */
-int wait_rx(struct sock *s, int fd, uint64_t deadline);
+/* `was`: the state seen before the ring was found empty. */
+int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was);
 int wait_tx(struct sock *s, int fd, uint64_t deadline);
 uint64_t wait_deadline(int64_t timeo);
 bool wait_room_due(struct sock *s);
@@ -247,6 +261,10 @@ void lift_unpaired(struct sock *s, enum reason why);
 
 /* W's part: answer ASKED, write back after RESUME. Lock held. */
 void home_serve(struct sock *s, int fd);
+/* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
+int home_rx(struct sock *s, int fd);
+/* A homecoming nobody waits for any more is ended by who comes by. */
+void home_abandoned(struct sock *s, int fd);
 
 /* --- standin.c --------------------------------------------------------- */
 
@@ -287,9 +305,14 @@ static inline void sock_changed(struct sock *s)
 /* The peer's process has ended: did it end in a reset, as TCP would show? */
 static inline bool was_reset(const struct sock *s)
 {
-	return s->at.sent >
-		       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) ||
+	return s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) ||
 	       __atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE);
+}
+
+/* May it be lifted at all? */
+static inline bool never_lift(const struct sock *s)
+{
+	return s->pinned || s->homes;
 }
 
 static inline bool tx_ours(const struct sock *s)

@@ -32,6 +32,20 @@ int pump_fail(struct sock *s, int err)
 	return -ECONNRESET;
 }
 
+/* What the peer wrote back to the anchor must not come a second time. */
+static void drop_stale(struct sock *s)
+{
+	uint64_t n = s->rx_avail;
+
+	if (anc_state(s->rx) == ANC_RESUME || anc_state(s->rx) == ANC_PAUSED)
+		return; /* the peer may still read it */
+	s->rx_stale = false;
+	pump_recv(s, NULL, n, false, true);
+	COUNT(s, bytes_sdp_rx, -n);
+	shm_publish(&s->end);
+	ring_writer(s);
+}
+
 int pump_poll(struct sock *s)
 {
 	struct fab_msg m;
@@ -41,6 +55,8 @@ int pump_poll(struct sock *s)
 
 	if (unlikely(s->conn.error))
 		return -ECONNRESET;
+	if (unlikely(s->rx_stale))
+		drop_stale(s);
 	while ((ret = FAB(s)->poll(END(s), &m)) > 0) {
 		bool held = m.held;
 		uint32_t head = m.len < CONN_HDR_MAX ? m.len : CONN_HDR_MAX;
@@ -53,6 +69,8 @@ int pump_poll(struct sock *s)
 		if (!held || !in.len)
 			conn_reposted(&s->conn, 1);
 		s->rx_avail += in.len;
+		if (unlikely(!s->counted) && in.len)
+			sock_is_lifted(s);
 		if (in.len || in.eof)
 			__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
 		if (in.eof)

@@ -53,16 +53,21 @@ bool raw_tx_enter(struct sock *s)
 {
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	/* first this, then the state: see switch_tx() */
+	if (__atomic_load_n(&s->switching, __ATOMIC_SEQ_CST))
+		goto out;
 	switch (anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST))) {
 	case ANC_RAW:
 	case ANC_SPILL:
 	case ANC_GONE:
 		return true;
 	default:
-		__atomic_sub_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
-		__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
-		return false;
+		break;
 	}
+out:
+	__atomic_sub_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	return false;
 }
 
 void raw_tx_leave(struct sock **s)

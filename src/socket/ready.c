@@ -18,7 +18,11 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	uint64_t n;
 	int where = anc_where(s->rx, &s->ar, &n);
 
-	if (where == ANC_AT_BELLS) {
+	if (where == ANC_AT_BELLS &&
+	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		r->ms = 1; /* a thread may hold one uncounted */
+	} else if (where == ANC_AT_BELLS &&
+		   anc_bells(s->rx, &s->ar) == (int64_t)n) {
 		char sink[64];
 		ssize_t got = sys_recv(fd, sink, n < 64 ? n : sizeof(sink),
 				       MSG_DONTWAIT);
@@ -169,6 +173,7 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 	tx = anc_state(s->tx);
 	if (s->paired) {
 		home_serve(s, fd);
+		home_abandoned(s, fd);
 		ready_in(s, fd, r);
 		ready_out(s, fd, r);
 		if (s->orphan)
@@ -245,11 +250,15 @@ void sock_rang(struct sock *s, int fd)
 		return;
 	if (s->paired && !s->orphan && s->wake >= 0) {
 		mark = ring_mark(s);
-		if (s->watched > 1 ||
-		    __atomic_load_n(&s->sleepers, __ATOMIC_RELAXED) ||
+		if (s->watched > 1 || s->readers || s->writers ||
 		    __atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED)) {
 			anc_arm(s->rx, ANC_WAKE);
-			if (sock_pending(s) || s->rx_avail || wait_room_due(s))
+			if (s->writers)
+				__atomic_store_n(&s->tx->wait, 1,
+						 __ATOMIC_SEQ_CST);
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+			if (sock_pending(s) || s->rx_avail || s->rx_eof ||
+			    wait_room_due(s))
 				mark = s->rung_eaten;
 		} else if (mark == s->rung_eaten) {
 			mark++; /* readable: one is there, numbered or not */

@@ -36,9 +36,20 @@ static ssize_t orphan_recv(struct sock *s, bool *raw)
 static void take_bells(struct sock *s, int fd, uint64_t n)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
 	char sink[256];
 	ssize_t got;
 
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		/* a thread from before the switch may hold one uncounted */
+		sock_unlock(s);
+		sys_ppoll(NULL, 0, &ms, NULL);
+		lock_take(&s->lock);
+		return;
+	}
+	/* counted anew: that thread may have taken it meanwhile */
+	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
+		return;
 	got = sys_recv(fd, sink, n < 256 ? n : sizeof(sink), MSG_DONTWAIT);
 	if (got > 0) {
 		s->ar.bells += (uint64_t)got;
@@ -46,10 +57,8 @@ static void take_bells(struct sock *s, int fd, uint64_t n)
 	}
 	if (got == -EAGAIN) {
 		/* counted, about to be written: W is between the two steps */
-		struct timespec ts = { 0, 1000000 };
-
 		sock_unlock(s);
-		sys_ppoll(&p, 1, &ts, NULL);
+		sys_ppoll(&p, 1, &ms, NULL);
 		lock_take(&s->lock);
 		return;
 	}
@@ -78,11 +87,14 @@ static void took(struct sock *s, size_t n)
 static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 {
 	uint64_t deadline = 0, lim;
+	enum anc_state was;
 	ssize_t got;
 	int where, err;
 
 	for (;;) {
 		home_serve(s, fd);
+		home_abandoned(s, fd);
+		was = anc_state(s->rx);
 		where = s->paired ? anc_where(s->rx, &s->ar, &lim) :
 				    ANC_AT_ANCHOR;
 		if (where < 0) {
@@ -97,7 +109,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			take_bells(s, fd, lim);
 			continue;
 		}
-		if (!s->rx_avail && pump_poll(s))
+		if ((!s->rx_avail || s->rx_stale) && pump_poll(s))
 			return orphan_recv(s, raw);
 		if (lim > w->len - w->done)
 			lim = w->len - w->done;
@@ -131,14 +143,15 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		if (w->nonblock) {
 			if (s->sleepers || s->watched > 1) {
 				anc_arm(s->rx, ANC_WAKE);
-				if (sock_pending(s))
+				if (s->end.end.ops->pending(&s->end.end) ||
+				    anc_state(s->rx) != was)
 					continue;
 			}
 			return -EAGAIN;
 		}
 		if (!deadline)
 			deadline = wait_deadline(s->rcvtimeo);
-		err = wait_rx(s, fd, deadline);
+		err = wait_rx(s, fd, deadline, was);
 		if (err)
 			return err;
 	}
@@ -183,8 +196,12 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		n = -errno;
 		errno = saved;
 	}
-	if (!raw_took(s, in.d, n, w->peek))
+	if (!raw_took(s, in.d, n, w->peek)) {
+		raw_rx_leave(&in);
+		if (n > 0)
+			ring_ask_bell(s);
 		return n == -EINTR ? (*lifted = false, n) : 0;
+	}
 	*lifted = false;
 	return n;
 }
@@ -218,6 +235,32 @@ static bool end_is_reset(struct sock *s)
 	return s->orphan && was_reset(s) && !s->rst_told++;
 }
 
+/*
+ * The peer died while it wrote back what we could not keep (RESUME): the rest
+ * is still in the ring, behind what came by the anchor.
+ */
+static bool revived(struct sock *s, ssize_t n)
+{
+	uint64_t skip;
+	bool ret = false;
+
+	if (n != 0 && n != -ECONNRESET)
+		return false;
+	if (sock_lock(s))
+		return false;
+	if (s->rx_stale && anc_state(s->rx) == ANC_RESUME) {
+		skip = s->ar.taken - s->stale_from;
+		pump_recv(s, NULL, skip < s->rx_avail ? skip : s->rx_avail,
+			  false, true);
+		s->rx_stale = false;
+		anc_revive(s->rx);
+		lift_orphan(s);
+		ret = true;
+	}
+	sock_unlock(s);
+	return ret;
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -233,6 +276,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = raw_recv(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, false);
+			if (unlikely(n <= 0) && s->rx_stale && revived(s, n))
+				continue;
 			if (unlikely(!n) && s->paired && end_is_reset(s))
 				n = -ECONNRESET;
 			if (n <= 0)

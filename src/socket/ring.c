@@ -16,6 +16,8 @@
 
 #include "socket/impl.h"
 
+#define PILE 64
+
 static void wake_peer(struct sock *s)
 {
 	static const char byte;
@@ -47,7 +49,8 @@ void ring_reader(struct sock *s, int fd)
 		return;
 	if (who & ANC_WAKE)
 		wake_peer(s);
-	if ((who & ANC_ANCHOR) && anc_state(s->tx) == ANC_LIFTED)
+	if ((who & ANC_ANCHOR) &&
+	    (anc_state(s->tx) == ANC_LIFTED || anc_state(s->tx) == ANC_ASKED))
 		bell(s, fd);
 }
 
@@ -63,7 +66,8 @@ void ring_writer(struct sock *s)
 void ring_note(struct sock *s)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	__atomic_exchange_n(&s->tx->armed, 0, __ATOMIC_SEQ_CST);
+	__atomic_and_fetch(&s->tx->armed, ~(uint32_t)ANC_WAKE,
+			   __ATOMIC_SEQ_CST);
 	wake_peer(s);
 }
 
@@ -86,6 +90,13 @@ void ring_eat(struct sock *s, uint32_t mark)
 {
 	char sink[64];
 
+	/*
+	 * A full wake-up socket (278 bytes) takes no more, and who rings then
+	 * has cleared `armed` for nothing. So of a pile one byte stays: its
+	 * reader comes out once more, looks again and eats it last.
+	 */
+	if ((int32_t)(mark - s->rung_eaten) >= PILE)
+		mark--;
 	while ((int32_t)(mark - s->rung_eaten) > 0 && s->wake >= 0) {
 		uint32_t want = mark - s->rung_eaten;
 		ssize_t n;
@@ -103,19 +114,50 @@ void ring_eat(struct sock *s, uint32_t mark)
 }
 
 /*
+ * A writer's thread, or one that only polled, finds bytes on the wake-up
+ * socket. They may be news for a reader that has not come out yet.
+ */
+bool ring_may_eat(struct sock *s)
+{
+	if (!s->readers &&
+	    !__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&s->watched, __ATOMIC_SEQ_CST))
+		return true;
+	anc_arm(s->rx, ANC_WAKE);
+	if (s->end.end.ops->pending(&s->end.end) || s->rx_avail || s->rx_eof)
+		return false;
+	return !s->readers || anc_state(s->rx) == ANC_LIFTED;
+}
+
+void ring_ask_bell(struct sock *s)
+{
+	if (!s->paired ||
+	    (!__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
+	     !__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST)))
+		return;
+	anc_arm(s->rx, ANC_ANCHOR);
+	ring_service(s);
+}
+
+/*
  * Bells wake threads that slept in the kernel on the anchor since before the
- * switch; they stay until the last of those is out.
+ * switch; they stay until the last of those is out. This thread counts itself
+ * in meanwhile, so that no stream byte can come behind the bells it counted.
  */
 int ring_bells(struct sock *s, int fd)
 {
 	char sink[256];
 	int64_t n = anc_bells(s->rx, &s->ar);
 
-	if (n < 0)
+	if (n <= 0)
 		return (int)n;
-	if (!n || __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
-	    __atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST))
 		return 0;
+	if (__atomic_add_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST) == 1 &&
+	    anc_state(s->rx) == ANC_LIFTED)
+		n = anc_bells(s->rx, &s->ar);
+	else
+		n = 0;
 	while (n > 0) {
 		ssize_t got = sys_recv(fd, sink,
 				       n < 256 ? (size_t)n : sizeof(sink),
@@ -125,5 +167,6 @@ int ring_bells(struct sock *s, int fd)
 		s->ar.bells += (uint64_t)got;
 		n -= got;
 	}
+	__atomic_sub_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST);
 	return 0;
 }

@@ -43,6 +43,13 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		case ANC_LIFTED:
 			break;
 		default: /* the peer is taking the direction home */
+			if (s->orphan) {
+				/* it died over it: the kernel knows the rest */
+				__atomic_store_n(&s->tx, &s->local[0],
+						 __ATOMIC_SEQ_CST);
+				*raw = true;
+				return 0;
+			}
 			if (w->nonblock)
 				return -EAGAIN;
 			err = wait_tx(s, fd, wait_deadline(s->sndtimeo));

@@ -143,9 +143,15 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 
 static void serve(struct sock *s, void *arg)
 {
+	bool bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) &
+		    ANC_ANCHOR;
+
 	(void)arg;
-	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due) || sock_lock(s))
+	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell) ||
+	    sock_lock(s))
 		return;
+	if (s->paired && bell)
+		ring_reader(s, sock_fd(s));
 	if (s->paired)
 		home_serve(s, sock_fd(s));
 	sock_unlock(s);

@@ -97,6 +97,16 @@ void sock_why(struct sock *s, enum reason why)
 		  reason_text(why));
 }
 
+/* One direction carries SDP now: counted once for the connection. */
+void sock_is_lifted(struct sock *s)
+{
+	if (!s->counted)
+		page_add(lifted, 1);
+	s->counted = true;
+	s->why = WHY_NONE;
+	sock_publish(s);
+}
+
 static void row_open(struct sock *s, int fd)
 {
 	if (!opened) {
@@ -534,19 +544,31 @@ static bool unread(struct sock *s)
 static void close_lifted(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
-	enum anc_state rx = anc_state(s->rx);
+	int64_t bells;
+	char sink[64];
 
+	home_serve(s, fd); /* bytes on their way home go first */
 	if (unread(s) || s->linger0) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
-	} else if (rx != ANC_RAW) {
-		ring_bells(s, fd);
+	} else {
+		/* a bell left unread would make the kernel say reset */
+		bells = anc_bells(s->rx, &s->ar);
+		while (bells > 0 && anc_state(s->rx) != ANC_RAW) {
+			ssize_t n = sys_recv(fd, sink,
+					     bells < 64 ? (size_t)bells : 64,
+					     MSG_DONTWAIT);
+			if (n <= 0)
+				break;
+			bells -= n;
+		}
 	}
 	if (anc_state(s->tx) == ANC_LIFTED) {
 		conn_shutdown(&s->conn, clock_ns(), true);
 		pump_control(s);
-		anc_spill(s->tx, &s->at, true);
+		if (anc_spill(s->tx, &s->at, true))
+			home_serve(s, fd);
 	}
 	anc_gone(s->rx);
 	ring_note(s);

@@ -64,10 +64,9 @@ bool sock_pending(struct sock *s)
 			     anc_state(s->rx) != ANC_LIFTED || s->orphan);
 }
 
-static bool spin_rx(struct sock *s)
+static bool spin_rx(struct sock *s, enum anc_state was)
 {
 	uint64_t ns = sock_spin_ns(s), end;
-	enum anc_state was = anc_state(s->rx);
 	bool paid = false;
 	int i;
 
@@ -194,23 +193,51 @@ bool wait_room_due(struct sock *s)
 	       pump_room(s);
 }
 
-int wait_rx(struct sock *s, int fd, uint64_t deadline)
+/*
+ * In the middle of a homecoming there is nothing to sleep on: our own thread
+ * may make the next move, and rings nobody for it.
+ */
+static int nap_locked(struct sock *s)
 {
-	enum anc_state was = anc_state(s->rx);
+	struct timespec ms = { 0, 1000000 };
+	int saved = errno, ret;
+
+	sock_unlock(s);
+	ret = hooks.ppoll(NULL, 0, &ms, NULL) < 0 ? -errno : 0;
+	errno = saved;
+	lock_take(&s->lock);
+	return ret;
+}
+
+int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
+{
 	uint32_t mark;
+	int ret;
 
 	(void)fd;
-	if (spin_rx(s))
+	if (was != ANC_LIFTED) {
+		ret = nap_locked(s);
+		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+	}
+	if (spin_rx(s, was))
 		return 0;
 	if (!s->paired || s->orphan)
 		return 0;
 	mark = ring_mark(s);
 	anc_arm(s->rx, ANC_WAKE);
+	if (s->writers) {
+		/* the byte may be theirs: they are rung again */
+		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	}
 	if (FAB(s)->pending(END(s)) || anc_state(s->rx) != was)
 		return 0;
 	if (!wait_room_due(s))
 		ring_eat(s, mark);
-	return sleep_locked(s, deadline);
+	s->readers++;
+	ret = sleep_locked(s, deadline);
+	s->readers--;
+	return ret;
 }
 
 /*
@@ -244,6 +271,10 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	uint32_t mark;
 	int ret;
 
+	if (anc_state(s->tx) != ANC_LIFTED) {
+		ret = nap_locked(s);
+		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+	}
 	if (spin_tx(s))
 		return 0;
 	mark = ring_mark(s);
@@ -265,7 +296,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 			return 0;
 		limit = now + 1000000u;
 	}
-	if (!s->sleepers || !s->rx_avail)
+	if (ring_may_eat(s))
 		ring_eat(s, mark);
 	s->writers++;
 	ret = sleep_locked(s, limit < deadline ? limit : deadline);
