@@ -9,17 +9,19 @@
  * wake-up socket, hot list) has more to say about it.
  */
 #include "base/clock.h"
+#include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
 #include "preload/ready.h"
 #include "preload/real.h"
 
-#define IDLE_MAX   64 /* looks in vain before a member becomes quiet */
-#define LOOK_EVERY 8 /* calls between looks at the kernel while busy */
-#define SPINS	   4 /* in a call, with nothing to report after them */
-#define SPIN_SOCKS 16
-#define SPIN_ASKS  4 /* of them, asked how long to spin */
-#define SPIN_LOOK  8000 /* ns between looks at the kernel while spinning */
+#define IDLE_MAX    64 /* looks in vain before a member becomes quiet */
+#define LOOK_EVERY  8 /* calls between looks at the kernel while busy */
+#define SPINS	    4 /* in a call, with nothing to report after them */
+#define SPIN_SOCKS  16
+#define SPIN_ASKS   4 /* of them, asked how long to spin */
+#define YIELD_AFTER 128 /* looks in vain, then others may run, too */
+#define SPIN_LOOK   8000 /* ns between looks at the kernel while spinning */
 
 struct epwait {
 	struct epset *set;
@@ -296,8 +298,7 @@ enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
 static enum spun spin_some(struct epset *set, struct spin *sp, uint64_t end)
 {
 	uint32_t epoch = __atomic_load_n(&set->epoch, __ATOMIC_SEQ_CST);
-	unsigned int turn = 0;
-	int i;
+	int i, looks = 0, turn = 0;
 
 	for (;;) {
 		for (i = 0; i < sp->n; i++) {
@@ -311,9 +312,13 @@ static enum spun spin_some(struct epset *set, struct spin *sp, uint64_t end)
 		}
 		if (__atomic_load_n(&set->inbox, __ATOMIC_ACQUIRE))
 			return SPUN_CALLED;
-		if ((++turn & 15) == 0 && clock_ns() >= end)
+		if ((++turn & 7) == 0 && clock_ns() >= end)
 			return SPUN_OUT;
-		clock_relax();
+		looks += sp->n;
+		if (looks > YIELD_AFTER && (turn & 3) == 0)
+			sys_call3(SYS_sched_yield, 0, 0, 0);
+		else
+			clock_relax();
 	}
 }
 

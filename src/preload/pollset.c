@@ -19,12 +19,13 @@
 #define TCP_BITS                                                            \
 	(POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLPRI | POLLRDHUP | \
 	 POLLERR | POLLHUP)
-#define SPINS	   4 /* in a call, with nothing to report after them */
-#define SPIN_SOCKS 16
-#define SPIN_ASKS  4
-#define SPIN_LOOK  8000 /* ns between looks at the kernel */
-#define STRIKES	   3 /* wake-ups for nothing before an entry is muted */
-#define MUTED_NAP  (20 * (uint64_t)DL_MS)
+#define SPINS	    4 /* in a call, with nothing to report after them */
+#define SPIN_SOCKS  16
+#define SPIN_ASKS   4
+#define SPIN_LOOK   8000 /* ns between looks at the kernel */
+#define YIELD_AFTER 128 /* looks in vain, then others may run, too */
+#define STRIKES	    3 /* wake-ups for nothing before an entry is muted */
+#define MUTED_NAP   (20 * (uint64_t)DL_MS)
 
 static uint32_t want(const struct pollfd *f)
 {
@@ -246,7 +247,7 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 {
 	struct sock *socks[SPIN_SOCKS], *best = NULL;
 	uint64_t ns, most = 0, now, end, look_at;
-	unsigned int turn = 0;
+	unsigned int looks = 0, turn = 0, clock_at = 16;
 	nfds_t i, n = 0;
 	bool others;
 
@@ -273,9 +274,14 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 				sock_spun(socks[i], true);
 				return true;
 			}
-		clock_relax();
-		if (++turn & 15)
+		looks += (unsigned int)n;
+		if (looks > YIELD_AFTER && (++turn & 3) == 0)
+			sys_call3(SYS_sched_yield, 0, 0, 0);
+		else
+			clock_relax();
+		if (looks < clock_at)
 			continue;
+		clock_at = looks + 16;
 		now = clock_ns();
 		if (now >= end)
 			break;
