@@ -257,7 +257,8 @@ bool fdt_stale_slow(int fd, struct sock *s)
 
 	if (fdt_sock(fd) != s)
 		return true; /* changed by another thread meanwhile */
-	if (!sys_fstat(fd, &st) && st.st_ino == sock_inode(s))
+	if (!sys_fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
+	    st.st_ino == sock_inode(s))
 		return false;
 	fdt_forget_slow(fd);
 	return true;

@@ -31,6 +31,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define SOCK_HOLDERS 8
+#define NAMES_AT     4 /* turns after which the page shows names */
 #define LOOK_NEVER   INT32_MAX
 
 enum sock_phase {
@@ -77,6 +78,7 @@ struct sock {
 
 	/* lifted */
 	int wake; /* wake-up socket, -1 */
+	int ghost; /* the anchor's number for sleepers after close, -1 */
 	struct anc_side *own, *peer;
 	uint32_t rung_eaten; /* wake-up bytes taken */
 	uint32_t rung_seen; /* at least so many were there */
@@ -183,6 +185,7 @@ void sock_why(struct sock *s, enum reason why);
 void sock_is_lifted(struct sock *s);
 void sock_publish(struct sock *s); /* the page's row: paths, reason */
 int sock_holders(struct sock *s); /* living processes; dead ones reaped */
+void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
 bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
 
@@ -288,6 +291,8 @@ static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 {
 	if (unlikely(s->look != LOOK_NEVER) && n > 0) {
 		s->turns += s->sent_last != sent;
+		if (s->turns == NAMES_AT && s->sent_last != sent)
+			sock_publish(s);
 		s->sent_last = sent;
 		s->look -= 1 + (int32_t)(n / s->byte_weight);
 		if (s->look <= 0)

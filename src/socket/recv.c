@@ -295,9 +295,13 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			return w->done ? (ssize_t)w->done : -EINTR;
 		n = ring_recv(s, fd, w, &raw);
 		sock_unlock(s);
+		if (unlikely(s->ghost >= 0))
+			fd = s->ghost;
 		if (!raw || (w->done && !w->all))
 			break;
 	}
+	if (unlikely(s->ghost >= 0))
+		sock_exorcise(s);
 	if (m) {
 		m->msg_flags = 0;
 		m->msg_controllen = 0;

@@ -172,6 +172,11 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			return w->done ? (ssize_t)w->done : -EINTR;
 		n = ring_send(s, fd, w, &raw);
 		sock_unlock(s);
+		if (unlikely(s->ghost >= 0)) {
+			fd = s->ghost;
+			if (!raw)
+				sock_exorcise(s);
+		}
 		if (!raw)
 			return w->done ? (ssize_t)w->done : n;
 		if (w->done == w->len)

@@ -76,14 +76,15 @@ void sock_publish(struct sock *s)
 	r->path[1] = s->phase == PH_LISTEN		      ? PATH_LISTEN :
 		     anc_state(s->rx) != ANC_RAW && s->paired ? PATH_SHM :
 								PATH_TCP;
-	if (!r->local.family || s->phase == PH_LISTEN) {
-		if (!sys_getsockname(fd, &ss, &len))
-			row_addr(&r->local, &ss);
-	}
+	/* short connections are over before anybody could look */
+	if ((s->turns >= NAMES_AT || s->paired || s->phase == PH_LISTEN) &&
+	    !r->local.family && !sys_getsockname(fd, &ss, &len))
+		row_addr(&r->local, &ss);
 	len = sizeof(ss);
-	if (s->phase == PH_CONNECTED && !r->peer.family &&
+	if (s->phase == PH_CONNECTED && r->local.family && !r->peer.family &&
 	    !sys_getpeername(fd, &ss, &len))
 		row_addr(&r->peer, &ss);
+	r->inode = s->inode;
 	page_row_end(r);
 }
 
@@ -226,24 +227,19 @@ static void limbo_add(struct sock *s)
 static struct sock *sock_make(int fd, int family, bool nonblock)
 {
 	struct sock *s;
-	struct stat st;
 
 	limbo_reap();
 	s = arena_get(&arena);
 	if (!s)
 		return NULL;
-	if (sys_fstat(fd, &st)) {
-		arena_put(&arena, s);
-		return NULL;
-	}
 	s->life++;
+	s->ghost = -1;
 	s->wake = -1;
 	s->pair.fd = -1;
 	s->tx = &s->local[0];
 	s->rx = &s->local[1];
 	s->family = (uint8_t)family;
 	s->nonblock = nonblock;
-	s->inode = st.st_ino;
 	s->why = WHY_NEW;
 	s->look = LOOK_NEVER;
 	s->holder[0].pid = sock_pid;
@@ -400,14 +396,29 @@ bool sock_cold(const struct sock *s)
 	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
 }
 
-uint64_t sock_inode(const struct sock *s)
+/* Asked for seldom, so it is looked up when it is. */
+uint64_t sock_inode(struct sock *s)
 {
+	struct stat st;
+	int fd = sock_fd(s);
+
+	if (!s->inode && fd >= 0 && !sys_fstat(fd, &st))
+		s->inode = st.st_ino;
 	return s->inode;
 }
 
 void sock_nonblock(struct sock *s, bool on)
 {
 	s->nonblock = on;
+}
+
+static uint64_t sock_inode_at(struct sock *s, int fd)
+{
+	struct stat st;
+
+	if (!s->inode && !sys_fstat(fd, &st))
+		s->inode = st.st_ino;
+	return s->inode;
 }
 
 /* --- holders ----------------------------------------------------------- */
@@ -609,6 +620,43 @@ static void release(struct sock *s, int fd, bool last)
 	row_close(s);
 }
 
+/*
+ * A thread of this process sleeps in the sock whose last number goes: in the
+ * kernel it would keep the open file. It keeps a number nobody sees.
+ */
+static bool haunt(struct sock *s, int fd)
+{
+	int ghost;
+
+	if (!s->paired || !(s->readers + s->writers))
+		return false;
+	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (ghost < 0)
+		return false;
+	s->ghost = fd_hide(ghost);
+	return s->ghost >= 0;
+}
+
+void sock_exorcise(struct sock *s)
+{
+	int ghost = -1;
+
+	if (sock_lock(s))
+		return;
+	if (s->ghost >= 0 && !s->readers && !s->writers && !s->users) {
+		ghost = s->ghost;
+		s->ghost = -1;
+		release(s, ghost, true);
+	}
+	sock_unlock(s);
+	if (ghost < 0)
+		return;
+	fd_unhide(ghost);
+	sys_close(ghost);
+	if (!bury(s))
+		limbo_add(s);
+}
+
 /* Counts one number less; true when it was this process's last. */
 static bool drop(struct sock *s, int fd, bool *last)
 {
@@ -640,9 +688,12 @@ enum sock_close sock_close(struct sock *s, int fd)
 		int other = -1;
 
 		/* another number stands for it from now on */
-		if (h && hooks.by_inode(s->inode, &other) && other != fd)
+		if (h && hooks.by_inode(sock_inode_at(s, fd), &other) &&
+		    other != fd)
 			h->fd = other;
 	}
+	if (gone && last && haunt(s, fd))
+		gone = false;
 	if (gone)
 		release(s, fd, last);
 	sock_unlock(s);

@@ -119,7 +119,7 @@ void sock_home_all(enum reason why);
 /* The reason above no longer holds (exec failed): may lift again. */
 void sock_unpin(struct sock *s);
 bool sock_lifted(const struct sock *s); /* any direction not the anchor's */
-uint64_t sock_inode(const struct sock *s);
+uint64_t sock_inode(struct sock *s);
 /* Free an internal descriptor (EMFILE): 0 if one was freed. */
 int sock_yield_fd(void);
 /* Is this number one of the library's own? The program may not close it. */
