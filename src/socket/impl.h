@@ -314,6 +314,18 @@ static inline bool was_reset(const struct sock *s)
 	       __atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE);
 }
 
+/* Did the peer's last process close its wake-up socket (or die)? */
+static inline bool wake_hung_up(const struct sock *s)
+{
+	char byte;
+	ssize_t n;
+
+	if (s->wake < 0)
+		return false;
+	n = sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return n == 0 || n == -ECONNRESET;
+}
+
 /* May it be lifted at all? */
 static inline bool never_lift(const struct sock *s)
 {

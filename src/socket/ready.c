@@ -243,7 +243,6 @@ void sock_rang(struct sock *s, int fd)
 {
 	uint32_t mark;
 	bool gone = false;
-	char byte;
 
 	(void)fd;
 	if (!s->paired || sock_lock(s))
@@ -264,8 +263,7 @@ void sock_rang(struct sock *s, int fd)
 			mark++; /* readable: one is there, numbered or not */
 		}
 		ring_eat(s, mark);
-		if (!sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT) &&
-		    !s->shut_rd) {
+		if (wake_hung_up(s) && !s->shut_rd) {
 			lift_orphan(s);
 			gone = true;
 		}

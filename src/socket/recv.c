@@ -224,12 +224,9 @@ static ssize_t kernel_recv(int fd, struct msghdr *m, int flags)
  */
 static bool end_is_reset(struct sock *s)
 {
-	char byte;
-
 	if (anc_state(s->tx) != ANC_LIFTED || sock_lock(s))
 		return false;
-	if (!s->orphan && s->wake >= 0 &&
-	    !sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT))
+	if (!s->orphan && wake_hung_up(s))
 		lift_orphan(s);
 	sock_unlock(s);
 	return s->orphan && was_reset(s) && !s->rst_told++;
