@@ -280,7 +280,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
 			w->done += (size_t)n;
-			if (!w->all || w->done == w->len)
+			if (!w->all || w->done == w->len ||
+			    sock_atmark(s, fd) == 1)
 				return (ssize_t)w->done;
 			cursor_skip(&w->c, (size_t)n);
 			continue;

@@ -264,14 +264,16 @@ static int start(void)
 		return ret;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 128 * 1024);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	ret = -pthread_create(&svc.thread, &attr, service_main, NULL);
+	if (ret == -EINVAL) /* the program's thread-local data are large */
+		ret = -pthread_create(&svc.thread, NULL, service_main, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	if (ret)
 		return ret;
+	pthread_detach(svc.thread);
 	svc.running = true;
 	for (i = 0; i < svc.count; i++)
 		watch(svc.socks[i]);
