@@ -31,7 +31,7 @@ struct sel {
 	nfds_t nfds;
 	void *map;
 	size_t map_len;
-	unsigned long copy_room[3 * 1024 / 64];
+	unsigned long copy_room[3 * 4096 / 64];
 	struct pollfd fds_room[POLLSET_STACK];
 };
 
