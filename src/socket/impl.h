@@ -30,7 +30,7 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-#define SOCK_HOLDERS 8
+#define SOCK_HOLDERS 32
 #define NAMES_AT     4 /* turns after which the page shows names */
 #define LOOK_NEVER   INT32_MAX
 

@@ -112,7 +112,8 @@ static void pair_again(struct sock *s)
 {
 	memset(&s->pair, 0, sizeof(s->pair));
 	s->pair.fd = -1;
-	s->pair.ring = (uint32_t)settings.ring_max;
+	/* rings are powers of two: the next one below */
+	s->pair.ring = 1u << (31 - __builtin_clz((uint32_t)settings.ring_max));
 }
 
 /*

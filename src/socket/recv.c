@@ -297,6 +297,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			fd = s->ghost;
 		if (!raw || (w->done && !w->all))
 			break;
+		if (w->done && sock_atmark(s, fd) == 1)
+			break; /* the urgent mark ends a read, WAITALL too */
 	}
 	if (unlikely(s->ghost >= 0))
 		sock_exorcise(s);

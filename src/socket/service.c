@@ -162,7 +162,8 @@ static void hung_up(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	if (s->paired)
+	/* the slot may be another connection's by now: ask its own socket */
+	if (s->paired && wake_hung_up(s))
 		lift_orphan(s);
 	sock_unlock(s);
 	sock_changed(s);

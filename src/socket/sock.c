@@ -314,8 +314,10 @@ bool sock_before_listen(struct sock *s, int fd)
 	       v.use == USE_TCP ? "TCP" :
 	       v.use == USE_SDP ? "SDP" :
 				  "both");
-	if (v.use == USE_TCP)
+	if (v.use == USE_TCP) {
+		s->why = WHY_RULE;
 		return false;
+	}
 	s->phase = PH_LISTEN;
 	s->why = WHY_LISTENER;
 	sock_publish(s);
@@ -343,6 +345,8 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 	       v.use == USE_SDP ? "sdp" :
 				  "both",
 	       v.line);
+	if (v.use == USE_TCP)
+		s->why = WHY_RULE;
 	return v.use != USE_TCP;
 }
 
@@ -470,8 +474,8 @@ void sock_hold(struct sock *s)
 void sock_fork_before(struct sock *s, int fd)
 {
 	struct holder *h, *child;
+	bool home = false;
 
-	(void)fd;
 	if (sock_lock(s))
 		return;
 	child = holder_of(s, -sock_pid);
@@ -484,9 +488,12 @@ void sock_fork_before(struct sock *s, int fd)
 	} else {
 		/* more processes than we can count: the kernel's for good */
 		s->pinned = true;
+		home = s->paired && s->pins != 3;
 		sock_why(s, WHY_SHARED);
 	}
 	sock_unlock(s);
+	if (home)
+		sock_home(s, fd, WHY_SHARED);
 }
 
 /*
@@ -512,10 +519,10 @@ bool sock_fork_child(struct sock *s)
 
 	if (sock_lock(s))
 		return false;
-	h = holder_of(s, -forker);
-	if (h)
-		h->pid = sock_pid;
+	/* the parent may be at its next fork: then -forker is not ours */
 	h = holder_of(s, sock_pid);
+	if (!h && (h = holder_of(s, -forker)))
+		h->pid = sock_pid;
 	known = h != NULL;
 	/* steps of a pairing are taken by the process that began it */
 	if (s->pair.fd >= 0 && s->pair.state != PAIR_DONE && h)
