@@ -135,6 +135,7 @@ struct sock {
 
 extern struct sock_hooks hooks;
 extern int32_t sock_pid; /* this process */
+extern int32_t sock_forker; /* the process that forked this one */
 extern struct page_row sock_spare; /* sums of sockets without a row */
 
 /* --- counting ---------------------------------------------------------- */
@@ -185,9 +186,19 @@ void sock_why(struct sock *s, enum reason why);
 void sock_is_lifted(struct sock *s);
 void sock_publish(struct sock *s); /* the page's row: paths, reason */
 int sock_holders(struct sock *s); /* living processes; dead ones reaped */
+bool sock_bury(struct sock *s); /* false: a thread is still inside */
+void sock_limbo(struct sock *s); /* to be buried later */
+uint64_t sock_inode_at(struct sock *s, int fd);
 void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
 bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
+
+/* --- row.c, close.c ---------------------------------------------------- */
+
+void row_open(struct sock *s, int fd);
+void row_close(struct sock *s);
+void row_forked(void);
+struct holder *holder_of(struct sock *s, int32_t pid);
 
 /* --- raw.c: the anchor carries the bytes ------------------------------- */
 

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libsocket.la
 libsocket_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocket_la_SOURCES = \
 	src/socket/anchor.c src/socket/anchor.h \
+	src/socket/close.c \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
 	src/socket/home.c \
@@ -17,6 +18,7 @@ libsocket_la_SOURCES = \
 	src/socket/ready.c \
 	src/socket/recv.c \
 	src/socket/ring.c \
+	src/socket/row.c \
 	src/socket/send.c \
 	src/socket/service.c \
 	src/socket/sock.c src/socket/sock.h \

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The processes that hold a sock, fork, and its death. */
+
+#include "socket/impl.h"
+
+/* --- holders ----------------------------------------------------------- */
+
+struct holder *holder_of(struct sock *s, int32_t pid)
+{
+	int i;
+
+	for (i = 0; i < SOCK_HOLDERS; i++)
+		if (s->holder[i].pid == pid)
+			return &s->holder[i];
+	return NULL;
+}
+
+int sock_holders(struct sock *s)
+{
+	int i, n = 0;
+
+	for (i = 0; i < SOCK_HOLDERS; i++) {
+		struct holder *h = &s->holder[i];
+
+		if (h->pid > 0 && h->pid != sock_pid &&
+		    sys_kill(h->pid, 0) == -ESRCH)
+			h->pid = 0;
+		n += h->pid != 0;
+	}
+	return n;
+}
+
+int sock_fd(struct sock *s)
+{
+	struct holder *h = holder_of(s, sock_pid);
+
+	return h ? h->fd : -1;
+}
+
+void sock_hold(struct sock *s)
+{
+	struct holder *h;
+
+	if (sock_lock(s))
+		return;
+	h = holder_of(s, sock_pid);
+	if (h)
+		h->fds++;
+	sock_unlock(s);
+}
+
+void sock_fork_before(struct sock *s, int fd)
+{
+	struct holder *h, *child;
+	bool home = false;
+
+	if (sock_lock(s))
+		return;
+	child = holder_of(s, -sock_pid);
+	if (child) {
+		child->fds++;
+	} else if ((h = holder_of(s, 0))) {
+		h->pid = -sock_pid;
+		h->fds = 1;
+		h->fd = sock_fd(s);
+	} else {
+		/* more processes than we can count: the kernel's for good */
+		s->pinned = true;
+		home = s->paired && s->pins != 3;
+		sock_why(s, WHY_SHARED);
+	}
+	sock_unlock(s);
+	if (home)
+		sock_home(s, fd, WHY_SHARED);
+}
+
+/*
+ * Whoever is first gives the child its place, parent or child: the parent's
+ * next fork must not find this one's still open.
+ */
+void sock_fork_parent(struct sock *s, int pid)
+{
+	struct holder *h;
+
+	if (sock_lock(s))
+		return;
+	h = holder_of(s, -sock_pid);
+	if (h)
+		h->pid = pid > 0 ? pid : 0;
+	sock_unlock(s);
+}
+
+bool sock_fork_child(struct sock *s)
+{
+	struct holder *h;
+	bool known;
+
+	if (sock_lock(s))
+		return false;
+	/* the parent may be at its next fork: then -sock_forker is not ours */
+	h = holder_of(s, sock_pid);
+	if (!h && (h = holder_of(s, -sock_forker)))
+		h->pid = sock_pid;
+	known = h != NULL;
+	/* steps of a pairing are taken by the process that began it */
+	if (s->pair.fd >= 0 && s->pair.state != PAIR_DONE && h)
+		sys_close(s->pair.fd);
+	sock_unlock(s);
+	if (h && s->paired)
+		service_add(s);
+	return known;
+}
+
+/* --- death ------------------------------------------------------------- */
+
+/* What of ours must be reset, not closed: the program left bytes unread. */
+static bool unread(struct sock *s)
+{
+	if (!s->paired || s->shut_rd)
+		return false;
+	if (!s->conn.error)
+		pump_poll(s);
+	return s->rx_avail > 0;
+}
+
+static void close_lifted(struct sock *s, int fd)
+{
+	struct linger reset = { 1, 0 };
+	int64_t bells;
+	char sink[64];
+
+	home_serve(s, fd); /* bytes on their way home go first */
+	if (unread(s) || s->linger0) {
+		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
+		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
+			       sizeof(reset));
+	} else {
+		/* a bell left unread would make the kernel say reset */
+		bells = anc_bells(s->rx, &s->ar);
+		while (bells > 0 && anc_state(s->rx) != ANC_RAW) {
+			ssize_t n = sys_recv(fd, sink,
+					     bells < 64 ? (size_t)bells : 64,
+					     MSG_DONTWAIT);
+			if (n <= 0)
+				break;
+			bells -= n;
+		}
+	}
+	if (anc_state(s->tx) == ANC_LIFTED) {
+		conn_shutdown(&s->conn, clock_ns(), true);
+		pump_control(s);
+		if (anc_spill(s->tx, &s->at, true))
+			home_serve(s, fd);
+	}
+	anc_gone(s->rx);
+	ring_note(s);
+}
+
+/* The last number of this process went. `last`: of all processes. */
+static void release(struct sock *s, int fd, bool last)
+{
+	int wake = s->wake;
+
+	if (s->paired)
+		service_del(s);
+	if (!last) {
+		if (wake >= 0) {
+			fd_unhide(wake);
+			sys_close(wake);
+		}
+		/* our mapping only: the other holders have theirs */
+		if (s->paired && !s->users && !s->sleepers) {
+			struct shm_seg seg = s->pair.seg;
+
+			shm_unmap(&seg);
+		}
+		return;
+	}
+	if (s->paired) {
+		close_lifted(s, fd);
+		if (wake >= 0) {
+			fd_unhide(wake);
+			sys_close(wake);
+		}
+		s->paired = false;
+		s->tx = &s->local[0];
+		s->rx = &s->local[1];
+	} else if (s->pair_pid == sock_pid) {
+		pair_cancel(&s->pair);
+	}
+	row_close(s);
+}
+
+/*
+ * A thread of this process sleeps in the sock whose last number goes: in the
+ * kernel it would keep the open file. It keeps a number nobody sees.
+ */
+static bool haunt(struct sock *s, int fd)
+{
+	int ghost;
+
+	if (!s->paired || !(s->readers + s->writers))
+		return false;
+	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (ghost < 0)
+		return false;
+	s->ghost = fd_hide(ghost);
+	return s->ghost >= 0;
+}
+
+void sock_exorcise(struct sock *s)
+{
+	int ghost = -1;
+
+	if (sock_lock(s))
+		return;
+	if (s->ghost >= 0 && !s->readers && !s->writers && !s->users) {
+		ghost = s->ghost;
+		s->ghost = -1;
+		release(s, ghost, true);
+	}
+	sock_unlock(s);
+	if (ghost < 0)
+		return;
+	fd_unhide(ghost);
+	sys_close(ghost);
+	if (!sock_bury(s))
+		sock_limbo(s);
+}
+
+/* Counts one number less; true when it was this process's last. */
+static bool drop(struct sock *s, int fd, bool *last)
+{
+	struct holder *h = holder_of(s, sock_pid);
+
+	*last = false;
+	if (!h)
+		return false;
+	if (h->fds > 1) {
+		h->fds--;
+		if (h->fd == fd)
+			h->fd = -1;
+		return false;
+	}
+	h->pid = 0;
+	*last = sock_holders(s) == 0;
+	return true;
+}
+
+enum sock_close sock_close(struct sock *s, int fd)
+{
+	bool last, gone;
+
+	if (sock_lock(s))
+		return SOCK_CLOSE_IT;
+	gone = drop(s, fd, &last);
+	if (!gone && hooks.by_inode && sock_fd(s) < 0) {
+		struct holder *h = holder_of(s, sock_pid);
+		int other = -1;
+
+		/* another number stands for it from now on */
+		if (h && hooks.by_inode(sock_inode_at(s, fd), &other) &&
+		    other != fd)
+			h->fd = other;
+	}
+	if (gone && last && haunt(s, fd))
+		gone = false;
+	if (gone)
+		release(s, fd, last);
+	sock_unlock(s);
+	if (gone && last && !sock_bury(s))
+		sock_limbo(s);
+	return SOCK_CLOSE_IT;
+}
+
+void sock_forget(struct sock *s)
+{
+	sock_close(s, sock_fd(s));
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What sdpstat sees of a sock: its row on the page, its reason (P5, D12). */
+
+#include "socket/impl.h"
+
+struct page_row sock_spare;
+static bool opened; /* the statistics page */
+
+static void row_addr(struct page_addr *to, const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *v6 = (const void *)ss;
+	const struct sockaddr_in *v4 = (const void *)ss;
+
+	memset(to, 0, sizeof(*to));
+	to->family = (uint8_t)ss->ss_family;
+	if (ss->ss_family == AF_INET) {
+		to->port = ntohs(v4->sin_port);
+		memcpy(to->ip, &v4->sin_addr, 4);
+	} else if (ss->ss_family == AF_INET6) {
+		to->port = ntohs(v6->sin6_port);
+		memcpy(to->ip, &v6->sin6_addr, 16);
+	}
+}
+
+void sock_publish(struct sock *s)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct page_row *r = s->row;
+	int fd;
+
+	if (s->row_pid != sock_pid || r == &sock_spare)
+		return;
+	fd = r->fd;
+	page_row_begin(r);
+	r->inode = s->inode;
+	r->role = s->role;
+	r->rule = s->use;
+	r->rule_line = s->rule_line;
+	r->why = (uint32_t)s->why;
+	r->state = s->phase == PH_LISTEN ? 1 : s->phase == PH_CONNECTED ? 2 : 0;
+	r->path[0] = s->phase == PH_LISTEN		      ? PATH_LISTEN :
+		     anc_state(s->tx) != ANC_RAW && s->paired ? PATH_SHM :
+								PATH_TCP;
+	r->path[1] = s->phase == PH_LISTEN		      ? PATH_LISTEN :
+		     anc_state(s->rx) != ANC_RAW && s->paired ? PATH_SHM :
+								PATH_TCP;
+	/* short connections are over before anybody could look */
+	if ((s->turns >= NAMES_AT || s->paired || s->phase == PH_LISTEN) &&
+	    !r->local.family && !sys_getsockname(fd, &ss, &len))
+		row_addr(&r->local, &ss);
+	len = sizeof(ss);
+	if (s->phase == PH_CONNECTED && r->local.family && !r->peer.family &&
+	    !sys_getpeername(fd, &ss, &len))
+		row_addr(&r->peer, &ss);
+	r->inode = s->inode;
+	page_row_end(r);
+}
+
+void sock_why(struct sock *s, enum reason why)
+{
+	if (s->why == why)
+		return;
+	s->why = why;
+	sock_publish(s);
+	log_debug("fd %d: %s: %s", sock_fd(s), reason_name(why),
+		  reason_text(why));
+}
+
+/* One direction carries SDP now: counted once for the connection. */
+void sock_is_lifted(struct sock *s)
+{
+	if (!s->counted)
+		page_add(lifted, 1);
+	s->counted = true;
+	s->why = WHY_NONE;
+	sock_publish(s);
+}
+
+void row_open(struct sock *s, int fd)
+{
+	if (!opened) {
+		opened = true;
+		page_open(config.program);
+	}
+	page_add(sockets, 1);
+	s->row = page_row_get(fd);
+	if (!s->row)
+		s->row = &sock_spare;
+	s->row_pid = sock_pid;
+}
+
+static void row_fold(const struct page_row *r)
+{
+	page_add(bytes_sdp_tx, r->bytes_sdp_tx);
+	page_add(bytes_sdp_rx, r->bytes_sdp_rx);
+	page_add(bytes_tcp_tx, r->bytes_tcp_tx);
+	page_add(bytes_tcp_rx, r->bytes_tcp_rx);
+	page_add(msgs_tx, r->msgs_tx);
+	page_add(msgs_rx, r->msgs_rx);
+	page_add(wakeups_tx, r->wakeups);
+	page_add(homecomings, r->homecomings);
+}
+
+void row_close(struct sock *s)
+{
+	if (s->row_pid != sock_pid)
+		return;
+	if (s->row != &sock_spare)
+		row_fold(s->row);
+	if (s->why < 64)
+		__atomic_add_fetch(&page_self->c.reasons[s->why], 1,
+				   __ATOMIC_RELAXED);
+	if (s->row != &sock_spare)
+		page_row_put(s->row);
+	s->row = NULL;
+	s->row_pid = 0;
+}
+
+void sock_exit(void)
+{
+	static bool done;
+	uint32_t i;
+
+	if (!opened || done)
+		return;
+	done = true;
+	for (i = 0; i < page_rows(); i++) {
+		const struct page_row *r = &page_self->row[i];
+
+		if (!r->gen)
+			break;
+		if (r->fd < 0)
+			continue;
+		row_fold(r);
+		if (r->why < 64)
+			page_self->c.reasons[r->why]++;
+	}
+	row_fold(&sock_spare);
+	if (config.stats_file[0])
+		page_append_json(config.stats_file);
+	page_close();
+}
+
+void row_forked(void)
+{
+	page_forked();
+	opened = false;
+	memset(&sock_spare, 0, sizeof(sock_spare));
+}
