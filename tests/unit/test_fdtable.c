@@ -35,7 +35,7 @@ void sock_forget(struct sock *s)
 	s->refs--;
 }
 
-uint64_t sock_inode(const struct sock *s)
+uint64_t sock_inode(struct sock *s)
 {
 	return s->inode;
 }
