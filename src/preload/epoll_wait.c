@@ -242,13 +242,16 @@ static int harvest(struct epwait *w)
 	struct epset *set = w->set;
 	int n = 0;
 
-	if (ep_unlikely(++set->calls % LOOK_EVERY == 0)) {
+	if (ep_unlikely(set->calls >= LOOK_EVERY)) {
+		set->calls = 0;
 		rearm(set);
 		n = kernel_wait(w, 0, NULL);
 		if (n < 0)
 			return n;
 	}
-	return fill(w, n);
+	n = fill(w, n);
+	set->calls += n > 0;
+	return n;
 }
 
 /* --- spinning ----------------------------------------------------------- */
@@ -393,6 +396,7 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 		}
 	}
 	rearm(w->set);
+	w->set->calls = 0;
 	n = kernel_wait(w, nap, w->mask);
 	wake_up(w);
 	return n;
