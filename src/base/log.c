@@ -132,7 +132,8 @@ static void log_stderr(const struct text *t)
 	if (sys_fstat(2, &st) || !log_err_usable(&st))
 		return;
 	if (S_ISREG(st.st_mode)) {
-		sys_write(2, t->buf, t->len);
+		if (sys_may_grow(st.st_size + (off_t)t->len))
+			sys_write(2, t->buf, t->len);
 		return;
 	}
 	if (sys_ppoll(&p, 1, &now, NULL) != 1 || !(p.revents & POLLOUT) ||

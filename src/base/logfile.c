@@ -152,8 +152,12 @@ int logfile_append(const char *line, size_t len)
 {
 	int fd = __atomic_load_n(&file.fd, __ATOMIC_ACQUIRE);
 
+	struct stat st;
+
 	if (fd < 0)
 		return -EBADF;
+	if (sys_fstat(fd, &st) || !sys_may_grow(st.st_size + (off_t)len))
+		return -EFBIG;
 	return sys_write(fd, line, len) == (ssize_t)len ? 0 : -EIO;
 }
 

@@ -307,6 +307,8 @@ int page_append_json(const char *path)
 	err = sys_fstat(fd, &st);
 	if (!err && !S_ISREG(st.st_mode))
 		err = -EINVAL;
+	if (!err && !sys_may_grow(st.st_size + (off_t)t.len))
+		err = -EFBIG;
 	if (!err) {
 		n = sys_write(fd, line, t.len);
 		err = n < 0 ? (int)n : n < (ssize_t)t.len ? -EIO : 0;

@@ -12,10 +12,12 @@
  * nothing here is a cancellation point, everything is async-signal-safe.
  */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -196,8 +198,22 @@ static inline int sys_memfd_create(const char *name, unsigned int flags)
 	return (int)sys_call3(SYS_memfd_create, name, flags, 0);
 }
 
+/*
+ * May a file of this process grow to `len`? Past RLIMIT_FSIZE the kernel
+ * sends SIGXFSZ, which ends a program that knows nothing of our files.
+ */
+static inline int sys_may_grow(off_t len)
+{
+	uint64_t lim[2] = { 0 };
+
+	return sys_call6(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)lim, 0, 0) ||
+	       lim[0] >= (uint64_t)len;
+}
+
 static inline int sys_ftruncate(int fd, off_t len)
 {
+	if (!sys_may_grow(len))
+		return -EFBIG;
 	return (int)sys_call3(SYS_ftruncate, fd, len, 0);
 }
 
