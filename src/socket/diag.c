@@ -229,6 +229,18 @@ int diag_peer(int anchor, struct diag *d)
 	return err ? err : diag_find(&n, true, d);
 }
 
+/* Nothing is lifted: no descriptor is kept for the next time. */
+void diag_rest(void)
+{
+	if (lock_try(&kept_lock))
+		return;
+	kept_check();
+	if (kept_fd >= 0)
+		diag_close(kept_fd);
+	kept_fd = -1;
+	lock_drop(&kept_lock);
+}
+
 void diag_forked(void)
 {
 	kept_check();

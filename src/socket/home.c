@@ -189,6 +189,8 @@ int home_rx(struct sock *s, int fd)
 			return all_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
 		if (ret == ANC_AT_ANCHOR)
 			return 0;
+		if (!s->orphan && wake_hung_up(s))
+			lift_orphan(s);
 		return s->orphan ? dead_home(s, fd) : -EBUSY;
 	default:
 		return 0;

@@ -100,6 +100,7 @@ struct sock {
 	uint8_t spills;
 	uint8_t glances;
 	uint64_t glance_at;
+	uint8_t bell_naps; /* waits for threads that hold a bell uncounted */
 	uint8_t homes; /* calls that need it at home */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint64_t full_since, hold_until, lift_not_before;
@@ -292,6 +293,7 @@ uint64_t service_id(void);
 void service_add(struct sock *s);
 void service_del(struct sock *s);
 void service_forked(void);
+bool service_running(void);
 void service_stop(void);
 void service_poke(uint64_t id);
 /* Calls `fn` for every paired sock of this process. */
@@ -335,6 +337,13 @@ static inline bool wake_hung_up(const struct sock *s)
 		return false;
 	n = sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	return n == 0 || n == -ECONNRESET;
+}
+
+/* Under a rule `sdp`, connected and not yet paired. */
+static inline bool lift_awaited(const struct sock *s)
+{
+	return s->use == USE_SDP && !s->paired && s->phase == PH_CONNECTED &&
+	       s->look != LOOK_NEVER;
 }
 
 /* May it be lifted at all? */

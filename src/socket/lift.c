@@ -209,6 +209,8 @@ void lift_look(struct sock *s, int fd)
 		s->look = 16; /* another process has it too: perhaps later */
 	else
 		step(s, fd);
+	if (!service_running())
+		diag_rest();
 	sock_unlock(s);
 	if (!was && s->paired)
 		sock_changed(s);

@@ -100,6 +100,8 @@ int diag_peer(int anchor, struct diag *d);
 int diag_find(const struct diag_names *n, bool peer, struct diag *d);
 /* Forget the kept netlink socket (forked child). */
 void diag_forked(void);
+/* Close the kept netlink socket until it is needed again. */
+void diag_rest(void);
 
 /*
  * Move an internal descriptor to a high number (the upper quarter of the

@@ -85,6 +85,8 @@ void raw_tx_leave(struct sock **s)
  */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 {
+	/* not d: a call from before the pairing entered by the local words */
+	d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 	switch (anc_state(d)) {
 	case ANC_LIFTED:
 	case ANC_ASKED:
@@ -99,8 +101,6 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	}
 	if (n <= 0 || peek)
 		return true;
-	/* d may be the words of before pairing; s->rx is what W reads */
-	d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 	anc_taken(d, &s->ar, (uint64_t)n);
 	if (unlikely(d != __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST)))
 		anc_taken(s->rx, &s->ar, 0);

@@ -64,9 +64,18 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
 	struct timespec now = { 0, 0 };
 
-	/* where the anchor carries the stream it tells the truth */
-	if (anc_state(s->rx) == ANC_RAW || sys_ppoll(&p, 1, &now, NULL) < 0)
+	if (sys_ppoll(&p, 1, &now, NULL) < 0)
 		return;
+	if (anc_state(s->rx) == ANC_RAW ||
+	    (anc_state(s->rx) == ANC_SPILL && !s->rx_avail)) {
+		/* the anchor carries the rest: only a reset it cannot show */
+		if (lost && !s->rst_told && anc_state(s->tx) == ANC_LIFTED &&
+		    (p.revents & (POLLRDHUP | POLLHUP))) {
+			r->ours |= EPOLLERR | EPOLLHUP;
+			r->now |= EPOLLERR | EPOLLHUP;
+		}
+		return;
+	}
 	r->ours = all;
 	r->now |= (uint16_t)p.revents & all;
 	if (!(r->now & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
@@ -167,6 +176,11 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 	enum anc_state rx, tx;
 
 	*r = (struct sock_ready){ .ms = -1 };
+	if (unlikely(lift_awaited(s))) {
+		/* a rule `sdp`: our part is done whenever we come by */
+		lift_look(s, fd);
+		r->ms = 2;
+	}
 	if (!s->paired || sock_lock(s))
 		return;
 	rx = anc_state(s->rx);

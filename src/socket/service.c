@@ -18,8 +18,9 @@
 
 #include "socket/impl.h"
 
-#define REG_MAX 65536
-#define IDLE_MS 30000
+#define REG_MAX	  65536
+#define RETIRE_MS 200
+#define IDLE_MS	  30000
 
 static struct {
 	struct lock lock;
@@ -115,6 +116,8 @@ void service_del(struct sock *s)
 	}
 	if (svc.epoll >= 0 && s->wake >= 0)
 		sys_epoll_ctl(svc.epoll, EPOLL_CTL_DEL, s->wake, NULL);
+	if (!svc.count && svc.running)
+		service_poke(svc.id); /* it looks at the clock from now on */
 	lock_drop(&svc.lock);
 }
 
@@ -200,6 +203,37 @@ static void see(struct sock *s, void *arg)
 		unfinished = true;
 }
 
+static void drop_sockets(void)
+{
+	if (svc.dgram >= 0) {
+		fd_unhide(svc.dgram);
+		sys_close(svc.dgram);
+	}
+	if (svc.epoll >= 0) {
+		fd_unhide(svc.epoll);
+		sys_close(svc.epoll);
+	}
+	svc.dgram = svc.epoll = -1;
+	svc.id = 0;
+}
+
+/* No connection left for a while: thread and descriptors go. */
+static bool retire(void)
+{
+	bool done;
+
+	lock_take(&svc.lock);
+	done = !svc.count;
+	if (done) {
+		drop_sockets();
+		svc.running = false;
+	}
+	lock_drop(&svc.lock);
+	if (done)
+		diag_rest();
+	return done;
+}
+
 static void *service_main(void *arg)
 {
 	struct epoll_event ev[16];
@@ -208,10 +242,15 @@ static void *service_main(void *arg)
 
 	(void)arg;
 	for (;;) {
+		bool empty = !__atomic_load_n(&svc.count, __ATOMIC_ACQUIRE);
+
 		unfinished = false;
 		service_each(see, NULL);
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
-				   unfinished ? 5 : IDLE_MS, 0, 8);
+				   unfinished ? 5 :
+				   empty      ? RETIRE_MS :
+						IDLE_MS,
+				   0, 8);
 		if (n == -EBADF)
 			return NULL; /* the program closed it by force */
 		for (i = 0; i < n; i++)
@@ -221,6 +260,8 @@ static void *service_main(void *arg)
 		       0)
 			;
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
+			return NULL;
+		if (!n && empty && retire())
 			return NULL;
 		service_each(serve, NULL);
 		if (!n && !unfinished)
@@ -281,20 +322,6 @@ static int start(void)
 	return 0;
 }
 
-static void drop_sockets(void)
-{
-	if (svc.dgram >= 0) {
-		fd_unhide(svc.dgram);
-		sys_close(svc.dgram);
-	}
-	if (svc.epoll >= 0) {
-		fd_unhide(svc.epoll);
-		sys_close(svc.epoll);
-	}
-	svc.dgram = svc.epoll = -1;
-	svc.id = 0;
-}
-
 int service_start(void)
 {
 	int ret = 0;
@@ -313,6 +340,11 @@ int service_start(void)
 	}
 	lock_drop(&svc.lock);
 	return ret;
+}
+
+bool service_running(void)
+{
+	return svc.running;
 }
 
 void service_stop(void)

@@ -257,7 +257,8 @@ bool sock_lifted(const struct sock *s)
 
 bool sock_cold(const struct sock *s)
 {
-	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
+	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE) &&
+	       !lift_awaited(s);
 }
 
 /* Asked for seldom, so it is looked up when it is. */
