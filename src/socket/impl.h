@@ -330,13 +330,12 @@ static inline bool was_reset(const struct sock *s)
 /* Did the peer's last process close its wake-up socket (or die)? */
 static inline bool wake_hung_up(const struct sock *s)
 {
-	char byte;
-	ssize_t n;
+	struct pollfd p = { .fd = s->wake, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
 
-	if (s->wake < 0)
-		return false;
-	n = sys_recv(s->wake, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	return n == 0 || n == -ECONNRESET;
+	/* not by a receive: bytes may still lie in front of the end */
+	return s->wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
+	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 /* Under a rule `sdp`, connected and not yet paired. */
