@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
+#include "preload/hold.h"
 #include "preload/ready.h"
 #include "preload/real.h"
 
@@ -21,7 +22,10 @@
 #define SPIN_SOCKS  16
 #define SPIN_ASKS   4 /* of them, asked how long to spin */
 #define YIELD_AFTER 128 /* looks in vain, then others may run, too */
+#define SPIN_OPEN   3000 /* ns, then signals are held back */
 #define SPIN_LOOK   8000 /* ns between looks at the kernel while spinning */
+
+enum epkind { WAIT, PWAIT, PWAIT2 };
 
 struct epwait {
 	struct epset *set;
@@ -29,10 +33,11 @@ struct epwait {
 	int ep;
 	int max;
 	struct epoll_event *ev;
-	enum { WAIT, PWAIT, PWAIT2 } kind;
+	enum epkind kind;
 	const sigset_t *mask;
 	bool asleep;
 	bool armed; /* hot members were armed since the last fill() */
+	struct hold hold;
 };
 
 static int kernel_wait(const struct epwait *w, uint64_t span,
@@ -49,6 +54,9 @@ static int kernel_wait(const struct epwait *w, uint64_t span,
 		return neg_errno(real_epoll_pwait(w->ep, w->ev, w->max,
 						  dl_ms(span), mask));
 	default:
+		if (mask)
+			return neg_errno(real_epoll_pwait(w->ep, w->ev, w->max,
+							  dl_ms(span), mask));
 		return neg_errno(
 			real_epoll_wait(w->ep, w->ev, w->max, dl_ms(span)));
 	}
@@ -333,7 +341,7 @@ static enum spun spin_some(struct epset *set, struct spin *sp, uint64_t end)
 static int spin(struct epwait *w, uint64_t left, bool *again)
 {
 	struct epset *set = w->set;
-	uint64_t now = clock_ns(), end = 0, till;
+	uint64_t now = clock_ns(), end = 0, till, slice = SPIN_OPEN;
 	struct spin sp;
 	enum spun out;
 	int n;
@@ -344,7 +352,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 			return 0;
 		if (!end)
 			end = dl_after(now, sp.ns < left ? sp.ns : left);
-		till = dl_after(now, SPIN_LOOK);
+		till = dl_after(now, slice);
 		out = spin_some(set, &sp, till < end ? till : end);
 		now = clock_ns();
 		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
@@ -353,7 +361,9 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 		*again = out != SPUN_OUT;
 		if (*again || now >= end)
 			return 0;
-		n = kernel_wait(w, 0, NULL);
+		hold_signals(&w->hold);
+		n = slice == SPIN_OPEN ? 0 : kernel_wait(w, 0, NULL);
+		slice = SPIN_LOOK;
 		if (n > 0)
 			n = fill(w, n);
 		if (n)
@@ -363,12 +373,19 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 
 /* --- sleeping ------------------------------------------------------------ */
 
-static void wake_up(struct epwait *w)
+static void out_of_bed(struct epwait *w)
 {
 	if (w->asleep) {
 		w->asleep = false;
 		epset_sleeps(w->set, -1);
 	}
+}
+
+/* However the call ends, cancellation included. */
+static void leave(struct epwait *w)
+{
+	out_of_bed(w);
+	hold_end(&w->hold);
 }
 
 /*
@@ -390,15 +407,15 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 		w->asleep = true;
 		epset_sleeps(w->set, 1);
 		if (ep_unlikely(epset_mail(w->set))) {
-			wake_up(w);
+			out_of_bed(w);
 			*again = true;
 			return 0;
 		}
 	}
 	rearm(w->set);
 	w->set->calls = 0;
-	n = kernel_wait(w, nap, w->mask);
-	wake_up(w);
+	n = kernel_wait(w, nap, hold_mask(&w->hold, w->mask));
+	out_of_bed(w);
 	return n;
 }
 
@@ -477,7 +494,7 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 
 static int do_wait(struct epwait *w, uint64_t span)
 {
-	struct epwait held __attribute__((cleanup(wake_up))) = *w;
+	struct epwait held __attribute__((cleanup(leave))) = *w;
 
 	held.life = held.set->life;
 	if (held.max <= 0 || !held.ev)
@@ -513,35 +530,35 @@ static int do_plain(struct epwait *w, uint64_t span)
 	return do_wait(w, span);
 }
 
-int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
+static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,
+		 uint64_t span, const sigset_t *mask)
 {
 	struct epset *set = fdt_set(ep);
-	struct epwait w = { set, 0, ep, max, ev, WAIT, NULL, false, false };
+	struct epwait w = { .set = set,
+			    .ep = ep,
+			    .max = max,
+			    .ev = ev,
+			    .kind = kind,
+			    .mask = mask };
 
-	return ep_likely(!set) ? do_plain(&w, dl_span_ms(ms)) :
-				 do_wait(&w, dl_span_ms(ms));
+	return ep_likely(!set) ? do_plain(&w, span) : do_wait(&w, span);
+}
+
+int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
+{
+	return enter(ep, ev, max, WAIT, dl_span_ms(ms), NULL);
 }
 
 int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
 		   const sigset_t *mask)
 {
-	struct epset *set = fdt_set(ep);
-	struct epwait w = { set, 0, ep, max, ev, PWAIT, mask, false, false };
-
-	return ep_likely(!set) ? do_plain(&w, dl_span_ms(ms)) :
-				 do_wait(&w, dl_span_ms(ms));
+	return enter(ep, ev, max, PWAIT, dl_span_ms(ms), mask);
 }
 
 int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 		    const struct timespec *ts, const sigset_t *mask)
 {
-	struct epset *set = fdt_set(ep);
-	struct epwait w = { set, 0, ep, max, ev, PWAIT2, mask, false, false };
-	uint64_t span = DL_NEVER;
-
 	if (ts && !dl_valid(ts))
 		return neg_errno(real_epoll_pwait2(ep, ev, max, ts, mask));
-	if (ts)
-		span = dl_span(ts);
-	return ep_likely(!set) ? do_plain(&w, span) : do_wait(&w, span);
+	return enter(ep, ev, max, PWAIT2, ts ? dl_span(ts) : DL_NEVER, mask);
 }

@@ -22,6 +22,7 @@
 #define SPINS	    4 /* in a call, with nothing to report after them */
 #define SPIN_SOCKS  16
 #define SPIN_ASKS   4
+#define SPIN_OPEN   3000 /* ns, then signals are held back */
 #define SPIN_LOOK   8000 /* ns between looks at the kernel */
 #define YIELD_AFTER 128 /* looks in vain, then others may run, too */
 #define STRIKES	    3 /* wake-ups for nothing before an entry is muted */
@@ -59,6 +60,7 @@ int pollset_begin(struct pollset *p)
 	struct fdent *e;
 	nfds_t i;
 
+	p->hold.on = false;
 	p->kern = p->kern_room;
 	p->ent = p->ent_room;
 	p->map = NULL;
@@ -108,6 +110,7 @@ static void out_of_bed(struct pollset *p)
 void pollset_end(struct pollset *p)
 {
 	out_of_bed(p);
+	hold_end(&p->hold);
 	if (p->map)
 		sys_munmap(p->map, p->map_len);
 	p->map = NULL;
@@ -209,7 +212,7 @@ static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 {
 	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
 
-	if (p->kind == POLL_MS)
+	if (p->kind == POLL_MS && !mask)
 		return neg_errno(real_poll(p->kern, p->nkern, dl_ms(span)));
 	return neg_errno(real_ppoll(p->kern, p->nkern,
 				    span == DL_NEVER ? NULL : &ts, mask));
@@ -246,7 +249,7 @@ static int answer(struct pollset *p, bool asked)
 static bool spin(struct pollset *p, uint64_t left, int *ret)
 {
 	struct sock *socks[SPIN_SOCKS], *best = NULL;
-	uint64_t ns, most = 0, now, end, look_at;
+	uint64_t ns, most = 0, now, end, look_at, open_till;
 	unsigned int looks = 0, turn = 0, clock_at = 16;
 	nfds_t i, n = 0;
 	bool others;
@@ -268,6 +271,7 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 	now = clock_ns();
 	end = dl_after(now, most < left ? most : left);
 	look_at = dl_after(now, SPIN_LOOK);
+	open_till = dl_after(now, SPIN_OPEN);
 	for (;;) {
 		for (i = 0; i < n; i++)
 			if (sock_pending(socks[i])) {
@@ -285,6 +289,8 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 		now = clock_ns();
 		if (now >= end)
 			break;
+		if (now >= open_till)
+			hold_signals(&p->hold);
 		if (!others || now < look_at)
 			continue;
 		look_at = dl_after(now, SPIN_LOOK);
@@ -385,7 +391,7 @@ int pollset_wait(struct pollset *p, uint64_t span)
 			continue;
 		}
 		translate(p, left != 0);
-		ret = kernel(p, nap, p->mask);
+		ret = kernel(p, nap, hold_mask(&p->hold, p->mask));
 		woken(p);
 		if (ret < 0)
 			return ret;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/select.h>
 
+#include "preload/hold.h"
 #include "preload/preload.h"
 
 #define POLLSET_STACK 32
@@ -41,6 +42,7 @@ struct pollset {
 	nfds_t nent;
 	const sigset_t *mask;
 	enum pollkind kind;
+	struct hold hold;
 	void *map; /* memory of a large call */
 	size_t map_len;
 	struct pollfd kern_room[2 * POLLSET_STACK];

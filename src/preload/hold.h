@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_PRELOAD_HOLD_H
+#define LIBSDP_PRELOAD_HOLD_H
+
+/*
+ * A signal that comes while a thread spins would be handled, and then not end
+ * the sleep with EINTR as in the kernel's wait. So all but the shortest spins
+ * hold signals back; the sleep lets them in with the program's mask. What a
+ * fault raises is never held.
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/sys.h"
+
+struct hold {
+	bool on;
+	uint64_t saved[sizeof(sigset_t) / 8];
+};
+
+static inline void hold_signals(struct hold *h)
+{
+	uint64_t all = ~(1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) |
+			 1ull << (SIGFPE - 1) | 1ull << (SIGILL - 1) |
+			 1ull << (SIGTRAP - 1) | 1ull << (SIGABRT - 1));
+
+	if (!h->on)
+		h->on = !sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all,
+				   (long)h->saved, 8, 0, 0);
+}
+
+static inline void hold_end(struct hold *h)
+{
+	if (h->on) {
+		h->on = false;
+		sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->saved, 0, 8,
+			  0, 0);
+	}
+}
+
+/* The mask for a kernel wait that the program called with `mask`. */
+static inline const sigset_t *hold_mask(const struct hold *h,
+					const sigset_t *mask)
+{
+	return h->on ? (const sigset_t *)(const void *)h->saved : mask;
+}
+
+#endif
