@@ -5,7 +5,8 @@
 
 #include "socket/impl.h"
 
-#define PIECE (64 * 1024)
+#define PIECE (256 * 1024)
+#define SMALL (8 * 1024) /* from the stack */
 
 static bool tx_lifted(struct sock *s, int fd)
 {
@@ -36,7 +37,9 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 	off_t at = off ? *off : 0;
 	size_t done = 0;
 	ssize_t ret = 0, sent;
-	void *buf;
+	uint8_t small[SMALL];
+	size_t piece = sizeof(small);
+	void *buf = small;
 
 	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
 	    (ret = lift_demand(s, fd, true)))
@@ -51,14 +54,17 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 			return ret;
 		}
 	}
-	buf = sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sys_is_err(buf))
-		return -ENOMEM;
+	if (n > sizeof(small)) {
+		piece = PIECE;
+		buf = sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (sys_is_err(buf))
+			return -ENOMEM;
+	}
 	if (!off && (at = sys_call3(SYS_lseek, in, 0, SEEK_CUR)) < 0)
 		at = -1; /* a pipe or the like cannot be read twice */
 	while (done < n) {
-		size_t want = n - done < PIECE ? n - done : PIECE;
+		size_t want = n - done < piece ? n - done : piece;
 
 		if (at >= 0)
 			ret = sys_call6(SYS_pread64, in, (long)buf, (long)want,
@@ -78,7 +84,8 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 		if (sent < ret)
 			break;
 	}
-	sys_munmap(buf, PIECE);
+	if (buf != small)
+		sys_munmap(buf, PIECE);
 	if (off)
 		*off = at;
 	else if (done)
