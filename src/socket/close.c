@@ -161,7 +161,7 @@ static void release(struct sock *s, int fd, bool last)
 {
 	int wake = s->wake;
 
-	if (s->paired)
+	if (s->paired || s->use == USE_SDP)
 		service_del(s);
 	if (!last) {
 		if (wake >= 0) {

@@ -52,8 +52,12 @@ void lift_connected(struct sock *s, int fd)
 	s->nodelay = s->cork = -1;
 	s->look = s->pinned || settings.path == SET_PATH_VERBS ? LOOK_NEVER :
 								 threshold();
-	if (s->use == USE_SDP)
+	if (s->use == USE_SDP) {
 		s->look = 0;
+		/* the program may wait in ways we do not see: serve() goes on */
+		if (settings.service_thread && !service_start())
+			service_add(s);
+	}
 	if (s->look == 0)
 		lift_look(s, fd);
 }

@@ -176,11 +176,6 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 	enum anc_state rx, tx;
 
 	*r = (struct sock_ready){ .ms = -1 };
-	if (unlikely(lift_awaited(s))) {
-		/* a rule `sdp`: our part is done whenever we come by */
-		lift_look(s, fd);
-		r->ms = 2;
-	}
 	if (!s->paired || sock_lock(s))
 		return;
 	rx = anc_state(s->rx);

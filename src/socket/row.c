@@ -122,9 +122,11 @@ void sock_exit(void)
 	static bool done;
 	uint32_t i;
 
-	if (!opened || done)
+	if (done)
 		return;
 	done = true;
+	if (!opened && config.disabled)
+		return;
 	for (i = 0; i < page_rows(); i++) {
 		const struct page_row *r = &page_self->row[i];
 

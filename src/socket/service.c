@@ -77,6 +77,17 @@ static void watch(struct sock *s)
 		sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, s->wake, &ev);
 }
 
+/* Under a rule `sdp` it may be there since before it was paired. */
+static bool known(const struct sock *s)
+{
+	uint32_t i;
+
+	for (i = 0; s->use == USE_SDP && i < svc.count; i++)
+		if (svc.socks[i] == s)
+			return true;
+	return false;
+}
+
 void service_add(struct sock *s)
 {
 	lock_take(&svc.lock);
@@ -97,9 +108,11 @@ void service_add(struct sock *s)
 			svc.room = room;
 		}
 	}
-	if (svc.count < svc.room)
+	if (svc.count < svc.room && !known(s))
 		svc.socks[svc.count++] = s;
 	watch(s);
+	if (lift_awaited(s))
+		service_poke(svc.id);
 	lock_drop(&svc.lock);
 }
 
@@ -146,10 +159,12 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 
 static void serve(struct sock *s, void *arg)
 {
-	bool bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) &
-		    ANC_ANCHOR;
+	bool bell;
 
 	(void)arg;
+	if (lift_awaited(s))
+		lift_look(s, sock_fd(s));
+	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell) ||
 	    sock_lock(s))
 		return;
@@ -199,7 +214,7 @@ static bool unfinished;
 static void see(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (anc_state(s->tx) == ANC_RESUME)
+	if (anc_state(s->tx) == ANC_RESUME || lift_awaited(s))
 		unfinished = true;
 }
 

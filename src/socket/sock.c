@@ -121,8 +121,11 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 {
 	struct sock *s;
 
-	if (!native && !may_ever())
+	if (!native && !may_ever()) {
+		page_add(sockets, 1);
+		page_add(reasons[WHY_RULE], 1);
 		return NULL;
+	}
 	s = sock_make(fd, family, type & SOCK_NONBLOCK);
 	if (!s)
 		return NULL;
@@ -257,8 +260,7 @@ bool sock_lifted(const struct sock *s)
 
 bool sock_cold(const struct sock *s)
 {
-	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE) &&
-	       !lift_awaited(s);
+	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
 }
 
 /* Asked for seldom, so it is looked up when it is. */

@@ -47,7 +47,7 @@ scenario() {
 	reload
 	stop_nginx
 	silent nginx
-	proof 1000000 nginx curl wrk
+	proof 100000 nginx curl wrk
 }
 
 @test "nginx: plain, sendfile" {

@@ -84,6 +84,7 @@ END
 shape() {
 	find "/proc/$1/task" -mindepth 1 -maxdepth 1 | wc -l
 	find "/proc/$1/fd" -mindepth 1 -printf '%f\n' | sort -n | tr '\n' ' '
+	echo
 	grep -cE 'memfd|/dev/shm' "/proc/$1/maps" || :
 	awk '/^(SigCgt|SigIgn|SigBlk)/' "/proc/$1/status"
 }
@@ -157,7 +158,7 @@ orphans() {
 	mode now
 	PORT=$(free_port)
 	cat >"$TMP/loop.py" <<'END'
-import os, socket, sys
+import os, socket, sys, time
 listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 before = sorted(os.listdir("/proc/self/fd"))
 for i in range(500):
@@ -171,7 +172,13 @@ for i in range(500):
     (a if i % 2 else b).close()
     assert (b if i % 2 else a).recv(1) == b""
     (b if i % 2 else a).close()
-after = sorted(os.listdir("/proc/self/fd"))
+# the service thread takes its descriptors along a moment after the last one
+end = time.monotonic() + 3
+while True:
+    after = sorted(os.listdir("/proc/self/fd"))
+    if before == after or time.monotonic() > end:
+        break
+    time.sleep(0.02)
 print(before == after or (before, after))
 END
 	client "$PY" "$TMP/loop.py" "$PORT" >"$TMP/out"

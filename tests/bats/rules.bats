@@ -235,8 +235,9 @@ END
 		--dir "$TMP"
 	wait_port "$PORT"
 	mkfifo "$TMP/commands"
-	background cli redis-cli -h 127.0.0.1 -p "$PORT" <"$TMP/commands"
-	exec 9>"$TMP/commands"
+	exec 9<>"$TMP/commands"
+	background cli redis-cli -h 127.0.0.1 -p "$PORT" \
+		<"$TMP/commands" 9>&-
 	for _ in {1..300}; do echo PING; done >&9
 	until_true 5 grep -c PONG "$TMP/cli.out"
 	until_true 5 sh -c "sdpstat --json | jq -e . >/dev/null"

@@ -9,6 +9,17 @@
 
 #include "anchor_world.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SIM_ASAN
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define SIM_ASAN
+#endif
+#ifdef SIM_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
 #define STACK	  (64 * 1024)
 #define STEPS_MAX 200000
 #define IDLE_MAX  60 /* naps of the library in a row without any progress */
@@ -92,6 +103,10 @@ static void go(struct sim_thread *t)
 		co[i].stack = malloc(STACK);
 	if (!co[i].stack)
 		abort();
+#ifdef SIM_ASAN
+	/* the last world may have left frames that never returned */
+	__asan_unpoison_memory_region(co[i].stack, STACK);
+#endif
 	getcontext(&co[i].ctx);
 	co[i].ctx.uc_stack.ss_sp = co[i].stack;
 	co[i].ctx.uc_stack.ss_size = STACK;

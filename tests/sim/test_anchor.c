@@ -16,6 +16,14 @@
 
 #include "anchor_world.h"
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SIM_TSAN
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define SIM_TSAN
+#endif
+
 #define RANDOM_WORLDS  24000
 #define DEATH_PLANS    24
 #define CONTROL_WORLDS 60000
@@ -129,6 +137,15 @@ static void tight(struct sim_plan *p, uint64_t seed)
 	p->lift_at[1] = UINT32_MAX;
 }
 
+/* First in each test: what cannot be played here is skipped. */
+static void playable(void)
+{
+#ifdef SIM_TSAN
+	print_message("skipped: ThreadSanitizer cannot follow coroutines\n");
+	skip();
+#endif
+}
+
 /* --- sound worlds ------------------------------------------------------ */
 
 static void sound(const struct sim_plan *p)
@@ -149,6 +166,7 @@ static void test_offsets(void **state)
 	struct sim_plan p;
 
 	(void)state;
+	playable();
 	for (l0 = 0; l0 <= SMALL; l0++)
 		for (l1 = 0; l1 <= SMALL; l1++)
 			for (h0 = l0; h0 <= SMALL; h0++)
@@ -178,6 +196,7 @@ static void test_random(void **state)
 	struct sim_plan p;
 
 	(void)state;
+	playable();
 	for (seed = 1; seed <= RANDOM_WORLDS; seed++) {
 		if (!(seed % 8))
 			tight(&p, seed);
@@ -207,6 +226,7 @@ static void test_deaths(void **state)
 	int end;
 
 	(void)state;
+	playable();
 	for (seed = 1; seed <= DEATH_PLANS; seed++) {
 		any(&p, seed);
 		for (k = 0; k < p.threads; k++)
@@ -241,6 +261,7 @@ static void test_control(void **state)
 	struct sim_plan p;
 	uint64_t seed;
 
+	playable();
 	for (seed = 1; seed <= CONTROL_WORLDS; seed++) {
 		c->plan(&p, seed);
 		if (!sim_run(&p, 1u << c->rule))

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -178,7 +179,7 @@ static void stale_by_inode(void **state)
 	int p[2];
 
 	(void)state;
-	assert_int_equal(pipe(p), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, p), 0);
 	assert_int_equal(fstat(p[0], &st), 0);
 	a.inode = st.st_ino;
 	fdt_put_sock(p[0], &a);
@@ -192,8 +193,17 @@ static void stale_by_inode(void **state)
 	assert_null(fdt_sock(p[0]));
 	assert_int_equal(a.refs, 0);
 
+	/* a file that is no socket, though the number is right */
 	a.refs = 1;
-	a.inode++;
+	assert_int_equal(fstat(p[0], &st), 0);
+	a.inode = st.st_ino;
+	fdt_put_sock(p[0], &a);
+	assert_null(fdt_checked(p[0]));
+
+	/* a socket, but another one */
+	a.refs = 1;
+	assert_int_equal(fstat(p[1], &st), 0);
+	a.inode = st.st_ino + 1;
 	fdt_put_sock(p[1], &a);
 	assert_null(fdt_checked(p[1]));
 	close(p[0]);
