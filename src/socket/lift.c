@@ -179,7 +179,9 @@ static void step(struct sock *s, int fd)
 		/* no descriptor is kept between probes */
 		pair_cancel(&s->pair);
 		s->look = 8 << s->probes++;
-		if (s->probes > PROBES_MAX || !patient(s))
+		/* where both ends take turns they count alike */
+		if (s->probes > PROBES_MAX || !patient(s) ||
+		    (s->probes >= 3 && s->turns >= 64))
 			give_up(s);
 		break;
 	case PAIR_ASKED:
