@@ -313,13 +313,14 @@ static bool switch_tx(struct sock *s, int fd)
  */
 static bool hold_blocking(struct sock *s, int fd)
 {
-	uint64_t until = clock_ns() + HOLD_NS;
+	uint64_t now = clock_ns(), until = now + HOLD_NS, moved = now;
 	uint64_t seen = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 
-	while (clock_ns() < until) {
+	for (; now < until && now < moved + STALL_NS; now = clock_ns()) {
 		struct pollfd p = { .fd = s->wake, .events = POLLIN };
-		struct timespec ts = { 0, STALL_NS };
+		struct timespec ts = { 0, STALL_NS }, nap = { 0, 100000 };
 		uint32_t mark = ring_mark(s);
+		bool eat;
 		uint64_t taken;
 
 		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
@@ -327,17 +328,19 @@ static bool hold_blocking(struct sock *s, int fd)
 		taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 		if (taken == s->at.sent)
 			return switch_tx(s, fd);
-		if (ring_may_eat(s))
+		if (taken != seen)
+			moved = now;
+		seen = taken;
+		eat = ring_may_eat(s);
+		if (eat)
 			ring_eat(s, mark);
 		sock_unlock(s);
-		sys_ppoll(&p, 1, &ts, NULL);
+		/* a byte that is not ours to eat must not make us spin */
+		if (sys_ppoll(&p, 1, &ts, NULL) > 0)
+			sys_ppoll(NULL, 0, &nap, NULL);
 		lock_take(&s->lock);
 		if (!s->paired || s->orphan)
 			return false;
-		taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
-		if (taken == seen)
-			return false;
-		seen = taken;
 	}
 	return false;
 }
