@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -114,8 +115,7 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 		while (recv(s->fd, &bell, 1, MSG_DONTWAIT) == 1)
 			;
 	*r = (struct sock_ready){ .ours = s->ours,
-				  .now = __atomic_load_n(&s->now,
-							 __ATOMIC_SEQ_CST),
+				  .now = s->now,
 				  .ms = s->ms,
 				  .in_gen = s->in_gen,
 				  .out_gen = s->out_gen };
@@ -124,7 +124,7 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 bool sock_pending(struct sock *s)
 {
 	s->asked++;
-	return __atomic_load_n(&s->now, __ATOMIC_SEQ_CST) & EPOLLIN;
+	return s->now & EPOLLIN;
 }
 
 uint64_t sock_spin_ns(struct sock *s)
@@ -142,13 +142,13 @@ void sock_spun(struct sock *s, bool paid)
 void sock_arm(struct sock *s, bool in, bool out)
 {
 	if (in || out)
-		__atomic_store_n(&s->armed, true, __ATOMIC_SEQ_CST);
+		s->armed = true;
 }
 
 void sock_disarm(struct sock *s)
 {
 	if (!s->watched)
-		__atomic_store_n(&s->armed, false, __ATOMIC_SEQ_CST);
+		s->armed = false;
 }
 
 void sock_rang(struct sock *s, int fd)
@@ -225,32 +225,31 @@ void fake_pair(struct sock *s)
 
 static void ring(struct sock *s)
 {
-	if (__atomic_exchange_n(&s->armed, false, __ATOMIC_SEQ_CST))
+	if (atomic_exchange(&s->armed, false))
 		assert_int_equal(send(s->wake_peer, "", 1, 0), 1);
 }
 
 void fake_data(struct sock *s)
 {
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_SEQ_CST);
-	__atomic_or_fetch(&s->now, EPOLLIN, __ATOMIC_SEQ_CST);
+	s->in_gen++;
+	s->now |= EPOLLIN;
 	ring(s);
 }
 
 void fake_room(struct sock *s, bool on)
 {
 	if (!on) {
-		__atomic_and_fetch(&s->now, ~(uint32_t)EPOLLOUT,
-				   __ATOMIC_SEQ_CST);
+		s->now &= ~(uint32_t)EPOLLOUT;
 		return;
 	}
-	__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_SEQ_CST);
-	__atomic_or_fetch(&s->now, EPOLLOUT, __ATOMIC_SEQ_CST);
+	s->out_gen++;
+	s->now |= EPOLLOUT;
 	ring(s);
 }
 
 void fake_take(struct sock *s)
 {
-	__atomic_and_fetch(&s->now, ~(uint32_t)EPOLLIN, __ATOMIC_SEQ_CST);
+	s->now &= ~(uint32_t)EPOLLIN;
 }
 
 void fake_home(struct sock *s)

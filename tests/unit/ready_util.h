@@ -18,13 +18,14 @@
 struct sock {
 	int fd, peer; /* the anchor and its other end */
 	int wake, wake_peer; /* -1: not paired */
-	bool cold;
-	uint32_t ours, now;
-	uint32_t in_gen, out_gen;
+	/* turned and read by several threads */
+	_Atomic bool cold; /* false: wake and wake_peer are there */
+	_Atomic uint32_t ours, now;
+	_Atomic uint32_t in_gen, out_gen;
 	int ms;
-	bool armed; /* atomic: a change must ring */
-	int watched, sleepers, homed;
-	uint32_t looks, asked, rang;
+	_Atomic bool armed; /* a change must ring */
+	_Atomic int watched, sleepers, homed;
+	_Atomic uint32_t looks, asked, rang;
 } __attribute__((aligned(64)));
 
 /* The kernel's calls, counted. */
