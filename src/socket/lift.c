@@ -130,8 +130,8 @@ static bool patient(const struct sock *s)
 	uint32_t turns = (uint32_t)threshold();
 	uint64_t bytes = (uint64_t)settings.lift_after_bytes;
 
-	if (turns < 16)
-		turns = 16;
+	if (turns < 64)
+		turns = 64;
 	if (bytes < 524288)
 		bytes = 524288;
 	/* megabytes may lie in the kernel between the two counts */
