@@ -307,6 +307,14 @@ static bool switch_tx(struct sock *s, int fd)
 	return true;
 }
 
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &now, NULL) > 0;
+}
+
 /*
  * A one-way writer is never drained by itself. It waits for that moment, but
  * only while the reader takes, and not often.
@@ -331,6 +339,14 @@ static bool hold_blocking(struct sock *s, int fd)
 		if (taken != seen)
 			moved = now;
 		seen = taken;
+		/*
+		 * Two ends that both write and hold would wait for each
+		 * other's program to read: one of them gives way.
+		 */
+		if (!s->pair.offering && readable(fd)) {
+			s->holds--;
+			return false;
+		}
 		eat = ring_may_eat(s);
 		if (eat)
 			ring_eat(s, mark);

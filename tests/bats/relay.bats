@@ -52,8 +52,9 @@ scenario() {
 	mode "$1"
 	socat_relay $(($2 * MIB)) 30
 	nc_both $((64 * MIB))
-	# a one-way stream is lifted when a drained moment comes
-	proof $((2 * MIB)) socat nc
+	# one-way streams are lifted when a drained moment comes; two netcats
+	# that write without pause both ways may not meet one in time
+	proof $((2 * MIB)) socat
 }
 
 @test "relay: plain, 64 MiB" {
