@@ -21,7 +21,7 @@
 #define HOLD_NS	    100000000u /* a bulk writer waits for a drained moment, */
 #define STALL_NS    10000000u /* but only while the reader takes */
 
-/* Time between holds: 20 ms, 80 ms, 320 ms ... */
+/* Time between holds: 20 ms, 80 ms ... */
 static uint64_t hold_pause(const struct sock *s)
 {
 	return 5000000ull << (2 * s->holds);
@@ -363,8 +363,7 @@ static bool hold_blocking(struct sock *s, int fd)
 
 /*
  * A non-blocking writer whose reader keeps pace is drained between any two
- * writes, but never just before one. A glance of some microseconds finds the
- * moment; seldom, and not often.
+ * writes, never just before one. A glance of microseconds finds the moment.
  */
 static bool glance(struct sock *s)
 {
