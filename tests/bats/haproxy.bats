@@ -45,7 +45,7 @@ scenario() {
 	stop haproxy USR1 15
 	stop_nginx
 	silent haproxy nginx
-	proof 500000 haproxy nginx curl wrk
+	proof 100000 haproxy nginx curl wrk
 }
 
 @test "haproxy: plain, http" {

@@ -30,7 +30,8 @@ http() {
 	[ "$(cat "$TMP/out")" = "all right" ]
 	stop python
 	silent python
-	proof 1000000 python3 curl
+	proof 1000000 python3
+	proof 100000 curl
 }
 
 sockets() {
