@@ -36,7 +36,7 @@ static bool one_processor(void)
 
 uint64_t sock_spin_ns(struct sock *s)
 {
-	if (!settings.spin_us || one_processor())
+	if (!settings.spin_us)
 		return 0;
 	if (s->spin_skip) {
 		s->spin_skip--;
@@ -53,8 +53,9 @@ void sock_spun(struct sock *s, bool paid)
 		return;
 	}
 	s->spin_ns = s->spin_ns ? s->spin_ns * 2 : 1;
-	if (s->spin_ns > SPIN_SKIP_MAX)
-		s->spin_ns = SPIN_SKIP_MAX;
+	/* bound to one processor: the peer may still have another */
+	if (s->spin_ns > (one_processor() ? 8u : 1u) * SPIN_SKIP_MAX)
+		s->spin_ns = (one_processor() ? 8u : 1u) * SPIN_SKIP_MAX;
 	s->spin_skip = s->spin_ns;
 }
 
