@@ -184,7 +184,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	} else {
 		struct msghdr rest = { 0 };
 
-		/* the vector half filled: one piece is enough for now */
+		/* the vector half filled: one piece at a time */
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		one.iov_len = w->c.iov->iov_len - w->c.at;
 		rest.msg_iov = &one;
