@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_FABRIC_VERBS_VERBS_H
+#define LIBSDP_FABRIC_VERBS_VERBS_H
+
+/*
+ * The RDMA fabric: libibverbs and librdmacm behind fabric.h.
+ *
+ * It lives in a module, libsdp-verbs.so, so that a program that never meets an
+ * RDMA device loads neither library. The socket room finds it beside
+ * libsdp.so by dlopen() on first need and takes the one symbol
+ * `libsdp_verbs` (struct verbs_api). The module includes base and fabric.h,
+ * allocates with malloc() only at set-up, and never calls back.
+ *
+ * Who may call (rdma-facts.md 1, 5). Every verbs and rdma_cm descriptor belongs
+ * to the process and to the credentials that opened it. A struct verbs is
+ * opened late, by the process that uses it; after fork() the child calls
+ * forget(), which releases nothing that belongs to the parent, and opens its
+ * own. Calls on one end are serialised by the caller, except those that say
+ * otherwise; calls on struct verbs (event(), listen(), dial() ...) by another
+ * lock of the caller's. Nothing blocks. Results are 0 or positive, or a
+ * negative errno.
+ *
+ * Set-up (D2): dial -> VE_READY (route known, QP made, receives posted)
+ * -> connect(Hello) -> VE_ANSWERED (HelloAck; may still be refused) -> establish()
+ * -> VE_UP. Passive: VE_REQUEST (Hello, names) -> prepare() (QP made, receives
+ * posted) -> accept(HelloAck) or refuse() -> VE_UP.
+ */
+
+#include <netinet/in.h>
+
+#include "fabric/fabric.h"
+
+#define VERBS_API      1 /* version of struct verbs_api */
+#define VERBS_REQ_LEN  56 /* private data: Hello [2.4] */
+#define VERBS_REP_LEN  196 /* HelloAck */
+#define VERBS_REJ_LEN  148
+#define VERBS_INLINE   256 /* bytes that a send may copy into the request */
+#define VERBS_IDLE_MAX 65536 /* registered bytes of an idle end (F16) */
+
+struct verbs; /* the devices and channels of one process */
+struct verbs_request; /* a connect request not yet answered */
+
+union verbs_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6; /* never v4-mapped: rdma-facts.md 1.8 */
+};
+
+struct verbs_conf {
+	bool soft_devices; /* may rxe and siw be used */
+	uint32_t resolve_ms, connect_ms; /* our own time limits [2.3] */
+	uint32_t requests_max; /* unanswered requests held at a time */
+};
+
+enum verbs_event_type {
+	VE_NONE,
+	VE_REQUEST, /* somebody dials a listener: prepare() or refuse() it */
+	VE_READY, /* dial(): route and queue pair are there */
+	VE_ANSWERED, /* connect(): accepted; `data` is the HelloAck */
+	VE_REFUSED, /* connect(): rejected; `data` is the private data */
+	VE_UP, /* messages may be sent */
+	VE_FAILED, /* before VE_UP: `error` says why; destroy() the end */
+	VE_DOWN, /* the connection ended: DREQ, or `error` if it broke */
+	VE_READABLE, /* an armed end has completions: poll() it */
+};
+
+struct verbs_event {
+	enum verbs_event_type type;
+	struct end *end; /* all but VE_REQUEST */
+	uint64_t tag; /* of dial() or prepare() */
+	struct verbs_request *request; /* VE_REQUEST */
+	uint16_t port; /* VE_REQUEST: of the listener */
+	union verbs_addr local, peer; /* VE_REQUEST: the kernel's word */
+	uint8_t data[VERBS_REP_LEN];
+	size_t len; /* of data; the area's, zero padded */
+	int error; /* negative errno, 0: orderly */
+};
+
+/* What an end looks like to people. */
+struct verbs_info {
+	char device[32]; /* "rxe0/1" */
+	bool soft; /* rxe or siw */
+	bool iwarp; /* the active side must send first [2.6] */
+	uint32_t registered; /* bytes of memory registered now */
+	uint32_t inflight; /* messages sent and not yet completed */
+};
+
+/* Remote access to a piece of the program's memory. */
+struct verbs_region {
+	void *mr;
+	uint32_t lkey, rkey;
+};
+
+struct verbs_api {
+	uint32_t version; /* VERBS_API */
+
+	/*
+	 * Opens the event channel; devices are opened when a route leads to
+	 * them. -ENODEV: no RDMA device here (or only soft ones, not allowed:
+	 * -EOPNOTSUPP), -EACCES, -EMFILE, -ENOMEM.
+	 */
+	int (*open)(struct verbs **v, const struct verbs_conf *conf);
+	/* Everything goes; no end may be left. */
+	void (*close)(struct verbs *v);
+	/*
+	 * In a forked child: descriptors are closed, memory is freed, not one
+	 * object is destroyed (rdma-facts.md 5). The ends are gone with it.
+	 */
+	void (*forget)(struct verbs *v);
+	/* Readable when event() has something; an epoll descriptor. */
+	int (*fd)(const struct verbs *v);
+	/* The next event: 1, 0 none. Also moves our own time limits on. */
+	int (*event)(struct verbs *v, struct verbs_event *ev);
+	/* ns until event() should be called even if fd stays quiet. */
+	uint64_t (*patience)(const struct verbs *v);
+
+	/*
+	 * Listen on `port` (0: any) of RDMA_PS_IB, or RDMA_PS_TCP where the
+	 * devices are iWARP, all addresses of the family. The port, or
+	 * -EADDRINUSE (the kernel's EADDRNOTAVAIL), -EACCES.
+	 */
+	int (*listen)(struct verbs *v, int family, uint16_t port);
+	void (*unlisten)(struct verbs *v, uint16_t port);
+
+	/*
+	 * Towards `peer` (its port is the RDMA port), from `local` if its
+	 * family is set (port ignored). VE_READY or VE_FAILED follows:
+	 * -EHOSTUNREACH no RDMA route, -EOPNOTSUPP only a soft device,
+	 * -ETIMEDOUT, -ECONNREFUSED nobody listens.
+	 */
+	int (*dial)(struct verbs *v, const union verbs_addr *local,
+		    const union verbs_addr *peer, uint64_t tag,
+		    struct end **end);
+	int (*connect)(struct end *e, const uint8_t req[VERBS_REQ_LEN]);
+	/* After VE_ANSWERED: RTU; or REJ instead. VE_UP follows RTU. */
+	int (*establish)(struct end *e);
+
+	/* Passive: the end exists, receives are posted. */
+	int (*prepare)(struct verbs *v, struct verbs_request *r, uint64_t tag,
+		       struct end **end);
+	int (*accept)(struct end *e, const uint8_t rep[VERBS_REP_LEN]);
+	/* REJ 28 with private data; the request is gone. */
+	int (*refuse)(struct verbs *v, struct verbs_request *r,
+		      const void *data, size_t len);
+
+	/*
+	 * Ask for VE_READABLE at the next completion of this end. Then poll()
+	 * once more: what came before is not told (rdma-facts.md 2).
+	 * `solicited`: only messages sent so, or errors.
+	 */
+	int (*arm)(struct end *e, bool solicited);
+	/*
+	 * Messages sent and not acknowledged by their completion, oldest
+	 * first: what must be sent again elsewhere when the end breaks.
+	 * Zero *pos to begin; 1 or 0. The memory stays until destroy().
+	 */
+	int (*unacked)(struct end *e, uint32_t *pos, struct fab_msg *m);
+	/*
+	 * Everything sent has completed: 1; 0 not yet. Before an orderly end.
+	 */
+	int (*flushed)(struct end *e);
+	/* DREQ; own receives and sends are flushed. VE_DOWN follows. */
+	void (*disconnect)(struct end *e);
+	/* More or fewer receive buffers of another size under load (3.3). */
+	int (*resize)(struct end *e, uint32_t size, uint16_t count);
+	void (*info)(const struct end *e, struct verbs_info *i);
+
+	/*
+	 * Zero copy: register the program's memory for read() from us, or for
+	 * the peer's RDMA (`remote_read`, `remote_write`). Lasts until dereg();
+	 * -EFAULT, -ENOMEM, -EOPNOTSUPP: copy instead.
+	 */
+	int (*reg)(struct end *e, void *mem, size_t len, bool remote_read,
+		   bool remote_write, struct verbs_region *r);
+	void (*dereg)(struct end *e, struct verbs_region *r);
+};
+
+/* The rest of an end's life is fabric_ops of its struct end. */
+extern const struct verbs_api libsdp_verbs;
+
+#endif
