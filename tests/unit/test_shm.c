@@ -284,12 +284,36 @@ static void test_shrink(void **state)
 	two_drop(&t);
 }
 
+/* Small messages in both directions, and looks in vain, cost two pages. */
+static void test_small(void **state)
+{
+	struct fab_msg m;
+	struct two t;
+	uint64_t n;
+
+	(void)state;
+	two_make(&t, 65536);
+	for (n = 0; n < 500; n++) {
+		struct shm_end *from = n % 2 ? &t.b : &t.a;
+		struct shm_end *to = n % 2 ? &t.a : &t.b;
+
+		assert_int_equal(shm_ops.poll(&to->end, &m), 0);
+		assert_true(try_send(from, 100, n));
+		assert_int_equal(shm_ops.poll(&to->end, &m), 1);
+		check(&m, 100, n);
+		shm_ops.release(&to->end);
+	}
+	assert_int_equal(pages(t.fd), 2);
+	two_drop(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_segment), cmocka_unit_test(test_unsound),
 		cmocka_unit_test(test_walk),	cmocka_unit_test(test_full),
 		cmocka_unit_test(test_grow),	cmocka_unit_test(test_shrink),
+		cmocka_unit_test(test_small),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,8 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		  uint64_t key)
 {
 	uint8_t *base = s->mem, *rings = base + SHM_HEAD_LEN;
-	uint8_t *word = base + SHM_PROGRESS_AT, *lane = base + SHM_LANES_AT;
+	uint8_t *word = base + SHM_PROGRESS_AT;
+	uint8_t *lane = rings + 2 * (size_t)s->ring;
 	size_t tx = maker ? 0 : 1, rx = 1 - tx;
 
 	*e = (struct shm_end){
@@ -73,14 +74,16 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		.tx = rings + tx * s->ring,
 		.tx_lane = lane + tx * SHM_LANE * LINE,
 		.tx_progress = (void *)(word + tx * 256),
+		.tx_laned = (void *)(base + SHM_LANED_AT + tx * 128),
 		.tx_tag = (maker ? key : key ^ OPENER_KEY) | 1,
-		.tx_cap = SHM_RING_MIN - LINE,
+		.tx_cap = SHM_RING_BIRTH - LINE,
 		.tx_lim = s->ring - LINE,
 		.tx_buf = SHM_BUF_NONE,
 		.rx = rings + rx * s->ring,
 		.rx_lane = lane + rx * SHM_LANE * LINE,
 		.rx_progress = (void *)(word + rx * 256),
+		.rx_laned = (void *)(base + SHM_LANED_AT + rx * 128),
 		.rx_tag = (maker ? key ^ OPENER_KEY : key) | 1,
-		.rx_lap = SHM_RING_MIN - LINE,
+		.rx_lap = SHM_RING_BIRTH - LINE,
 	};
 }

@@ -63,8 +63,11 @@ static inline bool ring_ready(const struct shm_end *e)
 	return tag_load(e->rx + e->rx_parse) == e->rx_tag;
 }
 
+/* The lane itself is looked at only when used: its page stays untouched. */
 static inline bool lane_ready(const struct shm_end *e)
 {
+	if (__atomic_load_n(e->rx_laned, __ATOMIC_ACQUIRE) == e->rx_lane_seq)
+		return false;
 	return tag_load(e->rx_lane + e->rx_lane_seq % SHM_LANE * LINE) ==
 	       e->rx_tag;
 }

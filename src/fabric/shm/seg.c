@@ -14,6 +14,8 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
+/* Bytes that are not ring. */
+#define SEG_FIXED (SHM_HEAD_LEN + SHM_LANES_LEN)
 #define SEG_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* The first bytes of a segment. */
@@ -44,7 +46,7 @@ static int seg_map(struct shm_seg *s, int fd, size_t len, uint32_t ring)
 int shm_make(struct shm_seg *s, uint32_t ring)
 {
 	const unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	size_t len = SHM_HEAD_LEN + 2 * (size_t)ring;
+	size_t len = SEG_FIXED + 2 * (size_t)ring;
 	struct seg_head *h;
 	int fd, err;
 
@@ -82,8 +84,8 @@ static int seg_check(int fd, size_t stated)
 	struct stat st;
 	int seals;
 
-	if (stated <= SHM_HEAD_LEN ||
-	    !ring_sound((stated - SHM_HEAD_LEN) / 2) || stated % 2)
+	if (stated <= SEG_FIXED || !ring_sound((stated - SEG_FIXED) / 2) ||
+	    stated % 2)
 		return -EPROTO;
 	seals = sys_fcntl(fd, F_GET_SEALS, 0);
 	if (seals < 0 || (seals & SEG_SEALS) != SEG_SEALS)
@@ -98,7 +100,7 @@ static int seg_check(int fd, size_t stated)
 
 int shm_open_seg(struct shm_seg *s, int memfd, size_t stated)
 {
-	uint32_t ring = (uint32_t)((stated - SHM_HEAD_LEN) / 2);
+	uint32_t ring = (uint32_t)((stated - SEG_FIXED) / 2);
 	struct seg_head h;
 	int err = seg_check(memfd, stated);
 

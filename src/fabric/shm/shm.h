@@ -11,11 +11,17 @@
  *   0      header: magic, size, version, ring size
  *   256    progress of the reader of the maker's ring (its own line)
  *   512    progress of the reader of the opener's ring (its own line)
+ *   768    number of messages the maker put into its lane
+ *   896    the same of the opener
  *   1024   SHM_WORDS_LEN bytes that belong to the socket room
- *   2048   lane of the maker's control messages, SHM_LANE lines
- *   3072   lane of the opener's control messages
- *   4096   ring of the maker's messages to the opener, `ring` bytes
- *   4096+R ring of the opener's messages to the maker, `ring` bytes
+ *   2048   ring of the maker's messages to the opener, `ring` bytes
+ *   2048+R ring of the opener's messages to the maker, `ring` bytes
+ *   2048+2R lane of the maker's control messages, SHM_LANE lines
+ *   3072+2R lane of the opener's control messages
+ *
+ * The first half page of each ring shares a page with what is touched anyway,
+ * and the lanes are seldom needed: a connection whose messages are small
+ * costs two pages.
  *
  * The ring. A message is a frame of whole 64-byte lines, starting at a line:
  * an 8-byte tag, then the message (BSDH first, so the first line carries 40
@@ -26,10 +32,9 @@
  * once and checked against the ring before use.
  *
  * Only the writer decides where frames go: a jump frame (Len 0) sends the
- * reader to another offset. The writer begins with SHM_RING_MIN bytes,
- * doubles when it finds no room and falls back when it finds the ring empty,
- * so an idle connection keeps a page per direction and no page is touched
- * before it is needed. The reader publishes how far it has released (number
+ * reader to another offset. The writer begins with SHM_RING_BIRTH bytes,
+ * doubles when it finds no room and falls back to SHM_RING_MIN when it finds
+ * the ring empty, so no page is touched before it is needed. The reader publishes how far it has released (number
  * and offset of the next frame in one word, in its own line), lazily.
  *
  * The lane. Frames are released in order, so a control message behind stream
@@ -43,14 +48,16 @@
 #include "fabric/fabric.h"
 
 #define SHM_MAGIC	0x7364702d73686d31ull /* "sdp-shm1" */
-#define SHM_VERSION	1
-#define SHM_HEAD_LEN	4096
+#define SHM_VERSION	2
+#define SHM_HEAD_LEN	2048
+#define SHM_LANES_LEN	2048
 #define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */
-#define SHM_LANES_AT	2048
+#define SHM_LANED_AT	768 /* and one more, 128 bytes on */
 #define SHM_LANE	16 /* lines */
 #define SHM_WORDS_AT	1024
 #define SHM_WORDS_LEN	1024
-#define SHM_RING_MIN	4096
+#define SHM_RING_BIRTH	2048 /* bytes of a ring in use at first, */
+#define SHM_RING_MIN	4096 /* and at least once that was too little */
 #define SHM_RING_LOW	65536 /* smallest and largest ring of a segment */
 #define SHM_RING_HIGH	4194304
 #define SHM_MSG_MAX	32784 /* 32 KiB payload and the BSDH */
@@ -95,6 +102,7 @@ struct shm_end {
 	/* writer; offsets are bytes from `tx` */
 	uint8_t *tx, *tx_lane;
 	const uint64_t *tx_progress; /* the reader's words: ring, lane */
+	uint32_t *tx_laned; /* our count of lane frames, for the reader */
 	uint64_t tx_tag; /* of the next frame, ring or lane */
 	uint64_t tx_seen; /* reader's progress word as last validated */
 	uint32_t tx_head; /* offset of the next frame */
@@ -110,6 +118,7 @@ struct shm_end {
 	/* reader */
 	const uint8_t *rx, *rx_lane;
 	uint64_t *rx_progress; /* our words: ring, lane */
+	const uint32_t *rx_laned; /* the writer's count of lane frames */
 	uint64_t rx_tag; /* of the next frame, ring or lane */
 	uint32_t rx_parse, rx_parse_seq; /* next ring frame to poll() */
 	uint32_t rx_front, rx_front_seq; /* next ring frame to release() */

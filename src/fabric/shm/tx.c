@@ -107,7 +107,8 @@ static uint32_t place_slow(struct shm_end *e, uint32_t frame)
 	if (e->error)
 		return SHM_BUF_NONE;
 	if (tail_seq(e) == e->tx_seq) {
-		e->tx_cap = SHM_RING_MIN - LINE;
+		if (e->tx_cap > SHM_RING_MIN - LINE)
+			e->tx_cap = SHM_RING_MIN - LINE;
 		cap_grow(e, frame);
 	}
 	if (e->tx_head + frame <= e->tx_cap && e->tx_head + frame <= e->tx_lim)
@@ -221,6 +222,7 @@ int shm_tx_send(struct end *end, uint32_t len, bool solicited)
 		tag_store(at, e->tx_tag);
 		e->tx_tag += TAG_STEP;
 		e->tx_buf = SHM_BUF_NONE;
+		__atomic_store_n(e->tx_laned, e->tx_lane_seq, __ATOMIC_RELEASE);
 		return 0;
 	}
 	len_store(e->tx + e->tx_buf, len);
@@ -236,7 +238,8 @@ bool shm_tx_empty(struct shm_end *e)
 
 /*
  * The whole ring is empty, so whatever the reader polls may become zero;
- * the first page stays. Writers only: the other ring is the peer's.
+ * the first half page stays, and the last, which lies in a page that others
+ * use. Writers only: the other ring is the peer's.
  */
 void shm_tx_trim(struct end *end)
 {
@@ -244,7 +247,7 @@ void shm_tx_trim(struct end *end)
 
 	if (!shm_tx_empty(e) || e->error)
 		return;
-	e->tx_cap = SHM_RING_MIN - LINE;
-	sys_call3(SYS_madvise, e->tx + SHM_RING_MIN, e->seg.ring - SHM_RING_MIN,
-		  MADV_REMOVE);
+	e->tx_cap = SHM_RING_BIRTH - LINE;
+	sys_call3(SYS_madvise, e->tx + SHM_RING_BIRTH,
+		  e->seg.ring - SHM_RING_MIN, MADV_REMOVE);
 }
