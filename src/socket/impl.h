@@ -259,6 +259,13 @@ bool wait_room_due(struct sock *s);
 
 void lift_look(struct sock *s, int fd);
 void lift_connected(struct sock *s, int fd);
+/* Under an `sdp` rule: 0 when lifted, or the errno of the failed call. */
+int lift_demand(struct sock *s, int fd, bool tx);
+void lift_orphan(struct sock *s); /* the peer's process is gone */
+void lift_unpaired(struct sock *s, enum reason why);
+
+/* --- switch.c ---------------------------------------------------------- */
+
 /* Before a transmit in RAW: switch if the moment is good. Lock not held. */
 void lift_try_tx(struct sock *s, int fd, bool nonblock);
 /* The kernel's buffer is full: wait for a drained moment (4.3). */
@@ -266,11 +273,7 @@ void lift_hold(struct sock *s, int fd);
 bool lift_held(struct sock *s, int fd, uint64_t now);
 /* Our transmit direction goes back to the anchor for good. */
 int lift_leave(struct sock *s, int fd, enum reason why);
-/* Under an `sdp` rule: 0 when lifted, or the errno of the failed call. */
-int lift_demand(struct sock *s, int fd, bool tx);
 int lift_spill(struct sock *s, int fd, enum reason why, bool fin);
-void lift_orphan(struct sock *s); /* the peer's process is gone */
-void lift_unpaired(struct sock *s, enum reason why);
 
 /* --- home.c ------------------------------------------------------------ */
 
