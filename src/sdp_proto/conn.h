@@ -55,8 +55,8 @@ enum conn_state { /* [5.3] */
 enum conn_op_type {
 	CONN_NOTHING,
 	CONN_SEND, /* hdr[0..hdr_len) then `payload` stream bytes */
-	CONN_READ, /* RDMA Read of an advertisement */
-	CONN_WRITE, /* RDMA Write into an advertisement */
+	CONN_READ, /* by conn_read() only: RDMA Read of a source, zcopy.h */
+	CONN_WRITE, /* RDMA Write of `len` stream bytes into a sink, zcopy.h */
 	CONN_PROBE, /* zero-length RDMA Write, keep-alive [5.4] */
 	/*
 	 * Tear the fabric connection down, after every message posted before
@@ -66,21 +66,50 @@ enum conn_op_type {
 	CONN_DISCONNECT,
 };
 
+enum conn_took { /* which memory of the offer a CONN_SEND advertises */
+		 CONN_TOOK_NONE,
+		 CONN_TOOK_SRC,
+		 CONN_TOOK_SINK,
+};
+
 struct conn_op {
 	enum conn_op_type type;
 	uint8_t hdr[CONN_HDR_MAX];
 	uint32_t hdr_len;
 	uint32_t payload;
 	bool solicited;
+	enum conn_took took; /* CONN_SEND */
 	uint64_t vaddr; /* CONN_READ, CONN_WRITE: remote memory */
 	uint32_t rkey;
-	uint64_t len;
+	uint64_t len; /* the same, and CONN_TOOK_*: bytes advertised */
 };
 
-/* What the program would like to send now. */
+/*
+ * Memory of the program that the peer may be let at, one piece. `vaddr` and
+ * `rkey` go to the peer and mean what the fabric says; `key` is the caller's
+ * and comes back in conn_freed().
+ */
+struct conn_mem {
+	uint64_t vaddr;
+	uint64_t key;
+	uint32_t rkey;
+	uint32_t len; /* 0: none */
+};
+
+/* Zero copy in an offer; see zcopy.h. */
+struct conn_zc {
+	struct conn_mem src; /* the first src.len of the bytes lie here */
+	struct conn_mem sink; /* the program waits for bytes to come here */
+	uint32_t inl; /* in Combined mode a source goes with so many bytes
+		       * of it inside the message, 1 at least */
+	uint64_t write; /* so many of the bytes may be written by RDMA */
+};
+
+/* What the program would like to send now: bytes from conn_tx_at() on. */
 struct conn_offer {
 	uint64_t bytes; /* stream bytes at hand; 0: only control messages */
 	bool oob_last; /* the last of them is urgent [5.1] */
+	const struct conn_zc *zc; /* NULL: by copy only */
 };
 
 /* What a received message means for the stream. */
@@ -93,6 +122,9 @@ struct conn_in {
 	bool credits; /* transmit credits or room grew: wake writers */
 	bool suspend; /* SuspComm (see conn_suspend_service) */
 	bool suspended; /* SuspCommAck */
+	bool source; /* the peer let us at a source: see conn_source() */
+	bool sink; /* at a sink: see conn_write_room() */
+	bool freed; /* memory of ours came free: see conn_freed() */
 };
 
 struct conn_params {
@@ -104,6 +136,11 @@ struct conn_params {
 	uint16_t max_adverts; /* we accept; cut to 1..CONN_ADVERTS */
 	uint8_t ext_flags; /* extension flags of anchor.md section 7 */
 	uint64_t keepalive_ns; /* 0: off */
+	/*
+	 * The caller reads the peer's sources, or gives them back (zcopy.h).
+	 * Without it every SrcAvail is answered by SendSm at once.
+	 */
+	bool reads;
 };
 
 /*
@@ -121,7 +158,20 @@ struct conn_names {
 
 struct conn_advert { /* an advertisement, ours or the peer's */
 	uint64_t vaddr;
-	uint32_t rkey, len, done, mseq;
+	uint64_t key; /* ours: conn_mem's */
+	uint32_t rkey, mseq;
+	uint32_t len; /* without bytes that came along in the message */
+	uint32_t done; /* carried: reported, read, or written */
+	uint32_t told; /* the peer's source: of those, reported */
+	uint32_t asked; /* the peer's source: reads begun for so many */
+};
+
+/* Memory that the peer will not touch any more. */
+struct conn_freed {
+	uint64_t key;
+	uint64_t at; /* stream offset of the first byte carried */
+	uint32_t bytes; /* carried, from the start of the memory on */
+	bool sink; /* it was a sink, else a source */
 };
 
 /* What is due, in struct conn's `want`. The order is that of sending. */
@@ -176,6 +226,13 @@ struct conn {
 	bool suspending, suspended; /* own SuspComm asked for, answered */
 	bool peer_suspends; /* peer's SuspComm came and is to be answered */
 	bool probing; /* CONN_PROBE not yet answered */
+	bool may_read; /* conn_params.reads */
+	bool refuse; /* the peer's sources are to be given back */
+	bool read_failed; /* what is still under way does not count */
+	bool like_pipe, peer_likes_pipe; /* REQ_PIPE */
+	bool fenced; /* conn_fenced() was called */
+	uint8_t quiesce; /* halves without zero copy: CONN_TX, CONN_RX */
+	uint16_t reads, writes; /* RDMA operations under way */
 	uint8_t own_ext_flags, peer_ext_flags;
 	uint8_t mode_due; /* code of the ModeChange */
 	uint16_t max_adverts, peer_max_adverts;
@@ -187,6 +244,8 @@ struct conn {
 	uint32_t src_count, sink_count, peer_src_count, peer_sink_count;
 	struct conn_advert src[CONN_ADVERTS], sink[CONN_ADVERTS];
 	struct conn_advert peer_src[CONN_ADVERTS], peer_sink[CONN_ADVERTS];
+	uint32_t freed_count;
+	struct conn_freed freed[2 * CONN_ADVERTS]; /* oldest first */
 	uint64_t suspend_service, peer_suspend_service;
 	uint64_t update_at, timer_at, keepalive_ns;
 	int error; /* negative errno once dead */
@@ -292,8 +351,9 @@ static inline void conn_reposted(struct conn *c, uint32_t n)
 }
 
 /*
- * An RDMA operation completed with `len` bytes, or a CONN_PROBE was answered.
- * -EINVAL: none is under way.
+ * An RDMA operation ended with `len` bytes (zcopy.h says more), or a
+ * CONN_PROBE was answered. -EINVAL: none is under way. Every answered
+ * CONN_READ, CONN_WRITE and CONN_PROBE ends here, also after death.
  */
 int conn_on_done(struct conn *c, uint64_t now, enum conn_op_type what,
 		 uint64_t len);

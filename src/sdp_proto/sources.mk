@@ -16,4 +16,5 @@ libsdpproto_la_SOURCES = \
 	src/sdp_proto/tx.c \
 	src/sdp_proto/urgent.c \
 	src/sdp_proto/wire.c \
-	src/sdp_proto/wire.h
+	src/sdp_proto/wire.h \
+	src/sdp_proto/zcopy.h
