@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# vm-on, the command of the virtual machines' tests that reaches the other
+# node. The scripts beside it need no building.
+
+check_PROGRAMS += tests/vm/vm-on
+
+tests_vm_vm_on_SOURCES = \
+	tests/vm/on.h \
+	tests/vm/on_agent.c \
+	tests/vm/on_main.c
+tests_vm_vm_on_CPPFLAGS = -D_GNU_SOURCE
+# No sanitizer in here: commands inherit what is around it.
+tests_vm_vm_on_CFLAGS = -std=gnu11 -O2
