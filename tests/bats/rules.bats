@@ -214,6 +214,7 @@ END
 
 @test "a reason is given for every socket that stays on TCP" {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	need jq
 	run_rules <<'END'
 use tcp server * *:*
 use tcp client * *:*
