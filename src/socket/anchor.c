@@ -38,8 +38,11 @@ static bool move(struct anc_dir *d, enum anc_state from, enum anc_state to)
 
 	if (!(allowed[from] & (1u << to)))
 		return false;
-	return __atomic_compare_exchange_n(&d->state, &old, (uint32_t)to, 0,
-					   __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
+	if (!__atomic_compare_exchange_n(&d->state, &old, (uint32_t)to, 0,
+					 __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+		return false;
+	__atomic_add_fetch(&d->epoch, 1, __ATOMIC_RELEASE);
+	return true;
 }
 
 int anc_busy(struct anc_dir *d)

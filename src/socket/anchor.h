@@ -56,6 +56,7 @@ enum { /* anc_dir.armed, anc_dir.sticky: what R's sleepers listen to */
 /* One direction, in memory both ends can write: one line per writer. */
 struct anc_dir {
 	_Alignas(64) uint32_t state; /* both, compare and swap */
+	uint32_t epoch; /* moves so far; counts between hosts only (remote.h) */
 	uint64_t x, y; /* W: last switch to SDP, to the anchor */
 	uint64_t bells; /* W: bells written, raised before the write */
 	_Alignas(64) uint64_t sent; /* W: stream bytes put anywhere */

@@ -15,6 +15,7 @@ libsocket_la_SOURCES = \
 	src/socket/pair.c src/socket/pair.h \
 	src/socket/pump.c \
 	src/socket/raw.c \
+	src/socket/remote.c src/socket/remote.h \
 	src/socket/ready.c \
 	src/socket/recv.c \
 	src/socket/ring.c \

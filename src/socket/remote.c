@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Snapshots of the words, see remote.h. Layout, integers big-endian:
+ *
+ *        writer's half               reader's half
+ *    0   REMOTE_WRITER               REMOTE_READER
+ *    1   state                       state
+ *    2   flags                       flags
+ *    3   0                           0
+ *    4   epoch                       epoch
+ *    8   question after `taken`      question answered
+ *   12   bells written               bells asked for
+ *   16   y in SPILL, else x          from
+ *   24   sent                        taken
+ */
+
+#include <errno.h>
+#include <string.h>
+
+#include "sdp_proto/wire.h"
+#include "socket/remote.h"
+
+#define BELLS_AHEAD 4096u /* bells that may be unread at a time */
+#define NEWS_LEN    24 /* the rest are counts, told on demand */
+
+enum { /* flags */
+       IS_READY = 0x01, /* either half: the sender's words are in force, */
+       IS_RESET = 0x02, /* and its end is or will be a reset */
+       IS_HELD = 0x04, /* writer: the reader's busy calls are counted */
+       IS_RAWRX = 0x04, /* reader: threads are in a receive begun in RAW */
+       IS_BUSY = 0x08, /* reader: wants the direction to stay in RAW */
+       IS_GONE = 0x10, /* reader: closed */
+};
+
+#define TO(s) (1u << ANC_##s)
+
+/* The moves of each end; those of both are the union in anchor.c. */
+static const uint32_t writer_moves[ANC_STATES] = {
+	[ANC_RAW] = TO(LIFTED),
+	[ANC_LIFTED] = TO(SPILL),
+	[ANC_ASKED] = TO(PAUSED),
+	[ANC_RESUME] = TO(RAW),
+};
+
+static const uint32_t reader_moves[ANC_STATES] = {
+	[ANC_LIFTED] = TO(ASKED),
+	[ANC_SPILL] = TO(RAW),
+	[ANC_PAUSED] = TO(RAW) | TO(RESUME),
+};
+
+static uint32_t epoch_of(const struct anc_dir *d)
+{
+	return __atomic_load_n(&d->epoch, __ATOMIC_ACQUIRE);
+}
+
+static bool before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+/* Do `n` moves of that end lead from one state to the other? */
+static bool leads(const uint32_t *moves, enum anc_state from, enum anc_state to,
+		  uint32_t n)
+{
+	uint32_t at = 1u << from, next;
+	unsigned int s;
+
+	for (; n && at; n--) {
+		next = 0;
+		for (s = 0; s < ANC_STATES; s++)
+			if (at & (1u << s))
+				next |= moves[s];
+		at = next;
+	}
+	return !n && (at & (1u << to));
+}
+
+void remote_init(struct remote *r, struct anc_page *mirror,
+		 const struct anc_tx *at, struct anc_rx *ar)
+{
+	r->tx = &mirror->dir[0];
+	r->rx = &mirror->dir[1];
+	r->own = &mirror->side[0];
+	r->peer = &mirror->side[1];
+	r->at = at;
+	r->ar = ar;
+	r->bells = (uint32_t)ar->bells;
+	r->rx->bells = ar->bells;
+}
+
+bool remote_seen(const struct remote *r)
+{
+	return r->reader_epoch == epoch_of(r->tx) &&
+	       r->reader_state == anc_state(r->tx);
+}
+
+void remote_bells_ahead(struct remote *r)
+{
+	uint64_t own = __atomic_load_n(&r->ar->bells, __ATOMIC_ACQUIRE);
+
+	if (__atomic_load_n(&r->rx->bells, __ATOMIC_ACQUIRE) < own)
+		__atomic_store_n(&r->rx->bells, own, __ATOMIC_RELEASE);
+}
+
+/* --- making ------------------------------------------------------------ */
+
+static uint8_t side_flags(const struct anc_side *own)
+{
+	return (uint8_t)((own->ready ? IS_READY : 0) |
+			 (own->reset ? IS_RESET : 0));
+}
+
+static void make_writer(struct remote *r, uint8_t *out)
+{
+	enum anc_state st = anc_state(r->tx);
+
+	/* one question at a time: the answer tells the newest count */
+	if (r->wait_no == r->wait_done &&
+	    __atomic_exchange_n(&r->tx->wait, 0, __ATOMIC_SEQ_CST))
+		r->wait_no++;
+	out[0] = REMOTE_WRITER;
+	out[1] = (uint8_t)st;
+	out[2] = side_flags(r->own) | (r->reader_busy ? IS_HELD : 0);
+	wire_put32(out + 4, epoch_of(r->tx));
+	wire_put32(out + 8, r->wait_no);
+	wire_put32(out + 12, (uint32_t)r->at->bells);
+	wire_put64(out + 16, st == ANC_SPILL ? r->tx->y : r->at->x);
+	wire_put64(out + 24, r->at->sent);
+}
+
+/*
+ * The writer wants to hear of a drained direction, or, where it waits for
+ * room, of any progress. `wait` is cleared by whoever took (ring.c) or here.
+ */
+static void answer(struct remote *r)
+{
+	bool raw = anc_state(r->rx) == ANC_RAW;
+
+	if (r->wait_told == r->wait_seen)
+		return;
+	if (raw &&
+	    r->ar->taken < __atomic_load_n(&r->rx->sent, __ATOMIC_ACQUIRE))
+		return;
+	if (!raw && __atomic_load_n(&r->rx->wait, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_store_n(&r->rx->wait, 0, __ATOMIC_SEQ_CST);
+	r->wait_told = r->wait_seen;
+}
+
+static void make_reader(struct remote *r, uint8_t *out)
+{
+	uint32_t word = __atomic_load_n(&r->rx->state, __ATOMIC_ACQUIRE);
+	uint32_t armed = __atomic_load_n(&r->rx->armed, __ATOMIC_SEQ_CST);
+
+	answer(r);
+	if (armed & ANC_ANCHOR) {
+		__atomic_and_fetch(&r->rx->armed, ~(uint32_t)ANC_ANCHOR,
+				   __ATOMIC_SEQ_CST);
+		r->bell_no++;
+	}
+	out[0] = REMOTE_READER;
+	out[1] = (uint8_t)word;
+	out[2] = side_flags(r->own);
+	if (__atomic_load_n(&r->rx->rawrx, __ATOMIC_SEQ_CST))
+		out[2] |= IS_RAWRX;
+	if (word >= ANC_BUSY_ONE)
+		out[2] |= IS_BUSY;
+	if ((word & 0xff) == ANC_GONE)
+		out[2] |= IS_GONE;
+	wire_put32(out + 4, epoch_of(r->rx));
+	wire_put32(out + 8, r->wait_told);
+	wire_put32(out + 12, r->bell_no);
+	wire_put64(out + 16, r->rx->from);
+	wire_put64(out + 24, r->ar->taken);
+}
+
+bool remote_make(struct remote *r, enum remote_half half, bool idle,
+		 uint8_t out[REMOTE_LEN])
+{
+	memset(out, 0, REMOTE_LEN);
+	if (half == REMOTE_WRITER)
+		make_writer(r, out);
+	else
+		make_reader(r, out);
+	if (!memcmp(out, r->told[half],
+		    idle && half == REMOTE_READER ? REMOTE_LEN : NEWS_LEN))
+		return false;
+	memcpy(r->told[half], out, REMOTE_LEN);
+	return true;
+}
+
+/* --- taking ------------------------------------------------------------ */
+
+static void take_side(struct remote *r, uint8_t flags)
+{
+	if (flags & IS_READY)
+		__atomic_store_n(&r->peer->ready, 1, __ATOMIC_RELEASE);
+	if (flags & IS_RESET)
+		__atomic_store_n(&r->peer->reset, 1, __ATOMIC_RELEASE);
+}
+
+static void adopt(struct anc_dir *d, uint32_t epoch, enum anc_state st)
+{
+	__atomic_store_n(&d->epoch, epoch, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->state, (uint32_t)st, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * The writer of our receive direction is at (epoch, st). 1: we follow it, 0:
+ * nothing new, -EPROTO. Equal epochs and another state: both moved, and it is
+ * the writer's move that counts.
+ */
+static int follow(const struct remote *r, uint32_t epoch, enum anc_state st)
+{
+	uint32_t own = epoch_of(r->rx);
+	enum anc_state was = anc_state(r->rx);
+
+	if (was == ANC_GONE || before(epoch, own))
+		return 0;
+	if (epoch == own) {
+		if (st == was)
+			return 0;
+		return was == ANC_ASKED && st == ANC_SPILL ? 1 : -EPROTO;
+	}
+	return leads(writer_moves, was, st, epoch - own) ? 1 : -EPROTO;
+}
+
+static int take_writer(struct remote *r, const uint8_t *in)
+{
+	enum anc_state st = in[1];
+	uint32_t epoch = wire_get32(in + 4), no = wire_get32(in + 8);
+	uint32_t bells = wire_get32(in + 12);
+	uint64_t at = wire_get64(in + 16), sent = wire_get64(in + 24);
+	struct anc_dir *d = r->rx;
+	int news = 0, ret;
+	bool held;
+
+	if (st >= ANC_GONE || sent < d->sent || at > sent ||
+	    bells - r->bells > BELLS_AHEAD || before(no, r->wait_seen))
+		return -EPROTO;
+	ret = follow(r, epoch, st);
+	if (ret < 0 || (ret && st == ANC_SPILL && at < r->ar->taken))
+		return -EPROTO;
+	/* exact from here on: no bell is written behind these */
+	if ((st == ANC_SPILL || st == ANC_PAUSED) &&
+	    (int32_t)(bells - (uint32_t)r->ar->bells) < 0)
+		return -EPROTO;
+	r->bells = bells;
+	if ((int32_t)(bells - (uint32_t)d->bells) > 0)
+		__atomic_store_n(&d->bells,
+				 d->bells + (bells - (uint32_t)d->bells),
+				 __ATOMIC_RELEASE);
+	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
+	if (st == ANC_SPILL)
+		__atomic_store_n(&d->y, at, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n(&d->x, at, __ATOMIC_RELEASE);
+	if (ret) {
+		if (__atomic_load_n(&d->state, __ATOMIC_ACQUIRE) >=
+		    ANC_BUSY_ONE)
+			news |= REMOTE_VOID;
+		adopt(d, epoch, st);
+		news |= REMOTE_STATE;
+	}
+	held = (in[2] & IS_HELD) && epoch == epoch_of(d) && st == ANC_RAW;
+	if (held != r->held)
+		news |= REMOTE_STATE;
+	r->held = held;
+	if (no != r->wait_seen) {
+		r->wait_seen = no;
+		__atomic_store_n(&d->wait, 1, __ATOMIC_SEQ_CST);
+		news |= REMOTE_ASKS;
+	}
+	return news;
+}
+
+/* The same of the reader of our transmit direction: only its own next move. */
+static int yield(const struct remote *r, uint32_t epoch, enum anc_state st)
+{
+	uint32_t own = epoch_of(r->tx);
+	enum anc_state now = anc_state(r->tx);
+
+	if (r->gone || before(epoch, own))
+		return 0;
+	if (epoch == own)
+		return st == now || (st == ANC_ASKED && now == ANC_SPILL) ?
+			       0 :
+			       -EPROTO;
+	return epoch == own + 1 && (reader_moves[now] & (1u << st)) ? 1 :
+								      -EPROTO;
+}
+
+/* Its busy calls hold our word as one of ours would. */
+static void hold(struct remote *r, bool busy)
+{
+	if (busy == r->reader_busy)
+		return;
+	if (busy && anc_busy(r->tx))
+		return;
+	if (!busy)
+		anc_idle(r->tx);
+	r->reader_busy = busy;
+}
+
+static int take_reader(struct remote *r, const uint8_t *in)
+{
+	enum anc_state st = in[1];
+	uint32_t epoch = wire_get32(in + 4), done = wire_get32(in + 8);
+	uint32_t asked = wire_get32(in + 12);
+	uint64_t from = wire_get64(in + 16), taken = wire_get64(in + 24);
+	struct anc_dir *d = r->tx;
+	int news = 0, ret;
+
+	if (st >= ANC_STATES || (st == ANC_GONE) != !!(in[2] & IS_GONE) ||
+	    taken > r->at->sent || taken < d->taken ||
+	    before(r->wait_no, done) || before(done, r->wait_done) ||
+	    asked - r->bells_asked > BELLS_AHEAD)
+		return -EPROTO;
+	ret = st == ANC_GONE ? 0 : yield(r, epoch, st);
+	if (ret < 0 ||
+	    (ret && st == ANC_RESUME && (from < r->at->x || from > taken)))
+		return -EPROTO;
+	__atomic_store_n(&d->taken, taken, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->rawrx, in[2] & IS_RAWRX ? 1u : 0u,
+			 __ATOMIC_SEQ_CST);
+	if (ret) {
+		__atomic_store_n(&d->from, from, __ATOMIC_RELEASE);
+		adopt(d, epoch, st);
+		r->reader_busy = false; /* said anew below */
+		news |= REMOTE_STATE;
+	}
+	if (st == ANC_GONE && !r->gone) {
+		r->gone = true;
+		anc_gone(d);
+		news |= REMOTE_STATE;
+	}
+	r->reader_epoch = epoch;
+	r->reader_state = (uint8_t)st;
+	if (anc_state(d) != ANC_RAW)
+		r->reader_busy = false;
+	else if (epoch == epoch_of(d))
+		hold(r, in[2] & IS_BUSY);
+	if (remote_seen(r))
+		news |= REMOTE_SEEN;
+	if (done != r->wait_done) {
+		r->wait_done = done;
+		news |= REMOTE_TAKEN;
+	}
+	if (asked != r->bells_asked) {
+		r->bells_asked = asked;
+		anc_arm(d, ANC_ANCHOR);
+		news |= REMOTE_BELL;
+	}
+	return news;
+}
+
+int remote_take(struct remote *r, const uint8_t in[REMOTE_LEN])
+{
+	uint32_t ready = r->peer->ready;
+	int news;
+
+	if (in[0] == REMOTE_WRITER)
+		news = take_writer(r, in);
+	else if (in[0] == REMOTE_READER)
+		news = take_reader(r, in);
+	else
+		return -EPROTO;
+	if (news < 0)
+		return news;
+	take_side(r, in[2]);
+	return r->peer->ready != ready ? news | REMOTE_STATE : news;
+}

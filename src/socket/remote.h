@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_REMOTE_H
+#define LIBSDP_SOCKET_REMOTE_H
+
+/*
+ * The words of the anchor machine between two hosts (anchor.md section 7).
+ *
+ * On one host the two ends share struct anc_page. Between hosts each has one of
+ * its own, the mirror: what the peer would write is written into it when a
+ * message of the peer says so, and what we write is told to the peer by a
+ * message. The rest of the room works on the words as ever.
+ *
+ * A message is a snapshot of one half: what its sender says as the writer of
+ * its own direction, or as the reader of the other. Snapshots replace each
+ * other, so one that has not left yet may be overwritten. They travel in order
+ * with the stream bytes of SDP: what a snapshot says is true behind all bytes
+ * that came before it. Nothing orders them with the bytes on the anchor; where
+ * that matters, the writer waits until the reader has seen its state
+ * (remote_seen()).
+ *
+ * The state word. Each move counts one in anc_dir.epoch, and each end tells
+ * the epoch and the state it is in. In every state but those that both ends
+ * may leave only one of them can move next, so that an end which is behind
+ * simply takes over what it is told. Where both moved from the same epoch, the
+ * writer's move stands and the reader's is void (anchor.md rule 1). Busy calls
+ * of the reader count only when the writer says so (remote_held()): it may
+ * have switched meanwhile.
+ *
+ * `taken` is told when the writer asks for it (anc_dir.wait), in every snapshot
+ * of the reader's half, and when the connection is idle (`idle`).
+ *
+ * Pure: no I/O, nothing waits. All calls under the lock of the sock, by the
+ * process that has the fabric connection. The peer is not trusted: a snapshot
+ * that cannot follow from what is known is -EPROTO and changes nothing.
+ */
+
+#include "socket/anchor.h"
+
+#define REMOTE_LEN 32 /* bytes of a snapshot */
+
+enum remote_half {
+	REMOTE_WRITER, /* of the sender's own direction */
+	REMOTE_READER, /* of the other */
+	REMOTE_HALVES
+};
+
+/* What a snapshot brought, or-ed. */
+enum remote_news {
+	REMOTE_STATE = 0x01, /* a direction changed hands, or `ready` came */
+	REMOTE_SEEN = 0x02, /* the reader knows our present state */
+	REMOTE_TAKEN = 0x04, /* the answer to anc_dir.wait */
+	REMOTE_BELL = 0x08, /* the reader wants a bell */
+	REMOTE_VOID =
+		0x10, /* our busy calls on the receive direction are void */
+	REMOTE_ASKS = 0x20, /* the writer waits for `taken` */
+};
+
+struct remote {
+	struct anc_dir *tx, *rx; /* of our mirror */
+	struct anc_side *own, *peer;
+	const struct anc_tx *at;
+	struct anc_rx *ar;
+	/* our transmit direction */
+	uint32_t reader_epoch; /* where the reader is */
+	uint8_t reader_state;
+	bool reader_busy; /* its busy calls are in tx->state, as one */
+	bool gone; /* it closed */
+	uint32_t wait_no; /* questions after `taken` so far */
+	uint32_t wait_done; /* the last one that was answered */
+	uint32_t bells_asked; /* bells the reader asked for so far */
+	/* our receive direction */
+	uint32_t wait_seen; /* the writer's last question, */
+	uint32_t wait_told; /* the last one we answered */
+	uint32_t bell_no; /* bells we asked for so far */
+	uint32_t bells; /* the writer's count as it was told last */
+	bool held; /* the writer will not switch while we are busy */
+	uint8_t told[REMOTE_HALVES][REMOTE_LEN];
+};
+
+/* *r and the words of the mirror are zero; counts may be there already. */
+void remote_init(struct remote *r, struct anc_page *mirror,
+		 const struct anc_tx *at, struct anc_rx *ar);
+/*
+ * Is there something the peer has to know? Then the snapshot: true. It counts
+ * as told: the caller sends it, or a later one of this half instead. `idle`:
+ * counts that nobody waits for are worth it, too.
+ */
+bool remote_make(struct remote *r, enum remote_half half, bool idle,
+		 uint8_t out[REMOTE_LEN]);
+/* A snapshot came: enum remote_news, or -EPROTO. */
+int remote_take(struct remote *r, const uint8_t in[REMOTE_LEN]);
+
+/*
+ * Does the reader of our direction know that it is in the state it is in?
+ * After the switch only then may anything be written to the anchor: it would
+ * take it for stream bytes.
+ */
+bool remote_seen(const struct remote *r);
+/* Are our busy calls on the receive direction in force? */
+static inline bool remote_held(const struct remote *r)
+{
+	return r->held;
+}
+/* Bells or other control bytes we took before they were announced. */
+void remote_bells_ahead(struct remote *r);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Snapshots of a peer that cannot be true are refused (remote.h). */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sdp_proto/wire.h"
+#include "socket/remote.h"
+
+static struct end {
+	struct anc_page mirror;
+	struct anc_tx at;
+	struct anc_rx ar;
+	struct remote r;
+	struct anc_dir *tx;
+} end;
+
+static void snapshot(uint8_t *in, uint8_t half, enum anc_state st,
+		     uint32_t epoch, uint64_t at, uint64_t count)
+{
+	memset(in, 0, REMOTE_LEN);
+	in[0] = half;
+	in[1] = (uint8_t)st;
+	wire_put32(in + 4, epoch);
+	wire_put64(in + 16, at);
+	wire_put64(in + 24, count);
+}
+
+/* Each thing that cannot be true, by itself. */
+static void test_unsound(void **state)
+{
+	struct end *e = &end;
+	uint8_t in[REMOTE_LEN];
+
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+	e->tx = e->r.tx;
+	anc_sent(e->tx, &e->at, 10);
+	snapshot(in, 2, ANC_RAW, 0, 0, 0);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* no half */
+	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 11);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* never sent */
+	snapshot(in, REMOTE_READER, ANC_LIFTED, 1, 0, 10);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* not its move */
+	snapshot(in, REMOTE_READER, ANC_LIFTED, 0, 0, 10);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* same epoch */
+	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 10);
+	assert_true(remote_take(&e->r, in) >= 0);
+	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 9);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* backwards */
+	snapshot(in, REMOTE_WRITER, ANC_PAUSED, 1, 0, 0);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* nobody asked */
+	snapshot(in, REMOTE_WRITER, ANC_LIFTED, 1, 5, 4);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* x beyond sent */
+	snapshot(in, REMOTE_WRITER, ANC_LIFTED, 1, 4, 4);
+	wire_put32(in + 12, 5000);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* bells */
+	snapshot(in, REMOTE_WRITER, ANC_GONE, 1, 0, 0);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* a reader's word */
+	snapshot(in, REMOTE_WRITER, ANC_LIFTED, 1, 4, 4);
+	assert_true(remote_take(&e->r, in) & REMOTE_STATE);
+	assert_int_equal(anc_state(e->r.rx), ANC_LIFTED);
+	anc_taken(e->r.rx, &e->ar, 4);
+	snapshot(in, REMOTE_WRITER, ANC_SPILL, 2, 3, 4);
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* y was passed */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unsound),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
