@@ -14,6 +14,7 @@
 
 int log_min = LOG_ERR;
 
+static char log_name[33];
 static int log_pid;
 static int log_dest = LOG_TO_STDERR;
 static dev_t err_dev;
@@ -31,10 +32,16 @@ void log_forked(void)
 	logfile_forked();
 }
 
+const char *log_program(void)
+{
+	return log_name[0] ? log_name : program_invocation_short_name;
+}
+
 void log_begin(void)
 {
 	struct stat st;
 
+	text_copy(log_name, sizeof(log_name), program_invocation_short_name);
 	err_state = ERR_CLOSED;
 	if (sys_fstat(2, &st))
 		return;
@@ -89,7 +96,7 @@ static void log_body(struct text *t, const char *fmt, va_list ap)
 		__atomic_store_n(&log_pid, pid, __ATOMIC_RELAXED);
 	}
 	t->size--; /* the newline always fits */
-	text_add(t, "%.32s[%d] libsdp ", program_invocation_short_name, pid);
+	text_add(t, "%.32s[%d] libsdp ", log_program(), pid);
 	text_vadd(t, fmt, ap);
 	t->size++;
 	while (t->len > from && t->buf[t->len - 1] == '\n')

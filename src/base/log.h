@@ -72,11 +72,18 @@ int log_to(enum log_dest dest, const char *name);
 void log_set_min(int level);
 
 /*
- * Call once at start: remembers which file standard error is. If the program
- * later closes it and something of its own gets number 2, nothing is written
- * there (terminals, other character devices and files in append mode apart).
+ * Call once at start: remembers the program's name, and which file standard
+ * error is. If the program later closes it and something of its own gets
+ * number 2, nothing is written there (terminals, other character devices and
+ * files in append mode apart).
  */
 void log_begin(void);
+
+/*
+ * The base name the program was started by. libc's own copy changes under
+ * programs that write their state over their arguments. Never NULL.
+ */
+const char *log_program(void);
 
 /* Call in a forked child: forgets the cached process id and frees a lock. */
 void log_forked(void);

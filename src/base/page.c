@@ -271,7 +271,7 @@ static void page_json(struct text *t)
 
 	text_add(t, "{\"pid\":%d,\"program\":", sys_getpid());
 	text_json(t, page_self->program[0] ? page_self->program :
-					     program_invocation_short_name);
+					     log_program());
 #define X(name)                           \
 	text_add(t, ",\"" #name "\":%lu", \
 		 __atomic_load_n(&c->name, __ATOMIC_RELAXED));

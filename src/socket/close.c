@@ -90,6 +90,21 @@ void sock_fork_parent(struct sock *s, int pid)
 	sock_unlock(s);
 }
 
+/*
+ * A pairing under way belongs to the family, as the sock does: its steps are
+ * taken by whoever is left alone with it. This process takes part no more.
+ */
+static void leave_pairing(const struct sock *s)
+{
+	struct shm_seg seg = s->pair.seg;
+
+	if (s->pair.state == PAIR_DONE || s->pair.fd < 0)
+		return;
+	fd_unhide(s->pair.fd);
+	sys_close(s->pair.fd);
+	shm_unmap(&seg);
+}
+
 bool sock_fork_child(struct sock *s)
 {
 	struct holder *h;
@@ -102,9 +117,8 @@ bool sock_fork_child(struct sock *s)
 	if (!h && (h = holder_of(s, -sock_forker)))
 		h->pid = sock_pid;
 	known = h != NULL;
-	/* steps of a pairing are taken by the process that began it */
-	if (s->pair.fd >= 0 && s->pair.state != PAIR_DONE && h)
-		sys_close(s->pair.fd);
+	if (!known)
+		leave_pairing(s);
 	sock_unlock(s);
 	if (h && s->paired)
 		service_add(s);
@@ -174,6 +188,7 @@ static void release(struct sock *s, int fd, bool last)
 
 			shm_unmap(&seg);
 		}
+		leave_pairing(s);
 		return;
 	}
 	if (s->paired) {
@@ -185,7 +200,7 @@ static void release(struct sock *s, int fd, bool last)
 		s->paired = false;
 		s->tx = &s->local[0];
 		s->rx = &s->local[1];
-	} else if (s->pair_pid == sock_pid) {
+	} else {
 		pair_cancel(&s->pair);
 	}
 	row_close(s);

@@ -233,7 +233,7 @@ void sock_home_begin(struct sock *s, int fd, enum reason why)
 {
 	if (sock_lock(s))
 		return;
-	if (s->pair.state != PAIR_DONE && s->pair_pid == sock_pid)
+	if (s->pair.state != PAIR_DONE && sock_holders(s) == 1)
 		pair_cancel(&s->pair);
 	pin(s);
 	if (s->paired && sock_lifted(s)) {

@@ -122,7 +122,6 @@ struct sock {
 	int32_t offer_looks, probes;
 	uint32_t turns; /* changes between sending and receiving */
 	bool sent_last;
-	int32_t pair_pid; /* who takes the steps of `pair` */
 	struct pair pair;
 	struct conn_params params;
 	int64_t rcvtimeo, sndtimeo; /* ns, 0: none */

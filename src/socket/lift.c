@@ -133,11 +133,10 @@ static void give_up(struct sock *s)
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
-	if (s->pair_pid != sock_pid || s->pair.state == PAIR_NONE) {
+	if (s->pair.state == PAIR_NONE) {
 		enum reason why;
 
 		pair_again(s);
-		s->pair_pid = sock_pid;
 		why = pair_begin(&s->pair, fd);
 		if (why != WHY_NONE) {
 			s->look = LOOK_NEVER;
@@ -154,8 +153,7 @@ static void step(struct sock *s, int fd)
 	}
 	switch (pair_step(&s->pair, fd, &s->conn, &s->params, 1000)) {
 	case PAIR_OFFERED:
-		s->offer_looks++;
-		s->look = s->offer_looks < OFFER_LOOKS ? 1 : 8;
+		s->look = ++s->offer_looks < OFFER_LOOKS ? 1 : 8;
 		if (!patient(s))
 			give_up(s);
 		break;
@@ -169,7 +167,7 @@ static void step(struct sock *s, int fd)
 			give_up(s);
 		break;
 	case PAIR_ASKED:
-		s->look = 1;
+		s->look = ++s->offer_looks < OFFER_LOOKS ? 1 : 8;
 		break;
 	case PAIR_DONE:
 		paired(s, fd);

@@ -279,6 +279,16 @@ plain() {
 	at_once procs
 }
 
+@test "procs: a fork in the midst of pairing" {
+	mode now
+	for i in 1 2 3; do
+		client "$SDP_PROGS/procs" -p fork -w 0 serve
+		client "$SDP_PROGS/procs" -p fork -w 0 -r serve
+	done
+	# six runs of six connections with two ends
+	[ "$MODE" = plain ] || [ "$(stat_sum procs lifted)" -ge 72 ]
+}
+
 @test "procs: home" {
 	home procs
 }

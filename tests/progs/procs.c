@@ -2,6 +2,7 @@
 /* procs - fork, exec, spawn: connections that change hands. */
 #include "prog.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -181,11 +182,24 @@ static void daemon_run(struct end *e)
 
 #define SERVED 6
 
+/* How many descriptors this process has, by the kernel's word. */
+static int descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+
+	CHECK(d);
+	while (readdir(d))
+		n++;
+	CHECK(!closedir(d));
+	return n;
+}
+
 static void serve_run(struct end *e)
 {
 	pid_t pid[SERVED];
 	struct link l;
-	int i;
+	int i, before = 0;
 
 	if (e->lfd < 0) {
 		for (i = 0; i < SERVED; i++) {
@@ -205,7 +219,10 @@ static void serve_run(struct end *e)
 			_exit(0);
 		}
 		link_close(&l);
+		if (!i)
+			before = descriptors();
 	}
+	CHECK(descriptors() == before);
 	for (i = 0; i < SERVED; i++)
 		prog_reap(pid[i], 0);
 }

@@ -169,6 +169,23 @@ static void broken_and_full_pipes_are_no_trouble(void **state)
 	assert_string_equal(heard(say_to_nobody), "");
 }
 
+/* setproctitle() and its like write over the arguments. */
+static void say_under_a_title(void)
+{
+	memset(program_invocation_short_name, '=', 4);
+	log_err("titled");
+}
+
+static void the_name_is_the_first_one(void **state)
+{
+	char want[64];
+
+	(void)state;
+	snprintf(want, sizeof(want), "%s[", program_invocation_short_name);
+	assert_ptr_equal(strstr(heard(say_under_a_title), "===="), NULL);
+	assert_non_null(strstr(heard(say_under_a_title), want));
+}
+
 /* Number 2 became something of the program's own. */
 static void say_into_foreign(void)
 {
@@ -321,6 +338,7 @@ int main(void)
 		cmocka_unit_test(long_lines_are_cut),
 		cmocka_unit_test(once_is_once),
 		cmocka_unit_test(broken_and_full_pipes_are_no_trouble),
+		cmocka_unit_test(the_name_is_the_first_one),
 		cmocka_unit_test(foreign_descriptors_are_spared),
 		cmocka_unit_test(file_is_private),
 		cmocka_unit_test(links_and_open_directories_are_refused),
