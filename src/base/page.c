@@ -163,6 +163,7 @@ int page_open(const char *program)
 		return err;
 	}
 	__atomic_store_n(&p->magic, PAGE_MAGIC, __ATOMIC_RELEASE);
+	page_sweep();
 	return 0;
 }
 

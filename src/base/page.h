@@ -8,7 +8,8 @@
  * reads a copy. Written by one process with plain atomic stores; a
  * reader accepts a row when its `gen` is even and the same before and after.
  * The library creates the file when a rule first concerns a socket, removes
- * it at exit; sdpstat removes files whose process is gone.
+ * it at exit; whoever creates the next, and sdpstat, remove files whose process
+ * is gone.
  */
 
 #include <netinet/in.h>
@@ -91,6 +92,11 @@ extern struct page *page_self;
  * already, or negative errno (logged once).
  */
 int page_open(const char *program);
+/*
+ * Remove the files of processes that were killed, as far as they are the
+ * user's own and of our process namespace. By page_open().
+ */
+void page_sweep(void);
 /* Remove the file; further counting goes on in memory nobody else sees. */
 void page_close(void);
 /* In a forked child: a fresh private page, counters at zero, no rows. */

@@ -13,6 +13,7 @@ libbase_la_SOURCES = \
 	src/base/page.c \
 	src/base/page.h \
 	src/base/page_map.c \
+	src/base/page_sweep.c \
 	src/base/reason.c \
 	src/base/reason.def \
 	src/base/reason.h \

@@ -119,6 +119,10 @@ bool sock_fork_child(struct sock *s)
 	known = h != NULL;
 	if (!known)
 		leave_pairing(s);
+	if (!known && s->paired && s->wake >= 0) {
+		fd_unhide(s->wake);
+		sys_close(s->wake);
+	}
 	sock_unlock(s);
 	if (h && s->paired)
 		service_add(s);
@@ -170,6 +174,24 @@ static void close_lifted(struct sock *s, int fd)
 	ring_note(s);
 }
 
+/* Other processes hold it: what this one has of it goes. */
+static void leave_to_others(struct sock *s)
+{
+	bool mapped = s->paired && (s->users || s->sleepers);
+	struct shm_seg seg = s->pair.seg;
+
+	if (s->wake >= 0) {
+		fd_unhide(s->wake);
+		sys_close(s->wake);
+	}
+	/* our mapping only: the other holders have theirs */
+	if (s->paired && !mapped)
+		shm_unmap(&seg);
+	leave_pairing(s);
+	row_close(s);
+	store_ward(s, mapped);
+}
+
 /* The last number of this process went. `last`: of all processes. */
 static void release(struct sock *s, int fd, bool last)
 {
@@ -178,17 +200,7 @@ static void release(struct sock *s, int fd, bool last)
 	if (s->paired || s->use == USE_SDP)
 		service_del(s);
 	if (!last) {
-		if (wake >= 0) {
-			fd_unhide(wake);
-			sys_close(wake);
-		}
-		/* our mapping only: the other holders have theirs */
-		if (s->paired && !s->users && !s->sleepers) {
-			struct shm_seg seg = s->pair.seg;
-
-			shm_unmap(&seg);
-		}
-		leave_pairing(s);
+		leave_to_others(s);
 		return;
 	}
 	if (s->paired) {
@@ -257,8 +269,11 @@ static bool drop(struct sock *s, int fd, bool *last)
 			h->fd = -1;
 		return false;
 	}
+	__atomic_store_n(&s->closer, sock_pid, __ATOMIC_SEQ_CST);
 	h->pid = 0;
 	*last = sock_holders(s) == 0;
+	if (!*last)
+		s->closer = 0;
 	return true;
 }
 

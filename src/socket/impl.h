@@ -50,7 +50,7 @@ struct holder {
 
 struct sock {
 	struct lock lock;
-	uint32_t life; /* uses of this slot so far */
+	int32_t maker; /* the process whose memory it is */
 
 	/* read by every data call */
 	uint8_t phase; /* enum sock_phase */
@@ -74,7 +74,7 @@ struct sock {
 	uint32_t users; /* atomic: threads inside any raw call */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
 	struct page_row *row; /* good in row_pid only */
-	int32_t row_pid;
+	int32_t row_pid; /* atomic; 0: nobody's, -1: being taken */
 
 	/* lifted */
 	int wake; /* wake-up socket, -1 */
@@ -131,6 +131,12 @@ struct sock {
 	bool pinned; /* never again (foreign holder) */
 	bool zerocopy;
 	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
+
+	/* store.c */
+	struct sock *next_ward; /* good in the maker only */
+	bool ward_mapped; /* the maker has the segment mapped still */
+	uint32_t buried; /* atomic: another process was the last and is done */
+	int32_t closer; /* the process that closes the last number */
 };
 
 extern struct sock_hooks hooks;
@@ -186,12 +192,19 @@ void sock_why(struct sock *s, enum reason why);
 void sock_is_lifted(struct sock *s);
 void sock_publish(struct sock *s); /* the page's row: paths, reason */
 int sock_holders(struct sock *s); /* living processes; dead ones reaped */
-bool sock_bury(struct sock *s); /* false: a thread is still inside */
-void sock_limbo(struct sock *s); /* to be buried later */
 uint64_t sock_inode_at(struct sock *s, int fd);
 void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
 bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
+
+/* --- store.c ----------------------------------------------------------- */
+
+struct sock *store_get(void); /* zeroed; NULL: no memory */
+void store_forked(void);
+bool sock_bury(struct sock *s); /* false: a thread is still inside */
+void sock_limbo(struct sock *s); /* to be buried later */
+/* This process lets go of what others hold; `mapped`: not of its segment. */
+void store_ward(struct sock *s, bool mapped);
 
 /* --- row.c, close.c ---------------------------------------------------- */
 

@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -218,8 +219,11 @@ static enum reason pair_proof(struct pair *p, int anchor,
 			       WHY_CLOSED :
 			       proof_by_user(p, cred.uid, h);
 	if ((p->peer_cookie && p->peer_cookie != d.cookie) ||
-	    (h && h->cookie != d.cookie) || !d.inode)
+	    (h && h->cookie != d.cookie))
 		return WHY_OWNER;
+	/* no file: not accepted yet, so nobody can own it, or closed */
+	if (!d.inode)
+		return d.state == TCP_ESTABLISHED ? WHY_OWNER : WHY_CLOSED;
 	p->peer_cookie = d.cookie;
 	if (uid_unmapped(cred.uid))
 		return WHY_OWNER;

@@ -22,13 +22,42 @@ static void row_addr(struct page_addr *to, const struct sockaddr_storage *ss)
 	}
 }
 
+void row_open(struct sock *s, int fd)
+{
+	struct page_row *r;
+
+	if (!opened) {
+		opened = true;
+		page_open(config.program);
+	}
+	page_add(sockets, 1);
+	r = page_row_get(fd);
+	s->row = r ? r : &sock_spare;
+	__atomic_store_n(&s->row_pid, sock_pid, __ATOMIC_RELEASE);
+}
+
+/* Whose row it was has closed it: a child shows it from now on. */
+static void row_adopt(struct sock *s)
+{
+	int32_t nobody = 0;
+	int fd = sock_fd(s);
+
+	if (fd >= 0 &&
+	    __atomic_compare_exchange_n(&s->row_pid, &nobody, -1, 0,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		row_open(s, fd);
+}
+
 void sock_publish(struct sock *s)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
-	struct page_row *r = s->row;
+	struct page_row *r;
 	int fd;
 
+	if (!s->row_pid)
+		row_adopt(s);
+	r = s->row;
 	if (s->row_pid != sock_pid || r == &sock_spare)
 		return;
 	fd = r->fd;
@@ -77,19 +106,6 @@ void sock_is_lifted(struct sock *s)
 	sock_publish(s);
 }
 
-void row_open(struct sock *s, int fd)
-{
-	if (!opened) {
-		opened = true;
-		page_open(config.program);
-	}
-	page_add(sockets, 1);
-	s->row = page_row_get(fd);
-	if (!s->row)
-		s->row = &sock_spare;
-	s->row_pid = sock_pid;
-}
-
 static void row_fold(const struct page_row *r)
 {
 	page_add(bytes_sdp_tx, r->bytes_sdp_tx);
@@ -113,8 +129,8 @@ void row_close(struct sock *s)
 				   __ATOMIC_RELAXED);
 	if (s->row != &sock_spare)
 		page_row_put(s->row);
-	s->row = NULL;
-	s->row_pid = 0;
+	/* s->row stays good: a thread may be about to count there */
+	__atomic_store_n(&s->row_pid, 0, __ATOMIC_RELEASE);
 }
 
 void sock_exit(void)

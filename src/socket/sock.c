@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Birth, names, holders and death of a sock. */
+/* Birth and names of a sock. */
 
-#include "base/arena.h"
 #include "socket/impl.h"
 
 struct sock_hooks hooks;
 int32_t sock_pid;
 int32_t sock_forker; /* the process that forked this one */
-
-static struct arena arena = ARENA_INIT(sizeof(struct sock));
 
 void sock_setup(const struct sock_hooks *h)
 {
@@ -33,66 +30,15 @@ int sock_lock_odd(struct sock *s, int ret)
 	return -EINTR;
 }
 
-/* --- limbo ------------------------------------------------------------ */
-
-/*
- * A thread may still be inside a call on a sock whose last number went: it
- * keeps the open file, as in the kernel, and we keep the memory it looks at.
- */
-#define LIMBO 64
-static struct sock *limbo[LIMBO];
-
-bool sock_bury(struct sock *s)
-{
-	if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) ||
-	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->lock.word)
-		return false;
-	if (s->pair.seg.mem)
-		shm_unmap(&s->pair.seg);
-	arena_put(&arena, s);
-	return true;
-}
-
-static void limbo_reap(void)
-{
-	int i;
-
-	for (i = 0; i < LIMBO; i++) {
-		struct sock *s =
-			__atomic_exchange_n(&limbo[i], NULL, __ATOMIC_ACQ_REL);
-
-		if (s && !sock_bury(s))
-			__atomic_store_n(&limbo[i], s, __ATOMIC_RELEASE);
-	}
-}
-
-void sock_limbo(struct sock *s)
-{
-	int i;
-
-	for (i = 0; i < LIMBO; i++) {
-		struct sock *none = NULL;
-
-		if (__atomic_compare_exchange_n(&limbo[i], &none, s, 0,
-						__ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
-			return;
-	}
-	log_once(LOG_WARN, "more than %d sockets closed under their threads",
-		 LIMBO);
-}
-
 /* --- birth ------------------------------------------------------------- */
 
 static struct sock *sock_make(int fd, int family, bool nonblock)
 {
 	struct sock *s;
 
-	limbo_reap();
-	s = arena_get(&arena);
+	s = store_get();
 	if (!s)
 		return NULL;
-	s->life++;
 	s->ghost = -1;
 	s->wake = -1;
 	s->pair.fd = -1;
@@ -295,7 +241,7 @@ void sock_forked(void)
 	lock_forked();
 	log_forked();
 	row_forked();
-	arena_forked(&arena);
+	store_forked();
 	diag_forked();
 	service_forked();
 }

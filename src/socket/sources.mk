@@ -24,5 +24,6 @@ libsocket_la_SOURCES = \
 	src/socket/service.c \
 	src/socket/sock.c src/socket/sock.h \
 	src/socket/standin.c \
+	src/socket/store.c \
 	src/socket/switch.c \
 	src/socket/wait.c

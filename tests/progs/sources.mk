@@ -13,6 +13,7 @@ check_PROGRAMS += \
 	tests/progs/epolls \
 	tests/progs/flags \
 	tests/progs/halfclose \
+	tests/progs/leaks \
 	tests/progs/life \
 	tests/progs/native \
 	tests/progs/nonblock \
@@ -43,6 +44,11 @@ tests_progs_halfclose_SOURCES = tests/progs/halfclose.c $(PROGS_COMMON)
 tests_progs_halfclose_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_halfclose_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_halfclose_LDADD = -lpthread
+
+tests_progs_leaks_SOURCES = tests/progs/leaks.c $(PROGS_COMMON)
+tests_progs_leaks_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_leaks_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_leaks_LDADD = -lpthread
 
 tests_progs_life_SOURCES = tests/progs/life.c $(PROGS_COMMON)
 tests_progs_life_CPPFLAGS = $(PROGS_CPPFLAGS)

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,6 +291,41 @@ static void appended(void)
 	unlink(name);
 }
 
+static void killed_and_swept(void)
+{
+	char path[128], hidden[160];
+	int status, ready[2];
+	pid_t pid;
+
+	must(pipe(ready) == 0);
+	pid = fork();
+	if (!pid) {
+		page_forked();
+		must(page_open("victim") == 0);
+		must(write(ready[1], "x", 1) == 1);
+		pause();
+	}
+	must(read(ready[0], path, 1) == 1);
+	snprintf(path, sizeof(path), PAGE_DIR "/" PAGE_PREFIX "%d.%lu", pid,
+		 (unsigned long)page_start_time(pid));
+	snprintf(hidden, sizeof(hidden), "%s.x", path);
+	page_sweep();
+	must(access(path, F_OK) == 0); /* it lives */
+	must(kill(pid, SIGKILL) == 0);
+	must(waitpid(pid, &status, 0) == pid);
+	must(close(open(hidden, O_CREAT | O_WRONLY, 0600)) == 0);
+	must(page_open("next") == 0);
+	must(access(path, F_OK) < 0);
+	must(unlink(hidden) == 0); /* not a page: not ours to remove */
+	page_close();
+}
+
+static void the_killed_are_swept(void **state)
+{
+	(void)state;
+	in_child(killed_and_swept);
+}
+
 static void json_is_appended(void **state)
 {
 	(void)state;
@@ -304,6 +340,7 @@ int main(void)
 		cmocka_unit_test(rows_run_out_quietly),
 		cmocka_unit_test(left_overs_are_replaced),
 		cmocka_unit_test(unsound_pages_are_refused),
+		cmocka_unit_test(the_killed_are_swept),
 		cmocka_unit_test(json_is_appended),
 	};
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Memory of socks: taken, and given back when nobody is inside any more. */
+
+#include "base/arena.h"
+#include "socket/impl.h"
+
+static struct arena arena = ARENA_INIT(sizeof(struct sock));
+
+/* --- limbo -------------------------------------------------------------- */
+
+/*
+ * A thread may still be inside a call on a sock whose last number went: it
+ * keeps the open file, as in the kernel, and we keep the memory it looks at.
+ */
+#define LIMBO 64
+static struct sock *limbo[LIMBO];
+
+bool sock_bury(struct sock *s)
+{
+	if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->lock.word)
+		return false;
+	if (s->pair.seg.mem)
+		shm_unmap(&s->pair.seg);
+	if (s->maker == sock_pid)
+		arena_put(&arena, s);
+	else
+		__atomic_store_n(&s->buried, 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void limbo_reap(void)
+{
+	int i;
+
+	for (i = 0; i < LIMBO; i++) {
+		struct sock *s =
+			__atomic_exchange_n(&limbo[i], NULL, __ATOMIC_ACQ_REL);
+
+		if (s && !sock_bury(s))
+			__atomic_store_n(&limbo[i], s, __ATOMIC_RELEASE);
+	}
+}
+
+void sock_limbo(struct sock *s)
+{
+	int i;
+
+	for (i = 0; i < LIMBO; i++) {
+		struct sock *none = NULL;
+
+		if (__atomic_compare_exchange_n(&limbo[i], &none, s, 0,
+						__ATOMIC_ACQ_REL,
+						__ATOMIC_RELAXED))
+			return;
+	}
+	log_once(LOG_WARN, "more than %d sockets closed under their threads",
+		 LIMBO);
+}
+
+/* --- wards -------------------------------------------------------------- */
+
+/*
+ * Socks that this process made and gave to a child: the child may be killed,
+ * or end without closing them, and nobody but the maker can use their memory
+ * again. So each new sock costs a look at two of them; a forking server keeps
+ * no more than twice what its living children have.
+ */
+#define WARDS_LOOK 2
+
+static struct {
+	struct lock lock;
+	struct sock *first, *last;
+} wards;
+
+/* With the lock of the wards. */
+static void ward_append(struct sock *s)
+{
+	s->next_ward = NULL;
+	if (wards.last)
+		wards.last->next_ward = s;
+	else
+		wards.first = s;
+	wards.last = s;
+}
+
+void store_ward(struct sock *s, bool mapped)
+{
+	if (s->maker != sock_pid || lock_take(&wards.lock))
+		return;
+	s->ward_mapped = mapped;
+	ward_append(s);
+	lock_drop(&wards.lock);
+}
+
+/* Has nobody got it any more? Who closes it last says so when it is done. */
+static bool ward_alone(struct sock *s)
+{
+	if (__atomic_load_n(&s->buried, __ATOMIC_ACQUIRE))
+		return true;
+	if (sock_holders(s))
+		return false;
+	return !s->closer || sys_kill(s->closer, 0) == -ESRCH;
+}
+
+static void wards_reap(void)
+{
+	int i;
+
+	if (!__atomic_load_n(&wards.first, __ATOMIC_RELAXED) ||
+	    lock_try(&wards.lock))
+		return;
+	for (i = 0; i < WARDS_LOOK && wards.first; i++) {
+		struct sock *s = wards.first;
+
+		wards.first = s->next_ward;
+		if (!wards.first)
+			wards.last = NULL;
+		if (!ward_alone(s)) {
+			ward_append(s);
+			continue;
+		}
+		if (s->ward_mapped)
+			shm_unmap(&s->pair.seg);
+		arena_put(&arena, s);
+	}
+	lock_drop(&wards.lock);
+}
+
+/* --- the store ---------------------------------------------------------- */
+
+struct sock *store_get(void)
+{
+	struct sock *s;
+
+	limbo_reap();
+	wards_reap();
+	s = arena_get(&arena);
+	if (s)
+		s->maker = sock_pid;
+	return s;
+}
+
+void store_forked(void)
+{
+	arena_forked(&arena);
+	memset(&wards, 0, sizeof(wards));
+}
