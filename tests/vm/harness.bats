@@ -1,0 +1,47 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# tests/vm/run itself, seen from the host: nothing is lost, and every bad end
+# has its own status and message. Each test boots.
+# shellcheck disable=SC2016 # words for the shell over there
+
+bats_require_minimum_version 1.5.0
+
+VM=$BATS_TEST_DIRNAME/run
+
+@test "run: status, streams, words, environment and files come through" {
+	local out=$BATS_TEST_TMPDIR/out status=0
+	cd /usr
+	HERE='a b' "$VM" --out "$out" -- bash -c 'printf "%s|" "$@" "$HERE" \
+		"$PWD" "$VM_NODES" "$(cat)"; echo oops >&2
+		echo kept >"$VM_OUT/file"; echo lost >/usr/lost; exit 77' \
+		-- 'x  y' '' '*' >"$BATS_TEST_TMPDIR/1" \
+		2>"$BATS_TEST_TMPDIR/2" || status=$?
+	[ "$status" -eq 77 ]
+	[ "$(cat "$BATS_TEST_TMPDIR/1")" = 'x  y||*|a b|/usr|1||' ]
+	[ "$(cat "$BATS_TEST_TMPDIR/2")" = oops ]
+	[ "$(cat "$out/file")" = kept ]
+	[ ! -e /usr/lost ]
+}
+
+@test "run: a panic of node 2 ends it, with the console" {
+	run -242 "$VM" --nodes 2 --keep-log "$BATS_TEST_TMPDIR/log" -- \
+		vm-on 2 bash -c 'echo c >/proc/sysrq-trigger'
+	[[ $output = *"node 2: kernel panic"* ]]
+	[[ $output = *"Kernel panic - not syncing"* ]]
+	grep -q 'Kernel panic' "$BATS_TEST_TMPDIR/log/console.2.log"
+	[ -s "$BATS_TEST_TMPDIR/log/console.1.log" ]
+}
+
+@test "run: time is up, or the machine ends before the command" {
+	run -243 "$VM" --timeout 20 -- bash -c 'echo begun; sleep 1000'
+	[[ $output = *begun* ]]
+	[[ $output = *"time is up: 20 s"* ]]
+	run -244 "$VM" -- bash -c 'echo b >/proc/sysrq-trigger; sleep 100'
+	[[ $output = *"without the command's end"* ]]
+}
+
+@test "run: a machine that does not come up" {
+	run -241 "$VM" --mtu 99999 -- true
+	[[ $output = *"node 1 did not come up"* ]]
+}
