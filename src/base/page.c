@@ -271,8 +271,8 @@ static void page_json(struct text *t)
 	int i;
 
 	text_add(t, "{\"pid\":%d,\"program\":", sys_getpid());
-	text_json(t, page_self->program[0] ? page_self->program :
-					     log_program());
+	text_json(t,
+		  page_self->program[0] ? page_self->program : log_program());
 #define X(name)                           \
 	text_add(t, ",\"" #name "\":%lu", \
 		 __atomic_load_n(&c->name, __ATOMIC_RELAXED));

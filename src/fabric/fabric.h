@@ -47,6 +47,12 @@ struct fab_done {
 	uint64_t len;
 };
 
+/* Where a look at messages stands (next()); zero it to begin. */
+struct fab_walk {
+	bool begun;
+	uint32_t off, seq;
+};
+
 struct fabric_ops {
 	const char *name; /* "shm", "verbs", "sim" */
 	/* Largest message that buf() could give now: 0, or >= FAB_CTRL. */
@@ -66,6 +72,21 @@ struct fabric_ops {
 	int (*front)(struct end *e, struct fab_msg *m);
 	/* Give the front back: its receive buffer is posted again. */
 	void (*release)(struct end *e);
+	/*
+	 * Look at messages without changing anything, oldest first: those that
+	 * arrived and are not released (`own` false), or those we sent and the
+	 * peer has not released (`own` true; -EOPNOTSUPP where that memory is
+	 * used again as soon as they have arrived). 1: *m is the next, 0: no
+	 * more, -EPROTO.
+	 */
+	int (*next)(struct end *e, bool own, struct fab_walk *w,
+		    struct fab_msg *m);
+	/*
+	 * Let the writer know what was released so far, if the end keeps it
+	 * back to save work. True when there was something: then the caller
+	 * looks whether the writer waits for room. NULL: nothing is kept back.
+	 */
+	bool (*publish)(struct end *e);
 	/* RDMA; `id` comes back in done(). NULL where not offered. */
 	int (*read)(struct end *e, void *to, uint64_t vaddr, uint32_t rkey,
 		    size_t len, uint64_t id);

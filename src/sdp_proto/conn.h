@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONN_HDR_MAX	   36 /* BSDH and the largest extension header [1.6] */
+#define CONN_HDR_MAX	   48 /* BSDH and the largest extension header [1.6] */
 #define CONN_HELLO_MAX	   92
 #define CONN_HELLO_ACK_LEN 196
 #define CONN_ADVERTS	   8 /* advertisements held per half */
@@ -51,6 +51,10 @@ enum conn_state { /* [5.3] */
 #define CONN_EXT_SUSPEND   0x02
 #define CONN_EXT_RESUME	   0x04
 #define CONN_EXT_ANCHORED  0x08
+#define CONN_EXT_WORDS	   0x10 /* the anchor's words travel as messages */
+
+#define CONN_WORDS	32 /* bytes of one half of them, opaque here */
+#define CONN_WORDS_SETS 2
 
 enum conn_op_type {
 	CONN_NOTHING,
@@ -122,6 +126,7 @@ struct conn_in {
 	bool credits; /* transmit credits or room grew: wake writers */
 	bool suspend; /* SuspComm (see conn_suspend_service) */
 	bool suspended; /* SuspCommAck */
+	const uint8_t *words; /* Words: CONN_WORDS bytes of `msg`, or NULL */
 	bool source; /* the peer let us at a source: see conn_source() */
 	bool sink; /* at a sink: see conn_write_room() */
 	bool freed; /* memory of ours came free: see conn_freed() */
@@ -154,6 +159,7 @@ struct conn_names {
 	uint8_t src[16], dst[16]; /* [1.4]: IPv4 in the last four bytes */
 	uint64_t token; /* extension block */
 	uint32_t check;
+	uint16_t window; /* what `check` is about; the caller's */
 };
 
 struct conn_advert { /* an advertisement, ours or the peer's */
@@ -187,6 +193,7 @@ enum conn_want {
 	CONN_WANT_SUSP = 0x0100, /* SuspComm */
 	CONN_WANT_DISC = 0x0200, /* DisConn, once all stream bytes are out */
 	CONN_WANT_SUSPACK = 0x0400, /* SuspCommAck, the last message of all */
+	CONN_WANT_WORDS = 0x8000, /* Words; nothing passes them */
 };
 
 struct conn {
@@ -247,6 +254,8 @@ struct conn {
 	uint32_t freed_count;
 	struct conn_freed freed[2 * CONN_ADVERTS]; /* oldest first */
 	uint64_t suspend_service, peer_suspend_service;
+	uint8_t words_due; /* sets that have not left yet, bits */
+	uint8_t words[CONN_WORDS_SETS][CONN_WORDS];
 	uint64_t update_at, timer_at, keepalive_ns;
 	int error; /* negative errno once dead */
 	const char *fault; /* static text: the last rule the peer broke, also
@@ -414,6 +423,13 @@ static inline uint64_t conn_suspend_service(const struct conn *c)
  * comes after it and is no error on either side. -EINVAL if not asked.
  */
 int conn_suspend_ack(struct conn *c);
+
+/*
+ * Tell the peer one set of words (socket/remote.h), before any stream bytes
+ * offered later. A set that has not left yet is replaced. -EOPNOTSUPP without
+ * the capability of both; lost when the connection is about to end.
+ */
+int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS]);
 
 const char *conn_state_name(enum conn_state s);
 

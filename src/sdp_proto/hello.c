@@ -21,6 +21,7 @@ static void own_ext(const struct conn *c, const struct conn_names *n,
 	x->flags = c->own_ext_flags;
 	x->max_adverts = c->max_adverts;
 	x->remote_port = n->remote_port;
+	x->window = n->window;
 	x->token = n->token;
 	x->check = n->check;
 }
@@ -30,6 +31,7 @@ static void take_ext(struct conn *c, const struct wire_ext *x,
 {
 	c->peer_ext_flags = x->flags;
 	n->remote_port = x->remote_port;
+	n->window = x->window;
 	n->token = x->token;
 	n->check = x->check;
 }

@@ -152,6 +152,33 @@ static bool next_control(struct conn *c, uint64_t now, uint32_t room,
 	return false;
 }
 
+int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS])
+{
+	if (!(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS))
+		return -EOPNOTSUPP;
+	if (c->error || c->mute || !state_in(c, STATES_OPEN))
+		return 0;
+	memcpy(c->words[set], w, CONN_WORDS);
+	c->words_due |= (uint8_t)BIT(set);
+	c->want |= CONN_WANT_WORDS;
+	return 0;
+}
+
+static bool next_words(struct conn *c, uint64_t now, uint32_t room,
+		       struct conn_op *op)
+{
+	unsigned int set = c->words_due & 1 ? 0 : 1;
+	struct wire_msg m = { .mid = WIRE_WORDS, .words = c->words[set] };
+
+	if (wire_hdr_len(WIRE_WORDS) > room || !control_credits(c))
+		return false;
+	c->words_due &= (uint8_t)~BIT(set);
+	if (!c->words_due)
+		c->want &= (uint16_t)~CONN_WANT_WORDS;
+	send_msg(c, now, &m, op);
+	return true;
+}
+
 /* AbortConn, CONN_DISCONNECT, CONN_PROBE: these need no credits. */
 static bool next_end(struct conn *c, uint64_t now, uint32_t room,
 		     struct conn_op *op)
@@ -238,6 +265,10 @@ static void next_slow(struct conn *c, uint64_t now,
 	if (!state_in(c, STATES_OPEN) || c->mute || room < WIRE_BSDH)
 		return;
 	update_ripe(c, now);
+	if (c->want & CONN_WANT_WORDS) {
+		next_words(c, now, room, op);
+		return;
+	}
 	if (c->want && next_control(c, now, room, op))
 		return;
 	if (next_data(c, now, offer, room, op))

@@ -54,6 +54,11 @@ size_t wire_encode(const struct wire_msg *m, uint8_t *buf)
 	case WIRE_SUSP:
 		wire_put64(buf + 16, m->service);
 		break;
+	case WIRE_WORDS:
+		memset(buf + 16, 0, WIRE_WORDS_LEN);
+		if (m->words)
+			memcpy(buf + 16, m->words, WIRE_WORDS_LEN);
+		break;
 	case WIRE_SINK_AVAIL:
 		wire_put32(buf + 32, m->nond);
 		/* fallthrough */
@@ -80,6 +85,9 @@ static void get_ext(const uint8_t *buf, struct wire_msg *m)
 		break;
 	case WIRE_SUSP:
 		m->service = wire_get64(buf + 16);
+		break;
+	case WIRE_WORDS:
+		m->words = buf + 16;
 		break;
 	case WIRE_SINK_AVAIL:
 		m->nond = wire_get32(buf + 32);
@@ -128,6 +136,7 @@ static void put_ext(const struct wire_ext *x, uint8_t *buf)
 	wire_put16(buf + 38, x->max_adverts);
 	if (x->version >= 2) {
 		wire_put16(buf + 40, x->remote_port);
+		wire_put16(buf + 42, x->window);
 		wire_put32(buf + 52, x->check);
 	}
 	wire_put64(buf + 44, x->token);
@@ -146,6 +155,7 @@ static bool get_block(const uint8_t *buf, struct wire_ext *x)
 	x->token = wire_get64(buf + 44);
 	if (x->version >= 2) {
 		x->remote_port = wire_get16(buf + 40);
+		x->window = wire_get16(buf + 42);
 		x->check = wire_get32(buf + 52);
 	}
 	return true;

@@ -25,6 +25,8 @@
 #define WIRE_EXT_END	   56
 #define WIRE_EXT_MAGIC	   0x75534450u /* "uSDP" */
 #define WIRE_EXT_VERSION   2 /* 1 had neither port nor check */
+#define WIRE_WORDS_LEN	   32
+#define WIRE_HDR_MAX	   48 /* BSDH and the largest extension header */
 
 /* Flags [1.2]; bits 3..7 are ignored. */
 #define WIRE_OOB_PRES 0x01
@@ -52,6 +54,7 @@
 	X(RCVBUF_ACK, "ChRcvBufAck", 0x0c, 20, 0)      \
 	X(SUSP, "SuspComm", 0x0d, 24, 0)               \
 	X(SUSP_ACK, "SuspCommAck", 0x0e, 16, 0)        \
+	X(WORDS, "Words", 0x40, 48, 0)                 \
 	X(SINK_AVAIL, "SinkAvail", 0xfd, 36, 1)        \
 	X(SRC_AVAIL, "SrcAvail", 0xfe, 32, 1)          \
 	X(DATA, "Data", 0xff, 16, 1)
@@ -84,6 +87,7 @@ struct wire_msg {
 	uint32_t buf_len, rkey; /* SrcAvail, SinkAvail */
 	uint64_t vaddr;
 	uint32_t nond; /* SinkAvail: NonDiscards */
+	const uint8_t *words; /* Words: WIRE_WORDS_LEN bytes */
 };
 
 struct wire_ext { /* extension block, [2.6] and anchor.md section 7 */
@@ -91,6 +95,7 @@ struct wire_ext { /* extension block, [2.6] and anchor.md section 7 */
 	uint8_t flags;
 	uint16_t max_adverts;
 	uint16_t remote_port;
+	uint16_t window; /* what `check` is about */
 	uint64_t token;
 	uint32_t check;
 };
@@ -197,7 +202,7 @@ enum wire_fault {
 
 /*
  * Read a message of byte_len bytes, of which at least the first
- * min(byte_len, 36) are at `buf`. *m is whole only with WIRE_OK.
+ * min(byte_len, WIRE_HDR_MAX) are at `buf`. *m is whole only with WIRE_OK.
  */
 enum wire_fault wire_decode(const uint8_t *buf, uint32_t byte_len,
 			    struct wire_msg *m);

@@ -108,7 +108,8 @@ struct sock {
 	uint64_t idle_mark; /* bytes moved when last looked at */
 	bool trimmed;
 	uint64_t resume_at; /* next byte to write back, RESUME */
-	struct shm_end end;
+	struct end *end; /* of the fabric that carries it */
+	struct shm_end shm;
 	struct conn conn;
 
 	/* seldom */
@@ -227,6 +228,22 @@ void raw_tx_leave(struct sock **s);
 /* Account n bytes; false: they were bells, the direction is lifted now. */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
 void raw_sent(struct sock *s, ssize_t n);
+
+/* --- the fabric -------------------------------------------------------- */
+
+#define FAB(s) ((s)->end->ops)
+#define END(s) ((s)->end)
+
+/* A message waits: spinners ask this without the lock. */
+static inline bool fab_pending(const struct sock *s)
+{
+	return FAB(s)->pending(END(s));
+}
+/* What was released is worth telling the writer now. */
+static inline bool fab_publish(const struct sock *s)
+{
+	return FAB(s)->publish && FAB(s)->publish(END(s));
+}
 
 /* --- pump.c: where machine and fabric meet ----------------------------- */
 

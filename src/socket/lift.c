@@ -59,7 +59,8 @@ static void words_adopt(struct sock *s)
 
 	s->own = &page->side[maker ? 0 : 1];
 	s->peer = &page->side[maker ? 1 : 0];
-	shm_end_init(&s->end, &s->pair.seg, maker, s->pair.key);
+	shm_end_init(&s->shm, &s->pair.seg, maker, s->pair.key);
+	s->end = &s->shm.end;
 	s->carry = 1;
 	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);

@@ -9,9 +9,6 @@
 #include "sdp_proto/wire.h"
 #include "socket/impl.h"
 
-#define FAB(s) ((s)->end.end.ops)
-#define END(s) (&(s)->end.end)
-
 static inline uint64_t coarse_ns(void)
 {
 	struct timespec ts;
@@ -42,7 +39,7 @@ static void drop_stale(struct sock *s)
 	s->rx_stale = false;
 	pump_recv(s, NULL, n, false, true);
 	COUNT(s, bytes_sdp_rx, -n);
-	shm_publish(&s->end);
+	fab_publish(s);
 	ring_writer(s);
 }
 
@@ -116,14 +113,14 @@ static void release(struct sock *s, bool data)
 /* What the program looks at without taking it: any number of messages. */
 static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
 {
-	struct shm_walk w = { 0 };
+	struct fab_walk w = { 0 };
 	uint32_t at = s->front_at;
 	struct fab_msg m;
 	size_t got = 0;
 
 	if (n > s->rx_avail)
 		n = s->rx_avail;
-	while (got < n && shm_next(&s->end, false, &w, &m) == 1) {
+	while (got < n && FAB(s)->next(END(s), false, &w, &m) == 1) {
 		uint32_t off, len = front_payload(&m, &off);
 		size_t part = len > at ? len - at : 0;
 
@@ -185,19 +182,19 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
  */
 ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n)
 {
-	struct shm_walk w = { 0 };
+	struct fab_walk w = { 0 };
 	uint64_t total = 0, skip;
 	struct fab_msg m;
 	uint32_t off, len;
 	size_t got = 0;
 
-	while (shm_next(&s->end, true, &w, &m) == 1)
+	while (FAB(s)->next(END(s), true, &w, &m) == 1)
 		total += front_payload(&m, &off);
 	if (back > total)
 		return -EPROTO;
 	skip = total - back;
 	memset(&w, 0, sizeof(w));
-	while (got < n && shm_next(&s->end, true, &w, &m) == 1) {
+	while (got < n && FAB(s)->next(END(s), true, &w, &m) == 1) {
 		len = front_payload(&m, &off);
 		if (skip >= len) {
 			skip -= len;

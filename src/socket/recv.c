@@ -73,9 +73,8 @@ static void took(struct sock *s, size_t n)
 {
 	anc_taken(s->rx, &s->ar, n);
 	pump_control(s);
-	if (s->end.rx_owed &&
-	    (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail))
-		shm_publish(&s->end);
+	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail)
+		fab_publish(s);
 	ring_writer(s);
 	if (unlikely(s->rx_eof) && !s->rx_avail && !s->fin_told) {
 		s->fin_told = true;
@@ -146,8 +145,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		if (w->nonblock) {
 			if (s->sleepers || s->watched > 1) {
 				anc_arm(s->rx, ANC_WAKE);
-				if (s->end.end.ops->pending(&s->end.end) ||
-				    anc_state(s->rx) != was)
+				if (fab_pending(s) || anc_state(s->rx) != was)
 					continue;
 			}
 			return -EAGAIN;

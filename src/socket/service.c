@@ -203,7 +203,7 @@ static void trim(struct sock *s, void *arg)
 	if (s->trimmed || lock_try(&s->lock))
 		return;
 	if (s->paired && !s->orphan && !s->rx_avail) {
-		s->end.end.ops->trim(&s->end.end);
+		FAB(s)->trim(END(s));
 		s->trimmed = true;
 	}
 	sock_unlock(s);

@@ -12,8 +12,6 @@
 
 #include "socket/impl.h"
 
-#define FAB(s)	      ((s)->end.end.ops)
-#define END(s)	      (&(s)->end.end)
 #define SPIN_SKIP_MAX 128
 
 /* --- spinning ---------------------------------------------------------- */
@@ -61,8 +59,8 @@ void sock_spun(struct sock *s, bool paid)
 
 bool sock_pending(struct sock *s)
 {
-	return s->paired && (FAB(s)->pending(END(s)) ||
-			     anc_state(s->rx) != ANC_LIFTED || s->orphan);
+	return s->paired &&
+	       (fab_pending(s) || anc_state(s->rx) != ANC_LIFTED || s->orphan);
 }
 
 static bool spin_rx(struct sock *s, enum anc_state was)
@@ -77,8 +75,8 @@ static bool spin_rx(struct sock *s, enum anc_state was)
 	end = clock_ns() + ns;
 	do {
 		for (i = 0; i < 64 && !paid; i++) {
-			paid = FAB(s)->pending(END(s)) ||
-			       anc_state(s->rx) != was || s->orphan;
+			paid = fab_pending(s) || anc_state(s->rx) != was ||
+			       s->orphan;
 			clock_relax();
 		}
 	} while (!paid && clock_ns() < end);
@@ -103,7 +101,7 @@ static bool spin_tx(struct sock *s)
 		lock_take(&s->lock);
 		if (!s->paired)
 			return true;
-		if (FAB(s)->pending(END(s)))
+		if (fab_pending(s))
 			pump_poll(s); /* credits may come with it */
 		paid = pump_room(s) || anc_state(s->tx) != ANC_LIFTED ||
 		       s->orphan;
@@ -231,7 +229,7 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	if (FAB(s)->pending(END(s)) || anc_state(s->rx) != was)
+	if (fab_pending(s) || anc_state(s->rx) != was)
 		return 0;
 	if (!wait_room_due(s))
 		ring_eat(s, mark);

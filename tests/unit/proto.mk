@@ -5,7 +5,8 @@ check_PROGRAMS += \
 	tests/unit/test_conn_close \
 	tests/unit/test_conn_errors \
 	tests/unit/test_conn_modes \
-	tests/unit/test_conn_stream
+	tests/unit/test_conn_stream \
+	tests/unit/test_conn_words
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_LDADD = libsdpproto.la $(CMOCKA_LIBS)
 tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/conn_util.h
@@ -26,3 +27,7 @@ tests_unit_test_conn_stream_SOURCES = \
 	tests/unit/test_conn_stream.c \
 	tests/unit/conn_util.h
 tests_unit_test_conn_stream_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_words_SOURCES = \
+	tests/unit/test_conn_words.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_words_LDADD = libsdpproto.la $(CMOCKA_LIBS)

@@ -3,10 +3,12 @@
 
 #include "fabric/shm/frame.h"
 
-int shm_next(struct shm_end *e, bool own, struct shm_walk *w, struct fab_msg *m)
+static int shm_next(struct end *end, bool own, struct fab_walk *w,
+		    struct fab_msg *m)
 {
+	struct shm_end *e = shm_of(end);
 	const uint8_t *ring = own ? e->tx : e->rx;
-	uint32_t end = own ? e->tx_seq : e->rx_parse_seq, len, cap;
+	uint32_t last = own ? e->tx_seq : e->rx_parse_seq, len, cap;
 
 	if (!w->begun) {
 		if (own)
@@ -15,7 +17,7 @@ int shm_next(struct shm_end *e, bool own, struct shm_walk *w, struct fab_msg *m)
 		w->off = own ? tail_off(e) : e->rx_front;
 		w->seq = own ? tail_seq(e) : e->rx_front_seq;
 	}
-	while (w->seq != end) {
+	while (w->seq != last) {
 		len = len_load(ring + w->off);
 		if (frame_sound(e, w->off, len)) {
 			m->mem = ring + w->off + TAG;
@@ -31,6 +33,13 @@ int shm_next(struct shm_end *e, bool own, struct shm_walk *w, struct fab_msg *m)
 			return e->error = -EPROTO;
 	}
 	return 0;
+}
+
+static bool shm_publish_end(struct end *end)
+{
+	struct shm_end *e = shm_of(end);
+
+	return e->rx_owed && shm_publish(e);
 }
 
 static int shm_done(struct end *end, struct fab_done *d)
@@ -54,6 +63,8 @@ const struct fabric_ops shm_ops = {
 	.poll = shm_rx_poll,
 	.front = shm_rx_front,
 	.release = shm_rx_release,
+	.next = shm_next,
+	.publish = shm_publish_end,
 	.done = shm_done,
 	.pending = shm_rx_pending,
 	.trim = shm_tx_trim,

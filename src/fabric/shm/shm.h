@@ -145,22 +145,10 @@ extern const struct fabric_ops shm_ops;
 void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		  uint64_t key);
 /*
- * Publish what was released so far (the reader does it by itself every
- * quarter of the ring). True when something new was published: then the
- * caller looks whether the writer waits for room.
+ * fabric_ops.publish: the reader publishes by itself every quarter of the
+ * ring.
  */
 bool shm_publish(struct shm_end *e);
-/*
- * Look at frames that are not yet released, oldest first, without changing
- * anything: those that arrived (`own` false) or those we sent (`own` true).
- * 1: *m is the next, 0: no more, -EPROTO. Zero *w to begin.
- */
-struct shm_walk {
-	bool begun;
-	uint32_t off, seq;
-};
-int shm_next(struct shm_end *e, bool own, struct shm_walk *w,
-	     struct fab_msg *m);
 /* Has the reader released (and published) every frame written so far? */
 bool shm_tx_empty(struct shm_end *e);
 
