@@ -15,3 +15,26 @@ libfabricsim_la_SOURCES = \
 	src/fabric/fabric.h \
 	src/fabric/sim/sim.c \
 	src/fabric/sim/sim.h
+
+# The RDMA fabric: a module of its own, opened on first need.
+if HAVE_VERBS
+lib_LTLIBRARIES += libsdp-verbs.la
+libsdp_verbs_la_SOURCES = \
+	src/fabric/fabric.h \
+	src/fabric/verbs/cm.c \
+	src/fabric/verbs/cmevent.c \
+	src/fabric/verbs/cq.c \
+	src/fabric/verbs/device.c \
+	src/fabric/verbs/end.c \
+	src/fabric/verbs/event.c \
+	src/fabric/verbs/int.h \
+	src/fabric/verbs/mem.c \
+	src/fabric/verbs/module.c \
+	src/fabric/verbs/rdma.c \
+	src/fabric/verbs/rx.c \
+	src/fabric/verbs/tx.c \
+	src/fabric/verbs/verbs.h
+libsdp_verbs_la_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+libsdp_verbs_la_LIBADD = libbase.la $(VERBS_LIBS)
+libsdp_verbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -Wl,-z,now
+endif

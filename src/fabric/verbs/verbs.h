@@ -9,16 +9,18 @@
  * RDMA device loads neither library. The socket room finds it beside
  * libsdp.so by dlopen() on first need and takes the one symbol
  * `libsdp_verbs` (struct verbs_api). The module includes base and fabric.h,
- * allocates with malloc() only at set-up, and never calls back.
+ * allocates with malloc() only at set-up, and calls back through struct
+ * verbs_host alone.
  *
  * Who may call (rdma-facts.md 1, 5). Every verbs and rdma_cm descriptor belongs
  * to the process and to the credentials that opened it. A struct verbs is
  * opened late, by the process that uses it; after fork() the child calls
  * forget(), which releases nothing that belongs to the parent, and opens its
- * own. Calls on one end are serialised by the caller, except those that say
- * otherwise; calls on struct verbs (event(), listen(), dial() ...) by another
- * lock of the caller's. Nothing blocks. Results are 0 or positive, or a
- * negative errno.
+ * own. Calls on one end are serialised by the caller, but for pending(), which
+ * any thread may ask any time; calls on struct verbs (event(), listen(), dial()
+ * ...) may come from any thread. An end that event() named may be destroyed by
+ * then: the caller serialises destroy() with event() and what it makes of it.
+ * Nothing blocks. Results are 0 or positive, or a negative errno.
  *
  * Set-up (D2): dial -> VE_READY (route known, QP made, receives posted)
  * -> connect(Hello) -> VE_ANSWERED (HelloAck; may still be refused) -> establish()
@@ -36,6 +38,16 @@
 #define VERBS_REJ_LEN  148
 #define VERBS_INLINE   256 /* bytes that a send may copy into the request */
 #define VERBS_IDLE_MAX 65536 /* registered bytes of an idle end (F16) */
+/*
+ * What an end begins with: receives of VERBS_RCV_SIZE bytes, of which
+ * end.depth (VERBS_RCV_REST) are posted when VE_READY or prepare() is over.
+ * resize() raises both up to VERBS_RCV_MOST of VERBS_RCV_MAX bytes. Of 8 KiB
+ * Soft-RoCE moves nine tenths of what it moves of 64 KiB; 4 KiB are too few.
+ */
+#define VERBS_RCV_SIZE 8208
+#define VERBS_RCV_REST 4
+#define VERBS_RCV_MOST 64
+#define VERBS_RCV_MAX  32784
 
 struct verbs; /* the devices and channels of one process */
 struct verbs_request; /* a connect request not yet answered */
@@ -46,10 +58,30 @@ union verbs_addr {
 	struct sockaddr_in6 in6; /* never v4-mapped: rdma-facts.md 1.8 */
 };
 
+/*
+ * What the module asks of the library it serves; each may be NULL. hide()
+ * moves a descriptor out of the program's way, returns the new number, and has
+ * closed the old one even if it fails; unhide() comes before a hidden one is
+ * closed. log() writes a line (levels of base/log.h).
+ */
+struct verbs_host {
+	int (*hide)(int fd);
+	void (*unhide)(int fd);
+	void (*log)(int level, const char *line);
+};
+
 struct verbs_conf {
 	bool soft_devices; /* may rxe and siw be used */
+	/*
+	 * The program uses librdmacm itself: it was loaded before this module
+	 * (dlopen() with RTLD_NOLOAD tells). Its descriptors stay where they
+	 * are.
+	 */
+	bool foreign_cm;
 	uint32_t resolve_ms, connect_ms; /* our own time limits [2.3] */
+	uint32_t disconnect_ms; /* for the answer to a DREQ */
 	uint32_t requests_max; /* unanswered requests held at a time */
+	struct verbs_host host;
 };
 
 enum verbs_event_type {
@@ -59,7 +91,7 @@ enum verbs_event_type {
 	VE_ANSWERED, /* connect(): accepted; `data` is the HelloAck */
 	VE_REFUSED, /* connect(): rejected; `data` is the private data */
 	VE_UP, /* messages may be sent */
-	VE_FAILED, /* before VE_UP: `error` says why; destroy() the end */
+	VE_FAILED, /* no VE_UP will come: `error` says why; destroy() it */
 	VE_DOWN, /* the connection ended: DREQ, or `error` if it broke */
 	VE_READABLE, /* an armed end has completions: poll() it */
 };
@@ -82,7 +114,9 @@ struct verbs_info {
 	bool soft; /* rxe or siw */
 	bool iwarp; /* the active side must send first [2.6] */
 	uint32_t registered; /* bytes of memory registered now */
-	uint32_t inflight; /* messages sent and not yet completed */
+	uint32_t inflight; /* messages sent and not known to be completed */
+	uint32_t posted; /* receives posted now */
+	uint32_t rcv_size; /* of the smallest of them */
 };
 
 /* Remote access to a piece of the program's memory. */
@@ -103,15 +137,22 @@ struct verbs_api {
 	/* Everything goes; no end may be left. */
 	void (*close)(struct verbs *v);
 	/*
-	 * In a forked child: descriptors are closed, memory is freed, not one
-	 * object is destroyed (rdma-facts.md 5). The ends are gone with it.
+	 * In a forked child: descriptors are closed, message memory is unmapped,
+	 * not one object is destroyed (rdma-facts.md 5). The ends are gone
+	 * with it.
 	 */
 	void (*forget)(struct verbs *v);
 	/* Readable when event() has something; an epoll descriptor. */
 	int (*fd)(const struct verbs *v);
-	/* The next event: 1, 0 none. Also moves our own time limits on. */
+	/*
+	 * The next event: 1, 0 none. Call it until it says 0: what it has taken
+	 * from the kernel keeps fd() quiet. Also moves our own time limits on.
+	 */
 	int (*event)(struct verbs *v, struct verbs_event *ev);
-	/* ns until event() should be called even if fd stays quiet. */
+	/*
+	 * ns until event() should be called even if fd stays quiet; UINT64_MAX:
+	 * no limit is running.
+	 */
 	uint64_t (*patience)(const struct verbs *v);
 
 	/*
@@ -146,7 +187,8 @@ struct verbs_api {
 	/*
 	 * Ask for VE_READABLE at the next completion of this end. Then poll()
 	 * once more: what came before is not told (rdma-facts.md 2).
-	 * `solicited`: only messages sent so, or errors.
+	 * `solicited`: only messages sent so, or errors; not for one who waits
+	 * for room.
 	 */
 	int (*arm)(struct end *e, bool solicited);
 	/*
@@ -156,13 +198,32 @@ struct verbs_api {
 	 */
 	int (*unacked)(struct end *e, uint32_t *pos, struct fab_msg *m);
 	/*
-	 * Everything sent has completed: 1; 0 not yet. Before an orderly end.
+	 * Everything sent has completed: 1; 0 not yet (an armed end is told),
+	 * -ECONNRESET: never. Before an orderly end.
 	 */
 	int (*flushed)(struct end *e);
-	/* DREQ; own receives and sends are flushed. VE_DOWN follows. */
+	/*
+	 * DREQ; own receives and sends are flushed, messages that came before
+	 * can still be polled. VE_DOWN follows, with -ETIMEDOUT if the peer
+	 * does not answer.
+	 */
 	void (*disconnect)(struct end *e);
-	/* More or fewer receive buffers of another size under load (3.3). */
+	/*
+	 * From now on `count` receives of `size` bytes (VERBS_RCV_REST..MOST,
+	 * never less than the size before: the peer relies on it). Returns how
+	 * many were posted at once beyond those that were (conn_reposted()), so
+	 * 0 when count is less. Larger ones take the place of smaller ones as
+	 * these are used up: info().rcv_size tells when the last is gone [5.6].
+	 * -ENOMEM: nothing changes.
+	 */
 	int (*resize)(struct end *e, uint32_t size, uint16_t count);
+	/*
+	 * The same as ops->release(), but the receive is not posted again (no
+	 * conn_reposted()): so an end whose count was lowered gets back to it,
+	 * message by message, and its memory goes with trim(). 1, or 0: posted
+	 * again as always, because no more than end.depth are.
+	 */
+	int (*shed)(struct end *e);
 	void (*info)(const struct end *e, struct verbs_info *i);
 
 	/*
@@ -175,7 +236,15 @@ struct verbs_api {
 	void (*dereg)(struct end *e, struct verbs_region *r);
 };
 
-/* The rest of an end's life is fabric_ops of its struct end. */
-extern const struct verbs_api libsdp_verbs;
+/*
+ * The rest of an end's life is fabric_ops of its struct end. Messages of up to
+ * FAB_CTRL bytes without stream bytes are not held. pending() is true when
+ * completions of sends wait, too: poll() takes them, then ask for room again.
+ * room() grows the send ring when it is short, trim() takes that back. The
+ * local side of read() and write() must lie in one piece of reg()istered
+ * memory (-EFAULT); -EAGAIN: too many are under way.
+ */
+extern const struct verbs_api libsdp_verbs
+	__attribute__((visibility("default")));
 
 #endif

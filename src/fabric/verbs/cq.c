@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The completion queue, one for each end: so a thread that spins asks for its
+ * own end alone and finds nothing of others. Completions are taken into a
+ * stash under a lock of their own, by pending() in any thread; what they mean
+ * is worked out by the holder of the end.
+ */
+
+#include "fabric/verbs/int.h"
+
+#define BATCH 16
+
+static void stash_put(struct stash *s, const struct ibv_wc *wc)
+{
+	struct done *d = &s->q[s->tail % STASH_LEN];
+	bool odd = wc->status == IBV_WC_SUCCESS && wc->wr_id & WR_RECV &&
+		   wc->opcode != IBV_WC_RECV;
+
+	/*
+	 * opcode, wc_flags and byte_len say nothing if it failed. A peer that
+	 * writes with immediate data uses up a receive and puts nothing there.
+	 */
+	d->wr_id = wc->wr_id;
+	d->len = wc->status == IBV_WC_SUCCESS ? wc->byte_len : 0;
+	d->status = odd ? STATUS_NONSENSE : (uint16_t)wc->status;
+	__atomic_store_n(&s->tail, s->tail + 1, __ATOMIC_RELEASE);
+}
+
+/* With the stash's lock held. */
+static void stash_fill(struct vend *e)
+{
+	struct stash *s = &e->stash;
+	struct ibv_wc wc[BATCH];
+	uint32_t head = __atomic_load_n(&s->head, __ATOMIC_ACQUIRE);
+	int n, i;
+
+	if (STASH_LEN - (s->tail - head) < BATCH)
+		return;
+	n = ibv_poll_cq(e->cq, BATCH, wc);
+	for (i = 0; i < n; i++)
+		stash_put(s, &wc[i]);
+}
+
+static bool stash_some(struct stash *s)
+{
+	return __atomic_load_n(&s->head, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE);
+}
+
+bool cq_pending(struct end *end)
+{
+	struct vend *e = vend_of(end);
+
+	if (stash_some(&e->stash) ||
+	    __atomic_load_n(&e->rx.come.head, __ATOMIC_RELAXED) !=
+		    __atomic_load_n(&e->rx.come.tail, __ATOMIC_RELAXED))
+		return true;
+	if (lock_try(&e->stash.lock))
+		return false;
+	stash_fill(e);
+	lock_drop(&e->stash.lock);
+	return stash_some(&e->stash);
+}
+
+static int errno_of(unsigned int status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS:
+		return 0;
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_RESP_TIMEOUT_ERR:
+		return -ETIMEDOUT;
+	case IBV_WC_WR_FLUSH_ERR:
+		return -ECONNRESET;
+	default:
+		return -EPROTO;
+	}
+}
+
+void cq_break(struct vend *e, int err)
+{
+	if (e->error)
+		return;
+	e->error = err;
+	event_broken(e);
+}
+
+static void use(struct vend *e, const struct done *d)
+{
+	int err = errno_of(d->status);
+
+	if (d->wr_id & WR_RECV) {
+		if (err)
+			cq_break(e, err);
+		else
+			rx_arrived(e, (uint32_t)d->wr_id, d->len);
+		return;
+	}
+	tx_completed(e, (uint32_t)d->wr_id, err);
+	if (err)
+		cq_break(e, err);
+}
+
+void cq_reap(struct vend *e)
+{
+	struct stash *s = &e->stash;
+
+	for (;;) {
+		if (!stash_some(s)) {
+			/* A signal handler in the middle of pending(). */
+			if (lock_take(&s->lock) == -EDEADLK)
+				return;
+			stash_fill(e);
+			lock_drop(&s->lock);
+			if (!stash_some(s))
+				return;
+		}
+		use(e, &s->q[s->head % STASH_LEN]);
+		__atomic_store_n(&s->head, s->head + 1, __ATOMIC_RELEASE);
+	}
+}
+
+int verbs_arm(struct end *end, bool solicited)
+{
+	return -ibv_req_notify_cq(vend_of(end)->cq, solicited);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Devices: which may be used, and the contexts we open on them. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "fabric/verbs/int.h"
+
+#define SYSFS	     "/sys/class/infiniband/"
+#define RXE_VENDOR   0xffffffu
+#define SIW_VENDOR   0x626d74u
+#define CONTEXTS_MAX 64
+
+/* Contexts of librdmacm whose descriptors are out of the way already. */
+static struct ibv_context *moved[CONTEXTS_MAX];
+
+/* Soft-RoCE alone has the attribute `parent`. */
+static bool is_rxe(const char *name)
+{
+	char path[128];
+	struct text t = TEXT_IN(path);
+	int fd;
+
+	text_add(&t, SYSFS "%s/parent", name);
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0)
+		sys_close(fd);
+	return fd >= 0;
+}
+
+int device_any(struct verbs *v)
+{
+	struct ibv_device **list;
+	int n = 0, i, usable = 0, iwarp = 0;
+
+	list = ibv_get_device_list(&n);
+	if (!list)
+		return cm_err(-1) == -ENOSYS ? -ENODEV : cm_err(-1);
+	for (i = 0; i < n; i++) {
+		if (!v->conf.soft_devices &&
+		    is_rxe(ibv_get_device_name(list[i])))
+			continue;
+		usable++;
+		iwarp += list[i]->transport_type == IBV_TRANSPORT_IWARP;
+	}
+	ibv_free_device_list(list);
+	v->ps = usable && iwarp == usable ? RDMA_PS_TCP : RDMA_PS_IB;
+	if (usable)
+		return 0;
+	return n ? -EOPNOTSUPP : -ENODEV;
+}
+
+/*
+ * librdmacm opens a context for itself at low numbers. No harm if this table
+ * is full: then they stay there.
+ */
+static void move_foreign(struct verbs *v, struct ibv_context *ctx)
+{
+	unsigned int i;
+
+	if (v->conf.foreign_cm || !v->conf.host.hide)
+		return;
+	for (i = 0; i < CONTEXTS_MAX && moved[i]; i++)
+		if (moved[i] == ctx)
+			return;
+	if (i == CONTEXTS_MAX)
+		return;
+	moved[i] = ctx;
+	verbs_hide(v, &ctx->cmd_fd);
+	verbs_hide(v, &ctx->async_fd);
+}
+
+static int device_fill(struct verbs *v, struct device *d)
+{
+	struct ibv_device_attr attr;
+	int ret;
+
+	ret = verbs_hide(v, &d->ctx->cmd_fd);
+	if (!ret)
+		ret = verbs_hide(v, &d->ctx->async_fd);
+	if (!ret)
+		ret = -ibv_query_device(d->ctx, &attr);
+	if (ret)
+		return ret;
+	d->iwarp = d->dev->transport_type == IBV_TRANSPORT_IWARP;
+	d->soft = is_rxe(ibv_get_device_name(d->dev)) ||
+		  attr.vendor_id == RXE_VENDOR || attr.vendor_id == SIW_VENDOR;
+	if (d->soft && !v->conf.soft_devices)
+		return -EOPNOTSUPP;
+	d->vectors = d->ctx->num_comp_vectors > 0 ?
+			     (uint32_t)d->ctx->num_comp_vectors :
+			     1;
+	d->pd = ibv_alloc_pd(d->ctx);
+	d->chan = ibv_create_comp_channel(d->ctx);
+	if (!d->pd || !d->chan)
+		return cm_err(-1);
+	ret = verbs_hide(v, &d->chan->fd);
+	if (!ret)
+		ret = verbs_watch(v, d->chan->fd, &d->chan);
+	return ret ? ret : verbs_watch(v, d->ctx->async_fd, &d->ctx);
+}
+
+static int device_open(struct verbs *v, struct ibv_device *dev,
+		       struct device **out)
+{
+	struct device *d = calloc(1, sizeof(*d));
+	int ret;
+
+	if (!d)
+		return -ENOMEM;
+	d->dev = dev;
+	d->ctx = ibv_open_device(dev);
+	if (!d->ctx) {
+		ret = cm_err(-1);
+		free(d);
+		return ret;
+	}
+	ret = device_fill(v, d);
+	if (ret) {
+		device_close(v, d);
+		return ret;
+	}
+	d->next = v->devices;
+	v->devices = d;
+	*out = d;
+	return 0;
+}
+
+int device_get(struct verbs *v, struct rdma_cm_id *id, struct device **out)
+{
+	struct device *d;
+	int ret;
+
+	if (!id->verbs)
+		return -ENODEV;
+	move_foreign(v, id->verbs);
+	for (d = v->devices; d; d = d->next)
+		if (d->dev == id->verbs->device && !d->gone)
+			break;
+	if (!d) {
+		ret = device_open(v, id->verbs->device, &d);
+		if (ret == -EACCES || ret == -EPERM)
+			verbs_say(v, LOG_WARN,
+				  "RDMA device %s: permission denied",
+				  ibv_get_device_name(id->verbs->device));
+		if (ret)
+			return ret;
+	}
+	d->uses++;
+	*out = d;
+	return 0;
+}
+
+void device_close(struct verbs *v, struct device *d)
+{
+	if (d->chan) {
+		verbs_unhide(v, d->chan->fd);
+		ibv_destroy_comp_channel(d->chan);
+	}
+	if (d->pd)
+		ibv_dealloc_pd(d->pd);
+	verbs_unhide(v, d->ctx->cmd_fd);
+	verbs_unhide(v, d->ctx->async_fd);
+	ibv_close_device(d->ctx);
+	free(d);
+}
+
+void device_put(struct verbs *v, struct device *d)
+{
+	struct device **at = &v->devices;
+
+	if (--d->uses || !d->gone)
+		return;
+	while (*at != d)
+		at = &(*at)->next;
+	*at = d->next;
+	device_close(v, d);
+}
+
+void device_forget(struct verbs *v, struct device *d)
+{
+	int fds[] = { d->chan->fd, d->ctx->cmd_fd, d->ctx->async_fd }, i;
+
+	for (i = 0; i < 3; i++) {
+		verbs_unhide(v, fds[i]);
+		sys_close(fds[i]);
+	}
+	free(d);
+}
+
+/*
+ * Completion events name a queue, and a queue its end. An end that was
+ * accepted and hears from its peer is up: the message overtook the RTU [2.1].
+ */
+void device_completions(struct verbs *v, struct device *d)
+{
+	struct ibv_cq *cq;
+	struct vend *e;
+	void *who;
+
+	(void)v;
+	while (!ibv_get_cq_event(d->chan, &cq, &who)) {
+		ibv_ack_cq_events(cq, 1);
+		e = who;
+		if (e->state == V_ACCEPTED) {
+			e->state = V_UP;
+			event_limit(e, 0);
+			event_due(e, VE_UP);
+		}
+		event_due(e, VE_READABLE);
+	}
+}
+
+static void device_gone(struct verbs *v, struct device *d)
+{
+	struct list *l;
+	struct vend *e;
+
+	d->gone = true;
+	for (l = v->ends.next; l != &v->ends; l = l->next) {
+		e = LIST_OF(l, struct vend, all);
+		if (e->dev == d)
+			event_down(e, -ENODEV);
+	}
+}
+
+void device_async(struct verbs *v, struct device *d)
+{
+	struct ibv_async_event ev;
+	struct vend *e;
+
+	while (!ibv_get_async_event(d->ctx, &ev)) {
+		switch (ev.event_type) {
+		case IBV_EVENT_COMM_EST:
+			e = ev.element.qp->qp_context;
+			rdma_notify(e->id, IBV_EVENT_COMM_EST);
+			break;
+		case IBV_EVENT_QP_FATAL:
+		case IBV_EVENT_QP_REQ_ERR:
+		case IBV_EVENT_QP_ACCESS_ERR:
+			e = ev.element.qp->qp_context;
+			event_down(e, -EPROTO);
+			break;
+		case IBV_EVENT_DEVICE_FATAL:
+			device_gone(v, d);
+			break;
+		default:
+			break;
+		}
+		ibv_ack_async_event(&ev);
+	}
+}

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_FABRIC_VERBS_INT_H
+#define LIBSDP_FABRIC_VERBS_INT_H
+
+/*
+ * What the files of the module share. Objects of librdmacm carry a struct
+ * owner as context, so that an event finds its listener, request or end.
+ *
+ * Queue pairs live in contexts that this module opens itself: those of
+ * librdmacm are shared with whoever else uses it and belong to the
+ * credentials of the first user (rdma-facts.md 1.1). So librdmacm finds routes
+ * and exchanges CM messages; all else is ours, the states of the queue pair
+ * included, and a bad HelloAck can be refused before RTU [2.6].
+ */
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "fabric/verbs/verbs.h"
+
+#define LINE	  64u
+#define REST_LEN  61440u /* lane, send ring and receives of an idle end */
+#define LANE	  8u /* control messages beside a full ring */
+#define RX_STRIDE 8256u /* VERBS_RCV_SIZE in whole lines */
+#define LOAD_TX	  524288u /* send ring under load */
+#define SQ_DATA	  64u /* messages under way */
+#define SQ_RDMA	  16u /* RDMA operations under way */
+#define SQ_MARKS  2u
+#define SQ_LEN	  (SQ_DATA + LANE + SQ_RDMA + SQ_MARKS)
+#define SENT_LEN  128u /* records: a power of two above SQ_LEN */
+#define RX_LEN	  128u /* above all receives that can be posted */
+#define SLOTS	  (VERBS_RCV_REST + VERBS_RCV_MOST)
+#define CQ_LEN	  (SQ_LEN + SLOTS)
+#define STASH_LEN 256u /* completions taken and not looked at: above CQ_LEN */
+#define QUIET_MAX 16u /* one send in so many is signalled */
+#define REGIONS	  16u /* pieces of the program's memory, at a time */
+#define WR_RECV	  (1ull << 32) /* wr_id of receives; the rest is a number */
+
+_Static_assert(SQ_LEN < SENT_LEN && CQ_LEN < STASH_LEN && SLOTS < RX_LEN,
+	       "queues hold what can be under way");
+
+struct vend;
+
+/* --- memory ------------------------------------------------------------ */
+
+struct region {
+	uint8_t *mem;
+	size_t len;
+	struct ibv_mr *mr; /* NULL: there is none */
+};
+
+struct device {
+	struct device *next;
+	struct ibv_device *dev;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *chan;
+	uint32_t uses, vectors, next_vector;
+	bool soft, iwarp;
+	bool gone; /* removed: closed with its last end */
+};
+
+/* --- one end ----------------------------------------------------------- */
+
+struct ring {
+	uint8_t *mem;
+	uint32_t lkey, cap, head, tail;
+	uint32_t live; /* messages in it */
+};
+
+enum sent_kind { SENT_REST, SENT_LOAD, SENT_LANE, SENT_MARK, SENT_RDMA };
+
+struct sent {
+	const uint8_t *mem;
+	uint32_t len;
+	uint32_t end; /* where the ring's tail goes when it completes */
+	uint64_t id; /* SENT_RDMA */
+	uint8_t kind;
+	bool signalled;
+};
+
+struct tx {
+	uint32_t seq, acked; /* next and oldest record */
+	uint32_t quiet, quiet_bytes; /* since the last signalled one */
+	struct ring ring[2]; /* SENT_REST, SENT_LOAD */
+	uint8_t cur; /* which of them takes messages */
+	bool poor; /* no memory for the second one */
+	uint8_t *lane;
+	uint32_t lane_seq, lane_acked;
+	uint32_t rdma; /* RDMA operations under way */
+	/* what buf() or ctrl() gave last */
+	uint8_t *buf;
+	uint32_t buf_len;
+	uint8_t buf_kind;
+	struct region load;
+	struct sent sent[SENT_LEN];
+};
+
+struct arrival {
+	uint32_t slot, len;
+};
+
+/* A queue of arrivals; counters run on, the size is a power of two. */
+struct arrivals {
+	uint32_t head, tail;
+	struct arrival q[RX_LEN];
+};
+
+/* Slots 0..VERBS_RCV_REST-1 lie in the end's own region. */
+struct rx {
+	uint32_t posted, size; /* of what is posted from now on */
+	bool load_first; /* post slots of the second region first */
+	uint32_t load_stride, load_count;
+	uint32_t load_size; /* bytes of a receive there */
+	uint32_t rest_out, load_out; /* slots posted, by region */
+	uint64_t free[2]; /* slots of the two regions that nobody uses */
+	struct arrivals come, held;
+	struct region load;
+	uint8_t copy[FAB_CTRL]; /* the message that is not held */
+};
+
+/* A completion, as much of it as we want. */
+struct done {
+	uint64_t wr_id;
+	uint32_t len;
+	uint16_t status; /* enum ibv_wc_status, or STATUS_NONSENSE */
+};
+
+#define STATUS_NONSENSE 0xffff /* something that nobody asked for */
+
+/* Completions: taken from the CQ by any thread, used by the end's holder. */
+struct stash {
+	struct lock lock; /* guards the CQ and tail */
+	uint32_t head, tail;
+	struct done q[STASH_LEN];
+};
+
+enum vstate {
+	V_RESOLVING, /* dial() */
+	V_ROUTING,
+	V_READY,
+	V_CONNECTING,
+	V_ANSWERED,
+	V_PREPARED, /* prepare() */
+	V_ACCEPTED,
+	V_UP,
+	V_CLOSING, /* our DREQ is out */
+	V_DOWN, /* or failed */
+};
+
+enum owner_kind { OWNER_LISTENER, OWNER_REQUEST, OWNER_END };
+
+struct owner {
+	enum owner_kind kind;
+};
+
+struct list {
+	struct list *next, *prev;
+};
+
+struct vend {
+	struct end end;
+	struct owner owner;
+	struct list all, due_at, timed; /* in struct verbs, under its lock */
+	struct verbs *v;
+	struct device *dev;
+	struct rdma_cm_id *id;
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	uint64_t tag, deadline;
+	uint16_t due; /* bits by enum verbs_event_type */
+	uint8_t state;
+	bool active, established;
+	int error; /* the connection broke: the first reason */
+	int why; /* of VE_FAILED, VE_DOWN */
+	uint32_t inline_max;
+	uint32_t rd_atom; /* RDMA reads under way each way */
+	struct region rest;
+	uint32_t registered; /* bytes of message memory */
+	struct tx tx;
+	struct rx rx;
+	struct stash stash;
+	struct {
+		uint32_t head, tail;
+		struct fab_done q[SQ_RDMA * 2];
+	} dones;
+	struct ibv_mr *mine[REGIONS]; /* the program's, by reg() */
+	uint8_t data[VERBS_REP_LEN]; /* HelloAck or refusal */
+};
+
+struct listener {
+	struct owner owner;
+	struct listener *next;
+	struct rdma_cm_id *id;
+	uint16_t port;
+};
+
+struct verbs_request {
+	struct owner owner;
+	struct list all;
+	struct rdma_cm_id *id;
+	uint16_t port;
+	uint8_t rd_atom;
+	bool told, dead;
+	uint8_t data[VERBS_REQ_LEN];
+	size_t len;
+};
+
+struct verbs {
+	struct lock lock; /* guards all of this, and states of ends */
+	struct verbs_conf conf;
+	enum rdma_port_space ps;
+	int ep, bell;
+	struct rdma_event_channel *chan;
+	struct device *devices;
+	struct listener *listeners;
+	struct list ends, due, timed, requests;
+	uint32_t nrequests;
+	bool rung; /* the bell */
+};
+
+static inline struct vend *vend_of(struct end *e)
+{
+	return (struct vend *)(void *)e;
+}
+
+/* What a call of librdmacm or libibverbs that answers -1 means. */
+static inline int cm_err(int ret)
+{
+	return ret ? -errno : 0;
+}
+
+/* --- module.c ----------------------------------------------------------- */
+
+#define LIST_OF(p, type, member) \
+	((type *)(void *)((char *)(p)-offsetof(type, member)))
+
+static inline void list_init(struct list *l)
+{
+	l->next = l->prev = l;
+}
+
+static inline bool list_empty(const struct list *l)
+{
+	return l->next == l;
+}
+
+static inline void list_add(struct list *head, struct list *l)
+{
+	l->next = head;
+	l->prev = head->prev;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+/* Also of one that is on no list. */
+static inline void list_del(struct list *l)
+{
+	l->next->prev = l->prev;
+	l->prev->next = l->next;
+	list_init(l);
+}
+
+void verbs_say(const struct verbs *v, int level, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Moves *fd out of the way and watches it: 0, or -errno (it is closed). */
+int verbs_hide(struct verbs *v, int *fd);
+int verbs_watch(struct verbs *v, int fd, void *who);
+void verbs_unhide(const struct verbs *v, int fd);
+
+/* --- device.c ----------------------------------------------------------- */
+
+/* Is there something to begin with: 0, -ENODEV, -EOPNOTSUPP? */
+int device_any(struct verbs *v);
+/* The device behind a resolved id; counted until device_put(). */
+int device_get(struct verbs *v, struct rdma_cm_id *id, struct device **d);
+void device_put(struct verbs *v, struct device *d);
+/* Descriptors alone: in a forked child. */
+void device_forget(struct verbs *v, struct device *d);
+void device_close(struct verbs *v, struct device *d);
+void device_completions(struct verbs *v, struct device *d);
+void device_async(struct verbs *v, struct device *d);
+
+/* --- event.c ------------------------------------------------------------ */
+
+/* With v->lock held. The event goes out with the next event(). */
+void event_due(struct vend *e, enum verbs_event_type type);
+/* No VE_UP will come, or no message any more; `why`: 0 orderly. */
+void event_down(struct vend *e, int why);
+void event_limit(struct vend *e, uint32_t ms); /* 0: none */
+void event_bell(struct verbs *v);
+/* The same from the data path, without the lock; once. */
+void event_broken(struct vend *e);
+int verbs_event(struct verbs *v, struct verbs_event *ev);
+uint64_t verbs_patience(const struct verbs *v);
+
+/* --- cm.c, cmevent.c ---------------------------------------------------- */
+
+int verbs_listen(struct verbs *v, int family, uint16_t port);
+void verbs_unlisten(struct verbs *v, uint16_t port);
+int verbs_dial(struct verbs *v, const union verbs_addr *local,
+	       const union verbs_addr *peer, uint64_t tag, struct end **end);
+int verbs_connect(struct end *end, const uint8_t req[VERBS_REQ_LEN]);
+int verbs_establish(struct end *end);
+int verbs_prepare(struct verbs *v, struct verbs_request *r, uint64_t tag,
+		  struct end **end);
+int verbs_accept(struct end *end, const uint8_t rep[VERBS_REP_LEN]);
+int verbs_refuse(struct verbs *v, struct verbs_request *r, const void *data,
+		 size_t len);
+void verbs_disconnect(struct end *end);
+void request_drop(struct verbs *v, struct verbs_request *r);
+void cm_events(struct verbs *v);
+void addr_plain(union verbs_addr *a);
+
+/* --- end.c -------------------------------------------------------------- */
+
+struct vend *end_new(struct verbs *v, struct rdma_cm_id *id, uint64_t tag,
+		     bool active);
+/* CQ, QP in state INIT, memory, receives. */
+int end_build(struct vend *e);
+/* To RTR and RTS, after the other side's QP is known. */
+int end_ready(struct vend *e);
+void end_stop(struct vend *e); /* QP to the error state */
+/* Own everything go: with the locks of the end and of v. */
+void end_free(struct vend *e);
+void end_forget(struct vend *e); /* in a forked child */
+void end_destroy(struct end *end);
+void end_trim(struct end *end);
+void verbs_info(const struct end *end, struct verbs_info *i);
+
+/* --- mem.c -------------------------------------------------------------- */
+
+int region_new(struct vend *e, struct region *r, size_t len);
+void region_free(struct vend *e, struct region *r);
+int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
+	      bool remote_write, struct verbs_region *r);
+void verbs_dereg(struct end *end, struct verbs_region *r);
+int mem_lkey(struct vend *e, const void *mem, size_t len, uint32_t *lkey);
+
+/* --- cq.c --------------------------------------------------------------- */
+
+/* Look at every completion there is; the end's holder only. */
+void cq_reap(struct vend *e);
+bool cq_pending(struct end *end);
+int verbs_arm(struct end *end, bool solicited);
+/* Nothing more will go out; `err`: negative errno. */
+void cq_break(struct vend *e, int err);
+
+/* --- tx.c, rdma.c ------------------------------------------------------- */
+
+void tx_init(struct vend *e);
+uint32_t tx_room(struct end *end);
+void *tx_buf(struct end *end, uint32_t len);
+void *tx_ctrl(struct end *end);
+int tx_send(struct end *end, uint32_t len, bool solicited);
+void tx_completed(struct vend *e, uint32_t seq, int status);
+void tx_trim(struct vend *e);
+/* Post one work request with the record of the next number. */
+int tx_post(struct vend *e, struct ibv_send_wr *wr, struct sent *s);
+int verbs_unacked(struct end *end, uint32_t *pos, struct fab_msg *m);
+int verbs_flushed(struct end *end);
+int rdma_op_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
+		 size_t len, uint64_t id);
+int rdma_op_write(struct end *end, const void *from, uint64_t vaddr,
+		  uint32_t rkey, size_t len, uint64_t id);
+int rdma_op_done(struct end *end, struct fab_done *d);
+void rdma_op_note(struct vend *e, const struct sent *s, int status);
+
+/* --- rx.c --------------------------------------------------------------- */
+
+int rx_init(struct vend *e);
+void rx_arrived(struct vend *e, uint32_t slot, uint32_t len);
+int rx_poll(struct end *end, struct fab_msg *m);
+int rx_front(struct end *end, struct fab_msg *m);
+void rx_release(struct end *end);
+int verbs_shed(struct end *end);
+int verbs_resize(struct end *end, uint32_t size, uint16_t count);
+void rx_trim(struct vend *e);
+uint32_t rx_smallest(const struct vend *e);
+
+extern const struct fabric_ops verbs_ops;
+
+#endif

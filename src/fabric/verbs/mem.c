@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Registered memory. Message memory is of the end alone and has no remote
+ * access. It is mapped shared: a fork makes no copies of it, and the pages that
+ * the device knows stay the parent's whatever the kernel does (rdma-facts.md
+ * 5; ibv_fork_init() would do harm).
+ */
+
+#include <sys/mman.h>
+
+#include "base/sys.h"
+#include "fabric/verbs/int.h"
+
+static void memlock_hint(struct vend *e, size_t len)
+{
+	uint64_t lim[2] = { 0 };
+
+	sys_call6(SYS_prlimit64, 0, RLIMIT_MEMLOCK, 0, (long)lim, 0, 0);
+	if (lim[0] != RLIM64_INFINITY)
+		verbs_say(e->v, LOG_WARN,
+			  "RDMA: cannot register %zu bytes: the limit of "
+			  "locked memory is %llu; raise it (ulimit -l)",
+			  len, (unsigned long long)lim[0]);
+}
+
+int region_new(struct vend *e, struct region *r, size_t len)
+{
+	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int err;
+
+	if (sys_is_err(mem))
+		return -ENOMEM;
+	r->mr = ibv_reg_mr(e->dev->pd, mem, len, IBV_ACCESS_LOCAL_WRITE);
+	if (!r->mr) {
+		err = cm_err(-1);
+		sys_munmap(mem, len);
+		if (err == -ENOMEM)
+			memlock_hint(e, len);
+		return err;
+	}
+	r->mem = mem;
+	r->len = len;
+	e->registered += (uint32_t)len;
+	return 0;
+}
+
+void region_free(struct vend *e, struct region *r)
+{
+	if (!r->mr)
+		return;
+	ibv_dereg_mr(r->mr);
+	sys_munmap(r->mem, r->len);
+	e->registered -= (uint32_t)r->len;
+	*r = (struct region){ 0 };
+}
+
+int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
+	      bool remote_write, struct verbs_region *r)
+{
+	struct vend *e = vend_of(end);
+	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
+	unsigned int i;
+	struct ibv_mr *mr;
+
+	for (i = 0; i < REGIONS && e->mine[i]; i++)
+		;
+	if (i == REGIONS)
+		return -ENOMEM;
+	/* What the peer reads may be read-only memory, so ask for no more. */
+	if (remote_read)
+		access = IBV_ACCESS_REMOTE_READ;
+	if (remote_write)
+		access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	if (remote_read && remote_write)
+		access |= IBV_ACCESS_REMOTE_READ;
+	/* The target of an RDMA Read on iWARP is written from afar [2.6]. */
+	if (e->dev->iwarp && !remote_read)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	mr = ibv_reg_mr(e->dev->pd, mem, len, access);
+	if (!mr)
+		return cm_err(-1);
+	e->mine[i] = mr;
+	r->mr = mr;
+	r->lkey = mr->lkey;
+	r->rkey = mr->rkey;
+	return 0;
+}
+
+void verbs_dereg(struct end *end, struct verbs_region *r)
+{
+	struct vend *e = vend_of(end);
+	unsigned int i;
+
+	for (i = 0; i < REGIONS; i++) {
+		if (!r->mr || e->mine[i] != r->mr)
+			continue;
+		ibv_dereg_mr(e->mine[i]);
+		e->mine[i] = NULL;
+	}
+	*r = (struct verbs_region){ 0 };
+}
+
+int mem_lkey(struct vend *e, const void *mem, size_t len, uint32_t *lkey)
+{
+	uintptr_t at = (uintptr_t)mem, from;
+	unsigned int i;
+
+	for (i = 0; i < REGIONS; i++) {
+		if (!e->mine[i])
+			continue;
+		from = (uintptr_t)e->mine[i]->addr;
+		if (at < from || at - from > e->mine[i]->length ||
+		    e->mine[i]->length - (at - from) < len)
+			continue;
+		*lkey = e->mine[i]->lkey;
+		return 0;
+	}
+	return -EFAULT;
+}

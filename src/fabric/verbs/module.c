@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The module's one symbol, and the life of a struct verbs. */
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "fabric/verbs/int.h"
+
+void verbs_say(const struct verbs *v, int level, const char *fmt, ...)
+{
+	char line[LOG_LINE / 2];
+	struct text t = TEXT_IN(line);
+	va_list ap;
+
+	if (!v->conf.host.log)
+		return;
+	va_start(ap, fmt);
+	text_vadd(&t, fmt, ap);
+	va_end(ap);
+	v->conf.host.log(level, line);
+}
+
+int verbs_hide(struct verbs *v, int *fd)
+{
+	if (v->conf.host.hide)
+		*fd = v->conf.host.hide(*fd);
+	return *fd < 0 ? *fd : 0;
+}
+
+void verbs_unhide(const struct verbs *v, int fd)
+{
+	if (v->conf.host.unhide && fd >= 0)
+		v->conf.host.unhide(fd);
+}
+
+int verbs_watch(struct verbs *v, int fd, void *who)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
+	int flags = sys_fcntl(fd, F_GETFL, 0);
+
+	if (flags < 0)
+		return flags;
+	flags = sys_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	return flags < 0 ? flags : sys_epoll_ctl(v->ep, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int open_fds(struct verbs *v)
+{
+	int ret;
+
+	v->ep = (int)sys_call3(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0);
+	ret = verbs_hide(v, &v->ep);
+	if (ret)
+		return ret;
+	v->bell =
+		(int)sys_call3(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK, 0);
+	ret = verbs_hide(v, &v->bell);
+	if (!ret)
+		ret = verbs_watch(v, v->bell, &v->bell);
+	if (ret)
+		return ret;
+	v->chan = rdma_create_event_channel();
+	if (!v->chan)
+		return cm_err(-1);
+	ret = verbs_hide(v, &v->chan->fd);
+	return ret ? ret : verbs_watch(v, v->chan->fd, v->chan);
+}
+
+static void close_fd(struct verbs *v, int *fd)
+{
+	if (*fd < 0)
+		return;
+	verbs_unhide(v, *fd);
+	sys_close(*fd);
+	*fd = -1;
+}
+
+static void verbs_close(struct verbs *v)
+{
+	struct device *d, *next;
+
+	while (v->listeners)
+		verbs_unlisten(v, v->listeners->port);
+	while (!list_empty(&v->requests))
+		request_drop(v, LIST_OF(v->requests.next, struct verbs_request,
+					all));
+	if (v->chan) {
+		verbs_unhide(v, v->chan->fd);
+		rdma_destroy_event_channel(v->chan);
+	}
+	for (d = v->devices; d; d = next) {
+		next = d->next;
+		device_close(v, d);
+	}
+	close_fd(v, &v->bell);
+	close_fd(v, &v->ep);
+	free(v);
+}
+
+static int verbs_open(struct verbs **out, const struct verbs_conf *conf)
+{
+	struct verbs *v = calloc(1, sizeof(*v));
+	int ret;
+
+	if (!v)
+		return -ENOMEM;
+	v->conf = *conf;
+	v->ep = v->bell = -1;
+	list_init(&v->ends);
+	list_init(&v->due);
+	list_init(&v->timed);
+	list_init(&v->requests);
+	ret = device_any(v);
+	if (!ret)
+		ret = open_fds(v);
+	if (ret) {
+		verbs_close(v);
+		return ret;
+	}
+	*out = v;
+	return 0;
+}
+
+/*
+ * The objects stay as they are, and what librdmacm and libibverbs know of them
+ * is leaked: to destroy is to tell the kernel or the device, and they are the
+ * parent's. Closing the descriptors is enough, and needed: an inherited one
+ * would keep the parent's connections alive (rdma-facts.md 1.2).
+ */
+static void verbs_forget(struct verbs *v)
+{
+	struct device *d, *dnext;
+	struct listener *l;
+	struct list *at;
+
+	lock_forked();
+	while (!list_empty(&v->ends))
+		end_forget(LIST_OF(v->ends.next, struct vend, all));
+	while (!list_empty(&v->requests)) {
+		at = v->requests.next;
+		list_del(at);
+		free(LIST_OF(at, struct verbs_request, all));
+	}
+	while ((l = v->listeners)) {
+		v->listeners = l->next;
+		free(l);
+	}
+	close_fd(v, &v->chan->fd);
+	for (d = v->devices; d; d = dnext) {
+		dnext = d->next;
+		device_forget(v, d);
+	}
+	close_fd(v, &v->bell);
+	close_fd(v, &v->ep);
+	free(v);
+}
+
+static int verbs_fd(const struct verbs *v)
+{
+	return v->ep;
+}
+
+const struct fabric_ops verbs_ops = {
+	.name = "verbs",
+	.room = tx_room,
+	.buf = tx_buf,
+	.ctrl = tx_ctrl,
+	.send = tx_send,
+	.poll = rx_poll,
+	.front = rx_front,
+	.release = rx_release,
+	.read = rdma_op_read,
+	.write = rdma_op_write,
+	.done = rdma_op_done,
+	.pending = cq_pending,
+	.trim = end_trim,
+	.destroy = end_destroy,
+};
+
+const struct verbs_api libsdp_verbs = {
+	.version = VERBS_API,
+	.open = verbs_open,
+	.close = verbs_close,
+	.forget = verbs_forget,
+	.fd = verbs_fd,
+	.event = verbs_event,
+	.patience = verbs_patience,
+	.listen = verbs_listen,
+	.unlisten = verbs_unlisten,
+	.dial = verbs_dial,
+	.connect = verbs_connect,
+	.establish = verbs_establish,
+	.prepare = verbs_prepare,
+	.accept = verbs_accept,
+	.refuse = verbs_refuse,
+	.arm = verbs_arm,
+	.unacked = verbs_unacked,
+	.flushed = verbs_flushed,
+	.disconnect = verbs_disconnect,
+	.resize = verbs_resize,
+	.shed = verbs_shed,
+	.info = verbs_info,
+	.reg = verbs_reg,
+	.dereg = verbs_dereg,
+};

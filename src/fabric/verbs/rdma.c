@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* RDMA operations for transfers without a copy, and their completions. */
+
+#include "fabric/verbs/int.h"
+
+#define DONES (SQ_RDMA * 2)
+
+static int op(struct end *end, enum ibv_wr_opcode what, const void *mem,
+	      uint64_t vaddr, uint32_t rkey, size_t len, uint64_t id)
+{
+	struct vend *e = vend_of(end);
+	struct ibv_sge sge = { .addr = (uintptr_t)mem };
+	struct ibv_send_wr wr = { .sg_list = &sge, .opcode = what };
+	struct sent s = { .kind = SENT_RDMA, .id = id, .len = (uint32_t)len };
+	int ret;
+
+	if (e->error)
+		return -ECONNRESET;
+	if (len > INT32_MAX)
+		return -EINVAL;
+	if (e->tx.rdma + (e->dones.tail - e->dones.head) >= SQ_RDMA)
+		return -EAGAIN;
+	/* Without bytes: the probe of a keep-alive [5.4]. */
+	if (len) {
+		ret = mem_lkey(e, mem, len, &sge.lkey);
+		if (ret)
+			return ret;
+		sge.length = (uint32_t)len;
+		wr.num_sge = 1;
+	}
+	wr.wr.rdma.remote_addr = vaddr;
+	wr.wr.rdma.rkey = rkey;
+	e->tx.rdma++;
+	return tx_post(e, &wr, &s);
+}
+
+int rdma_op_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
+		 size_t len, uint64_t id)
+{
+	return op(end, IBV_WR_RDMA_READ, to, vaddr, rkey, len, id);
+}
+
+int rdma_op_write(struct end *end, const void *from, uint64_t vaddr,
+		  uint32_t rkey, size_t len, uint64_t id)
+{
+	return op(end, IBV_WR_RDMA_WRITE, from, vaddr, rkey, len, id);
+}
+
+void rdma_op_note(struct vend *e, const struct sent *s, int status)
+{
+	e->tx.rdma--;
+	e->dones.q[e->dones.tail++ % DONES] = (struct fab_done){
+		.id = s->id,
+		.status = status,
+		.len = status ? 0 : s->len,
+	};
+}
+
+int rdma_op_done(struct end *end, struct fab_done *d)
+{
+	struct vend *e = vend_of(end);
+
+	if (e->dones.head == e->dones.tail)
+		cq_reap(e);
+	if (e->dones.head == e->dones.tail)
+		return 0;
+	*d = e->dones.q[e->dones.head++ % DONES];
+	return 1;
+}
