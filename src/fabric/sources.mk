@@ -13,8 +13,10 @@ libfabric_la_SOURCES = \
 check_LTLIBRARIES += libfabricsim.la
 libfabricsim_la_SOURCES = \
 	src/fabric/fabric.h \
+	src/fabric/sim/rdma.c \
 	src/fabric/sim/sim.c \
-	src/fabric/sim/sim.h
+	src/fabric/sim/sim.h \
+	src/fabric/sim/sim_int.h
 
 # The RDMA fabric: a module of its own, opened on first need.
 if HAVE_VERBS

@@ -24,8 +24,7 @@ int close_on_disconn(struct conn *c, uint64_t now, const struct wire_msg *m,
 		return state_abort(c, "DisConn passes a SrcAvail");
 	c->dis_rcvd = true;
 	in->eof = true;
-	c->sink_count = 0; /* they end with what they hold [5.2] */
-	c->sink_cancel = false;
+	sink_over(c); /* they end with what they hold [5.2] */
 	suspend_forget(c);
 	switch (c->state) {
 	case CONN_EST:
@@ -56,6 +55,7 @@ int close_on_abort(struct conn *c, uint64_t now, const struct wire_msg *m,
 void close_sent(struct conn *c, uint64_t now)
 {
 	c->dis_sent = true;
+	c->peer_sink_count = 0; /* nothing comes for them any more */
 	switch (c->state) {
 	case CONN_SEND1:
 		state_move(c, CONN_SENT1);
@@ -104,6 +104,7 @@ void conn_shutdown(struct conn *c, uint64_t now, bool closed)
 void conn_shut_read(struct conn *c)
 {
 	c->rd_shut = true;
+	zcopy_due(c);
 	state_settle(c);
 }
 

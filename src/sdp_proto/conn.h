@@ -31,6 +31,7 @@
 #define CONN_HELLO_MAX	   92
 #define CONN_HELLO_ACK_LEN 196
 #define CONN_ADVERTS	   8 /* advertisements held per half */
+#define CONN_RDMA	   16 /* reads, and writes, under way */
 
 enum conn_state { /* [5.3] */
 		  CONN_NEW,
@@ -113,6 +114,7 @@ struct conn_zc {
 struct conn_offer {
 	uint64_t bytes; /* stream bytes at hand; 0: only control messages */
 	bool oob_last; /* the last of them is urgent [5.1] */
+	bool more; /* others wait that are not offered: DisConn must not go */
 	const struct conn_zc *zc; /* NULL: by copy only */
 };
 
@@ -185,14 +187,18 @@ enum conn_want {
 	CONN_WANT_ABORT = 0x0001, /* AbortConn, then END */
 	CONN_WANT_END = 0x0002, /* CONN_DISCONNECT */
 	CONN_WANT_PROBE = 0x0004,
-	CONN_WANT_SENDSM = 0x0008,
-	CONN_WANT_SINK_ACK = 0x0010, /* SinkCancelAck */
-	CONN_WANT_MODE = 0x0020, /* ModeChange of mode_due */
-	CONN_WANT_RCVBUF = 0x0040, /* ChRcvBuf of rcv_ask bytes */
-	CONN_WANT_RCVACK = 0x0080, /* ChRcvBufAck of rcv_size bytes */
-	CONN_WANT_SUSP = 0x0100, /* SuspComm */
-	CONN_WANT_DISC = 0x0200, /* DisConn, once all stream bytes are out */
-	CONN_WANT_SUSPACK = 0x0400, /* SuspCommAck, the last message of all */
+	CONN_WANT_RD_COMPL = 0x0008, /* RdmaRdCompl of peer_src[0] */
+	CONN_WANT_SENDSM = 0x0010,
+	CONN_WANT_WR_COMPL = 0x0020, /* RdmaWrCompl of peer_sink[0] */
+	CONN_WANT_SINK_ACK = 0x0040, /* SinkCancelAck */
+	CONN_WANT_SRC_CANCEL = 0x0080, /* SrcAvailCancel */
+	CONN_WANT_SINK_CANCEL = 0x0100, /* SinkAvailCancel */
+	CONN_WANT_MODE = 0x0200, /* ModeChange of mode_due */
+	CONN_WANT_RCVBUF = 0x0400, /* ChRcvBuf of rcv_ask bytes */
+	CONN_WANT_RCVACK = 0x0800, /* ChRcvBufAck of rcv_size bytes */
+	CONN_WANT_SUSP = 0x1000, /* SuspComm */
+	CONN_WANT_DISC = 0x2000, /* DisConn, once all stream bytes are out */
+	CONN_WANT_SUSPACK = 0x4000, /* SuspCommAck, the last message of all */
 	CONN_WANT_WORDS = 0x8000, /* Words; nothing passes them */
 };
 
@@ -239,7 +245,10 @@ struct conn {
 	bool like_pipe, peer_likes_pipe; /* REQ_PIPE */
 	bool fenced; /* conn_fenced() was called */
 	uint8_t quiesce; /* halves without zero copy: CONN_TX, CONN_RX */
+	bool sink_end; /* nothing more is written into peer_sink[0] */
+	bool write_fresh; /* no conn_next() since the last CONN_WRITE */
 	uint16_t reads, writes; /* RDMA operations under way */
+	uint32_t read_len[CONN_RDMA], write_len[CONN_RDMA]; /* oldest first */
 	uint8_t own_ext_flags, peer_ext_flags;
 	uint8_t mode_due; /* code of the ModeChange */
 	uint16_t max_adverts, peer_max_adverts;
@@ -374,7 +383,7 @@ uint64_t conn_deadline(const struct conn *c);
 
 /*
  * No more stream bytes from us: DisConn follows when allowed, once an offer
- * comes without bytes. `closed`: for good, and the program reads no more
+ * comes without bytes (given back by the peer, too; see conn_offer.more). `closed`: for good, and the program reads no more
  * (conn_shut_read()); from then on waiting for the peer has a limit [5.3].
  */
 void conn_shutdown(struct conn *c, uint64_t now, bool closed);

@@ -34,10 +34,8 @@ int mode_on_change(struct conn *c, uint64_t now, const struct wire_msg *m,
 	if (m->mode > WIRE_PIPELINED ||
 	    !source_may(c->rx_mode, m->mode, c->peer_src_count))
 		return state_abort(c, "illegal ModeChange");
-	if (c->rx_mode == WIRE_PIPELINED) { /* our SinkAvails are cancelled */
-		c->sink_count = 0;
-		c->sink_cancel = false;
-	}
+	if (c->rx_mode == WIRE_PIPELINED)
+		sink_over(c); /* our SinkAvails are cancelled */
 	c->rx_mode = m->mode;
 	return 0;
 }
@@ -63,7 +61,8 @@ int conn_set_mode(struct conn *c, unsigned int mode)
 		return ret;
 	if (c->dis_sent || !source_may(c->tx_mode, mode, c->src_count))
 		return -EINVAL;
-	if (mode == WIRE_PIPELINED && c->mode_mseq)
+	if (mode == WIRE_PIPELINED &&
+	    (c->mode_mseq || zcopy_stopped(c, CONN_TX)))
 		return -EBUSY; /* SinkAvails older than that may come yet */
 	c->mode_due = (uint8_t)mode;
 	c->want |= CONN_WANT_MODE;

@@ -30,9 +30,7 @@ int rx_payload(struct conn *c, const struct wire_msg *m, struct conn_in *in)
 		return 0;
 	}
 	/* They take the place of the oldest advertisement [4.5]. */
-	advert_drop(c->sink, &c->sink_count, 1);
-	if (!c->sink_count)
-		c->sink_cancel = false;
+	sink_free(c, 0);
 	return 0;
 }
 
@@ -149,6 +147,8 @@ static const char *count_received(struct conn *c, uint64_t now,
 	c->mseq_rcvd = m->mseq;
 	if (c->mode_mseq && !mseq_before(m->ack, c->mode_mseq))
 		c->mode_mseq = 0;
+	if (c->sendsm_sent && !mseq_before(m->ack, c->sendsm_mseq))
+		c->sendsm_sent = false;
 	c->posted--;
 	if (!c->mute)
 		c->credits = credits_of(m->bufs, in_flight);
@@ -184,6 +184,7 @@ static int recv_slow(struct conn *c, uint64_t now, const uint8_t *msg,
 		     uint32_t byte_len, struct conn_in *in)
 {
 	uint32_t credits = c->credits, room = conn_tx_room(c);
+	uint32_t freed = c->freed_count;
 	enum wire_fault bad;
 	const char *fault;
 	struct wire_msg m;
@@ -206,7 +207,9 @@ static int recv_slow(struct conn *c, uint64_t now, const uint8_t *msg,
 	ret = dispatch(c, now, &m, in);
 	if (ret < 0)
 		return ret;
+	zcopy_due(c);
 	state_settle(c);
+	in->freed = c->freed_count > freed;
 	in->credits = c->credits > credits || conn_tx_room(c) > room;
 	return 0;
 }

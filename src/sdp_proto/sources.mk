@@ -17,4 +17,5 @@ libsdpproto_la_SOURCES = \
 	src/sdp_proto/urgent.c \
 	src/sdp_proto/wire.c \
 	src/sdp_proto/wire.h \
+	src/sdp_proto/zcopy.c \
 	src/sdp_proto/zcopy.h

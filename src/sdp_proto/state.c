@@ -40,6 +40,7 @@ void conn_init(struct conn *c, const struct conn_params *p)
 		c->max_adverts = 1;
 	c->own_ext_flags = p->native ? 0 : p->ext_flags;
 	c->keepalive_ns = p->keepalive_ns;
+	c->may_read = p->reads;
 	c->tx_mode = c->rx_mode = WIRE_COMBINED;
 }
 
@@ -69,7 +70,8 @@ void state_settle(struct conn *c)
 {
 	c->tx_fast = state_tx_open(c) && !c->peer_sink_count && !c->cancel_rx;
 	c->rx_fast = state_in(c, STATES_OPEN) && !c->dis_rcvd && !c->deaf &&
-		     !c->rd_shut && !c->peer_src_count && !c->sink_count;
+		     !c->rd_shut && !c->peer_src_count && !c->sink_count &&
+		     !c->mode_mseq && !c->sendsm_sent;
 }
 
 int state_die(struct conn *c, int error, const char *fault)
@@ -84,6 +86,8 @@ int state_die(struct conn *c, int error, const char *fault)
 	if (fault)
 		c->fault = fault;
 	c->want = up ? CONN_WANT_END : 0;
+	/* Ours stay, until conn_fenced(): the peer may still be at them. */
+	c->peer_src_count = c->peer_sink_count = 0;
 	state_move(c, CONN_CLOSED);
 	return error;
 }
@@ -99,12 +103,4 @@ int state_abort(struct conn *c, const char *fault)
 	if (say)
 		c->want |= CONN_WANT_ABORT;
 	return c->error;
-}
-
-void advert_drop(struct conn_advert *list, uint32_t *count, uint32_t n)
-{
-	if (n > *count)
-		n = *count;
-	*count -= n;
-	memmove(list, list + n, *count * sizeof(*list));
 }

@@ -13,6 +13,7 @@
 
 #include "sdp_proto/conn.h"
 #include "sdp_proto/wire.h"
+#include "sdp_proto/zcopy.h"
 
 #define NS_PER_S      1000000000ull
 #define CLOSE_LIMIT   (60 * NS_PER_S) /* FIN_WAIT, LAST_ACK [5.3] */
@@ -21,6 +22,8 @@
 
 #define UPDATE_LATE	 2000000ull /* 2 ms, and doubled so often: 256 ms */
 #define UPDATE_DOUBLINGS 7
+
+#define DATA_CREDITS 3 /* for messages with stream bytes, adverts [3.3] */
 
 #define BIT(n) (1u << (n))
 /* States in which messages are sent and received. */
@@ -90,6 +93,40 @@ void urgent_received(struct conn *c, const struct wire_msg *m,
 		     struct conn_in *in);
 /* Advertisement lists, oldest first. */
 void advert_drop(struct conn_advert *list, uint32_t *count, uint32_t n);
+/* Would one more of ours, and all that are out, fit into what is freed? */
+bool advert_fits(const struct conn *c);
+/* Memory of our oldest source, sink, is the caller's again. */
+void src_free(struct conn *c);
+void sink_free(struct conn *c, uint32_t bytes);
+/* All of them. */
+void src_over(struct conn *c);
+void sink_over(struct conn *c);
+/* Is zero copy on this half stopped (conn_quiesce(), hand-over)? */
+bool zcopy_stopped(const struct conn *c, enum conn_half half);
+/* What the present state of the advertisements makes due. */
+void zcopy_due(struct conn *c);
+/* The same for the peer's sources: RdmaRdCompl, SendSm. */
+void srcavail_due(struct conn *c);
+/* A read ended: conn_on_done(). */
+int srcavail_read_done(struct conn *c, uint64_t len);
+int sinkavail_write_done(struct conn *c, uint64_t len);
+
+/* Post a message of this kind with `payload` stream bytes; fills *op. */
+void tx_msg(struct conn *c, uint64_t now, struct wire_msg *m, uint32_t payload,
+	    struct conn_op *op);
+/* Advertise or use what is offered in offer->zc; false: not now. */
+bool srcavail_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
+		   uint32_t room, struct conn_op *op);
+bool sinkavail_next(struct conn *c, uint64_t now,
+		    const struct conn_offer *offer, uint32_t room,
+		    struct conn_op *op);
+bool sinkavail_write(struct conn *c, const struct conn_offer *offer,
+		     struct conn_op *op);
+/* RdmaWrCompl may go: no more bytes come for the sink it reports. */
+bool sinkavail_compl_due(const struct conn *c, const struct conn_offer *offer);
+/* The completions about to be posted: the number they carry. */
+uint32_t srcavail_report(struct conn *c);
+uint32_t sinkavail_report(struct conn *c);
 /* The ModeChange of mode_due is about to be posted. */
 void mode_posted(struct conn *c);
 /* DisConn wins: forget about SuspComm, ours and the peer's. */

@@ -20,6 +20,7 @@ int conn_suspend(struct conn *c, uint64_t service_id)
 	c->suspending = true;
 	c->suspend_service = service_id;
 	c->want |= CONN_WANT_SUSP;
+	zcopy_due(c);
 	state_settle(c);
 	return 0;
 }
@@ -74,6 +75,7 @@ int conn_suspend_ack(struct conn *c)
 	if (!c->peer_suspends)
 		return -EINVAL;
 	c->want |= CONN_WANT_SUSPACK;
+	zcopy_due(c);
 	state_settle(c);
 	return 0;
 }

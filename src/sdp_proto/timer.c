@@ -65,7 +65,10 @@ uint64_t conn_deadline(const struct conn *c)
 int conn_on_done(struct conn *c, uint64_t now, enum conn_op_type what,
 		 uint64_t len)
 {
-	(void)len;
+	if (what == CONN_READ)
+		return srcavail_read_done(c, len);
+	if (what == CONN_WRITE)
+		return sinkavail_write_done(c, len);
 	if (what != CONN_PROBE || !c->probing)
 		return -EINVAL;
 	c->probing = false;

@@ -7,8 +7,6 @@
  */
 #include "sdp_proto/state.h"
 
-#define DATA_CREDITS 3
-
 #define likely(x) __builtin_expect(!!(x), 1)
 
 uint32_t conn_tx_room(const struct conn *c)
@@ -27,8 +25,16 @@ static inline uint32_t own_ack(const struct conn *c)
 /* The part all messages share: numbers and what they tell the peer. */
 static inline void count_sent(struct conn *c, uint64_t now)
 {
-	c->bufs_told = c->posted < UINT16_MAX ? c->posted : UINT16_MAX;
+	uint32_t bufs;
+
 	c->ack_told = own_ack(c);
+	/*
+	 * What came behind an MSeqAck that is held back is no longer under
+	 * way. Counted here, it takes no credits from the peer; two ends with
+	 * few receives could else be left without any [3.2].
+	 */
+	bufs = c->posted + (c->mseq_rcvd - c->ack_told);
+	c->bufs_told = bufs < UINT16_MAX ? bufs : UINT16_MAX;
 	c->mseq_sent++;
 	c->credits--;
 	c->idle_since = now;
@@ -45,6 +51,7 @@ static inline void send_data(struct conn *c, uint64_t now, uint32_t flags,
 	op->hdr_len = WIRE_BSDH;
 	op->payload = payload;
 	op->solicited = true;
+	op->took = CONN_TOOK_NONE;
 	c->tx_stream += payload;
 }
 
@@ -57,18 +64,20 @@ static inline uint32_t data_payload(const struct conn *c, uint64_t bytes,
 	return bytes < most ? (uint32_t)bytes : most;
 }
 
-static void send_msg(struct conn *c, uint64_t now, struct wire_msg *m,
-		     struct conn_op *op)
+void tx_msg(struct conn *c, uint64_t now, struct wire_msg *m, uint32_t payload,
+	    struct conn_op *op)
 {
 	count_sent(c, now);
 	m->bufs = (uint16_t)c->bufs_told;
 	m->mseq = c->mseq_sent;
 	m->ack = c->ack_told;
-	m->len = wire_hdr_len(m->mid);
+	m->len = wire_hdr_len(m->mid) + payload;
 	op->type = CONN_SEND;
 	op->hdr_len = (uint32_t)wire_encode(m, op->hdr);
-	op->payload = 0;
+	op->payload = payload;
 	op->solicited = true;
+	op->took = CONN_TOOK_NONE;
+	c->tx_stream += payload;
 }
 
 /* Enough credits for a message without payload? */
@@ -82,31 +91,36 @@ static void prepare(struct conn *c, unsigned int bit, uint64_t now,
 		    struct wire_msg *m)
 {
 	switch (bit) {
+	case CONN_WANT_RD_COMPL:
+		m->bytes = srcavail_report(c);
+		m->flags = c->like_pipe ? WIRE_REQ_PIPE : 0;
+		break;
 	case CONN_WANT_SENDSM:
-		m->mid = WIRE_SENDSM;
 		c->peer_src_count = 0;
-		c->cancel_rx = false;
+		c->cancel_rx = c->refuse = c->read_failed = false;
 		c->sendsm_sent = true;
 		c->sendsm_mseq = c->mseq_sent + 1;
 		break;
-	case CONN_WANT_SINK_ACK:
-		m->mid = WIRE_SINK_ACK;
+	case CONN_WANT_WR_COMPL:
+		m->bytes = sinkavail_report(c);
+		break;
+	case CONN_WANT_SRC_CANCEL:
+		c->cancel_tx = true;
+		break;
+	case CONN_WANT_SINK_CANCEL:
+		c->sink_cancel = true;
 		break;
 	case CONN_WANT_MODE:
-		m->mid = WIRE_MODE;
 		m->mode = c->mode_due;
 		mode_posted(c);
 		break;
 	case CONN_WANT_RCVBUF:
-		m->mid = WIRE_RCVBUF;
 		m->bytes = c->rcv_ask;
 		break;
 	case CONN_WANT_RCVACK:
-		m->mid = WIRE_RCVBUF_ACK;
 		m->bytes = c->rcv_size;
 		break;
 	case CONN_WANT_SUSP:
-		m->mid = WIRE_SUSP;
 		m->service = c->suspend_service;
 		c->timer_at = now + SUSPEND_LIMIT;
 		break;
@@ -117,15 +131,29 @@ static const struct {
 	uint16_t want;
 	uint8_t mid;
 } controls[] = {
+	{ CONN_WANT_RD_COMPL, WIRE_RD_COMPL },
 	{ CONN_WANT_SENDSM, WIRE_SENDSM },
+	{ CONN_WANT_WR_COMPL, WIRE_WR_COMPL },
 	{ CONN_WANT_SINK_ACK, WIRE_SINK_ACK },
+	{ CONN_WANT_SRC_CANCEL, WIRE_SRC_CANCEL },
+	{ CONN_WANT_SINK_CANCEL, WIRE_SINK_CANCEL },
 	{ CONN_WANT_MODE, WIRE_MODE },
 	{ CONN_WANT_RCVBUF, WIRE_RCVBUF },
 	{ CONN_WANT_RCVACK, WIRE_RCVBUF_ACK },
 	{ CONN_WANT_SUSP, WIRE_SUSP },
 };
 
-static bool next_control(struct conn *c, uint64_t now, uint32_t room,
+/* Some wait although there are credits, and let others pass. */
+static bool must_wait(const struct conn *c, unsigned int bit,
+		      const struct conn_offer *offer)
+{
+	if (bit == CONN_WANT_WR_COMPL)
+		return !sinkavail_compl_due(c, offer);
+	return bit == CONN_WANT_SUSP && !conn_quiet(c, CONN_TX | CONN_RX);
+}
+
+static bool next_control(struct conn *c, uint64_t now,
+			 const struct conn_offer *offer, uint32_t room,
 			 struct conn_op *op)
 {
 	struct wire_msg m = { 0 };
@@ -133,7 +161,8 @@ static bool next_control(struct conn *c, uint64_t now, uint32_t room,
 	size_t i;
 
 	for (i = 0; i < sizeof(controls) / sizeof(controls[0]); i++) {
-		if (!(c->want & controls[i].want))
+		if (!(c->want & controls[i].want) ||
+		    must_wait(c, controls[i].want, offer))
 			continue;
 		len = wire_hdr_len(controls[i].mid);
 		if (len > c->peer_rcv_size) {
@@ -144,8 +173,11 @@ static bool next_control(struct conn *c, uint64_t now, uint32_t room,
 		if (len > room || !control_credits(c))
 			return false;
 		c->want &= (uint16_t)~controls[i].want;
+		m.mid = controls[i].mid;
+		if (m.mid == WIRE_SRC_CANCEL)
+			m.flags = urgent_notice(c, offer);
 		prepare(c, controls[i].want, now, &m);
-		send_msg(c, now, &m, op);
+		tx_msg(c, now, &m, 0, op);
 		state_settle(c);
 		return true;
 	}
@@ -175,7 +207,7 @@ static bool next_words(struct conn *c, uint64_t now, uint32_t room,
 	c->words_due &= (uint8_t)~BIT(set);
 	if (!c->words_due)
 		c->want &= (uint16_t)~CONN_WANT_WORDS;
-	send_msg(c, now, &m, op);
+	tx_msg(c, now, &m, 0, op);
 	return true;
 }
 
@@ -188,7 +220,7 @@ static bool next_end(struct conn *c, uint64_t now, uint32_t room,
 	if (c->want & CONN_WANT_ABORT) {
 		c->want &= (uint16_t)~CONN_WANT_ABORT;
 		if (room >= WIRE_BSDH) {
-			send_msg(c, now, &m, op);
+			tx_msg(c, now, &m, 0, op);
 			return true;
 		}
 	}
@@ -213,7 +245,7 @@ static bool next_data(struct conn *c, uint64_t now,
 	uint32_t payload;
 
 	if (!offer->bytes || room <= WIRE_BSDH || c->credits < DATA_CREDITS ||
-	    !state_tx_open(c))
+	    !state_tx_open(c) || (c->want & CONN_WANT_WR_COMPL))
 		return false;
 	payload = data_payload(c, offer->bytes, room);
 	send_data(c, now, urgent_flags(c, offer, payload), payload, op);
@@ -232,23 +264,34 @@ static bool next_last(struct conn *c, uint64_t now,
 {
 	struct wire_msg m = { .mid = WIRE_DISCONN };
 
-	if ((c->want & CONN_WANT_DISC) && !offer->bytes && !c->src_count &&
+	if ((c->want & CONN_WANT_DISC) && !offer->bytes && !offer->more &&
+	    !c->src_count && !(c->want & CONN_WANT_WR_COMPL) &&
 	    control_credits(c)) {
 		c->want &= (uint16_t)~CONN_WANT_DISC;
-		send_msg(c, now, &m, op);
+		tx_msg(c, now, &m, 0, op);
 		close_sent(c, now);
 		return true;
 	}
-	if (c->want == CONN_WANT_SUSPACK && !c->src_count &&
+	if (c->want == CONN_WANT_SUSPACK && conn_quiet(c, CONN_TX | CONN_RX) &&
 	    control_credits(c)) {
 		m.mid = WIRE_SUSP_ACK;
-		send_msg(c, now, &m, op);
+		tx_msg(c, now, &m, 0, op);
 		c->want = CONN_WANT_END;
 		state_move(c, CONN_TW);
 		c->timer_at = now + TW_LIMIT;
 		return true;
 	}
 	return false;
+}
+
+/* What the offer allows besides copying; a waiting reader comes first. */
+static bool next_zcopy(struct conn *c, uint64_t now,
+		       const struct conn_offer *offer, uint32_t room,
+		       struct conn_op *op)
+{
+	return sinkavail_next(c, now, offer, room, op) ||
+	       sinkavail_write(c, offer, op) ||
+	       srcavail_next(c, now, offer, room, op);
 }
 
 static void next_slow(struct conn *c, uint64_t now,
@@ -259,6 +302,8 @@ static void next_slow(struct conn *c, uint64_t now,
 
 	op->type = CONN_NOTHING;
 	op->hdr_len = op->payload = 0;
+	op->took = CONN_TOOK_NONE;
+	c->write_fresh = false;
 	if ((c->want & (CONN_WANT_ABORT | CONN_WANT_END | CONN_WANT_PROBE)) &&
 	    next_end(c, now, room, op))
 		return;
@@ -269,7 +314,11 @@ static void next_slow(struct conn *c, uint64_t now,
 		next_words(c, now, room, op);
 		return;
 	}
-	if (c->want && next_control(c, now, room, op))
+	if (offer->oob_last && offer->bytes)
+		conn_cancel_sources(c); /* it never travels in one [5.1] */
+	if (c->want && next_control(c, now, offer, room, op))
+		return;
+	if (offer->zc && next_zcopy(c, now, offer, room, op))
 		return;
 	if (next_data(c, now, offer, room, op))
 		return;
@@ -285,7 +334,8 @@ void conn_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
 	       uint32_t room, struct conn_op *op)
 {
 	if (likely(c->tx_fast && !c->want && offer->bytes && !offer->oob_last &&
-		   c->credits >= DATA_CREDITS && room > WIRE_BSDH)) {
+		   !offer->zc && c->credits >= DATA_CREDITS &&
+		   room > WIRE_BSDH)) {
 		send_data(c, now, 0, data_payload(c, offer->bytes, room), op);
 		c->nond_sent++;
 		return;

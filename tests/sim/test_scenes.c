@@ -118,12 +118,12 @@ static void test_lazy_reader(void **state)
 	writes(0, 84 * 6);
 	w.s[1].plan.lazy_until = 50 * WORLD_MS;
 	settle();
-	assert_int_equal(w.s[0].sent, 84 * 2);
+	assert_int_equal(w.s[0].c.tx_stream, 84 * 2);
 	assert_int_equal(w.s[0].c.credits, 2);
 	/* Its own bytes get out and the credits for them come back. */
 	w.s[1].plan.total = w.s[1].written = 84 * 20;
 	settle();
-	assert_int_equal(w.s[1].sent, 84 * 20);
+	assert_int_equal(w.s[1].c.tx_stream, 84 * 20);
 	assert_int_equal(w.s[0].got, 84 * 20);
 	w.s[0].plan.patient = false;
 	run();
@@ -164,19 +164,6 @@ static void test_urgent(void **state)
 	run();
 	/* Announced with the first bytes, present at the end of the last. */
 	assert_memory_equal(w.tape, "a>Data:24/2 a>Data:24 a>Data:2/3 ", 33);
-}
-
-/* A SrcAvail is given back; the rest of its bytes travels as Data. */
-static void test_src_avail(void **state)
-{
-	(void)state;
-	scene(64, 1000, 1 << 20);
-	writes(0, 500);
-	trick_src_avail(&w, &w.s[0]);
-	assert_int_equal(w.s[0].c.src_count, 1);
-	w.s[0].plan.patient = false;
-	run();
-	assert_memory_equal(w.tape, "a>SrcAvail! b>SendSm a>Data:", 28);
 }
 
 static void test_abort(void **state)
@@ -226,7 +213,6 @@ int main(void)
 		cmocka_unit_test(test_lazy_reader),
 		cmocka_unit_test(test_full_rings),
 		cmocka_unit_test(test_urgent),
-		cmocka_unit_test(test_src_avail),
 		cmocka_unit_test(test_abort),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_gone_reader),

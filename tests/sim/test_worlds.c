@@ -40,7 +40,31 @@ static struct conn_params random_params(bool active, bool native)
 		.posted = (uint16_t)(rnd(3) ? 4 + rnd(4) : 4 + rnd(60)),
 		.max_adverts = (uint16_t)(1 + rnd(8)),
 		.ext_flags = rnd(4) ? CONN_EXT_SINKAVAIL : 0,
+		.reads = rnd(4),
 	};
+}
+
+/* Zero copy of a plan that is made: often, seldom or never. */
+static void random_zcopy(struct plan *p)
+{
+	static const uint32_t often[] = { 0, 1, 1, 2, 10 };
+	static const uint64_t patience[] = { 0, 2000, 1000000, 40000000 };
+
+	p->zc.src = often[rnd(5)];
+	p->zc.src_max = rnd_scale(ZC_MAX - 1);
+	p->zc.inl = rnd(3) ? 0 : rnd(300);
+	p->zc.overlap = rnd(2);
+	p->zc.patience = patience[rnd(4)];
+	p->zc.sink = often[rnd(5)];
+	p->zc.sink_max = rnd_scale(8000);
+	p->zc.sinks = 1 + rnd(4);
+	p->zc.write = often[rnd(5)];
+	p->zc.read_max = rnd_scale(8000);
+	p->zc.reads = 1 + rnd(6);
+	p->zc.refuse = rnd(3) ? 0 : 1 + rnd(8);
+	p->zc.pipelined = rnd(3);
+	if (rnd(2))
+		p->total *= 1 + rnd(5);
 }
 
 static struct plan random_plan(bool tricks)
@@ -65,6 +89,10 @@ static struct plan random_plan(bool tricks)
 			break;
 		p.urgent[p.urgents++] = at++;
 	}
+	if (rnd(4))
+		random_zcopy(&p);
+	p.zc.reads = p.zc.reads ? p.zc.reads : 1;
+	p.zc.read_max = p.zc.read_max ? p.zc.read_max : 1000;
 	return p;
 }
 
@@ -92,6 +120,7 @@ static bool random_world(struct world *w, uint64_t seed)
 	struct conn_params a, b;
 	struct sim_params fab;
 	bool native;
+	int i;
 
 	rng = seed * 0x9e3779b97f4a7c15ull ^ 0x2545f4914f6cdd1dull;
 	rnd(1);
@@ -106,10 +135,16 @@ static bool random_world(struct world *w, uint64_t seed)
 		.ring = rnd(2) ? 1u << 20 : SIM_MSG_MAX + rnd(8000),
 		.max_msg = SIM_MSG_MAX,
 		.depth = 64,
+		.sync = rnd(2),
 	};
+	if (fab.sync && !rnd(3))
+		fab.fail = 1 + rnd(10);
 	world_start(w, &fab, &a, &b);
 	w->s[0].plan = random_plan(!native);
 	w->s[1].plan = random_plan(!native);
+	for (i = 0; i < 2; i++)
+		if (w->s[i].plan.zc.pipelined)
+			conn_set_mode(&w->s[i].c, WIRE_PIPELINED);
 	/* Somebody has to close first. */
 	if (w->s[0].plan.patient && w->s[1].plan.patient)
 		w->s[0].plan.patient = false;

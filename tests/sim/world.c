@@ -74,6 +74,8 @@ static void down(struct world *w, struct side *s, int error)
 	s->down = true;
 	s->error = error;
 	sim_disconnect(s->e);
+	zc_fence(w, s);
+	zc_fence(w, other(w, s));
 	world_tape(w, "%c.%d ", 'a' + (int)s->which, error);
 	if (w->trace)
 		fprintf(w->trace, "%c down %d %s\n", 'a' + (int)s->which, error,
@@ -98,9 +100,15 @@ static void release_empty(struct side *s)
 	}
 }
 
+uint64_t world_unsent(const struct side *s)
+{
+	return s->written - conn_tx_at(&s->c);
+}
+
 static void check_marks(struct world *w, struct side *s,
 			const struct conn_in *in)
 {
+	uint64_t arrived = s->c.rx_stream;
 	const struct plan *p = &other(w, s)->plan;
 
 	s->pending |= in->oob_pending;
@@ -109,11 +117,11 @@ static void check_marks(struct world *w, struct side *s,
 			world_fault(w, "urgent byte unannounced");
 		s->pending = false;
 		if (s->urgents >= p->urgents ||
-		    p->urgent[s->urgents] != s->arrived - 1)
+		    p->urgent[s->urgents] != arrived - 1)
 			world_fault(w, "urgent byte at the wrong place");
 		s->urgents++;
 	}
-	if (s->urgents < p->urgents && p->urgent[s->urgents] < s->arrived)
+	if (s->urgents < p->urgents && p->urgent[s->urgents] < arrived)
 		world_fault(w, "urgent byte not marked");
 }
 
@@ -128,7 +136,8 @@ static void take(struct world *w, struct side *s, const struct fab_msg *m)
 	note(w, s, "<", hdr, m->len);
 	if (m->held) {
 		s->held[s->last++ % WORLD_HELD] =
-			(struct held){ in.off, ret ? 0 : in.len, in.oob };
+			(struct held){ in.off, ret ? 0 : in.len,
+				       s->c.rx_stream - in.len };
 		if (s->last - s->first > WORLD_HELD)
 			world_fault(w, "too many messages held");
 	} else if (in.len) {
@@ -142,11 +151,17 @@ static void take(struct world *w, struct side *s, const struct fab_msg *m)
 	}
 	if (!in.len)
 		conn_reposted(&s->c, 1);
-	s->arrived += in.len;
+	if (in.freed != (s->c.freed_count != 0))
+		world_fault(w, "memory came free, and nobody is told");
+	zc_step(w, s);
 	check_marks(w, s, &in);
 	s->eof |= in.eof;
-	if (in.eof && s->arrived != other(w, s)->plan.total)
-		world_fault(w, "DisConn before the last byte");
+	if (in.eof && s->c.rx_stream != other(w, s)->plan.total)
+		world_fault(w, "DisConn at %llu of %llu",
+			    (unsigned long long)s->c.rx_stream,
+			    (unsigned long long)other(w, s)->plan.total);
+	if (in.suspend)
+		conn_suspend_ack(&s->c);
 	release_empty(s);
 }
 
@@ -180,9 +195,10 @@ static bool program_read(struct world *w, struct side *s)
 	uint32_t n, i;
 	struct fab_msg m;
 
-	if (s->first == s->last || w->now < s->read_at ||
-	    w->now < s->plan.lazy_until)
+	if (w->now < s->read_at || w->now < s->plan.lazy_until)
 		return false;
+	if (s->first == s->last)
+		return zc_read(w, s);
 	if (s->e->ops->front(s->e, &m) != 1) {
 		world_fault(w, "nothing at the front");
 		return false;
@@ -192,10 +208,10 @@ static bool program_read(struct world *w, struct side *s)
 		n = h->len - s->at;
 	for (i = 0; i < n; i++)
 		if (m.mem[h->off + s->at + i] !=
-		    world_byte(1 - s->which, s->got + i))
+		    world_byte(1 - s->which, h->at + s->at + i))
 			world_fault(w, "%c: byte %llu is wrong",
 				    'a' + (int)s->which,
-				    (unsigned long long)(s->got + i));
+				    (unsigned long long)(h->at + s->at + i));
 	s->got += n;
 	s->at += n;
 	if (s->at == h->len) {
@@ -223,9 +239,8 @@ static bool carry_out(struct world *w, struct side *s, const struct conn_op *op,
 	case CONN_SEND:
 		memcpy(mem, op->hdr, op->hdr_len);
 		for (i = 0; i < op->payload; i++)
-			mem[op->hdr_len + i] =
-				world_byte(s->which, s->sent + i);
-		s->sent += op->payload;
+			mem[op->hdr_len + i] = world_byte(
+				s->which, s->c.tx_stream - op->payload + i);
 		note(w, s, ">", mem, op->hdr_len + op->payload);
 		if (s->e->ops->send(s->e, op->hdr_len + op->payload, true))
 			return false; /* cut: poll() will tell */
@@ -233,6 +248,8 @@ static bool carry_out(struct world *w, struct side *s, const struct conn_op *op,
 	case CONN_DISCONNECT:
 		down(w, s, s->c.error);
 		return true;
+	case CONN_WRITE:
+		return zc_write(w, s, op);
 	case CONN_PROBE:
 		return !conn_on_done(&s->c, w->now, CONN_PROBE, 0);
 	default:
@@ -250,13 +267,15 @@ static bool pump_once(struct world *w, struct side *s)
 
 	if (room) {
 		mem = s->e->ops->buf(s->e, room);
-		offer.bytes = s->written - s->sent;
+		offer.bytes = world_unsent(s);
+		offer.zc = zc_offer(w, s, offer.bytes);
 		for (i = 0; i < s->plan.urgents; i++)
 			if (offer.bytes && s->plan.urgent[i] + 1 == s->written)
 				offer.oob_last = true;
 	} else if (conn_wants_send(&s->c)) {
 		mem = s->e->ops->ctrl(s->e);
 		len = FAB_CTRL;
+		offer.more = world_unsent(s) != 0;
 	}
 	if (!mem) {
 		if (!s->c.error)
@@ -264,6 +283,7 @@ static bool pump_once(struct world *w, struct side *s)
 		len = 0;
 	}
 	conn_next(&s->c, w->now, &offer, len, &op);
+	zc_took(w, s, &op);
 	if (op.type == CONN_SEND && op.hdr_len + op.payload > len)
 		world_fault(w, "message larger than room");
 	return carry_out(w, s, &op, mem);
@@ -276,7 +296,8 @@ static bool program_write(struct world *w, struct side *s)
 	uint64_t end = p->total;
 	uint32_t i, n;
 
-	if (s->sent != s->written || w->now < s->write_at || s->left)
+	if (world_unsent(s) || w->now < s->write_at || s->left ||
+	    (s->c.src_count && !p->zc.overlap))
 		return false;
 	if (s->written == p->total) {
 		if (s->shut || (p->patient && !s->eof))
@@ -315,7 +336,8 @@ static bool disturb(struct world *w, struct side *s)
 	if (p->leave_at && w->now >= p->leave_at) {
 		p->leave_at = 0;
 		s->left = s->shut = true;
-		p->total = s->written = s->sent; /* the rest never was */
+		/* The rest never was. */
+		p->total = s->written = conn_tx_at(&s->c);
 		conn_shutdown(&s->c, w->now, true);
 		release_empty(s);
 		return true;
@@ -327,6 +349,7 @@ static bool side_step(struct world *w, struct side *s)
 {
 	bool any = receive(w, s);
 
+	any |= zc_step(w, s);
 	if (!s->left)
 		any |= program_read(w, s);
 	if (s->down)
@@ -350,13 +373,39 @@ static bool side_step(struct world *w, struct side *s)
 	return any;
 }
 
+/*
+ * No byte is counted twice or not at all: what the peer has is never more
+ * than we gave, and the same when nothing is out nor under way.
+ */
+static void check_offsets(struct world *w)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		const struct side *s = &w->s[i], *o = &w->s[1 - i];
+
+		if (s->c.error || o->c.error || s->left || o->left)
+			continue;
+		if (o->c.rx_stream > conn_tx_at(&s->c))
+			world_fault(w, "%c has more than was sent", 'b' - i);
+		if (conn_quiet(&s->c, CONN_TX) && conn_quiet(&o->c, CONN_RX) &&
+		    sim_still(s->e) && sim_link(s->e) != SIM_LOST &&
+		    o->c.rx_stream != s->c.tx_stream)
+			world_fault(w, "offsets of %c differ at rest", 'a' + i);
+	}
+	if (sim_trespasses(w->sim))
+		world_fault(w, "RDMA where nobody was let at");
+}
+
 bool world_step(struct world *w)
 {
 	unsigned int first = sim_rnd(w->sim, 2);
 	bool any = side_step(w, &w->s[first]);
 
 	w->steps++;
-	return side_step(w, &w->s[1 - first]) || any;
+	any |= side_step(w, &w->s[1 - first]);
+	check_offsets(w);
+	return any;
 }
 
 static uint64_t sooner(uint64_t a, uint64_t b)
@@ -379,6 +428,7 @@ bool world_wait(struct world *w)
 		if (s->down)
 			continue;
 		at = sooner(at, conn_deadline(&s->c));
+		at = sooner(at, zc_next(w, s));
 		if (s->write_at > w->now)
 			at = sooner(at, s->write_at);
 		if (s->plan.abort_at)
@@ -401,7 +451,7 @@ static bool over(const struct world *w)
 	int i;
 
 	for (i = 0; i < 2; i++)
-		if (!w->s[i].down ||
+		if (!w->s[i].down || w->s[i].reads || w->s[i].writes ||
 		    (w->s[i].first != w->s[i].last && !w->s[i].left))
 			return false;
 	return true;
@@ -414,6 +464,7 @@ static void check_end(struct world *w)
 	for (i = 0; i < 2; i++) {
 		struct side *s = &w->s[i];
 
+		zc_check_end(w, s);
 		if (!w->clean)
 			continue;
 		if (s->got != w->s[1 - i].plan.total)
@@ -437,15 +488,16 @@ bool world_run(struct world *w)
 			continue;
 		if (!world_wait(w)) {
 			for (i = 0; i < 2; i++)
-				world_fault(w,
-					    "stuck: a %s sent %llu credits %u, "
-					    "b %s sent %llu credits %u",
-					    conn_state_name(w->s[0].c.state),
-					    (unsigned long long)w->s[0].sent,
-					    w->s[0].c.credits,
-					    conn_state_name(w->s[1].c.state),
-					    (unsigned long long)w->s[1].sent,
-					    w->s[1].c.credits);
+				world_fault(
+					w,
+					"stuck: a %s sent %llu credits %u, "
+					"b %s sent %llu credits %u",
+					conn_state_name(w->s[0].c.state),
+					(unsigned long long)w->s[0].c.tx_stream,
+					w->s[0].c.credits,
+					conn_state_name(w->s[1].c.state),
+					(unsigned long long)w->s[1].c.tx_stream,
+					w->s[1].c.credits);
 			break;
 		}
 		if (w->steps > STEPS || w->now > TIME)
@@ -473,10 +525,12 @@ void world_start(struct world *w, const struct sim_params *fab,
 	w->sim = sim;
 	w->trace = trace;
 	w->clean = true;
+	w->sync = fab->sync;
 	sim_start(sim, fab);
 	for (i = 0; i < 2; i++) {
 		w->s[i].which = (unsigned int)i;
 		w->s[i].e = sim_end(sim, (unsigned int)i);
+		zc_start(w, &w->s[i]);
 		conn_init(&w->s[i].c, i ? b : a);
 	}
 	len = conn_hello(&w->s[0].c, &n, buf);

@@ -33,11 +33,22 @@ struct plan {
 	uint64_t leave_at; /* closes for good whatever is under way; 0: no */
 	uint64_t abort_at; /* 0: never */
 	uint32_t tricks; /* one step in so many plays an optional message */
+	struct {
+		uint32_t src; /* one offer in so many has a source; 0: none */
+		uint32_t src_max, inl; /* bytes of a piece, at most; inside */
+		bool overlap; /* writes on while sources are out */
+		uint64_t patience; /* cancels what is out so long */
+		uint32_t sink, sink_max, sinks; /* the same; so many at once */
+		uint32_t write; /* one offer in so many may be written */
+		uint32_t read_max, reads; /* bytes of a read; under way */
+		uint32_t refuse; /* one source in so many is given back */
+		bool pipelined; /* asks for that mode at the start */
+	} zc;
 };
 
 struct held {
 	uint32_t off, len;
-	bool oob;
+	uint64_t at; /* stream offset */
 };
 
 struct side {
@@ -45,8 +56,15 @@ struct side {
 	struct end *e;
 	struct plan plan;
 	unsigned int which;
-	uint64_t written, sent; /* by the program; in messages */
-	uint64_t arrived, got; /* stream bytes parsed; read by the program */
+	uint64_t written; /* by the program */
+	uint64_t got; /* stream bytes the program has */
+	uint64_t copy_until; /* given back: bytes before go by copy */
+	uint64_t src_since, sink_since; /* oldest that is out; 0: none */
+	uint64_t sink_rest; /* offers no sink before */
+	uint32_t vain; /* sinks in a row that got nothing */
+	uint64_t zc_bytes; /* the program had by RDMA */
+	uint32_t reads, writes; /* under way */
+	bool fenced;
 	uint64_t write_at, read_at;
 	struct held held[WORLD_HELD];
 	uint32_t first, last; /* of held, counting */
@@ -63,6 +81,7 @@ struct world {
 	struct side s[2];
 	uint64_t steps;
 	bool clean; /* everything must arrive */
+	bool sync; /* sim_params.sync */
 	FILE *trace; /* NULL: none */
 	char fault[256]; /* what went wrong, empty: nothing */
 	/*
@@ -87,12 +106,32 @@ void world_fault(struct world *w, const char *fmt, ...)
 void world_tape(struct world *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* tricks.c: a message the machine may legally send, now and then. */
+/* Stream bytes not yet sent, written or advertised. */
+uint64_t world_unsent(const struct side *s);
+
+/* tricks.c: something the machine may be asked for, now and then. */
 void world_trick(struct world *w, struct side *s);
-/* One of them: SrcAvail for what the program has written, if it may. */
-void trick_src_avail(struct world *w, struct side *s);
-/* The pump's part of a message made by hand; m->len etc. are filled in. */
-bool world_send(struct world *w, struct side *s, struct wire_msg *m,
-		uint32_t payload);
+
+/*
+ * zcopy.c: the program's memory that the other end is let at. Whoever is at
+ * memory that was not, or no longer, let at trespasses, which fails the world.
+ */
+#define ZC_MAX 16384 /* bytes of one piece */
+
+void zc_start(struct world *w, struct side *s);
+/* What conn_next() may be offered besides bytes; NULL: nothing. */
+const struct conn_zc *zc_offer(struct world *w, struct side *s, uint64_t bytes);
+/* It answered so. */
+void zc_took(struct world *w, struct side *s, const struct conn_op *op);
+bool zc_write(struct world *w, struct side *s, const struct conn_op *op);
+/* The program reads from a source, or has it given back. */
+bool zc_read(struct world *w, struct side *s);
+/* RDMA that ended, memory that came free, patience that ran out. */
+bool zc_step(struct world *w, struct side *s);
+/* When the program will do something by itself. */
+uint64_t zc_next(const struct world *w, const struct side *s);
+/* The fabric lets nobody at this end's memory any more, if so. */
+void zc_fence(struct world *w, struct side *s);
+void zc_check_end(struct world *w, struct side *s);
 
 #endif

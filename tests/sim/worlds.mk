@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += \
 	tests/sim/test_remote tests/sim/test_scenes tests/sim/test_worlds
-world_sources = tests/sim/tricks.c tests/sim/world.c tests/sim/world.h
+world_sources = \
+	tests/sim/tricks.c \
+	tests/sim/world.c tests/sim/world.h \
+	tests/sim/zcopy.c
 tests_sim_test_scenes_SOURCES = tests/sim/test_scenes.c $(world_sources)
 tests_sim_test_scenes_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)
 tests_sim_test_worlds_SOURCES = tests/sim/test_worlds.c $(world_sources)

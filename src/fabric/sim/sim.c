@@ -1,52 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The simulated fabric; see sim.h. Never part of the library. */
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "fabric/sim/sim.h"
-
-#define PACKETS 512 /* under way or held, per direction */
-
-struct packet {
-	uint64_t at; /* arrives */
-	uint32_t len;
-	bool ctrl; /* in the lane */
-	uint8_t mem[SIM_MSG_MAX];
-};
-
-/* One direction; packets [front, parse) are held, [parse, next) under way. */
-struct way {
-	uint32_t front, parse, next;
-	uint32_t bytes, lane; /* of those in the ring; of those in the lane */
-	bool deaf; /* the reader has hung up */
-	uint64_t last; /* arrival of the last packet */
-	uint64_t closed_at; /* arrival of the hang-up, or UINT64_MAX */
-	struct packet p[PACKETS];
-};
-
-struct sim_side {
-	struct end end;
-	struct sim *sim;
-	struct way *tx, *rx;
-	bool buf_ctrl;
-	uint32_t buf_len; /* 0: no buffer handed out */
-	uint8_t ctrl[FAB_CTRL];
-};
-
-struct sim {
-	struct sim_params par;
-	uint64_t rng, now;
-	bool cut;
-	struct sim_side side[2];
-	struct way way[2];
-};
-
-static struct sim_side *side_of(struct end *e)
-{
-	return (struct sim_side *)e;
-}
+#include "fabric/sim/sim_int.h"
 
 static struct packet *packet(struct way *w, uint32_t n)
 {
@@ -61,8 +18,7 @@ uint32_t sim_rnd(struct sim *s, uint32_t n)
 	return (uint32_t)(s->rng >> 32) % n;
 }
 
-/* Arrival of what is sent now: in order, after a delay of its own. */
-static uint64_t arrival(struct sim *s, struct way *w)
+uint64_t sim_arrival(struct sim *s, struct way *w)
 {
 	uint64_t at = s->now + sim_rnd(s, (uint32_t)s->par.delay_ns + 1);
 
@@ -131,7 +87,7 @@ static int op_send(struct end *end, uint32_t len, bool solicited)
 		return 0;
 	p->len = len;
 	p->ctrl = e->buf_ctrl;
-	p->at = arrival(e->sim, w);
+	p->at = sim_arrival(e->sim, w);
 	if (p->ctrl)
 		w->lane++;
 	else
@@ -161,6 +117,7 @@ static int op_poll(struct end *end, struct fab_msg *m)
 	struct way *w = e->rx;
 	struct packet *p = packet(w, w->parse);
 
+	sim_rdma_run(e->sim);
 	if (!arrived(e->sim, w))
 		return sim_link(end) == SIM_UP ? 0 : -ECONNRESET;
 	w->parse++;
@@ -205,13 +162,6 @@ static bool op_pending(struct end *end)
 	return arrived(side_of(end)->sim, side_of(end)->rx);
 }
 
-static int op_done(struct end *end, struct fab_done *d)
-{
-	(void)end;
-	(void)d;
-	return 0;
-}
-
 static void op_none(struct end *end)
 {
 	(void)end;
@@ -226,7 +176,9 @@ static const struct fabric_ops sim_ops = {
 	.poll = op_poll,
 	.front = op_front,
 	.release = op_release,
-	.done = op_done,
+	.read = sim_read,
+	.write = sim_write,
+	.done = sim_done,
 	.pending = op_pending,
 	.trim = op_none,
 	.destroy = op_none,
@@ -252,6 +204,7 @@ void sim_start(struct sim *s, const struct sim_params *p)
 	s->rng = p->seed;
 	s->now = 0;
 	s->cut = false;
+	s->keys = s->trespasses = 0;
 	for (i = 0; i < 2; i++) {
 		struct way *w = &s->way[i];
 
@@ -277,11 +230,12 @@ void sim_time(struct sim *s, uint64_t ns)
 {
 	if (ns > s->now)
 		s->now = ns;
+	sim_rdma_run(s);
 }
 
 uint64_t sim_next(const struct sim *s)
 {
-	uint64_t at = UINT64_MAX;
+	uint64_t at = sim_rdma_next(s);
 	int i;
 
 	for (i = 0; i < 2 && !s->cut; i++) {
@@ -300,7 +254,8 @@ void sim_disconnect(struct end *end)
 	struct sim_side *e = side_of(end);
 
 	if (e->tx->closed_at == UINT64_MAX)
-		e->tx->closed_at = arrival(e->sim, e->tx);
+		e->tx->closed_at = sim_arrival(e->sim, e->tx);
+	e->down = true;
 	e->rx->deaf = true;
 	e->rx->next = e->rx->parse;
 }
@@ -325,4 +280,11 @@ enum sim_link sim_link(const struct end *end)
 	return e->rx->closed_at <= e->sim->now && e->rx->parse == e->rx->next ?
 		       SIM_CLOSED :
 		       SIM_UP;
+}
+
+bool sim_still(const struct end *end)
+{
+	const struct sim_side *e = (const struct sim_side *)end;
+
+	return e->tx->parse == e->tx->next;
 }

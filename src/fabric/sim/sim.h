@@ -25,6 +25,9 @@ struct sim_params {
 	uint32_t ring; /* bytes under way or held, per direction */
 	uint32_t max_msg; /* at most SIM_MSG_MAX */
 	uint16_t depth;
+	bool sync; /* RDMA is over at once, and may fail short */
+	uint32_t fail; /* one in so many fails; if not sync, it breaks the
+			* fabric; 0: none */
 };
 
 #define SIM_MSG_MAX 2048
@@ -36,6 +39,16 @@ enum sim_link {
 };
 
 struct sim;
+
+/*
+ * RDMA. With `sync` as process_vm_readv() does it: it is over when read() or
+ * write() returns, whatever messages are under way, and nobody but the owner
+ * keeps the other end from the memory. Else as queue pairs do it: it takes
+ * time, a write takes its place among the messages, a read gets the bytes as
+ * they are when it ends, and an end that has hung up is out of reach.
+ */
+#define SIM_MEMS 32 /* pieces of memory one end lets the other at */
+#define SIM_RDMA 64 /* operations of one end under way or not fetched */
 
 /* Memory for one connection after the other; NULL without memory. */
 struct sim *sim_new(void);
@@ -54,6 +67,14 @@ void sim_disconnect(struct end *e);
 /* The fabric breaks. */
 void sim_cut(struct sim *s);
 enum sim_link sim_link(const struct end *e);
+
+/* Let the other end at memory under this address; its key, or 0. */
+uint32_t sim_let(struct end *e, void *mem, uint64_t vaddr, uint32_t len);
+void sim_bar(struct end *e, uint32_t rkey);
+/* How often an end was at memory it had not, or no longer, been let at. */
+uint32_t sim_trespasses(const struct sim *s);
+/* Nothing that this end sent is under way. */
+bool sim_still(const struct end *e);
 
 /* A random number below n (n > 0) from the seed's sequence. */
 uint32_t sim_rnd(struct sim *s, uint32_t n);
