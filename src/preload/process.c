@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/lock.h"
@@ -162,8 +163,9 @@ int do_clone(int (*fn)(void *), void *stack, int flags, void *arg, void *ptid,
 		return real_clone(clone_start_shared, st, flags, st, ptid, tls,
 				  ctid);
 	}
-	if (flags & CLONE_FILES)
-		sock_home_all(WHY_SHARED); /* one table cannot serve two */
+	/* one table cannot serve two; holders are counted by process id */
+	if (flags & (CLONE_FILES | CLONE_NEWPID))
+		sock_home_all(WHY_SHARED);
 	fork_before();
 	pid = real_clone(clone_start, stack, flags, &here, ptid, tls, ctid);
 	keep = errno;
@@ -221,6 +223,30 @@ int do_prctl(int op, unsigned long a, unsigned long b, unsigned long c,
 	if (unlikely(op == PR_SET_SECCOMP) && fdt_ever)
 		sock_home_all(WHY_SANDBOX);
 	return real_prctl(op, a, b, c, d);
+}
+
+/*
+ * Programs that forbid themselves new threads (haproxy) do so when all of
+ * theirs run: the library's, which may be needed later, has to run by then.
+ */
+static void limiting(__rlimit_resource_t res, const struct rlimit *rl)
+{
+	if (unlikely(res == RLIMIT_NPROC && rl) && fdt_ever && fdt_is_owner())
+		sock_serve_always();
+}
+
+int do_setrlimit(__rlimit_resource_t res, const struct rlimit *rl)
+{
+	limiting(res, rl);
+	return real_setrlimit(res, rl);
+}
+
+int do_prlimit(pid_t pid, __rlimit_resource_t res, const struct rlimit *rl,
+	       struct rlimit *old)
+{
+	if (!pid || pid == sys_getpid())
+		limiting(res, rl);
+	return real_prlimit(pid, res, rl, old);
 }
 
 int do_unshare(int flags)

@@ -104,6 +104,8 @@ static enum reason no_peer(const struct diag_names *n, int err)
 
 	if (err == -ENOENT && !diag_find(n, false, &own))
 		return WHY_REMOTE;
+	if (err == -EMFILE || err == -ENFILE)
+		return WHY_NO_FD;
 	return settings.same_user_without_diag ? WHY_NONE : WHY_NO_DIAG;
 }
 
@@ -185,7 +187,7 @@ static bool uid_unmapped(uint32_t uid)
 static enum reason proof_by_user(struct pair *p, uint32_t uid,
 				 const struct pair_head *h)
 {
-	uint32_t us = (uint32_t)sys_call3(SYS_geteuid, 0, 0, 0);
+	uint32_t us = sys_geteuid();
 
 	if (!settings.same_user_without_diag)
 		return WHY_NO_DIAG;
@@ -225,10 +227,8 @@ static enum reason pair_proof(struct pair *p, int anchor,
 	if (!d.inode)
 		return d.state == TCP_ESTABLISHED ? WHY_OWNER : WHY_CLOSED;
 	p->peer_cookie = d.cookie;
-	if (uid_unmapped(cred.uid))
-		return WHY_OWNER;
-	if (cred.uid == d.uid || !cred.uid ||
-	    cred.uid == (uint32_t)sys_call3(SYS_geteuid, 0, 0, 0))
+	if (!uid_unmapped(cred.uid) &&
+	    (cred.uid == d.uid || !cred.uid || cred.uid == sys_geteuid()))
 		return WHY_NONE;
 	return WHY_OWNER;
 }

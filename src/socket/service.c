@@ -29,7 +29,7 @@ static struct {
 	uint64_t id;
 	int dgram, epoll;
 	pthread_t thread;
-	bool running, failed, quit;
+	bool running, failed, quit, stays;
 } svc = { .dgram = -1, .epoll = -1 };
 
 static socklen_t svc_name(struct sockaddr_un *un, uint64_t id)
@@ -238,7 +238,7 @@ static bool retire(void)
 	bool done;
 
 	lock_take(&svc.lock);
-	done = !svc.count;
+	done = !svc.count && !svc.stays;
 	if (done) {
 		drop_sockets();
 		svc.running = false;
@@ -257,7 +257,8 @@ static void *service_main(void *arg)
 
 	(void)arg;
 	for (;;) {
-		bool empty = !__atomic_load_n(&svc.count, __ATOMIC_ACQUIRE);
+		bool empty = !__atomic_load_n(&svc.count, __ATOMIC_ACQUIRE) &&
+			     !svc.stays;
 
 		unfinished = false;
 		service_each(see, NULL);
@@ -357,6 +358,17 @@ int service_start(void)
 	return ret;
 }
 
+void sock_serve_always(void)
+{
+	bool stays = !settings.service_thread;
+
+	while (!stays && !service_start()) {
+		lock_take(&svc.lock);
+		stays = svc.stays = svc.running; /* or it has just retired */
+		lock_drop(&svc.lock);
+	}
+}
+
 bool service_running(void)
 {
 	return svc.running;
@@ -380,6 +392,6 @@ void service_forked(void)
 	svc.socks = NULL;
 	svc.count = svc.room = 0;
 	drop_sockets();
-	svc.running = svc.failed = svc.quit = false;
+	svc.running = svc.failed = svc.quit = svc.stays = false;
 	svc.lock.word = 0;
 }

@@ -122,6 +122,8 @@ bool sock_lifted(const struct sock *s); /* any direction not the anchor's */
 uint64_t sock_inode(struct sock *s);
 /* Free an internal descriptor (EMFILE): 0 if one was freed. */
 int sock_yield_fd(void);
+/* No thread can be made soon: the service thread starts now, and stays. */
+void sock_serve_always(void);
 /* Is this number one of the library's own? The program may not close it. */
 bool fd_hidden(int fd);
 /* _exit, exit, fatal signal: last words (statistics). */

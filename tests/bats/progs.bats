@@ -281,7 +281,7 @@ plain() {
 
 @test "procs: a fork in the midst of pairing" {
 	mode now
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		client "$SDP_PROGS/procs" -p fork -w 0 serve
 		client "$SDP_PROGS/procs" -p fork -w 0 -r serve
 	done

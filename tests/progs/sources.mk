@@ -9,12 +9,14 @@ PROGS_CPPFLAGS = -I$(top_srcdir)/tests/progs -D_GNU_SOURCE
 PROGS_CFLAGS = -std=gnu11 -O2
 
 check_PROGRAMS += \
+	tests/progs/cage \
 	tests/progs/calls \
 	tests/progs/epolls \
 	tests/progs/flags \
 	tests/progs/halfclose \
 	tests/progs/leaks \
 	tests/progs/life \
+	tests/progs/meet \
 	tests/progs/native \
 	tests/progs/nonblock \
 	tests/progs/options \
@@ -54,6 +56,11 @@ tests_progs_life_SOURCES = tests/progs/life.c $(PROGS_COMMON)
 tests_progs_life_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_life_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_life_LDADD = -lpthread
+
+tests_progs_meet_SOURCES = tests/progs/meet.c $(PROGS_COMMON)
+tests_progs_meet_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_meet_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_meet_LDADD = -lpthread
 
 tests_progs_native_SOURCES = tests/progs/native.c $(PROGS_COMMON)
 tests_progs_native_CPPFLAGS = $(PROGS_CPPFLAGS)
@@ -95,7 +102,12 @@ tests_progs_stream_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_stream_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_stream_LDADD = -lpthread
 
-# Static, so that no preload can follow into it.
+# Static, so that no preload can follow into them.
+tests_progs_cage_SOURCES = tests/progs/cage.c
+tests_progs_cage_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_cage_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_cage_LDFLAGS = -all-static
+
 tests_progs_plainecho_SOURCES = tests/progs/plainecho.c
 tests_progs_plainecho_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_plainecho_CFLAGS = $(PROGS_CFLAGS)

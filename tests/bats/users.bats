@@ -1,0 +1,360 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Different users, containers and limits: the two ends of a connection are
+# started apart, each wherever a test wants it. Lifted where the two can prove
+# to each other who they are; else TCP, with a reason of libsdp(7), and every
+# byte right in any case.
+#
+# The client's port is the higher one: it offers, the server answers and makes
+# the segment.
+# shellcheck disable=SC2030,SC2031 # every test has variables of its own
+# shellcheck disable=SC2086 # what starts an end is split into its words
+
+load helpers
+
+NOBODY="setpriv --reuid 65534 --regid 65534 --clear-groups"
+DAEMON="setpriv --reuid 1 --regid 1 --clear-groups"
+
+setup() {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	[ "$(id -u)" -eq 0 ] || skip "needs root"
+	need setpriv unshare nsenter ip jq
+	need_library
+	# where every user may read the library and write the statistics
+	ROOM=$(mktemp -d /tmp/libsdp-users.XXXXXX)
+	chmod 1777 "$ROOM"
+	cp "$LIBSDP" "$SDP_PROGS/cage" "$SDP_PROGS/meet" "$ROOM"
+	CAGE=$ROOM/cage
+	MEET=$ROOM/meet
+	PORT=$(free_port)
+	ADDRESS=127.0.0.1
+	LIB="-e LD_PRELOAD=$ROOM/libsdp.so -e LIBSDP_CONFIG_FILE=/nothing
+		-e LIBSDP_LIFT_AFTER_MESSAGES=4"
+	SERVER=$LIB
+	CLIENT=$LIB
+}
+
+teardown() {
+	stop_all
+	[ -z "${ROOM-}" ] || rm -rf "$ROOM"
+}
+
+# In the network namespace of that process.
+listens() {
+	local hex
+	printf -v hex ':%04X' "$PORT"
+	awk -v p="$hex" '$4 == "0A" && substr($2, length($2) - 4) == p { f = 1 }
+		END { exit !f }' "/proc/${PID[$1]}/net/tcp"
+}
+
+# serve NAME HOW CAGE-OPTIONS: an end that listens, started by the words HOW.
+serve() {
+	$2 "$CAGE" $SERVER $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
+		"$MEET" ${FORBID-} serve "$ADDRESS" "$PORT" \
+		>"$TMP/$1.out" 2>"$TMP/$1.err" 3>&- &
+	PID[$1]=$!
+	until_true 10 listens "$1"
+}
+
+talk() {
+	timeout -k 5 20 $2 "$CAGE" $CLIENT $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
+		"$MEET" ${FORBID-} talk "$ADDRESS" "$PORT" 300 ${FROM-} \
+		>"$TMP/$1.out" 3>&-
+	[ "$(cat "$TMP/$1.out")" = ok ]
+}
+
+# meet [HOW-SERVER [HOW-CLIENT [CAGE-SERVER [CAGE-CLIENT]]]]
+meet() {
+	rm -f "$ROOM/server" "$ROOM/client"
+	serve server "${1-}" "${3-}"
+	talk client "${2-}" "${4-}" || {
+		cat "$TMP/server.err" >&2
+		return 1
+	}
+	wait_end server 10
+	silent server
+}
+
+field() {
+	jq "select(.program == \"meet\") | $2" "$ROOM/$1"
+}
+
+is_lifted() {
+	local end
+	for end in "${@-server client}"; do
+		[ "$(field "$end" .bytes_sdp_tx)" -gt 10000 ] || {
+			cat "$ROOM/$end" >&2
+			return 1
+		}
+	done
+}
+
+# is_tcp REASON: and that is what the one end or the other says.
+is_tcp() {
+	local end
+	for end in server client; do
+		[ "$(field "$end" .lifted)" -eq 0 ] || {
+			cat "$ROOM/$end" >&2
+			return 1
+		}
+	done
+	cat "$ROOM/server" "$ROOM/client" | jq -s -e --arg why "$1" \
+		'any(.[]; .reasons[$why] > 0)' >&2 || {
+		cat "$ROOM/server" "$ROOM/client" >&2
+		return 1
+	}
+}
+
+lifts() {
+	meet "$@"
+	is_lifted server client
+}
+
+# --- users -----------------------------------------------------------------
+
+@test "root and nobody, nobody and root" {
+	lifts "" "$NOBODY"
+	lifts "$NOBODY" ""
+}
+
+@test "one user and another" {
+	lifts "$NOBODY" "$DAEMON"
+	lifts "$DAEMON" "$DAEMON"
+}
+
+@test "a program that forbids itself threads after its start" {
+	FORBID=forbid
+	lifts "$NOBODY" "$NOBODY"
+}
+
+# --- containers ------------------------------------------------------------
+
+# Other processes, mounts and /dev/shm, the same network.
+container() {
+	cat >"$ROOM/container" <<'END'
+#!/bin/sh
+exec unshare --mount --pid --ipc --fork --kill-child sh -c '
+	mount -t tmpfs tmpfs /dev/shm && mount -t proc proc /proc &&
+		exec "$@"' sh "$@"
+END
+	chmod 755 "$ROOM/container"
+}
+
+# A root directory with nothing in it but the program, its libraries and a
+# place for the statistics: no /proc, no /dev.
+jail() {
+	local f
+	mkdir -p "$ROOM/jail$ROOM"
+	while read -r f; do
+		mkdir -p "$ROOM/jail${f%/*}"
+		cp -L "$f" "$ROOM/jail$f"
+	done < <(ldd "$MEET" "$LIBSDP" | grep -oE '/[^ :]+\.so[.0-9]*' |
+		sort -u)
+	cat >"$ROOM/jail.sh" <<END
+#!/bin/sh
+exec unshare --mount sh -c 'mount --bind $ROOM $ROOM/jail$ROOM && exec "\$@"' \\
+	sh chroot "\$@"
+END
+	chmod 755 "$ROOM/jail.sh"
+	JAIL="$ROOM/jail.sh"
+}
+
+@test "containers that share the network" {
+	container
+	lifts "$ROOM/container" ""
+	lifts "" "$ROOM/container"
+	lifts "$ROOM/container" "$ROOM/container"
+	lifts "$ROOM/container $NOBODY" "$ROOM/container $DAEMON"
+}
+
+@test "sdpstat of root sees into a container" {
+	container
+	serve server "$ROOM/container" ""
+	until_true 5 sh -c "sdpstat | grep -q ':$PORT .* listen'"
+	talk client "" ""
+	wait_end server 10
+}
+
+@test "a bare chroot: no /proc, no /dev/shm" {
+	jail
+	lifts "$JAIL $ROOM/jail" ""
+	lifts "" "$JAIL $ROOM/jail"
+	lifts "$JAIL --userspec=1:1 $ROOM/jail" ""
+	# without /proc nobody may as well be a user without a name
+	meet "$JAIL --userspec=1:1 $ROOM/jail" "$NOBODY"
+	is_tcp owner
+}
+
+@test "user namespaces: who can be named is lifted" {
+	lifts "unshare --user --map-root-user" ""
+	lifts "" "unshare --user --map-root-user"
+	# inside, the other user is one of those without a name
+	meet "unshare --user --map-root-user" "$NOBODY"
+	is_tcp owner
+	meet "$NOBODY" "unshare --user --map-root-user"
+	is_tcp owner
+	meet "unshare --user" ""
+	is_tcp owner
+	meet "unshare --user" "unshare --user"
+	is_tcp owner
+}
+
+# --- network namespaces ----------------------------------------------------
+
+# host NAME: a network namespace, as long as its process lives.
+host() {
+	unshare --net sleep 60 3>&- &
+	PID[$1]=$!
+	until_true 5 other_net "${PID[$1]}"
+	IN[$1]="nsenter --net=/proc/${PID[$1]}/ns/net"
+	${IN[$1]} ip link set lo up
+}
+
+other_net() {
+	[ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/self/ns/net)" ] &&
+		[ "$(cat "/proc/$1/comm")" = sleep ]
+}
+
+@test "two network namespaces, joined by a cable: TCP" {
+	declare -A IN
+	host a
+	host b
+	${IN[a]} ip link add ab type veth peer name ba netns "${PID[b]}"
+	${IN[a]} ip address add 192.0.2.1/24 dev ab
+	${IN[b]} ip address add 192.0.2.2/24 dev ba
+	${IN[a]} ip link set ab up
+	${IN[b]} ip link set ba up
+	ADDRESS=192.0.2.1
+	meet "${IN[a]}" "${IN[b]}"
+	is_tcp remote
+	meet "${IN[a]}" "${IN[a]}"
+	is_lifted server client
+}
+
+@test "the same addresses and ports in two network namespaces" {
+	declare -A IN
+	host a
+	host b
+	FROM=40000
+	serve one "${IN[a]}" ""
+	serve two "${IN[b]}" ""
+	talk three "${IN[a]}" "" &
+	talk four "${IN[b]}" ""
+	wait $!
+	wait_end one 10
+	wait_end two 10
+	is_lifted one two three four
+}
+
+@test "the same addresses and ports, but only one end of each preloaded" {
+	declare -A IN
+	host a
+	host b
+	FROM=40000
+	serve server "${IN[a]}" ""
+	SERVER='' serve plain "${IN[b]}" ""
+	CLIENT='' talk other "${IN[a]}" "" &
+	talk client "${IN[b]}" ""
+	wait $!
+	wait_end server 10
+	wait_end plain 10
+	is_tcp peer-plain
+	[ "$(field server '.reasons["peer-plain"]')" -eq 1 ]
+	[ "$(field client '.reasons["peer-plain"]')" -eq 1 ]
+}
+
+# --- system call filters ---------------------------------------------------
+
+@test "filter: no memfd" {
+	meet "" "" "-f memfd_create" ""
+	is_tcp no-memfd
+	lifts "" "" "" "-f memfd_create"
+}
+
+@test "filter: no unix sockets" {
+	meet "" "" "-f unix" ""
+	is_tcp no-unix
+	meet "" "" "" "-f unix"
+	is_tcp no-unix
+}
+
+@test "filter: no diagnosis" {
+	meet "" "" "-f netlink" ""
+	is_tcp no-diag
+	meet "" "" "" "-f netlink"
+	is_tcp no-diag
+	meet "" "" "-f netlink" "-f netlink"
+	is_tcp no-diag
+	LIB+=" -e LIBSDP_SAME_USER_WITHOUT_DIAG=yes"
+	SERVER=$LIB
+	CLIENT=$LIB
+	meet "$NOBODY" "$DAEMON" "-f netlink" "-f netlink"
+	is_tcp owner
+}
+
+@test "filter: descriptors cannot be passed" {
+	meet "" "" "-f sendmsg" ""
+	is_tcp peer-plain
+	meet "" "" "" "-f sendmsg"
+	is_tcp peer-plain
+	meet "" "" "-f recvmsg" "-f recvmsg"
+	is_tcp no-diag
+}
+
+@test "filter: no threads" {
+	meet "" "" "-f clone -f clone3" ""
+	is_tcp no-thread
+	meet "" "" "" "-f clone -f clone3"
+	is_tcp no-thread
+	meet "" "" "-f epoll_create1" ""
+	is_tcp no-thread
+	LIB+=" -e LIBSDP_SERVICE_THREAD=no"
+	SERVER=$LIB
+	CLIENT=$LIB
+	lifts "" "" "-f clone -f clone3" "-f clone -f clone3"
+}
+
+@test "filter: no random numbers" {
+	meet "" "" "-f getrandom" ""
+	is_tcp sandbox
+}
+
+@test "filter: what is not needed" {
+	lifts "" "" "-f ptrace -f process_vm_readv -f kill" \
+		"-f ptrace -f process_vm_readv -f kill"
+}
+
+# --- resource limits -------------------------------------------------------
+
+@test "limit: locked memory" {
+	lifts "$NOBODY" "$DAEMON" "-r memlock=0" "-r memlock=0"
+}
+
+@test "limit: size of files" {
+	meet "" "" "-r fsize=100000" ""
+	is_tcp no-memfd
+	lifts "" "" "" "-r fsize=100000"
+}
+
+@test "limit: number of descriptors" {
+	lifts "" "" "-r nofile=20" "-r nofile=20"
+	# six for the program: three, listener, connection, library's file
+	meet "" "" "-r nofile=6" ""
+	is_tcp no-fd
+	meet "" "" "" "-r nofile=5"
+	is_tcp no-fd
+}
+
+@test "limit: memory" {
+	lifts "" "" "-r as=100000000" "-r as=100000000"
+	meet "" "" "-r as=5000000" ""
+	is_tcp no-memfd
+	meet "" "" "" "-r as=5000000"
+	is_tcp no-memfd
+}
+
+@test "limit: processes of the user" {
+	meet "$NOBODY" "" "-r nproc=0" ""
+	is_tcp no-thread
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * cage - runs a program with less than it might expect; static, so that what
+ * is preloaded into the program is not preloaded here
+ *
+ * cage [-r NAME=N]... [-f CALL]... [-e NAME=VALUE]... PROGRAM [ARG]...
+ *	-r nofile=20	both resource limits of that name
+ *	-f memfd_create	the system call fails with EPERM, for good
+ *	-f unix		so does socket(AF_UNIX); `netlink` likewise
+ *	-e LD_PRELOAD=x	the program's environment, not this one's
+ */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct {
+	const char *name;
+	int nr, domain; /* domain: of socket(), 0 all calls */
+} calls[] = {
+	{ "memfd_create", SYS_memfd_create, 0 },
+	{ "sendmsg", SYS_sendmsg, 0 },
+	{ "recvmsg", SYS_recvmsg, 0 },
+	{ "clone", SYS_clone, 0 },
+	{ "clone3", SYS_clone3, 0 },
+	{ "ptrace", SYS_ptrace, 0 },
+	{ "process_vm_readv", SYS_process_vm_readv, 0 },
+	{ "getrandom", SYS_getrandom, 0 },
+	{ "accept4", SYS_accept4, 0 },
+	{ "epoll_create1", SYS_epoll_create1, 0 },
+	{ "kill", SYS_kill, 0 },
+	{ "unix", SYS_socket, AF_UNIX },
+	{ "netlink", SYS_socket, AF_NETLINK },
+};
+
+static const struct {
+	const char *name;
+	int res;
+} limits[] = {
+	{ "nofile", RLIMIT_NOFILE },   { "as", RLIMIT_AS },
+	{ "memlock", RLIMIT_MEMLOCK }, { "fsize", RLIMIT_FSIZE },
+	{ "nproc", RLIMIT_NPROC },
+};
+
+static void die(const char *what)
+{
+	fprintf(stderr, "cage: %s: %s\n", what, strerror(errno));
+	_exit(126);
+}
+
+static void limit(char *arg)
+{
+	char *eq = strchr(arg, '=');
+	struct rlimit rl;
+	size_t i;
+
+	for (i = 0; eq && i < ARRAY_SIZE(limits); i++) {
+		if (strncmp(arg, limits[i].name, (size_t)(eq - arg)))
+			continue;
+		rl.rlim_cur = rl.rlim_max = strtoul(eq + 1, NULL, 10);
+		if (setrlimit(limits[i].res, &rl))
+			die(arg);
+		return;
+	}
+	errno = EINVAL;
+	die(arg);
+}
+
+#define LOAD(field)                        \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
+		 (unsigned int)offsetof(struct seccomp_data, field))
+
+static void forbid(const char *name)
+{
+	struct sock_filter code[] = {
+		LOAD(nr),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
+		LOAD(args[0]),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { ARRAY_SIZE(code), code };
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(calls); i++)
+		if (!strcmp(name, calls[i].name))
+			break;
+	errno = EINVAL;
+	if (i == ARRAY_SIZE(calls))
+		die(name);
+	code[1].k = (unsigned int)calls[i].nr;
+	code[3].k = (unsigned int)calls[i].domain;
+	if (!calls[i].domain) /* whatever its arguments */
+		code[3] = (struct sock_filter)BPF_STMT(
+			BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		die(name);
+}
+
+int main(int argc, char **argv)
+{
+	int c;
+
+	while ((c = getopt(argc, argv, "+r:f:e:")) != -1) {
+		if (c == 'r')
+			limit(optarg);
+		else if (c == 'f')
+			forbid(optarg);
+		else if (c != 'e' || putenv(optarg))
+			return 126;
+	}
+	if (optind >= argc)
+		return 126;
+	execvp(argv[optind], argv + optind);
+	die(argv[optind]);
+}
