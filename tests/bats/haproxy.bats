@@ -27,8 +27,8 @@ defaults
 	option splice-request
 	option splice-response
 listen front
-	bind 127.0.0.1:$FRONT
-	server nginx 127.0.0.1:$PORT
+	bind $HOST:$FRONT
+	server nginx $HOST:$PORT
 END
 	server haproxy haproxy -db -f "$TMP/haproxy.cfg"
 	wait_port "$FRONT"
@@ -39,8 +39,8 @@ scenario() {
 	www
 	start_nginx on
 	start_haproxy "$2"
-	fetch "http://127.0.0.1:$FRONT"
-	client wrk -t 1 -c 6 -d 1s "http://127.0.0.1:$FRONT/page" >"$TMP/wrk"
+	fetch "http://$HOST:$FRONT"
+	client wrk -t 1 -c 6 -d 1s "http://$HOST:$FRONT/page" >"$TMP/wrk"
 	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
 	stop haproxy USR1 15
 	stop_nginx
@@ -78,7 +78,7 @@ scenario() {
 	www
 	start_nginx on
 	start_haproxy http
-	fetch "http://127.0.0.1:$FRONT"
+	fetch "http://$HOST:$FRONT"
 	stop haproxy USR1 15
 	stop_nginx
 	silent haproxy nginx

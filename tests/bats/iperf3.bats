@@ -15,9 +15,9 @@ teardown() {
 # run ARGUMENT...: one test against a server that serves once.
 run_iperf() {
 	PORT=$(free_port)
-	server iperf3 iperf3 -s -1 -B 127.0.0.1 -p "$PORT"
+	server iperf3 iperf3 -s -1 -B "$HOST" -p "$PORT"
 	wait_port "$PORT"
-	client iperf3 -c 127.0.0.1 -p "$PORT" -J "$@" >"$TMP/json"
+	client iperf3 -c "$HOST" -p "$PORT" -J "$@" >"$TMP/json"
 	wait_end iperf3 20
 	[ "$(jq -r .error "$TMP/json")" = null ]
 	# amounts: both sides of the report agree about the order of things

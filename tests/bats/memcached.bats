@@ -17,7 +17,7 @@ scenario() {
 	PORT=$(free_port)
 	local user=()
 	[ "$(id -u)" -ne 0 ] || user=(-u root)
-	server memcached memcached "${user[@]}" -l 127.0.0.1 -p "$PORT" -t 2 \
+	server memcached memcached "${user[@]}" -l "$HOST" -p "$PORT" -t 2 \
 		-U 0 -m 64
 	wait_port "$PORT"
 	client "$PY" "$BATS_TEST_DIRNAME/py/memcache.py" "$PORT" >"$TMP/out"

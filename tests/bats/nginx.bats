@@ -14,7 +14,7 @@ teardown() {
 }
 
 load_it() {
-	client wrk -t 1 -c "$1" -d 1s "http://127.0.0.1:$PORT/$2" >"$TMP/wrk"
+	client wrk -t 1 -c "$1" -d 1s "http://$HOST:$PORT/$2" >"$TMP/wrk"
 	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
 	[ "$(awk '/requests in/ { print $1 }' "$TMP/wrk")" -gt 5 ]
 }
@@ -22,7 +22,7 @@ load_it() {
 # Reload while a slow transfer is under way: it must come to its end.
 reload() {
 	background slow curl -sS --fail --limit-rate 6M \
-		"http://127.0.0.1:$PORT/big" -o "$TMP/slow"
+		"http://$HOST:$PORT/big" -o "$TMP/slow"
 	until_true 5 test -s "$TMP/slow"
 	local before
 	before=$(children "${PID[nginx]}")
@@ -33,7 +33,7 @@ reload() {
 	for pid in $before; do
 		until_true 5 retiring "$pid"
 	done
-	fetch "http://127.0.0.1:$PORT"
+	fetch "http://$HOST:$PORT"
 	wait_end slow 20
 	same "$TMP/www/big" "$TMP/slow"
 }
@@ -50,7 +50,7 @@ scenario() {
 	mode "$1"
 	www
 	start_nginx "$2"
-	fetch "http://127.0.0.1:$PORT"
+	fetch "http://$HOST:$PORT"
 	load_it 8 page
 	load_it 3 big
 	reload

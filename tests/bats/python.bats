@@ -20,9 +20,9 @@ http() {
 	server python "$PY" "$BATS_TEST_DIRNAME/py/server.py" "$PORT" \
 		"$TMP/www"
 	wait_port "$PORT"
-	fetch "http://127.0.0.1:$PORT"
+	fetch "http://$HOST:$PORT"
 	client curl -sS --fail --data-binary "@$TMP/www/big" \
-		"http://127.0.0.1:$PORT/" >"$TMP/sum"
+		"http://$HOST:$PORT/" >"$TMP/sum"
 	[ "$(cat "$TMP/sum")" = \
 		"$(sha256sum <"$TMP/www/big" | cut -d ' ' -f 1)" ]
 	client "$PY" "$BATS_TEST_DIRNAME/py/client.py" "$PORT" "$TMP/www" \

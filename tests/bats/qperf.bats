@@ -21,7 +21,7 @@ qserver() {
 # measure TEST...: each prints its name and a figure that is not nought.
 measure() {
 	local t
-	client qperf --listen_port "$PORT" 127.0.0.1 -t 1 "$@" >"$TMP/out"
+	client qperf --listen_port "$PORT" "$HOST" -t 1 "$@" >"$TMP/out"
 	for t in "$@"; do
 		grep -A 1 "^$t:" "$TMP/out" | grep -qE '= +[1-9][0-9.,]* '
 	done
@@ -42,7 +42,7 @@ scenario() {
 @test "qperf: without the library there is no sdp_bw" {
 	mode plain
 	qserver
-	run client qperf --listen_port "$PORT" 127.0.0.1 -t 1 sdp_bw
+	run client qperf --listen_port "$PORT" "$HOST" -t 1 sdp_bw
 	[ "$status" -ne 0 ]
 }
 

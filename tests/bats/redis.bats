@@ -13,13 +13,13 @@ teardown() {
 }
 
 cli() {
-	client redis-cli -h 127.0.0.1 -p "$PORT" "$@"
+	client redis-cli -h "$HOST" -p "$PORT" "$@"
 }
 
 start_redis() {
 	PORT=$(free_port)
-	server redis redis-server --port "$PORT" --bind 127.0.0.1 --save '' \
-		--appendonly no --daemonize no --dir "$TMP" "$@"
+	server redis redis-server --port "$PORT" --bind "$HOST" --save '' \
+		--appendonly no --protected-mode no --daemonize no --dir "$TMP" "$@"
 	wait_port "$PORT"
 }
 
@@ -53,14 +53,14 @@ values() {
 }
 
 bench() {
-	client redis-benchmark -h 127.0.0.1 -p "$PORT" --csv "$@" \
+	client redis-benchmark -h "$HOST" -p "$PORT" --csv "$@" \
 		>"$TMP/bench" 2>"$TMP/bench.err"
 	[ "$(grep -c '^"[GS]ET' "$TMP/bench")" -eq 2 ]
 	refuse grep -qi error "$TMP/bench" "$TMP/bench.err"
 }
 
 pubsub() {
-	background sub redis-cli -h 127.0.0.1 -p "$PORT" subscribe news
+	background sub redis-cli -h "$HOST" -p "$PORT" subscribe news
 	until_true 5 grep -q subscribe "$TMP/sub.out"
 	for i in {1..300}; do
 		echo "PUBLISH news item-$i"
@@ -148,18 +148,18 @@ scenario() {
 		echo "BLPOP queue 20"
 		echo "PING"
 	} >"$TMP/commands"
-	background pop redis-cli -h 127.0.0.1 -p "$PORT" <"$TMP/commands"
-	until_true 10 sh -c "redis-cli -p $PORT info clients |
+	background pop redis-cli -h "$HOST" -p "$PORT" <"$TMP/commands"
+	until_true 10 sh -c "redis-cli -h $HOST -p $PORT info clients |
 		grep -q blocked_clients:1"
 	[ "$(cli lpush queue item)" = 1 ]
 	wait_end pop 10
 	grep -q '^item$' "$TMP/pop.out"
 	grep -q '^PONG$' "$TMP/pop.out"
 	# a client that is killed must leave the server's table
-	background sub redis-cli -h 127.0.0.1 -p "$PORT" subscribe x
+	background sub redis-cli -h "$HOST" -p "$PORT" subscribe x
 	until_true 5 grep -q subscribe "$TMP/sub.out"
 	kill -KILL "$(children "${PID[sub]}")"
-	until_true 5 sh -c "[ \"\$(redis-cli -p $PORT pubsub numsub x |
+	until_true 5 sh -c "[ \"\$(redis-cli -h $HOST -p $PORT pubsub numsub x |
 		tail -n 1)\" = 0 ]"
 	stop_redis
 	proof 1000 redis-server redis-cli

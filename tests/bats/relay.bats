@@ -18,16 +18,16 @@ teardown() {
 socat_relay() {
 	local size=$1 back=$2 front
 	PORT=$(free_port)
-	server sink socat "TCP-LISTEN:$PORT,bind=127.0.0.1,reuseaddr" \
+	server sink socat "TCP-LISTEN:$PORT,bind=$HOST,reuseaddr" \
 		"SYSTEM:sha256sum"
 	wait_port "$PORT"
 	front=$(free_port)
 	server relay socat -t 60 \
-		"TCP-LISTEN:$front,bind=127.0.0.1,reuseaddr" \
-		"TCP:127.0.0.1:$PORT"
+		"TCP-LISTEN:$front,bind=$HOST,reuseaddr" \
+		"TCP:$HOST:$PORT"
 	wait_port "$front"
 	random_file "$TMP/file" "$size"
-	client socat -t 60 STDIO "TCP:127.0.0.1:$front" \
+	client socat -t 60 STDIO "TCP:$HOST:$front" \
 		<"$TMP/file" >"$TMP/sum"
 	wait_end relay "$back"
 	wait_end sink "$back"
@@ -40,9 +40,9 @@ nc_both() {
 	PORT=$(free_port)
 	random_file "$TMP/up" "$1"
 	random_file "$TMP/down" $(($1 / 2))
-	INPUT=$TMP/down server nc nc -l -N 127.0.0.1 "$PORT"
+	INPUT=$TMP/down server nc nc -l -N "$HOST" "$PORT"
 	wait_port "$PORT"
-	client nc -N 127.0.0.1 "$PORT" <"$TMP/up" >"$TMP/down.got"
+	client nc -N "$HOST" "$PORT" <"$TMP/up" >"$TMP/down.got"
 	wait_end nc 20
 	same "$TMP/up" "$TMP/nc.out"
 	same "$TMP/down" "$TMP/down.got"
@@ -88,14 +88,14 @@ scenario() {
 	mode lifted
 	PORT=$(free_port)
 	server fork socat \
-		"TCP-LISTEN:$PORT,bind=127.0.0.1,reuseaddr,fork" \
+		"TCP-LISTEN:$PORT,bind=$HOST,reuseaddr,fork" \
 		"EXEC:tr [\:lower\:] [\:upper\:],nofork"
 	wait_port "$PORT"
 	openssl enc -base64 -in /etc/passwd >"$TMP/text"
 	for _ in {1..10}; do cat "$TMP/text"; done >"$TMP/in"
 	tr '[:lower:]' '[:upper:]' <"$TMP/in" >"$TMP/want"
 	for _ in 1 2 3; do
-		client socat -t 20 STDIO "TCP:127.0.0.1:$PORT" \
+		client socat -t 20 STDIO "TCP:$HOST:$PORT" \
 			<"$TMP/in" >"$TMP/out"
 		same "$TMP/want" "$TMP/out"
 	done

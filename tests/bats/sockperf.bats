@@ -17,7 +17,7 @@ teardown() {
 perf() {
 	local kind=$1
 	shift
-	client sockperf "$kind" --tcp -i 127.0.0.1 -p "$PORT" -t 1 "$@" \
+	client sockperf "$kind" --tcp -i "$HOST" -p "$PORT" -t 1 "$@" \
 		>"$TMP/$kind.out" 2>"$TMP/$kind.err"
 	refuse grep -iE 'error|invalid|failed' "$TMP/$kind.out" "$TMP/$kind.err"
 }
@@ -33,7 +33,7 @@ pong() {
 scenario() {
 	mode "$1"
 	PORT=$(free_port)
-	server sockperf sockperf server --tcp -i 127.0.0.1 -p "$PORT"
+	server sockperf sockperf server --tcp -i "$HOST" -p "$PORT"
 	wait_port "$PORT"
 	pong -m 64
 	if [ "$MODE" = lifted ] || [ "$MODE" = now ]; then
@@ -49,7 +49,7 @@ feed() {
 	local p1 p2
 	p1=$(free_port)
 	p2=$((p1 + 1))
-	printf 'T:127.0.0.1:%d\n' "$p1" "$p2" >"$TMP/feed"
+	printf "T:$HOST:%d\n" "$p1" "$p2" >"$TMP/feed"
 	server sockperf sockperf server -f "$TMP/feed" -F "$2"
 	wait_port "$p1"
 	wait_port "$p2"

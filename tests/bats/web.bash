@@ -33,7 +33,7 @@ http {
 	uwsgi_temp_path $TMP/uwsgi;
 	scgi_temp_path $TMP/scgi;
 	server {
-		listen 127.0.0.1:$PORT reuseport;
+		listen $HOST:$PORT reuseport;
 		root $TMP/www;
 	}
 }

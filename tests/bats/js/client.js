@@ -8,11 +8,12 @@ const assert = require('assert');
 const { execFileSync } = require('child_process');
 const { pattern } = require('./pattern.js');
 
+const host = process.env.SDP_HOST || '127.0.0.1';
 const port = Number(process.argv[2]);
 
 function ask(agent, method, path, body) {
 	return new Promise((resolve, reject) => {
-		const req = http.request({ host: '127.0.0.1', port, agent, method,
+		const req = http.request({ host, port, agent, method,
 			path }, (res) => {
 			const parts = [];
 			res.on('data', (chunk) => parts.push(chunk));

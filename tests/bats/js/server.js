@@ -6,6 +6,8 @@ const http = require('http');
 const crypto = require('crypto');
 const { pattern } = require('./pattern.js');
 
+const host = process.env.SDP_HOST || '127.0.0.1';
+
 const server = http.createServer((req, res) => {
 	if (req.method === 'POST') {
 		const hash = crypto.createHash('sha256');
@@ -17,7 +19,7 @@ const server = http.createServer((req, res) => {
 	res.setHeader('Content-Length', body.length);
 	res.end(body);
 });
-server.listen(Number(process.argv[2]), '127.0.0.1');
+server.listen(Number(process.argv[2]), host);
 process.on('SIGTERM', () => {
 	server.close(() => process.exit(0));
 	server.closeAllConnections();

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+HOST = os.environ.get("SDP_HOST", "127.0.0.1")
 PORT, DIRECTORY = int(sys.argv[1]), sys.argv[2]
 
 
@@ -21,7 +22,7 @@ def fetch(conn, name):
 
 
 def main():
-    conn = http.client.HTTPConnection("127.0.0.1", PORT, timeout=30)
+    conn = http.client.HTTPConnection(HOST, PORT, timeout=30)
     for i in range(1, 41):
         fetch(conn, f"f{i}")
         if i % 10 == 0:

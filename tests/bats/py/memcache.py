@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Sets and gets values on four connections of a memcached, and compares."""
 import hashlib
+import os
 import socket
 import sys
 import threading
 
+HOST = os.environ.get("SDP_HOST", "127.0.0.1")
 PORT = int(sys.argv[1])
 
 
@@ -15,7 +17,7 @@ def value(key, size):
 
 def client(who, failures):
     try:
-        sock = socket.create_connection(("127.0.0.1", PORT))
+        sock = socket.create_connection((HOST, PORT))
         file = sock.makefile("rb")
         for i in range(300):
             key, size = f"k{who}-{i}", 1 + i * 37 % 5000

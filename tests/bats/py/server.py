@@ -6,9 +6,12 @@ A POST answers with the sha256 of what was posted.
 import functools
 import hashlib
 import http.server
+import os
 import signal
 import sys
 import threading
+
+HOST = os.environ.get("SDP_HOST", "127.0.0.1")
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -32,7 +35,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 def main():
     port, directory = int(sys.argv[1]), sys.argv[2]
     handler = functools.partial(Handler, directory=directory)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server = http.server.ThreadingHTTPServer((HOST, port), handler)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(
         target=server.shutdown).start())
     server.serve_forever()

@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+HOST = os.environ.get("SDP_HOST", "127.0.0.1")
+
 ROLE, PORT = sys.argv[1], int(sys.argv[2])
 SIZE = 3000000
 
@@ -178,12 +180,12 @@ def main():
     ways = [turns, by_file, by_message, by_timeout, by_selector, by_edge,
             by_passing, by_fork, by_asyncio]
     if ROLE == "listen":
-        server = socket.create_server(("127.0.0.1", PORT))
+        server = socket.create_server((HOST, PORT))
     for way in ways:
         if ROLE == "listen":
             sock, _ = server.accept()
         else:
-            sock = socket.create_connection(("127.0.0.1", PORT))
+            sock = socket.create_connection((HOST, PORT))
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with sock:
             if way is not turns:
