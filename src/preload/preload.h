@@ -148,9 +148,15 @@ void proc_child(void);
 void exec_home(enum reason why);
 void exec_undo(void);
 
+/* --- sandbox.c --------------------------------------------------------- */
+
+/* seccomp(op, flags, arg) is about to be called. */
+void sandbox_by_call(unsigned int op, unsigned int flags, const void *arg);
+
 /* --- init.c ------------------------------------------------------------ */
 
-extern bool preload_off; /* LIBSDP_DISABLE, AT_SECURE: manage nothing */
+/* LIBSDP_DISABLE, AT_SECURE, a filter of system calls: manage nothing */
+extern bool preload_off;
 
 /* Turn a negative errno into -1 and errno. */
 static inline long ret_errno(long r)

@@ -13,7 +13,6 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -215,15 +214,7 @@ void do__exit(int status)
 		real__exit(status);
 }
 
-/* --- where the library can no longer do its work ----------------------- */
-
-int do_prctl(int op, unsigned long a, unsigned long b, unsigned long c,
-	     unsigned long d)
-{
-	if (unlikely(op == PR_SET_SECCOMP) && fdt_ever)
-		sock_home_all(WHY_SANDBOX);
-	return real_prctl(op, a, b, c, d);
-}
+/* --- limits ------------------------------------------------------------ */
 
 /*
  * Programs that forbid themselves new threads (haproxy) do so when all of
@@ -247,18 +238,4 @@ int do_prlimit(pid_t pid, __rlimit_resource_t res, const struct rlimit *rl,
 	if (!pid || pid == sys_getpid())
 		limiting(res, rl);
 	return real_prlimit(pid, res, rl, old);
-}
-
-int do_unshare(int flags)
-{
-	if (fdt_ever)
-		sock_home_all(WHY_NO_THREAD);
-	return real_unshare(flags);
-}
-
-int do_setns(int fd, int type)
-{
-	if (fdt_ever)
-		sock_home_all(WHY_NO_THREAD);
-	return real_setns(fd, type);
 }

@@ -19,6 +19,7 @@ libpreload_la_SOURCES = \
 	src/preload/range.c \
 	src/preload/real.c \
 	src/preload/real.h \
+	src/preload/sandbox.c \
 	src/preload/sockets.c \
 	src/preload/spawn.c \
 	src/preload/stdio.c \

@@ -243,10 +243,12 @@ static bool process_call(long nr, const struct args *g, long *ret)
 		*ret = do_setns(I(g->a), I(g->b));
 		return true;
 	case SYS_seccomp:
+		sandbox_by_call((unsigned int)g->a, (unsigned int)g->b,
+				P(g->c));
+		return false;
 	case SYS_io_uring_setup:
 		if (fdt_ever)
-			sock_home_all(nr == SYS_seccomp ? WHY_SANDBOX :
-							  WHY_RAW_USE);
+			sock_home_all(WHY_RAW_USE);
 		return false;
 #ifdef SYS_clone3
 	case SYS_clone3:

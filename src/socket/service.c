@@ -238,10 +238,11 @@ static bool retire(void)
 	bool done;
 
 	lock_take(&svc.lock);
-	done = !svc.count && !svc.stays;
+	done = !svc.count && !svc.stays && svc.running;
 	if (done) {
 		drop_sockets();
 		svc.running = false;
+		pthread_detach(svc.thread);
 	}
 	lock_drop(&svc.lock);
 	if (done)
@@ -331,7 +332,6 @@ static int start(void)
 	pthread_attr_destroy(&attr);
 	if (ret)
 		return ret;
-	pthread_detach(svc.thread);
 	svc.running = true;
 	for (i = 0; i < svc.count; i++)
 		watch(svc.socks[i]);
@@ -376,12 +376,20 @@ bool service_running(void)
 
 void service_stop(void)
 {
-	if (!svc.running)
-		return;
-	__atomic_store_n(&svc.quit, true, __ATOMIC_RELEASE);
-	service_poke(svc.id);
+	pthread_t thread;
+	bool mine;
+
+	lock_take(&svc.lock);
+	mine = svc.running;
+	thread = svc.thread;
 	svc.running = false;
 	svc.failed = true; /* nothing is lifted any more */
+	__atomic_store_n(&svc.quit, true, __ATOMIC_RELEASE);
+	lock_drop(&svc.lock);
+	if (!mine)
+		return;
+	service_poke(svc.id);
+	pthread_join(thread, NULL); /* a filter may not allow what it does */
 }
 
 /* The child has neither thread nor socks; its own are made when needed. */

@@ -325,6 +325,26 @@ plain() {
 	no_rule pass
 }
 
+@test "sandbox: plain" {
+	plain sandbox
+}
+
+@test "sandbox: lifted" {
+	lifted sandbox
+}
+
+@test "sandbox: at once" {
+	at_once sandbox
+}
+
+@test "sandbox: alone" {
+	alone sandbox
+}
+
+@test "sandbox: no rule" {
+	no_rule sandbox
+}
+
 @test "signals: plain" {
 	plain signals
 }

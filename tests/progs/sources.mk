@@ -24,6 +24,7 @@ check_PROGRAMS += \
 	tests/progs/plainecho \
 	tests/progs/polls \
 	tests/progs/procs \
+	tests/progs/sandbox \
 	tests/progs/signals \
 	tests/progs/stream
 
@@ -91,6 +92,11 @@ tests_progs_procs_SOURCES = tests/progs/procs.c $(PROGS_COMMON)
 tests_progs_procs_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_procs_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_procs_LDADD = -lpthread
+
+tests_progs_sandbox_SOURCES = tests/progs/sandbox.c $(PROGS_COMMON)
+tests_progs_sandbox_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_sandbox_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_sandbox_LDADD = -lpthread
 
 tests_progs_signals_SOURCES = tests/progs/signals.c $(PROGS_COMMON)
 tests_progs_signals_CPPFLAGS = $(PROGS_CPPFLAGS)

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Where the library can no longer do its work: system call filters, other
+ * namespaces.
+ *
+ * A filter allows what its program calls, not what we would call instead: a
+ * write() that we make a send(), a look at the clock, a line of statistics at
+ * the end. So before a filter comes into force this process is left to libc
+ * altogether. Its sockets come home and stay there, for the other processes
+ * of the family as well.
+ */
+#include "preload/real.h"
+
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include "base/log.h"
+#include "preload/preload.h"
+#include "preload/ready.h"
+
+static struct sock *next_sock(int *fd)
+{
+	for (*fd = fdt_next(*fd); *fd >= 0; *fd = fdt_next(*fd + 1))
+		if (fdt_sock(*fd))
+			return fdt_sock(*fd);
+	return NULL;
+}
+
+/* The socks stay: who else holds them must not think that we closed. */
+static void forget_all(void)
+{
+	struct epset *set;
+	struct sock *s;
+	int fd;
+
+	for (fd = 0; (s = next_sock(&fd)); fd++) {
+		ep_forget(fd, s);
+		fdt_take_sock(fd);
+	}
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
+		set = fdt_set(fd);
+		if (!set)
+			continue;
+		ep_give_away(fd);
+		fdt_take_set(fd);
+	}
+}
+
+static void retreat(void)
+{
+	struct sock *s;
+	int fd;
+
+	if (preload_off || !fdt_is_owner())
+		return;
+	for (fd = 0; (s = next_sock(&fd)); fd++)
+		if (!sock_listening(s))
+			sock_home_begin(s, fd, WHY_SANDBOX);
+	for (fd = 0; (s = next_sock(&fd)); fd++)
+		if (!sock_listening(s) && sock_home(s, fd, WHY_SANDBOX))
+			log_warn("descriptor %d could not be brought home", fd);
+	sock_home_all(WHY_SANDBOX);
+	forget_all();
+	sock_exit();
+	preload_off = true;
+	__atomic_store_n(&fdt_ever, false, __ATOMIC_RELEASE);
+}
+
+/* Programs also ask in vain, to learn what the kernel knows. */
+void sandbox_by_call(unsigned int op, unsigned int flags, const void *arg)
+{
+	if ((op == SECCOMP_SET_MODE_STRICT && !flags && !arg) ||
+	    (op == SECCOMP_SET_MODE_FILTER && arg))
+		retreat();
+}
+
+int do_prctl(int op, unsigned long a, unsigned long b, unsigned long c,
+	     unsigned long d)
+{
+	if (unlikely(op == PR_SET_SECCOMP) &&
+	    (a == SECCOMP_MODE_STRICT || (a == SECCOMP_MODE_FILTER && b)))
+		retreat();
+	return real_prctl(op, a, b, c, d);
+}
+
+int do_unshare(int flags)
+{
+	if (fdt_ever)
+		sock_home_all(WHY_NO_THREAD);
+	return real_unshare(flags);
+}
+
+int do_setns(int fd, int type)
+{
+	if (fdt_ever)
+		sock_home_all(WHY_NO_THREAD);
+	return real_setns(fd, type);
+}

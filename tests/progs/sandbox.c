@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * sandbox - filters of system calls that allow what the program calls, and
+ * kill it for what a library might call in its place.
+ */
+#include "prog.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DENY(nr)                                             \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##nr, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+
+/* `fd`: the connection; `how`: 0 by prctl(), 1 by seccomp() for all threads. */
+static void confine(int fd, int how)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		DENY(sendmsg),
+		DENY(recvmsg),
+		DENY(getpid),
+		DENY(gettid),
+		DENY(kill),
+		DENY(openat),
+		DENY(unlink),
+		DENY(unlinkat),
+		DENY(ioctl),
+		DENY(getsockopt),
+		DENY(setsockopt),
+		DENY(fcntl),
+		DENY(epoll_ctl),
+		DENY(epoll_pwait),
+		DENY(memfd_create),
+		DENY(clock_gettime),
+		DENY(ppoll),
+		DENY(rt_sigprocmask),
+		DENY(shutdown),
+		DENY(socketpair),
+		DENY(connect),
+		DENY(clone),
+		DENY(clone3),
+		DENY(getsockname),
+		DENY(ftruncate),
+		DENY(fallocate),
+		/* the steps of a case are sent, the connection is written */
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)fd, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendto, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_recvfrom, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {
+		.len = sizeof(code) / sizeof(code[0]),
+		.filter = code,
+	};
+
+	CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	if (how)
+		CHECK(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			       SECCOMP_FILTER_FLAG_TSYNC, &prog));
+	else
+		CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0));
+}
+
+/* The peer of all: told a number, sends that many bytes and gets them back. */
+static void partner(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		link_put(&e->l, (size_t)n);
+		link_get(&e->l, (size_t)n);
+		prog_tell(e, n);
+	}
+}
+
+static void visit(struct end *e, size_t n)
+{
+	prog_tell(e, n);
+	link_get(&e->l, n);
+	link_put(&e->l, n);
+	CHECK(prog_hear(e) == n);
+}
+
+static void confined_visits(struct end *e)
+{
+	int i;
+
+	for (i = 0; i < 100; i++)
+		visit(e, 300);
+	for (i = 0; i < 5; i++)
+		visit(e, 50000);
+}
+
+static void itself_run(struct end *e)
+{
+	visit(e, 500);
+	confine(e->l.fd, 0);
+	confined_visits(e);
+	prog_tell(e, 0);
+}
+
+static void threads_run(struct end *e)
+{
+	visit(e, 500);
+	confine(e->l.fd, 1);
+	confined_visits(e);
+	prog_tell(e, 0);
+}
+
+/* Bytes lie unread when the filter comes into force. */
+static void unread_run(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+
+	visit(e, 500);
+	prog_tell(e, 20000);
+	CHECK(poll(&p, 1, 5000) == 1);
+	link_get(&e->l, 100);
+	confine(e->l.fd, 0);
+	link_get(&e->l, 19900);
+	link_put(&e->l, 20000);
+	CHECK(prog_hear(e) == 20000);
+	confined_visits(e);
+	prog_tell(e, 0);
+}
+
+/* What sshd does: a child with a filter, then the parent again. */
+static void child_run(struct end *e)
+{
+	pid_t pid;
+	int i;
+
+	visit(e, 500);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		confine(e->l.fd, 0);
+		confined_visits(e);
+		_exit(0);
+	}
+	prog_reap(pid, 0);
+	e->l.rx.off += 280000;
+	e->l.tx.off += 280000;
+	for (i = 0; i < 100; i++)
+		visit(e, 300);
+	prog_tell(e, 0);
+}
+
+/* Asking what the kernel can do is no filter yet: the connection stays. */
+static void asking_run(struct end *e)
+{
+	uint32_t action = SECCOMP_RET_ALLOW;
+	int i;
+
+	visit(e, 500);
+	FAILS(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0), EFAULT);
+	FAILS(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL), EINVAL);
+	CHECK(!syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action));
+	for (i = 0; i < 200; i++)
+		visit(e, 300);
+	prog_tell(e, 0);
+}
+
+static const struct prog_case cases[] = {
+	{ "itself", itself_run, partner, CASE_PROCESS },
+	{ "threads", threads_run, partner, CASE_PROCESS },
+	{ "unread", unread_run, partner, CASE_PROCESS },
+	{ "child", child_run, partner, CASE_PROCESS },
+	{ "asking", asking_run, partner, CASE_PROCESS },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
