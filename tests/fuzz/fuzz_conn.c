@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdp_proto/conn.h"
 #include "sdp_proto/wire.h"
+#include "sdp_proto/zcopy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,6 +37,9 @@ struct run {
 	uint32_t held; /* receives not reposted */
 	int error; /* first one seen */
 	bool gone; /* CONN_DISCONNECT was answered */
+	uint32_t reads, writes; /* RDMA under way */
+	uint64_t out; /* memory advertised: a bit each; bit 0 is not used */
+	uint64_t last_key;
 };
 
 static uint8_t byte(struct input *in)
@@ -62,6 +65,11 @@ static void holds(struct run *r)
 	must(c->sink_count <= CONN_ADVERTS);
 	must(c->peer_src_count <= CONN_ADVERTS);
 	must(c->peer_sink_count <= CONN_ADVERTS);
+	must(c->reads == r->reads && c->writes == r->writes);
+	must(c->src_count + c->sink_count + c->freed_count <= 2 * CONN_ADVERTS);
+	must(conn_tx_at(c) >= c->tx_stream);
+	must(!conn_source(c) || c->peer_src_count);
+	must(!conn_write_room(c) || c->peer_sink_count);
 	must(c->tx_mode <= WIRE_PIPELINED && c->rx_mode <= WIRE_PIPELINED);
 	must(c->error <= 0);
 	must(!c->error || c->state == CONN_CLOSED);
@@ -121,6 +129,89 @@ static void step_recv(struct run *r, struct input *in)
 		r->held++;
 }
 
+/* A key of memory that is not out, or 0. */
+static uint64_t new_key(struct run *r)
+{
+	int i;
+
+	for (i = 0; i < 63; i++) {
+		r->last_key = 1 + r->last_key % 63;
+		if (!(r->out >> r->last_key & 1))
+			return r->last_key;
+	}
+	return 0;
+}
+
+static void check_took(struct run *r, const struct conn *was,
+		       const struct conn_offer *offer, const struct conn_op *op)
+{
+	const struct conn_zc *zc = offer->zc;
+
+	if (op->took == CONN_TOOK_SRC) {
+		must(zc && zc->src.len && op->hdr[0] == WIRE_SRC_AVAIL);
+		must(op->len + op->payload <= zc->src.len);
+		must(op->len && op->len + op->payload <= offer->bytes);
+		must(conn_src_wanted(was, zc->src.len));
+		must(!offer->oob_last);
+		r->out |= 1ull << zc->src.key;
+	} else if (op->took == CONN_TOOK_SINK) {
+		must(zc && zc->sink.len && op->hdr[0] == WIRE_SINK_AVAIL);
+		must(op->len == zc->sink.len);
+		must(conn_sink_wanted(was, zc->sink.len));
+		r->out |= 1ull << zc->sink.key;
+	} else {
+		must(op->hdr[0] != WIRE_SRC_AVAIL);
+		must(op->hdr[0] != WIRE_SINK_AVAIL);
+	}
+}
+
+/* All memory that came free, each piece once. */
+static void step_freed(struct run *r)
+{
+	struct conn_freed f;
+
+	while (conn_freed(&r->c, &f)) {
+		must(r->out >> f.key & 1);
+		r->out &= ~(1ull << f.key);
+		must(!f.bytes || f.at + f.bytes <= (f.sink ? r->c.rx_stream :
+							     r->c.tx_stream));
+	}
+}
+
+static void step_read(struct run *r, struct input *in)
+{
+	uint64_t max = word(in);
+	struct conn_op op;
+
+	if (!conn_read(&r->c, max, &op)) {
+		must(!max || !conn_source(&r->c) || r->reads == CONN_RDMA);
+		return;
+	}
+	must(op.type == CONN_READ && op.len && op.len <= max);
+	must(op.vaddr + op.len >= op.vaddr);
+	r->reads++;
+}
+
+static void step_done(struct run *r, struct input *in)
+{
+	uint8_t kind = byte(in);
+	uint64_t len = kind & 2 ? UINT64_MAX : word(in);
+	uint64_t before = r->c.rx_stream;
+	int ret;
+
+	ret = conn_on_done(&r->c, r->now, kind & 1 ? CONN_READ : CONN_WRITE,
+			   len);
+	if (kind & 1) {
+		must((ret == -EINVAL) == !r->reads);
+		r->reads -= r->reads != 0;
+		must(ret == 0 || r->c.rx_stream == before);
+		must(r->c.rx_stream - before <= len);
+	} else {
+		must((ret == -EINVAL) == !r->writes);
+		r->writes -= r->writes != 0;
+	}
+}
+
 static void check_op(struct run *r, const struct conn *was,
 		     const struct conn_offer *offer, uint32_t room,
 		     const struct conn_op *op)
@@ -131,13 +222,23 @@ static void check_op(struct run *r, const struct conn *was,
 		must(!r->gone);
 		r->gone = true;
 	}
-	must(op->type != CONN_READ && op->type != CONN_WRITE);
+	must(op->type != CONN_READ);
+	if (op->type == CONN_WRITE) {
+		must(op->len && op->len <= offer->bytes);
+		must(op->len <= offer->zc->write);
+		must(op->vaddr + op->len >= op->vaddr);
+		must(r->c.tx_stream == was->tx_stream + op->len);
+		r->writes++;
+	}
 	if (op->type != CONN_SEND)
 		return;
+	must(r->c.tx_stream == was->tx_stream + op->payload);
+	check_took(r, was, offer, op);
 	must(!r->gone);
 	must(op->hdr_len <= CONN_HDR_MAX && op->hdr_len <= room);
 	must(op->payload <= offer->bytes);
 	must(op->payload <= room - op->hdr_len);
+	must(!op->payload || op->took || !was->src_count);
 	must(op->hdr_len + op->payload <= was->peer_rcv_size);
 	must(wire_decode(op->hdr, op->hdr_len + op->payload, &m) == WIRE_OK);
 	must(m.hdr_len == op->hdr_len);
@@ -155,18 +256,33 @@ static void step_next(struct run *r, struct input *in)
 				    .oob_last = kind & 2 };
 	uint32_t room = kind & 4 ? word(in) : 65536;
 	uint32_t credits = r->c.credits;
+	struct conn_zc zc;
 	struct conn was;
 	struct conn_op op;
 	int i;
 
 	for (i = 0; i < (kind & 8 ? 200 : 1); i++) {
 		was = r->c;
+		memset(&zc, 0, sizeof(zc));
+		if (kind & 32) {
+			zc.src.len = word(in);
+			zc.src.key = new_key(r);
+			zc.inl = byte(in);
+		}
+		if (kind & 64) {
+			zc.sink.len = 4096 + byte(in);
+			zc.sink.key = new_key(r);
+		}
+		zc.write = kind & 128 ? word(in) : 0;
+		offer.zc = kind & 224 && in->at < in->end ? &zc : NULL;
 		conn_next(&r->c, r->now, &offer, room, &op);
 		check_op(r, &was, &offer, room, &op);
 		if (op.type == CONN_NOTHING)
 			return;
 		if (op.type == CONN_SEND)
 			offer.bytes -= op.payload;
+		if (op.type == CONN_WRITE || op.took == CONN_TOOK_SRC)
+			offer.bytes -= op.len;
 		if (op.type == CONN_PROBE && (kind & 16))
 			must(conn_on_done(&r->c, r->now, op.type, 0) == 0);
 	}
@@ -177,7 +293,7 @@ static void step_program(struct run *r, struct input *in)
 {
 	uint8_t arg = byte(in);
 
-	switch (byte(in) % 12) {
+	switch (byte(in) % 20) {
 	case 0:
 		conn_shutdown(&r->c, r->now, arg & 1);
 		break;
@@ -210,6 +326,28 @@ static void step_program(struct run *r, struct input *in)
 	case 10:
 		conn_suspend(&r->c, word(in));
 		break;
+	case 11:
+		conn_refuse_sources(&r->c);
+		break;
+	case 12:
+		conn_cancel_sources(&r->c);
+		break;
+	case 13:
+		conn_cancel_sinks(&r->c);
+		break;
+	case 14:
+		conn_quiesce(&r->c, arg);
+		break;
+	case 15:
+		conn_unquiesce(&r->c, arg);
+		break;
+	case 16:
+		conn_fenced(&r->c);
+		break;
+	case 17:
+	case 18:
+		step_freed(r);
+		break;
 	default:
 		conn_suspend_ack(&r->c);
 	}
@@ -226,7 +364,8 @@ static bool birth(struct run *r, struct input *in)
 				 .posted = 4 + byte(in) % 60,
 				 .max_adverts = byte(in) % 12,
 				 .ext_flags = byte(in),
-				 .keepalive_ns = kind & 16 ? 1000000 : 0 };
+				 .keepalive_ns = kind & 16 ? 1000000 : 0,
+				 .reads = kind & 32 };
 	struct conn_params other = p;
 	struct conn_names n = { .ipv = 4 }, got;
 	struct conn peer;
@@ -266,7 +405,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	while (in.at < in.end) {
-		switch (byte(&in) % 8) {
+		switch (byte(&in) % 11) {
 		case 0:
 		case 1:
 		case 2:
@@ -285,11 +424,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			r.now += (uint64_t)word(&in) << (byte(&in) % 24);
 			conn_on_timer(&r.c, r.now);
 			break;
+		case 7:
+			step_read(&r, &in);
+			break;
+		case 8:
+			step_done(&r, &in);
+			break;
+		case 9:
+			step_freed(&r);
+			break;
 		default:
 			step_program(&r, &in);
 		}
 		holds(&r);
 	}
+	/* Nothing that was advertised is kept for ever. */
+	conn_on_lost(&r.c, EIO);
+	conn_fenced(&r.c);
+	step_freed(&r);
+	must(!r.out);
 	return 0;
 }
 

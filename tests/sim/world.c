@@ -71,6 +71,7 @@ static void down(struct world *w, struct side *s, int error)
 {
 	if (s->down)
 		return;
+	seen_end(&s->c);
 	s->down = true;
 	s->error = error;
 	sim_disconnect(s->e);
@@ -128,11 +129,13 @@ static void check_marks(struct world *w, struct side *s,
 static void take(struct world *w, struct side *s, const struct fab_msg *m)
 {
 	uint8_t hdr[CONN_HDR_MAX] = { 0 };
+	struct conn was = s->c;
 	struct conn_in in;
 	int ret;
 
 	memcpy(hdr, m->mem, m->len < CONN_HDR_MAX ? m->len : CONN_HDR_MAX);
 	ret = conn_on_recv(&s->c, w->now, hdr, m->len, &in);
+	seen_recv(&was, &s->c, hdr[0], in.len);
 	note(w, s, "<", hdr, m->len);
 	if (m->held) {
 		s->held[s->last++ % WORLD_HELD] =

@@ -109,6 +109,14 @@ void world_tape(struct world *w, const char *fmt, ...)
 /* Stream bytes not yet sent, written or advertised. */
 uint64_t world_unsent(const struct side *s);
 
+/* seen.c: a message of this kind was received; with stream bytes? */
+void seen_recv(const struct conn *was, const struct conn *is, uint8_t mid,
+	       bool bytes);
+/* The connection is about to be torn down. */
+void seen_end(const struct conn *c);
+/* Print crossings that were never met, or all; how many were not. */
+unsigned int seen_report(bool all);
+
 /* tricks.c: something the machine may be asked for, now and then. */
 void world_trick(struct world *w, struct side *s);
 

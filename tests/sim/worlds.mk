@@ -2,6 +2,7 @@
 check_PROGRAMS += \
 	tests/sim/test_remote tests/sim/test_scenes tests/sim/test_worlds
 world_sources = \
+	tests/sim/seen.c \
 	tests/sim/tricks.c \
 	tests/sim/world.c tests/sim/world.h \
 	tests/sim/zcopy.c
@@ -12,3 +13,5 @@ tests_sim_test_worlds_LDADD = libfabricsim.la libsdpproto.la
 tests_sim_test_remote_SOURCES = tests/sim/test_remote.c
 tests_sim_test_remote_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+# For hand and scripts/test: each rule of zero copy removed, worlds must fail.
+EXTRA_DIST += tests/sim/mutants

@@ -6,7 +6,9 @@ check_PROGRAMS += \
 	tests/unit/test_conn_errors \
 	tests/unit/test_conn_modes \
 	tests/unit/test_conn_stream \
-	tests/unit/test_conn_words
+	tests/unit/test_conn_trace \
+	tests/unit/test_conn_words \
+	tests/unit/test_conn_zcopy
 tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_LDADD = libsdpproto.la $(CMOCKA_LIBS)
 tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/conn_util.h
@@ -31,3 +33,11 @@ tests_unit_test_conn_words_SOURCES = \
 	tests/unit/test_conn_words.c \
 	tests/unit/conn_util.h
 tests_unit_test_conn_words_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_trace_SOURCES = \
+	tests/unit/test_conn_trace.c \
+	tests/unit/conn_util.h tests/unit/zcopy_util.h
+tests_unit_test_conn_trace_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_zcopy_SOURCES = \
+	tests/unit/test_conn_zcopy.c \
+	tests/unit/conn_util.h tests/unit/zcopy_util.h
+tests_unit_test_conn_zcopy_LDADD = libsdpproto.la $(CMOCKA_LIBS)

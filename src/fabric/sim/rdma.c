@@ -62,13 +62,9 @@ static void end_rdma(struct sim_side *e, struct rdma *r)
 	if (s->cut || (e->down && !r->write) || (other->down && !s->par.sync))
 		return;
 	mem = reach(other, r);
-	if (s->par.fail && !sim_rnd(s, s->par.fail)) {
-		if (!s->par.sync) {
-			sim_cut(s);
-			return;
-		}
+	if (s->par.fail && (s->par.sync || !r->write) &&
+	    !sim_rnd(s, s->par.fail))
 		len = sim_rnd(s, (uint32_t)len);
-	}
 	if (!mem)
 		len = 0;
 	r->done.len = len;

@@ -25,9 +25,9 @@ struct sim_params {
 	uint32_t ring; /* bytes under way or held, per direction */
 	uint32_t max_msg; /* at most SIM_MSG_MAX */
 	uint16_t depth;
-	bool sync; /* RDMA is over at once, and may fail short */
-	uint32_t fail; /* one in so many fails; if not sync, it breaks the
-			* fabric; 0: none */
+	bool sync; /* RDMA is over at once */
+	uint32_t fail; /* one read in so many, and with sync one write, ends
+			* short; 0: none */
 };
 
 #define SIM_MSG_MAX 2048
