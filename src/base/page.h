@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
-#define PAGE_VERSION 1
+#define PAGE_VERSION 2
 #define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
@@ -75,6 +75,7 @@ struct page {
 	uint64_t start; /* start time of the process, /proc/PID/stat field 22 */
 	uint64_t pidns; /* inode of the namespace that `pid` belongs to, or 0 */
 	char program[64];
+	uint64_t service; /* its service thread's number (told.h), 0: none */
 	struct page_counters c;
 	struct page_row row[PAGE_ROWS];
 };

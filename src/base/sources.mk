@@ -19,4 +19,6 @@ libbase_la_SOURCES = \
 	src/base/reason.h \
 	src/base/sys.h \
 	src/base/text.c \
-	src/base/text.h
+	src/base/text.h \
+	src/base/told.c \
+	src/base/told.h

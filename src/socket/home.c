@@ -322,8 +322,11 @@ static void home_one(struct sock *s, void *why)
 	sock_home(s, sock_fd(s), *(enum reason *)why);
 }
 
+enum reason sock_off;
+
 void sock_home_all(enum reason why)
 {
+	sock_off = why;
 	service_each(begin_one, &why);
 	service_each(home_one, &why);
 	service_stop();

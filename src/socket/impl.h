@@ -93,6 +93,7 @@ struct sock {
 	uint64_t rx_avail; /* parsed stream bytes not yet taken */
 	uint32_t front_at; /* of them, taken of the front message */
 	bool counted; /* among the lifted */
+	bool tx_shown, rx_shown; /* the row says that it is lifted */
 	bool rx_eof, rx_stale; /* stale: ring content was taken back */
 	bool full; /* a writer was told to wait */
 	bool hold; /* waiting for a drained moment */
@@ -143,6 +144,7 @@ struct sock {
 extern struct sock_hooks hooks;
 extern int32_t sock_pid; /* this process */
 extern int32_t sock_forker; /* the process that forked this one */
+extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
 extern struct page_row sock_spare; /* sums of sockets without a row */
 
 /* --- counting ---------------------------------------------------------- */
@@ -211,6 +213,7 @@ void store_ward(struct sock *s, bool mapped);
 
 void row_open(struct sock *s, int fd);
 void row_close(struct sock *s);
+void row_refresh(struct sock *s); /* the lock is not held */
 void row_forked(void);
 struct holder *holder_of(struct sock *s, int32_t pid);
 
@@ -330,6 +333,8 @@ void service_stop(void);
 void service_poke(uint64_t id);
 /* Calls `fn` for every paired sock of this process. */
 void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
+/* told.c: takes what was sent to the service thread's socket. */
+void told_hear(int dgram);
 
 /* A raw call moved n bytes: is it time to think of lifting? */
 static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
@@ -337,7 +342,7 @@ static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 	if (unlikely(s->look != LOOK_NEVER) && n > 0) {
 		s->turns += s->sent_last != sent;
 		if (s->turns == NAMES_AT && s->sent_last != sent)
-			sock_publish(s);
+			row_refresh(s);
 		s->sent_last = sent;
 		s->look -= 1 + (int32_t)(n / s->byte_weight);
 		if (s->look <= 0)

@@ -36,6 +36,8 @@ void lift_connected(struct sock *s, int fd)
 	s->nodelay = s->cork = -1;
 	s->look = s->pinned || settings.path == SET_PATH_VERBS ? LOOK_NEVER :
 								 threshold();
+	if (s->look == LOOK_NEVER && !s->pinned)
+		sock_why(s, sock_off ? sock_off : WHY_SETTING);
 	if (s->use == USE_SDP) {
 		s->look = 0;
 		/* the program may wait in ways we do not see: serve() goes on */
@@ -93,6 +95,7 @@ static void paired(struct sock *s, int fd)
 		return;
 	}
 	__atomic_store_n(&s->own->ready, 1, __ATOMIC_RELEASE);
+	sock_why(s, WHY_PAIRED);
 	log_debug("fd %d: paired with process %d", fd, s->pair.peer_pid);
 	ring_note(s);
 }

@@ -166,12 +166,7 @@ static int64_t proc_number(const char *path, bool last)
 	return text_number(buf + at, UINT32_MAX, &v) ? (int64_t)v : -1;
 }
 
-/*
- * Is `uid` what the kernel shows for users that our user namespace does not
- * know? Where every user is known (the initial namespace maps all 2^32 - 1)
- * the number is a user like any other.
- */
-static bool uid_unmapped(uint32_t uid)
+bool uid_unmapped(uint32_t uid)
 {
 	int64_t over;
 

@@ -114,4 +114,11 @@ int fd_hide(int fd);
 bool fd_hidden(int fd);
 void fd_unhide(int fd); /* forget it (before closing) */
 
+/*
+ * Is `uid` what the kernel shows for users that our user namespace does not
+ * know? Where every user is known (the initial namespace maps all 2^32 - 1)
+ * the number is a user like any other.
+ */
+bool uid_unmapped(uint32_t uid);
+
 #endif

@@ -66,7 +66,8 @@ int pump_poll(struct sock *s)
 		if (!held || !in.len)
 			conn_reposted(&s->conn, 1);
 		s->rx_avail += in.len;
-		if (unlikely(!s->counted) && in.len)
+		if (unlikely(!s->rx_shown) && in.len &&
+		    anc_state(s->rx) == ANC_LIFTED)
 			sock_is_lifted(s);
 		if (in.len || in.eof)
 			__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);

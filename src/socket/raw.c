@@ -105,6 +105,8 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	if (unlikely(d != __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST)))
 		anc_taken(s->rx, &s->ar, 0);
 	COUNT(s, bytes_tcp_rx, n);
+	if (unlikely(s->rx_shown))
+		row_refresh(s);
 	if (s->paired)
 		ring_writer(s);
 	return true;
@@ -117,4 +119,6 @@ void raw_sent(struct sock *s, ssize_t n)
 	anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
 		 (uint64_t)n);
 	COUNT(s, bytes_tcp_tx, n);
+	if (unlikely(s->tx_shown))
+		row_refresh(s);
 }

@@ -48,6 +48,19 @@ static void row_adopt(struct sock *s)
 		row_open(s, fd);
 }
 
+/* Does its writer's next byte go by SDP? */
+static bool on_sdp(struct anc_dir *d)
+{
+	return anc_state(d) != ANC_RAW && anc_state(d) != ANC_SPILL;
+}
+
+static uint8_t path_of(const struct sock *s, bool lifted)
+{
+	return s->phase == PH_LISTEN ? PATH_LISTEN :
+	       lifted		     ? PATH_SHM :
+				       PATH_TCP;
+}
+
 void sock_publish(struct sock *s)
 {
 	struct sockaddr_storage ss;
@@ -55,6 +68,11 @@ void sock_publish(struct sock *s)
 	struct page_row *r;
 	int fd;
 
+	s->tx_shown = s->paired && on_sdp(s->tx);
+	s->rx_shown = s->paired && on_sdp(s->rx);
+	/* the peer brought it home, for a reason of its own */
+	if (s->paired && !s->tx_shown && !s->rx_shown && s->why == WHY_NONE)
+		s->why = WHY_PAIRED;
 	if (!s->row_pid)
 		row_adopt(s);
 	r = s->row;
@@ -68,12 +86,8 @@ void sock_publish(struct sock *s)
 	r->rule_line = s->rule_line;
 	r->why = (uint32_t)s->why;
 	r->state = s->phase == PH_LISTEN ? 1 : s->phase == PH_CONNECTED ? 2 : 0;
-	r->path[0] = s->phase == PH_LISTEN		      ? PATH_LISTEN :
-		     anc_state(s->tx) != ANC_RAW && s->paired ? PATH_SHM :
-								PATH_TCP;
-	r->path[1] = s->phase == PH_LISTEN		      ? PATH_LISTEN :
-		     anc_state(s->rx) != ANC_RAW && s->paired ? PATH_SHM :
-								PATH_TCP;
+	r->path[0] = path_of(s, s->tx_shown);
+	r->path[1] = path_of(s, s->rx_shown);
 	/* short connections are over before anybody could look */
 	if ((s->turns >= NAMES_AT || s->paired || s->phase == PH_LISTEN) &&
 	    !r->local.family && !sys_getsockname(fd, &ss, &len))
@@ -84,6 +98,14 @@ void sock_publish(struct sock *s)
 		row_addr(&r->peer, &ss);
 	r->inode = s->inode;
 	page_row_end(r);
+}
+
+void row_refresh(struct sock *s)
+{
+	if (lock_try(&s->lock))
+		return;
+	sock_publish(s);
+	sock_unlock(s);
 }
 
 void sock_why(struct sock *s, enum reason why)

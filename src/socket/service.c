@@ -11,11 +11,10 @@
  */
 
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/un.h>
 
+#include "base/told.h"
 #include "socket/impl.h"
 
 #define REG_MAX	  65536
@@ -32,18 +31,6 @@ static struct {
 	bool running, failed, quit, stays;
 } svc = { .dgram = -1, .epoll = -1 };
 
-static socklen_t svc_name(struct sockaddr_un *un, uint64_t id)
-{
-	int n;
-
-	memset(un, 0, sizeof(*un));
-	un->sun_family = AF_UNIX;
-	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1,
-		     "libsdp/svc/%016llx", (unsigned long long)id);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			   (size_t)n);
-}
-
 uint64_t service_id(void)
 {
 	return svc.id;
@@ -53,7 +40,7 @@ void service_poke(uint64_t id)
 {
 	static const char look = 'L';
 	struct sockaddr_un un;
-	socklen_t len = svc_name(&un, id);
+	socklen_t len = told_name(&un, id);
 	int fd = svc.dgram;
 	int own = -1;
 
@@ -230,6 +217,7 @@ static void drop_sockets(void)
 	}
 	svc.dgram = svc.epoll = -1;
 	svc.id = 0;
+	__atomic_store_n(&page_self->service, 0, __ATOMIC_RELAXED);
 }
 
 /* No connection left for a while: thread and descriptors go. */
@@ -253,7 +241,6 @@ static bool retire(void)
 static void *service_main(void *arg)
 {
 	struct epoll_event ev[16];
-	char sink[16];
 	int n, i;
 
 	(void)arg;
@@ -273,9 +260,7 @@ static void *service_main(void *arg)
 		for (i = 0; i < n; i++)
 			if (ev[i].data.ptr)
 				hung_up(ev[i].data.ptr);
-		while (sys_recv(svc.dgram, sink, sizeof(sink), MSG_DONTWAIT) >=
-		       0)
-			;
+		told_hear(svc.dgram);
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
 			return NULL;
 		if (!n && empty && retire())
@@ -291,7 +276,7 @@ static int sockets(void)
 	struct epoll_event ev = { .events = EPOLLIN };
 	struct sockaddr_un un;
 	socklen_t len;
-	int fd;
+	int fd, one = 1;
 
 	if (getrandom(&svc.id, sizeof(svc.id), 0) != sizeof(svc.id))
 		svc.id = clock_ns() ^ ((uint64_t)sock_pid << 40);
@@ -299,9 +284,12 @@ static int sockets(void)
 	if (fd < 0)
 		return fd;
 	svc.dgram = fd_hide(fd);
-	len = svc_name(&un, svc.id);
-	if (svc.dgram < 0 || sys_bind(svc.dgram, &un, len))
+	len = told_name(&un, svc.id);
+	if (svc.dgram < 0 || sys_bind(svc.dgram, &un, len) ||
+	    sys_setsockopt(svc.dgram, SOL_SOCKET, SO_PASSCRED, &one,
+			   sizeof(one)))
 		return -EADDRINUSE;
+	__atomic_store_n(&page_self->service, svc.id, __ATOMIC_RELAXED);
 	fd = (int)sys_call3(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0);
 	if (fd < 0)
 		return fd;

@@ -26,4 +26,5 @@ libsocket_la_SOURCES = \
 	src/socket/standin.c \
 	src/socket/store.c \
 	src/socket/switch.c \
+	src/socket/told.c \
 	src/socket/wait.c

@@ -9,14 +9,16 @@
 
 #include "base/reason.h"
 #include "base/text.h"
+#include "tools/home.h"
 #include "tools/out.h"
 #include "tools/scan.h"
 
 const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	bool json, summary;
+	bool json, summary, home;
 	pid_t pid;
+	int64_t fd; /* of --home; -1: all */
 };
 
 /* --- words for what is in a row; anything may stand there --------------- */
@@ -268,20 +270,36 @@ static void print_json(const struct found *found, size_t count, bool sockets)
 
 /* --- command line ----------------------------------------------------- */
 
-enum { KEY_JSON = 256, KEY_SUMMARY };
+enum { KEY_JSON = 256, KEY_SUMMARY, KEY_HOME };
+
+/* PID, or PID/FD where `fd` is given. */
+static bool process(const char *arg, pid_t *pid, int64_t *fd)
+{
+	uint64_t v = 0, w = 0;
+	size_t n = text_number(arg, 1u << 30, &v);
+
+	*pid = (pid_t)v;
+	if (!v || !arg[n] || !fd || arg[n] != '/')
+		return v && !arg[n];
+	arg += n + 1;
+	n = text_number(arg, INT32_MAX, &w);
+	*fd = (int64_t)w;
+	return n && !arg[n];
+}
 
 static error_t option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	uint64_t pid = 0;
-	size_t n;
 
 	switch (key) {
 	case 'p':
-		n = text_number(arg, 1u << 30, &pid);
-		if (!pid || arg[n])
+		if (!process(arg, &o->pid, NULL))
 			argp_error(state, "%s: expected a process id", arg);
-		o->pid = (pid_t)pid;
+		return 0;
+	case KEY_HOME:
+		if (!process(arg, &o->pid, &o->fd))
+			argp_error(state, "%s: expected PID or PID/FD", arg);
+		o->home = true;
 		return 0;
 	case KEY_JSON:
 		o->json = true;
@@ -301,6 +319,8 @@ static const struct argp_option option_list[] = {
 	{ "pid", 'p', "PID", 0, "this process only", 0 },
 	{ "summary", KEY_SUMMARY, NULL, 0, "one line for each process", 0 },
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
+	{ "home", KEY_HOME, "PID[/FD]", 0,
+	  "bring that process's sockets, or that one, home to TCP", 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -313,12 +333,16 @@ static const struct argp argp = {
 
 int main(int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct options o = { .fd = -1 };
 	struct found *found;
 	size_t count;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	found = scan_pages(o.pid, &count);
+	if (o.home && !count)
+		errx(1, "process %d shows nothing", o.pid);
+	if (o.home)
+		return home_tell(&found[0], o.fd);
 	if (o.json)
 		print_json(found, count, !o.summary);
 	else if (o.summary)

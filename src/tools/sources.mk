@@ -13,6 +13,8 @@ sdprun_SOURCES = \
 	src/tools/sdprun.c
 sdprun_LDADD = libconfig.la libbase.la
 sdpstat_SOURCES = \
+	src/tools/home.c \
+	src/tools/home.h \
 	src/tools/out.c \
 	src/tools/out.h \
 	src/tools/scan.c \

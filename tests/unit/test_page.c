@@ -270,7 +270,7 @@ static void appended(void)
 	page_add(sockets, 2);
 	page_add(bytes_sdp_tx, UINT64_MAX);
 	page_self->c.reasons[WHY_RULE] = 4;
-	page_self->c.reasons[WHY_SECURE] = 1;
+	page_self->c.reasons[WHY_SANDBOX] = 1;
 	must(page_append_json(name) == 0);
 	must(page_append_json(name) == 0);
 	n = read(fd, line, sizeof(line) - 1);
@@ -281,7 +281,7 @@ static void appended(void)
 	must(!strncmp(line, "{\"pid\":", 7));
 	must(strstr(line, want));
 	must(strstr(line, "\"bytes_sdp_tx\":18446744073709551615,"));
-	must(strstr(line, "\"reasons\":{\"rule\":4,\"secure\":1}}\n"));
+	must(strstr(line, "\"reasons\":{\"rule\":4,\"sandbox\":1}}\n"));
 	snprintf(link, sizeof(link), "%s.link", name);
 	must(symlink(name, link) == 0);
 	must(page_append_json(link) == -ELOOP);

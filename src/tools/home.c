@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "tools/home.h"
+
+#include <err.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "base/told.h"
+
+/* Longer than any `home_timeout_ms`. */
+#define PATIENCE_MS 65000
+
+/* The inode of a socket of another process; 0: it is none. */
+static uint64_t inode_of(pid_t pid, int64_t fd)
+{
+	char path[64], to[64] = "";
+	const char *const word = "socket:[";
+	uint64_t inode = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%lld", pid, (long long)fd);
+	if (readlink(path, to, sizeof(to) - 1) < 0)
+		err(2, "%s", path);
+	if (!strncmp(to, word, strlen(word)))
+		text_number(to + strlen(word), UINT64_MAX, &inode);
+	return inode;
+}
+
+/* False: nobody listens any more, so nothing is lifted there. */
+static bool exchange(const struct page *p, const struct told_ask *ask,
+		     struct told_answer *a)
+{
+	struct sockaddr_un to, own = { .sun_family = AF_UNIX };
+	socklen_t len = told_name(&to, p->service);
+	int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct pollfd reply = { .fd = sock, .events = POLLIN };
+
+	/* bound to no name of ours: the kernel chooses one */
+	if (sock < 0 ||
+	    bind(sock, (struct sockaddr *)&own, sizeof(own.sun_family)))
+		err(2, "socket");
+	if (connect(sock, (struct sockaddr *)&to, len) ||
+	    send(sock, ask, sizeof(*ask), 0) < 0) {
+		if (errno != ECONNREFUSED)
+			err(2, "process %d", p->pid);
+		close(sock);
+		return false;
+	}
+	if (poll(&reply, 1, PATIENCE_MS) != 1 ||
+	    recv(sock, a, sizeof(*a), 0) != (ssize_t)sizeof(*a) ||
+	    a->magic != TOLD_HOME)
+		errx(2, "process %d does not answer", p->pid);
+	close(sock);
+	return true;
+}
+
+static bool lifted(const struct page_row *r)
+{
+	return r->fd >= 0 &&
+	       (r->path[0] == PATH_SHM || r->path[0] == PATH_VERBS ||
+		r->path[1] == PATH_SHM || r->path[1] == PATH_VERBS);
+}
+
+/* Nobody answers: that is well where nothing is on SDP by the page's word. */
+static int unheard(const struct found *f)
+{
+	size_t i;
+
+	for (i = 0; i < PAGE_ROWS; i++)
+		if (lifted(&f->page->row[i]))
+			errx(2,
+			     "process %d cannot be asked: it runs without a"
+			     " service thread, or in another network namespace",
+			     f->pid);
+	return 0;
+}
+
+int home_tell(const struct found *f, int64_t fd)
+{
+	struct told_ask ask = { .magic = TOLD_HOME };
+	struct told_answer a = { 0 };
+
+	if (fd >= 0) {
+		ask.inode = inode_of(f->pid, fd);
+		if (!ask.inode) {
+			warnx("%d/%lld: not a socket", f->pid, (long long)fd);
+			return 1;
+		}
+	}
+	if (!f->page->service || !exchange(f->page, &ask, &a))
+		return unheard(f);
+	if (a.home == a.found)
+		return 0;
+	warnx("%u of %u sockets of process %d could not come home",
+	      a.found - a.home, a.found, f->pid);
+	return 1;
+}
