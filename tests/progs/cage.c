@@ -46,7 +46,7 @@ static const struct {
 
 static const struct {
 	const char *name;
-	int res;
+	__rlimit_resource_t res;
 } limits[] = {
 	{ "nofile", RLIMIT_NOFILE },   { "as", RLIMIT_AS },
 	{ "memlock", RLIMIT_MEMLOCK }, { "fsize", RLIMIT_FSIZE },
