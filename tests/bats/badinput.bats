@@ -277,6 +277,7 @@ END
 }
 
 start_source() {
+	rm -f "$TMP/$1.out" # the one before was warm, too
 	background "$1" "$PY" "$TMP/source.py" "$PORT"
 	until_true 10 grep -q warm "$TMP/$1.out"
 }
