@@ -129,10 +129,10 @@ int verbs_dial(struct verbs *v, const union verbs_addr *local,
 	ret = cm_err(rdma_resolve_addr(id, from.sa.sa_family ? &from.sa : NULL,
 				       &to.sa, (int)v->conf.resolve_ms));
 	/* No route to a device is an answer like others. */
+	if (ret == -ENODEV || ret == -ENETUNREACH || ret == -EADDRNOTAVAIL)
+		ret = -EHOSTUNREACH;
 	if (ret)
-		event_down(e, ret == -ENODEV || ret == -ENETUNREACH ?
-				      -EHOSTUNREACH :
-				      ret);
+		event_down(e, ret);
 	lock_drop(&v->lock);
 	*end = &e->end;
 	return 0;

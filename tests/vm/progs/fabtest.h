@@ -10,6 +10,27 @@
 	FABTEST(stream)  \
 	FABTEST(duplex)  \
 	FABTEST(inlines) \
+	FABTEST(badack)  \
+	FABTEST(refused) \
+	FABTEST(nobody)  \
+	FABTEST(mapped)  \
+	FABTEST(inuse)   \
+	FABTEST(flood)   \
+	FABTEST(slow)    \
+	FABTEST(killed)  \
+	FABTEST(silent)  \
+	FABTEST(fork)    \
+	FABTEST(setuid)  \
+	FABTEST(removed) \
+	FABTEST(memlock) \
+	FABTEST(pending) \
+	FABTEST(many)    \
+	FABTEST(lengths) \
+	FABTEST(norecv)  \
+	FABTEST(toolong) \
+	FABTEST(resize)  \
+	FABTEST(larger)  \
+	FABTEST(rdma)    \
 	FABTEST(lat)     \
 	FABTEST(bw)
 

@@ -44,8 +44,8 @@ void rig_load(struct rig *r, const char *path, const char *addr, int port)
 	CHECK(r->api && r->api->version == VERBS_API);
 	r->conf = (struct verbs_conf){
 		.soft_devices = true,
-		.resolve_ms = 2000,
-		.connect_ms = 5000,
+		.resolve_ms = 10000,
+		.connect_ms = 10000,
 		.disconnect_ms = 2000,
 		.requests_max = 16,
 		.host = { .log = say },
@@ -95,18 +95,24 @@ static void doze(struct rig *r, int ms)
 	poll(&p, 1, ms);
 }
 
-void rig_event(struct rig *r, struct verbs_event *ev, int ms)
+bool rig_try(struct rig *r, struct verbs_event *ev, int ms)
 {
 	uint64_t end = rig_ns() + (uint64_t)ms * 1000000;
 
 	for (;;) {
 		while (r->api->event(r->v, ev))
 			if (seen(r, ev))
-				return;
+				return true;
 		if (rig_ns() > end)
-			rig_fail(__FILE__, __LINE__, "no event", ms);
+			return false;
 		doze(r, ms);
 	}
+}
+
+void rig_event(struct rig *r, struct verbs_event *ev, int ms)
+{
+	if (!rig_try(r, ev, ms))
+		rig_fail(__FILE__, __LINE__, "no event", ms);
 }
 
 void rig_want(struct rig *r, struct verbs_event *ev, enum verbs_event_type t)
@@ -179,24 +185,35 @@ void rig_listen(struct rig *r)
 	fflush(stdout);
 }
 
-void rig_answer(struct rig *r)
+void rig_accept(struct rig *r, struct verbs_request *q,
+		const uint8_t req[VERBS_REQ_LEN])
 {
 	uint8_t rep[CONN_HELLO_ACK_LEN];
 	struct verbs_event ev;
 	struct conn_names n;
 
-	rig_want(r, &ev, VE_REQUEST);
-	IS(ev.len, VERBS_REQ_LEN);
-	IS(ev.port, ntohs(r->addr.in.sin_port));
-	IS(ev.local.sa.sa_family, r->addr.sa.sa_family);
 	machine(r);
-	IS(conn_on_hello(&r->conn, ev.data, ev.len, &n), 0);
+	IS(conn_on_hello(&r->conn, req, VERBS_REQ_LEN, &n), 0);
 	r->token = n.token;
-	IS(r->api->prepare(r->v, ev.request, 8, &r->end), 0);
+	IS(r->api->prepare(r->v, q, 8, &r->end), 0);
 	conn_hello_ack(&r->conn, &n, rep);
 	IS(r->api->accept(r->end, rep), 0);
 	rig_want(r, &ev, VE_UP);
 	CHECK(ev.end == r->end && ev.tag == 8);
+}
+
+void rig_answer(struct rig *r)
+{
+	struct verbs_event ev;
+
+	ev = r->asked;
+	r->asked.type = VE_NONE;
+	if (ev.type == VE_NONE)
+		rig_want(r, &ev, VE_REQUEST);
+	IS(ev.len, VERBS_REQ_LEN);
+	IS(ev.port, ntohs(r->addr.in.sin_port));
+	IS(ev.local.sa.sa_family, r->addr.sa.sa_family);
+	rig_accept(r, ev.request, ev.data);
 }
 
 void rig_meet(struct rig *r)
@@ -337,7 +354,8 @@ void rig_wait(struct rig *r)
 		if (r->end->ops->pending(r->end))
 			break;
 		while (r->api->event(r->v, &ev))
-			seen(r, &ev);
+			if (seen(r, &ev) && ev.type == VE_REQUEST)
+				r->asked = ev;
 		if (r->down || r->end->ops->pending(r->end))
 			break;
 		doze(r, LIMIT_MS);

@@ -29,6 +29,7 @@ struct rig {
 	uint64_t sent, got; /* stream bytes */
 	uint64_t token; /* as heard from the peer */
 	uint64_t msgs, bare; /* messages that came; those that were not held */
+	struct verbs_event asked; /* a request that came in mid-stream */
 	uint32_t at; /* in the front message */
 };
 
@@ -37,11 +38,15 @@ void rig_load(struct rig *r, const char *path, const char *addr, int port);
 void rig_open(struct rig *r);
 /* The next event within ms, which must come; VE_READABLE is passed over. */
 void rig_event(struct rig *r, struct verbs_event *ev, int ms);
+/* The same, but it need not come. */
+bool rig_try(struct rig *r, struct verbs_event *ev, int ms);
 void rig_want(struct rig *r, struct verbs_event *ev, enum verbs_event_type t);
 /* Both until VE_UP. */
 void rig_dial(struct rig *r);
 void rig_listen(struct rig *r);
 void rig_answer(struct rig *r);
+void rig_accept(struct rig *r, struct verbs_request *q,
+		const uint8_t req[VERBS_REQ_LEN]);
 void rig_hello(struct rig *r, uint8_t req[VERBS_REQ_LEN]);
 /* rig_dial() or rig_listen() and rig_answer() */
 void rig_meet(struct rig *r);
