@@ -12,22 +12,28 @@ load lib
 MODULE=$SDP_BUILD/.libs/libsdp-verbs.so
 FABTEST=$SDP_BUILD/tests/vm/progs/fabtest
 
+setup() {
+	# Who finds whom by ARP is not what is tested here.
+	until_true 30 busybox ping -c 1 -W 1 "$VM_ADDR4_2"
+	until_true 30 busybox ping6 -c 1 -W 1 "$VM_ADDR6_2"
+}
+
 teardown() {
 	stop_all
 	vm_restore
 }
 
-# fab NODE CASE ROLE [ADDRESS]: one end; the port is of the case.
-port_of() {
+# case_of CASE [ADDRESS]: what both ends run, and where: a port of its own.
+case_of() {
 	local sum
 	sum=$(cksum <<<"$1$BATS_TEST_NUMBER")
-	echo $((20000 + ${sum%% *} % 10000))
+	FAB=("$FABTEST" "$MODULE" "$1")
+	AT=("${2:-$VM_ADDR4_1}" $((20000 + ${sum%% *} % 10000)))
 }
 
 # begin CASE [ADDRESS]: the server, on node 1, listens.
 begin() {
-	FAB=("$FABTEST" "$MODULE" "$1")
-	AT=("${2:-$VM_ADDR4_1}" "$(port_of "$1")")
+	case_of "$@"
 	server "$1" "${FAB[@]}" server "${AT[@]}"
 	until_true 30 grep -q ready "$TMP/$1.out" ||
 		fail "$(cat "$TMP/$1.err")"
@@ -36,6 +42,23 @@ begin() {
 # client_on NODE: the other end, in the foreground.
 client_on() {
 	LIMIT=${LIMIT:-100} on "$1" "${FAB[@]}" client "${AT[@]}"
+}
+
+# client_start NODE: in the background, named cl; what comes by `cl_say` is its
+# input.
+client_start() {
+	mkfifo "$TMP/in"
+	INPUT=$TMP/in start_on "$1" cl "${FAB[@]}" client "${AT[@]}"
+	exec 4>"$TMP/in"
+}
+
+cl_say() {
+	echo "$1" >&4
+	exec 4>&-
+}
+
+cl_end() {
+	wait_end cl 60 || fail "$(cat "$TMP/cl.err")"
 }
 
 # duo CASE [ADDRESS]: both ends, on two nodes; both must be content.
@@ -95,8 +118,7 @@ solo() {
 }
 
 @test "fabric: nobody listens, no route, no device that may be used" {
-	FAB=("$FABTEST" "$MODULE" nobody)
-	AT=("$VM_ADDR4_1" 19999)
+	case_of nobody
 	client_on 2
 }
 
@@ -112,8 +134,8 @@ solo() {
 @test "fabric: a peer that answers no more: our own time limits" {
 	begin slow
 	# It stops once the client has its byte, and its kernel says nothing.
-	start_on 2 cl "${FAB[@]}" client "${AT[@]}"
-	wait_end cl 60 || fail "$(cat "$TMP/cl.err")"
+	client_start 2
+	cl_end
 	kill -KILL "${PID[slow]}"
 }
 
@@ -128,14 +150,11 @@ solo() {
 
 @test "fabric: the peer falls silent: a send finds out" {
 	begin silent
-	mkfifo "$TMP/in"
-	INPUT=$TMP/in start_on 2 cl "${FAB[@]}" client "${AT[@]}"
-	exec 4>"$TMP/in"
+	client_start 2
 	until_true 60 grep -q quiet "$TMP/cl.out"
 	link_down 1
-	echo x >&4
-	exec 4>&-
-	wait_end cl 60 || fail "$(cat "$TMP/cl.err")"
+	cl_say x
+	cl_end
 	# Soft-RoCE that sends a CM message over a link that is down is mute for
 	# ever after: the server may end only now.
 	link_up 1
@@ -152,9 +171,9 @@ solo() {
 }
 
 @test "fabric: too little locked memory is named in the log" {
-	FAB=(bash -c 'ulimit -l 16; exec "$@"' - "$FABTEST" "$MODULE" memlock)
-	AT=("$VM_ADDR4_1" 19998)
-	client_on 2 2>"$TMP/err"
+	case_of memlock
+	on 2 bash -c 'ulimit -l 16; exec "$@"' - "${FAB[@]}" client \
+		"${AT[@]}" 2>"$TMP/err"
 	grep -q 'limit of locked memory is 16384' "$TMP/err"
 }
 
@@ -195,16 +214,10 @@ solo() {
 }
 
 @test "fabric: the device is taken away" {
-	mkfifo "$TMP/in"
-	FAB=("$FABTEST" "$MODULE" removed)
-	AT=("$VM_ADDR4_1" 19997)
-	server removed "${FAB[@]}" server "${AT[@]}" # input is empty
-	until_true 30 grep -q ready "$TMP/removed.out"
-	INPUT=$TMP/in start_on 2 cl "${FAB[@]}" client "${AT[@]}"
-	exec 4>"$TMP/in"
+	begin removed
+	client_start 2
 	until_true 60 grep -q quiet "$TMP/cl.out"
 	LIMIT=30 on 2 rdma link delete "$VM_RDMA"
-	echo x >&4
-	exec 4>&-
-	wait_end cl 60 || fail "$(cat "$TMP/cl.err")"
+	cl_say x
+	cl_end
 }

@@ -58,18 +58,43 @@ int device_any(struct verbs *v)
  */
 static void move_foreign(struct verbs *v, struct ibv_context *ctx)
 {
-	unsigned int i;
+	int i, at = -1;
 
 	if (v->conf.foreign_cm || !v->conf.host.hide)
 		return;
-	for (i = 0; i < CONTEXTS_MAX && moved[i]; i++)
+	for (i = 0; i < CONTEXTS_MAX; i++) {
 		if (moved[i] == ctx)
 			return;
-	if (i == CONTEXTS_MAX)
+		if (!moved[i])
+			at = i;
+	}
+	if (at < 0)
 		return;
-	moved[i] = ctx;
+	moved[at] = ctx;
 	verbs_hide(v, &ctx->cmd_fd);
 	verbs_hide(v, &ctx->async_fd);
+}
+
+/*
+ * The device goes. A driver without a way to take it from its users (rxe) waits
+ * for every context, and librdmacm keeps its own: its descriptors get to stand
+ * for nothing. It frees them when it notices that the device is no more.
+ */
+static void let_go(struct verbs *v, struct ibv_context *ctx)
+{
+	int null, i;
+
+	if (v->conf.foreign_cm || !ctx)
+		return;
+	null = sys_open("/dev/null", O_RDWR | O_CLOEXEC, 0);
+	if (null < 0)
+		return;
+	sys_call3(SYS_dup3, null, ctx->cmd_fd, O_CLOEXEC);
+	sys_call3(SYS_dup3, null, ctx->async_fd, O_CLOEXEC);
+	sys_close(null);
+	for (i = 0; i < CONTEXTS_MAX; i++)
+		if (moved[i] == ctx)
+			moved[i] = NULL;
 }
 
 static int device_fill(struct verbs *v, struct device *d)
@@ -148,6 +173,7 @@ int device_get(struct verbs *v, struct rdma_cm_id *id, struct device **out)
 		if (ret)
 			return ret;
 	}
+	d->cm_ctx = id->verbs;
 	d->uses++;
 	*out = d;
 	return 0;
@@ -167,16 +193,22 @@ void device_close(struct verbs *v, struct device *d)
 	free(d);
 }
 
-void device_put(struct verbs *v, struct device *d)
+/* Its last end is gone, and so is it. */
+static void device_drop(struct verbs *v, struct device *d)
 {
 	struct device **at = &v->devices;
 
-	if (--d->uses || !d->gone)
-		return;
 	while (*at != d)
 		at = &(*at)->next;
 	*at = d->next;
+	let_go(v, d->cm_ctx);
 	device_close(v, d);
+}
+
+void device_put(struct verbs *v, struct device *d)
+{
+	if (!--d->uses && d->gone)
+		device_drop(v, d);
 }
 
 void device_forget(struct verbs *v, struct device *d)
@@ -213,6 +245,7 @@ void device_completions(struct verbs *v, struct device *d)
 	}
 }
 
+/* Every end of it is told; the last one closes it. */
 static void device_gone(struct verbs *v, struct device *d)
 {
 	struct list *l;
@@ -251,4 +284,6 @@ void device_async(struct verbs *v, struct device *d)
 		}
 		ibv_ack_async_event(&ev);
 	}
+	if (d->gone && !d->uses)
+		device_drop(v, d);
 }

@@ -54,7 +54,7 @@ struct region {
 struct device {
 	struct device *next;
 	struct ibv_device *dev;
-	struct ibv_context *ctx;
+	struct ibv_context *ctx, *cm_ctx; /* ours, librdmacm's */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *chan;
 	uint32_t uses, vectors, next_vector;

@@ -183,6 +183,8 @@ void fab_resize(struct rig *r)
 	over(r);
 }
 
+#define LARGER 20000
+
 /* Larger receives: all of them only after the smaller ones are used up. */
 void fab_larger(struct rig *r)
 {
@@ -192,7 +194,7 @@ void fab_larger(struct rig *r)
 
 	begin(r);
 	if (r->server) {
-		IS(r->api->resize(r->end, VERBS_RCV_MAX, 8), 4);
+		IS(r->api->resize(r->end, LARGER, 8), 4);
 		send_raw(r, 20, 0xff);
 	} else {
 		wait_msg(r, &m);
@@ -200,15 +202,14 @@ void fab_larger(struct rig *r)
 	}
 	for (i = 0; i < 40; i++) {
 		if (!r->server)
-			send_raw(r, i < 8 ? 100 : VERBS_RCV_MAX, 0xff);
+			send_raw(r, i < 8 ? 100 : LARGER, 0xff);
 		wait_msg(r, &m);
-		IS(m.len, r->server && i >= 8 ? VERBS_RCV_MAX : 100);
+		IS(m.len, r->server && i >= 8 ? LARGER : 100);
 		r->end->ops->release(r->end);
 		if (r->server) {
 			r->api->info(r->end, &info);
 			IS(info.posted, 8);
-			IS(info.rcv_size,
-			   i < 3 ? VERBS_RCV_SIZE : VERBS_RCV_MAX);
+			IS(info.rcv_size, i < 3 ? VERBS_RCV_SIZE : LARGER);
 			send_raw(r, 100, 0xff);
 		}
 	}

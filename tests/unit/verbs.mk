@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+if HAVE_VERBS
+check_PROGRAMS += tests/unit/test_verbs
+tests_unit_test_verbs_SOURCES = tests/unit/test_verbs.c
+tests_unit_test_verbs_LDADD = $(CMOCKA_LIBS) -ldl
+endif
