@@ -178,6 +178,7 @@ static bool next_control(struct conn *c, uint64_t now,
 			m.flags = urgent_notice(c, offer);
 		prepare(c, controls[i].want, now, &m);
 		tx_msg(c, now, &m, 0, op);
+		zcopy_due(c);
 		state_settle(c);
 		return true;
 	}

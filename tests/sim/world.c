@@ -389,6 +389,8 @@ static void check_offsets(struct world *w)
 
 		if (s->c.error || o->c.error || s->left || o->left)
 			continue;
+		if (s->c.dis_rcvd && s->c.sink_count)
+			world_fault(w, "a sink is out behind DisConn");
 		if (o->c.rx_stream > conn_tx_at(&s->c))
 			world_fault(w, "%c has more than was sent", 'b' - i);
 		if (conn_quiet(&s->c, CONN_TX) && conn_quiet(&o->c, CONN_RX) &&
@@ -529,6 +531,7 @@ void world_start(struct world *w, const struct sim_params *fab,
 	w->trace = trace;
 	w->clean = true;
 	w->sync = fab->sync;
+	w->now = 1; /* 0 means never */
 	sim_start(sim, fab);
 	for (i = 0; i < 2; i++) {
 		w->s[i].which = (unsigned int)i;

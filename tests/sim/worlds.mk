@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += \
-	tests/sim/test_remote tests/sim/test_scenes tests/sim/test_worlds
+	tests/sim/test_remote tests/sim/test_scenes tests/sim/test_worlds \
+	tests/sim/test_zcopy
 world_sources = \
 	tests/sim/seen.c \
 	tests/sim/tricks.c \
@@ -8,6 +9,8 @@ world_sources = \
 	tests/sim/zcopy.c
 tests_sim_test_scenes_SOURCES = tests/sim/test_scenes.c $(world_sources)
 tests_sim_test_scenes_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)
+tests_sim_test_zcopy_SOURCES = tests/sim/test_zcopy.c $(world_sources)
+tests_sim_test_zcopy_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)
 tests_sim_test_worlds_SOURCES = tests/sim/test_worlds.c $(world_sources)
 tests_sim_test_worlds_LDADD = libfabricsim.la libsdpproto.la
 tests_sim_test_remote_SOURCES = tests/sim/test_remote.c
