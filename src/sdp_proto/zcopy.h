@@ -24,12 +24,15 @@
  * of its bytes go inside the message, op.len are the peer's to read. Then the
  * memory must neither change nor be deregistered until conn_freed() gives its
  * key back; freed.bytes of the op.len were read, the rest is to be offered
- * again. Nobody waits here with a limit: the caller cancels
- * (conn_cancel_sources()) when it does not want to wait any longer, and then
- * still waits for conn_freed(). Urgent bytes never travel in a source; an
- * offer that ends in one cancels what is out. In Combined mode the machine
- * also cancels when the peer's source comes, and makes none while it is
- * there [4.3]; in Pipelined mode this is the caller's policy.
+ * again, by copy as far as op.len went: who gave it back once does so again.
+ * While bytes wait that an offer leaves out, it says `more`.
+ *
+ * Nobody waits here with a limit: the caller cancels (conn_cancel_sources())
+ * when it does not want to wait any longer, and then still waits for
+ * conn_freed(). Urgent bytes never travel in a source; an offer that ends in
+ * one cancels what is out. In Combined mode the machine also cancels when the
+ * peer's source comes, and makes none while it is there [4.3]; in Pipelined
+ * mode this is the caller's policy.
  *
  * The writer, with the peer's sink: `zc.write` bytes of the offer may be
  * written. CONN_WRITE: write the next op.len stream bytes to op.vaddr with
