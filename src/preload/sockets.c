@@ -121,24 +121,61 @@ static void let_go(int fd, struct sock *s)
 		sock_forget(s);
 }
 
+/*
+ * Listeners that the table does not know: no rule concerns them, or they came
+ * over exec or from another process. Those are looked at in their first
+ * accept; a bit says that there is nothing to find at this number. It stays
+ * for the next that has the number, so one of these may be missed: on TCP.
+ */
+#define NUMBERS 65536
+static uint64_t dull[NUMBERS / 64];
+
+static bool listener_dull(int fd)
+{
+	return (unsigned int)fd >= NUMBERS ||
+	       __atomic_load_n(&dull[fd / 64], __ATOMIC_RELAXED) >> fd % 64 & 1;
+}
+
+static void listener_is_dull(int fd)
+{
+	if ((unsigned int)fd < NUMBERS)
+		__atomic_fetch_or(&dull[fd / 64], 1ull << fd % 64,
+				  __ATOMIC_RELAXED);
+}
+
 int do_listen(int fd, int backlog)
 {
 	struct sock *s = fdt_checked(fd);
 
-	if (s && fdt_is_owner() && !sock_before_listen(s, fd))
+	if (s && fdt_is_owner() && !sock_before_listen(s, fd)) {
 		let_go(fd, s);
+		listener_is_dull(fd);
+	}
 	return real_listen(fd, backlog);
+}
+
+static struct sock *accepted_sock(int listener, int fd, int flags)
+{
+	struct sock *s, *l = fdt_sock(listener);
+
+	if (l)
+		return sock_listening(l) ? sock_accepted(l, fd, flags) : NULL;
+	if (listener_dull(listener))
+		return NULL;
+	s = sock_inherited(listener, fd, flags);
+	if (!s)
+		listener_is_dull(listener);
+	return s;
 }
 
 static void accepted(int listener, int fd, int flags)
 {
-	struct sock *l, *s;
+	struct sock *s;
 
 	fdt_forget(fd);
-	l = fdt_sock(listener);
-	if (!l || !sock_listening(l) || !fdt_is_owner())
+	if (preload_off || (fdt_ever && !fdt_is_owner()))
 		return;
-	s = sock_accepted(l, fd, flags);
+	s = accepted_sock(listener, fd, flags);
 	if (s && fdt_put_sock(fd, s))
 		sock_forget(s);
 }
@@ -150,7 +187,7 @@ int do_accept(int fd, struct sockaddr *sa, socklen_t *len)
 	do
 		ret = real_accept(fd, sa, len);
 	while (unlikely(sock_retry(ret)));
-	if (ret >= 0 && fdt_any)
+	if (ret >= 0 && (fdt_any || !listener_dull(fd)))
 		accepted(fd, ret, 0);
 	return ret;
 }
@@ -162,7 +199,7 @@ int do_accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 	do
 		ret = real_accept4(fd, sa, len, flags);
 	while (unlikely(sock_retry(ret)));
-	if (ret >= 0 && fdt_any)
+	if (ret >= 0 && (fdt_any || !listener_dull(fd)))
 		accepted(fd, ret, flags);
 	return ret;
 }

@@ -80,6 +80,18 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 	return s;
 }
 
+/* A new connection, with what it has from its listener. */
+static struct sock *accepted(struct sock *s, int fd)
+{
+	s->role = 2;
+	s->why = WHY_WAITING;
+	s->phase = PH_CONNECTED;
+	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
+	       s->use == USE_SDP ? "sdp" : "both");
+	lift_connected(s, fd);
+	return s;
+}
+
 struct sock *sock_accepted(struct sock *l, int fd, int flags)
 {
 	struct sock *s;
@@ -92,17 +104,55 @@ struct sock *sock_accepted(struct sock *l, int fd, int flags)
 	s->native = l->native;
 	s->use = l->use;
 	s->rule_line = l->rule_line;
-	s->role = 2;
 	s->rcvtimeo = l->rcvtimeo;
 	s->sndtimeo = l->sndtimeo;
 	s->busy_rx = l->busy_rx;
 	s->zerocopy = l->zerocopy;
-	s->why = WHY_WAITING;
-	s->phase = PH_CONNECTED;
-	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
-	       s->use == USE_SDP ? "sdp" : "both");
-	lift_connected(s, fd);
-	return s;
+	return accepted(s, fd);
+}
+
+static int number_of(int fd, int opt)
+{
+	socklen_t len = sizeof(int);
+	int v = 0;
+
+	return sys_getsockopt(fd, SOL_SOCKET, opt, &v, &len) ? -1 : v;
+}
+
+static int64_t timeo_of(int fd, int opt)
+{
+	struct timeval tv = { 0, 0 };
+	socklen_t len = sizeof(tv);
+
+	if (sys_getsockopt(fd, SOL_SOCKET, opt, &tv, &len))
+		return 0;
+	return (int64_t)tv.tv_sec * 1000000000 + tv.tv_usec * 1000;
+}
+
+struct sock *sock_inherited(int listener, int fd, int flags)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct verdict v;
+	struct sock *s;
+
+	if (!may_ever() || number_of(listener, SO_PROTOCOL) != IPPROTO_TCP ||
+	    sys_getsockname(listener, &ss, &len) ||
+	    (ss.ss_family != AF_INET && ss.ss_family != AF_INET6))
+		return NULL;
+	v = config_match(&config, ROLE_SERVER, (void *)&ss);
+	s = v.use == USE_TCP ?
+		    NULL :
+		    sock_make(fd, ss.ss_family, flags & SOCK_NONBLOCK);
+	if (!s)
+		return NULL;
+	s->use = (uint8_t)v.use;
+	s->rule_line = v.line;
+	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
+	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
+	s->busy_rx = number_of(fd, SO_RCVLOWAT) > 1;
+	s->zerocopy = number_of(fd, SO_ZEROCOPY) > 0;
+	return accepted(s, fd);
 }
 
 bool sock_before_listen(struct sock *s, int fd)

@@ -66,6 +66,12 @@ struct sock *sock_new(int fd, int family, int type, bool native);
 /* accept() returned `fd` from the listener `l`; `flags`: SOCK_NONBLOCK. */
 struct sock *sock_accepted(struct sock *l, int fd, int flags);
 /*
+ * The same from a number that the program did not get by socket(): a listener
+ * that it inherited or was given. NULL, and so for every later connection:
+ * it is none of TCP, or no rule can concern it.
+ */
+struct sock *sock_inherited(int listener, int fd, int flags);
+/*
  * listen() or connect() is about to happen: match the rules. Returns false
  * when the socket is the kernel's for ever (rule tcp): forget it
  * (sock_close with `keep`). May change nothing on the anchor.

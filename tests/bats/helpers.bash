@@ -24,6 +24,7 @@ LIBSDP=${LIBSDP:-$BATS_TEST_DIRNAME/../../_build/.libs/libsdp.so}
 SDP_PROGS=${SDP_PROGS:-$BATS_TEST_DIRNAME/../../_build/tests/progs}
 PATH=$PATH:/usr/sbin
 export SDP_HOST=${SDP_HOST:-127.0.0.1}
+# shellcheck disable=SC2034 # the tests use it
 HOST=$SDP_HOST
 RULES=$(dirname "${BASH_SOURCE[0]}")/rules
 CLIENT=()

@@ -31,8 +31,8 @@ setup() {
 	ADDRESS=127.0.0.1
 	LIB="-e LD_PRELOAD=$ROOM/libsdp.so -e LIBSDP_CONFIG_FILE=/nothing
 		-e LIBSDP_LIFT_AFTER_MESSAGES=4"
-	SERVER=$LIB
-	CLIENT=$LIB
+	NEAR=$LIB
+	FAR=$LIB
 }
 
 teardown() {
@@ -50,7 +50,7 @@ listens() {
 
 # serve NAME HOW CAGE-OPTIONS: an end that listens, started by the words HOW.
 serve() {
-	$2 "$CAGE" $SERVER $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
+	$2 "$CAGE" $NEAR $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
 		"$MEET" ${FORBID-} serve "$ADDRESS" "$PORT" \
 		>"$TMP/$1.out" 2>"$TMP/$1.err" 3>&- &
 	PID[$1]=$!
@@ -58,13 +58,13 @@ serve() {
 }
 
 talk() {
-	timeout -k 5 20 $2 "$CAGE" $CLIENT $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
+	timeout -k 5 20 $2 "$CAGE" $FAR $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
 		"$MEET" ${FORBID-} talk "$ADDRESS" "$PORT" 300 ${FROM-} \
 		>"$TMP/$1.out" 3>&-
 	[ "$(cat "$TMP/$1.out")" = ok ]
 }
 
-# meet [HOW-SERVER [HOW-CLIENT [CAGE-SERVER [CAGE-CLIENT]]]]
+# meet [HOW-NEAR [HOW-FAR [CAGE-NEAR [CAGE-FAR]]]]
 meet() {
 	rm -f "$ROOM/server" "$ROOM/client"
 	serve server "${1-}" "${3-}"
@@ -126,6 +126,35 @@ lifts() {
 @test "a program that forbids itself threads after its start" {
 	FORBID=forbid
 	lifts "$NOBODY" "$NOBODY"
+}
+
+@test "a listener that was inherited over exec: its connections are lifted" {
+	cat >"$ROOM/hand.py" <<'END'
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+listener.settimeout(None)
+os.dup2(listener.fileno(), 0)
+os.execvp(sys.argv[2], sys.argv[2:])
+END
+	cat >"$ROOM/served.py" <<'END'
+import socket
+listener = socket.socket(fileno=0)
+for _ in range(2):
+    conn, _ = listener.accept()
+    while data := conn.recv(5000):
+        conn.sendall(data)
+    conn.close()
+END
+	"$PY" "$ROOM/hand.py" "$PORT" "$CAGE" $NEAR \
+		-e "LIBSDP_STATS_FILE=$ROOM/server" "$PY" "$ROOM/served.py" \
+		>"$TMP/server.out" 3>&- &
+	PID["server"]=$!
+	until_true 10 listens server
+	talk client "" ""
+	is_lifted client
+	talk client "" ""
+	wait_end server 10
+	[ "$(jq .lifted "$ROOM/server")" -eq 2 ]
 }
 
 # --- containers ------------------------------------------------------------
@@ -253,8 +282,8 @@ other_net() {
 	host b
 	FROM=40000
 	serve server "${IN[a]}" ""
-	SERVER='' serve plain "${IN[b]}" ""
-	CLIENT='' talk other "${IN[a]}" "" &
+	NEAR='' serve plain "${IN[b]}" ""
+	FAR='' talk other "${IN[a]}" "" &
 	talk client "${IN[b]}" ""
 	wait $!
 	wait_end server 10
@@ -287,8 +316,8 @@ other_net() {
 	meet "" "" "-f netlink" "-f netlink"
 	is_tcp no-diag
 	LIB+=" -e LIBSDP_SAME_USER_WITHOUT_DIAG=yes"
-	SERVER=$LIB
-	CLIENT=$LIB
+	NEAR=$LIB
+	FAR=$LIB
 	meet "$NOBODY" "$DAEMON" "-f netlink" "-f netlink"
 	is_tcp owner
 }
@@ -310,8 +339,8 @@ other_net() {
 	meet "" "" "-f epoll_create1" ""
 	is_tcp no-thread
 	LIB+=" -e LIBSDP_SERVICE_THREAD=no"
-	SERVER=$LIB
-	CLIENT=$LIB
+	NEAR=$LIB
+	FAR=$LIB
 	lifts "" "" "-f clone -f clone3" "-f clone -f clone3"
 }
 
