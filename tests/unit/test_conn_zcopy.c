@@ -371,6 +371,60 @@ static void suspended(void **state)
 	assert_int_equal(b.rx_stream, 300);
 }
 
+/* What no honest peer says ends the connection, and frees nothing. */
+static void lies(void **state)
+{
+	struct wire_msg m;
+	int how;
+
+	(void)state;
+	for (how = 0; how < 7; how++) {
+		pair(WIRE_PIPELINED);
+		a.rx_mode = b.tx_mode = WIRE_PIPELINED;
+		m = msg(&a, WIRE_DATA);
+		switch (how) {
+		case 0: /* more than was left */
+			advertise(&a, &b, 1000, 5);
+			m = msg(&a, WIRE_RD_COMPL);
+			m.bytes = 1001;
+			break;
+		case 1:
+			sink(&a, &b, 8192, 5);
+			m = msg(&a, WIRE_WR_COMPL);
+			m.bytes = 8193;
+			break;
+		case 2: /* bytes for a program that reads no more */
+			sink(&a, &b, 8192, 5);
+			conn_shut_read(&a);
+			m = msg(&a, WIRE_WR_COMPL);
+			m.bytes = 1;
+			break;
+		case 3: /* an ack before the cancel has left */
+			sink(&a, &b, 8192, 5);
+			conn_cancel_sinks(&a);
+			m = msg(&a, WIRE_SINK_ACK);
+			break;
+		case 4: /* Combined while its sources are unread */
+			advertise(&b, &a, 1000, 5);
+			m = msg(&a, WIRE_MODE);
+			m.mode = WIRE_COMBINED;
+			break;
+		case 5: /* its end before its source is read */
+			advertise(&b, &a, 1000, 5);
+			m = msg(&a, WIRE_DISCONN);
+			break;
+		default: /* a source it has just cancelled, again */
+			advertise(&b, &a, 1000, 5);
+			conn_cancel_sources(&b);
+			assert_int_equal(told(&b, &a), WIRE_SRC_CANCEL);
+			m = msg(&a, WIRE_SRC_AVAIL);
+			m.buf_len = 1000;
+		}
+		bad(&a, m, 0);
+		none_free(&a);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -388,6 +442,7 @@ int main(void)
 		cmocka_unit_test(fenced),
 		cmocka_unit_test(unfetched),
 		cmocka_unit_test(suspended),
+		cmocka_unit_test(lies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
