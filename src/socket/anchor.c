@@ -9,17 +9,19 @@
 #define BELLS_MAX (1u << 20)
 
 static const char *const names[ANC_STATES] = {
-	[ANC_RAW] = "raw",     [ANC_LIFTED] = "lifted", [ANC_SPILL] = "spill",
-	[ANC_ASKED] = "asked", [ANC_PAUSED] = "paused", [ANC_RESUME] = "resume",
-	[ANC_GONE] = "gone",
+	[ANC_RAW] = "raw",	 [ANC_RISING] = "rising",
+	[ANC_LIFTED] = "lifted", [ANC_SPILL] = "spill",
+	[ANC_ASKED] = "asked",	 [ANC_PAUSED] = "paused",
+	[ANC_RESUME] = "resume", [ANC_GONE] = "gone",
 };
 
 /* Which states may follow which: bit s of allowed[from] (both ends' moves). */
 #define TO(s) (1u << ANC_##s)
 static const uint32_t allowed[ANC_STATES] = {
-	[ANC_RAW] = TO(LIFTED) | TO(GONE),
+	[ANC_RAW] = TO(RISING) | TO(LIFTED) | TO(GONE),
+	[ANC_RISING] = TO(LIFTED) | TO(SPILL) | TO(ASKED) | TO(GONE),
 	[ANC_LIFTED] = TO(SPILL) | TO(ASKED) | TO(GONE),
-	[ANC_SPILL] = TO(RAW) | TO(GONE),
+	[ANC_SPILL] = TO(RAW) | TO(ASKED) | TO(GONE),
 	[ANC_ASKED] = TO(PAUSED) | TO(GONE),
 	[ANC_PAUSED] = TO(RAW) | TO(RESUME) | TO(GONE),
 	[ANC_RESUME] = TO(RAW) | TO(GONE),
@@ -45,12 +47,17 @@ static bool move(struct anc_dir *d, enum anc_state from, enum anc_state to)
 	return true;
 }
 
+static bool holdable(uint32_t state)
+{
+	return (state & 0xff) == ANC_RAW || (state & 0xff) == ANC_RESUME;
+}
+
 int anc_busy(struct anc_dir *d)
 {
 	uint32_t old = __atomic_load_n(&d->state, __ATOMIC_ACQUIRE);
 
 	do {
-		if ((old & 0xff) != ANC_RAW)
+		if (!holdable(old))
 			return -EAGAIN;
 	} while (!__atomic_compare_exchange_n(
 		&d->state, &old, old + ANC_BUSY_ONE, 0, __ATOMIC_SEQ_CST,
@@ -63,86 +70,217 @@ void anc_idle(struct anc_dir *d)
 	uint32_t old = __atomic_load_n(&d->state, __ATOMIC_ACQUIRE);
 
 	do {
-		if ((old & 0xff) != ANC_RAW || old < ANC_BUSY_ONE)
+		if (!holdable(old) || old < ANC_BUSY_ONE)
 			return; /* GONE meanwhile, or the peer wrote here */
 	} while (!__atomic_compare_exchange_n(
 		&d->state, &old, old - ANC_BUSY_ONE, 0, __ATOMIC_SEQ_CST,
 		__ATOMIC_ACQUIRE));
 }
 
-int anc_switch(struct anc_dir *d, struct anc_tx *t)
+/*
+ * R has all in front of x: LIFTED. Whoever else made it so, or asked
+ * meanwhile, those who sleep in the kernel need a bell. The state is read
+ * first: x is of the last switch only then.
+ */
+static bool past_x(struct anc_dir *d, const uint64_t *taken, const uint64_t *x)
+{
+	enum anc_state st;
+
+	do {
+		st = anc_state(d);
+		if (st < ANC_RISING || st > ANC_ASKED ||
+		    __atomic_load_n(taken, __ATOMIC_SEQ_CST) <
+			    __atomic_load_n(x, __ATOMIC_ACQUIRE))
+			return false;
+	} while (st == ANC_RISING && !move(d, ANC_RISING, ANC_LIFTED));
+	return true;
+}
+
+/* --- writer ------------------------------------------------------------ */
+
+int anc_switch(struct anc_dir *d, struct anc_tx *t, bool ahead)
 {
 	uint64_t taken = __atomic_load_n(&d->taken, __ATOMIC_ACQUIRE);
 
 	if (taken > t->sent)
 		return -EPROTO;
-	if (taken < t->sent)
+	if (taken < t->sent && !ahead)
 		return -EAGAIN;
 	t->x = t->sent;
+	t->y = ANC_OPEN;
 	__atomic_store_n(&d->sent, t->sent, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->x, t->x, __ATOMIC_RELEASE);
-	return move(d, ANC_RAW, ANC_LIFTED) ? 0 : -EBUSY;
+	__atomic_store_n(&d->y, t->y, __ATOMIC_RELEASE);
+	if (taken == t->sent)
+		return move(d, ANC_RAW, ANC_LIFTED) ? 0 : -EBUSY;
+	if (!move(d, ANC_RAW, ANC_RISING))
+		return -EBUSY;
+	/* R may have passed x before it could see the state */
+	return anc_risen(d, t) ? 0 : 1;
+}
+
+bool anc_risen(struct anc_dir *d, const struct anc_tx *t)
+{
+	return past_x(d, &d->taken, &t->x);
+}
+
+bool anc_may_bell(const struct anc_dir *d, const struct anc_tx *t)
+{
+	enum anc_state st = anc_state(d);
+
+	return (st == ANC_RISING || st == ANC_LIFTED || st == ANC_ASKED) &&
+	       t->y == ANC_OPEN &&
+	       __atomic_load_n(&d->taken, __ATOMIC_SEQ_CST) >= t->x;
+}
+
+/* In RISING a receive could begin while we look whether one is inside. */
+static int spill_rising(struct anc_dir *d, bool fin)
+{
+	int ret = -EBUSY;
+
+	__atomic_store_n(&d->closing, 1, __ATOMIC_SEQ_CST);
+	if (fin || !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+		ret = move(d, ANC_RISING, ANC_SPILL) ? 0 : -EAGAIN;
+	__atomic_store_n(&d->closing, 0, __ATOMIC_SEQ_CST);
+	return ret;
 }
 
 int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin)
 {
+	/* once it is SPILL others of W may send */
+	uint64_t y = __atomic_load_n(&t->sent, __ATOMIC_SEQ_CST);
+	int ret = 0;
+
 	if (!fin && __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
-	__atomic_store_n(&d->y, t->sent, __ATOMIC_RELEASE);
-	return move(d, ANC_LIFTED, ANC_SPILL) ? 0 : -EAGAIN;
+	if (!move(d, ANC_LIFTED, ANC_SPILL))
+		ret = spill_rising(d, fin);
+	if (ret)
+		return ret;
+	/* only now: R must not find it in another state */
+	t->y = y;
+	__atomic_store_n(&d->y, y, __ATOMIC_SEQ_CST);
+	return 0;
 }
 
 int anc_answer(struct anc_dir *d, struct anc_tx *t)
 {
 	__atomic_store_n(&d->sent, t->sent, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->brim, 0, __ATOMIC_RELEASE);
 	return move(d, ANC_ASKED, ANC_PAUSED) ? 0 : -EAGAIN;
 }
 
-int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t *from)
+int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t room,
+		    uint64_t *from, uint64_t *kept)
 {
 	uint64_t at = __atomic_load_n(&d->from, __ATOMIC_ACQUIRE);
+	uint64_t need = 0;
 
-	if (at < t->x || at > t->sent)
+	*kept = __atomic_load_n(&d->kept, __ATOMIC_ACQUIRE);
+	if (at > t->sent || (at < t->x && t->y == ANC_OPEN))
+		return -EPROTO;
+	if (at < t->x)
+		need = t->x - at;
+	if (t->y < t->sent)
+		need += t->sent - (at > t->y ? at : t->y);
+	if (need > room || *kept > room - need)
 		return -EPROTO;
 	*from = at;
 	return 0;
 }
 
+bool anc_in_attic(const struct anc_tx *t, uint64_t from, uint64_t off,
+		  uint64_t *at, uint64_t *n)
+{
+	uint64_t ring;
+
+	if (off < t->x) {
+		*at = off - from;
+		*n = t->x - off;
+		return true;
+	}
+	if (off < t->y) {
+		*n = (t->y < t->sent ? t->y : t->sent) - off;
+		return false;
+	}
+	/* what of [from, off) is in the ring */
+	ring = from > t->y ? 0 : t->y - (from > t->x ? from : t->x);
+	*at = off - from - ring;
+	*n = t->sent - off;
+	return true;
+}
+
 void anc_resumed(struct anc_dir *d)
 {
-	move(d, ANC_RESUME, ANC_RAW);
+	uint32_t old = __atomic_load_n(&d->state, __ATOMIC_ACQUIRE);
+
+	do {
+		if ((old & 0xff) != ANC_RESUME)
+			return;
+	} while (!__atomic_compare_exchange_n(
+		&d->state, &old, old - ANC_RESUME + ANC_RAW, 0,
+		__ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
+	__atomic_add_fetch(&d->epoch, 1, __ATOMIC_RELEASE);
+}
+
+/* --- reader ------------------------------------------------------------ */
+
+/* Past x, with W out of the ring at y: the bells, and then? */
+static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
+{
+	int64_t bells = anc_bells(d, r);
+
+	if (bells < 0)
+		return -EPROTO;
+	*n = (uint64_t)bells;
+	if (bells)
+		return ANC_AT_BELLS;
+	if (anc_state(d) == ANC_SPILL &&
+	    __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+		return ANC_AT_BELLS; /* one may have been looked at */
+	*n = UINT64_MAX;
+	if (anc_state(d) != ANC_SPILL)
+		return ANC_AT_QUEUE;
+	move(d, ANC_SPILL, ANC_RAW);
+	return ANC_AT_ANCHOR;
 }
 
 int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 {
-	uint64_t y;
-	int64_t bells;
+	enum anc_state st = anc_state(d);
+	uint64_t x, y;
 
-	switch (anc_state(d)) {
+	*n = UINT64_MAX;
+	switch (st) {
 	case ANC_LIFTED:
+		return ANC_AT_RING;
+	case ANC_RISING:
+	case ANC_SPILL:
 	case ANC_ASKED:
 	case ANC_PAUSED:
-		*n = UINT64_MAX;
-		return ANC_AT_RING;
-	case ANC_SPILL:
-		y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
-		if (y < r->taken)
-			return -EPROTO;
-		*n = y - r->taken;
-		if (*n)
-			return ANC_AT_RING;
-		bells = anc_bells(d, r);
-		if (bells < 0)
-			return -EPROTO;
-		*n = (uint64_t)bells;
-		if (bells)
-			return ANC_AT_BELLS;
-		move(d, ANC_SPILL, ANC_RAW);
-		/* fall through */
+		break;
 	default:
-		*n = UINT64_MAX;
 		return ANC_AT_ANCHOR;
 	}
+	x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
+	y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
+	if (y < x || (st == ANC_SPILL && y < r->taken))
+		return -EPROTO;
+	if (r->taken < x) {
+		*n = x - r->taken;
+		if (st == ANC_RISING &&
+		    !__atomic_load_n(&d->closing, __ATOMIC_ACQUIRE))
+			return ANC_AT_ANCHOR;
+		return ANC_AT_QUEUE;
+	}
+	if (y == ANC_OPEN) {
+		move(d, ANC_RISING, ANC_LIFTED);
+		return ANC_AT_RING;
+	}
+	if (r->taken >= y)
+		return behind_ring(d, r, n);
+	*n = y - r->taken;
+	return ANC_AT_RING;
 }
 
 int64_t anc_bells(const struct anc_dir *d, const struct anc_rx *r)
@@ -154,17 +292,46 @@ int64_t anc_bells(const struct anc_dir *d, const struct anc_rx *r)
 	return (int64_t)(bells - r->bells);
 }
 
-bool anc_raw_enter(struct anc_dir *d)
+bool anc_passed(struct anc_dir *d, const struct anc_rx *r)
 {
+	return past_x(d, &r->taken, &d->x);
+}
+
+bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r)
+{
+	bool closing;
+
 	__atomic_add_fetch(&d->rawrx, 1, __ATOMIC_SEQ_CST);
+	/* before the state: see spill_rising() */
+	closing = __atomic_load_n(&d->closing, __ATOMIC_SEQ_CST);
 	switch (anc_state(d)) {
 	case ANC_RAW:
 	case ANC_GONE:
 	case ANC_RESUME: /* W is writing stream bytes there */
 		return true;
+	case ANC_RISING:
+		if (!closing &&
+		    __atomic_load_n(&r->taken, __ATOMIC_SEQ_CST) <
+			    __atomic_load_n(&d->x, __ATOMIC_ACQUIRE))
+			return true;
+		break;
 	default:
-		anc_raw_leave(d);
-		return false;
+		break;
+	}
+	anc_raw_leave(d);
+	return false;
+}
+
+bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r)
+{
+	switch (anc_state(d)) {
+	case ANC_RAW:
+	case ANC_GONE:
+	case ANC_RESUME:
+		return true;
+	default:
+		return __atomic_load_n(&r->taken, __ATOMIC_SEQ_CST) <
+		       __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
 	}
 }
 
@@ -175,9 +342,13 @@ void anc_raw_leave(struct anc_dir *d)
 
 int anc_ask(struct anc_dir *d)
 {
-	switch (anc_state(d)) {
+	enum anc_state st = anc_state(d);
+
+	switch (st) {
+	case ANC_RISING:
 	case ANC_LIFTED:
-		return move(d, ANC_LIFTED, ANC_ASKED) ? 0 : -EINTR;
+	case ANC_SPILL:
+		return move(d, st, ANC_ASKED) ? 0 : -EINTR;
 	case ANC_ASKED:
 	case ANC_PAUSED:
 		return -EALREADY;
@@ -186,18 +357,61 @@ int anc_ask(struct anc_dir *d)
 	}
 }
 
-bool anc_come_home(struct anc_dir *d, struct anc_rx *r, bool unread)
+int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n)
 {
-	if (!unread)
+	enum anc_state st = anc_state(d); /* first: PAUSED makes sent final */
+	uint64_t x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
+	uint64_t y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
+	uint64_t sent = __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE);
+	uint64_t front = r->taken < x ? x - r->taken : 0, all;
+	int64_t bells;
+
+	*n = 0;
+	if (y == ANC_OPEN && front)
+		return ANC_AT_ANCHOR; /* it lies where it shall be */
+	if (r->kept < front) {
+		*n = front - r->kept;
+		return ANC_AT_QUEUE;
+	}
+	bells = anc_bells(d, r);
+	if (bells < 0)
+		return -EPROTO;
+	*n = (uint64_t)bells;
+	if (bells)
+		return st == ANC_PAUSED || y != ANC_OPEN ? ANC_AT_BELLS :
+							   ANC_AT_ANCHOR;
+	if (y == ANC_OPEN)
+		return ANC_AT_ANCHOR;
+	*n = UINT64_MAX;
+	if (st != ANC_PAUSED)
+		return ANC_AT_QUEUE;
+	all = front + sent - (r->taken > y ? r->taken : y);
+	if (sent < y || sent < r->taken || r->kept > all)
+		return -EPROTO;
+	*n = all - r->kept;
+	return *n ? ANC_AT_QUEUE : ANC_AT_ANCHOR;
+}
+
+bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
+{
+	uint64_t x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
+	uint64_t y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
+	uint64_t from = r->taken;
+
+	if (y == ANC_OPEN && from < x)
+		from = x;
+	if (from >= __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE))
 		return move(d, ANC_PAUSED, ANC_RAW);
-	__atomic_store_n(&d->from, r->taken, __ATOMIC_RELEASE);
+	r->from = from;
+	__atomic_store_n(&d->from, from, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->kept, kept, __ATOMIC_RELEASE);
 	move(d, ANC_PAUSED, ANC_RESUME);
 	return false;
 }
 
 void anc_revive(struct anc_dir *d)
 {
-	__atomic_store_n(&d->state, ANC_LIFTED, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&d->state, ANC_ASKED, __ATOMIC_SEQ_CST);
 }
 
 void anc_gone(struct anc_dir *d)

@@ -12,23 +12,35 @@
  * anc_rx. The functions here do no I/O and never wait: the caller moves the
  * bytes. That is how the simulated world can stop them between any two steps.
  *
- *              switch (W, drained)
- *        RAW ------------------------> LIFTED ---- ask (R) ---> ASKED
- *         ^                              |                        | answer (W)
- *         |  passed (R: ring up to y,    | spill (W)              v
- *         |  then all bells)             v                      PAUSED
- *         +---------------------------- SPILL                     |
- *         |                                     ring empty (R)    | else (R)
- *         +-------------------------------------------------------+
- *         |                                                       v
- *         +--------------- resumed (W wrote [from, sent)) ----- RESUME
+ *        switch (W)            passed x (R or W)
+ *   RAW -----------> RISING ---------------------> LIFTED
+ *    ^                 |  \                        /  |
+ *    |           spill |   \---- ask (R) ----+----/   | spill
+ *    | passed          v                      |        v
+ *    +---------------SPILL <------------------|--------+
+ *    |                 +------- ask (R) ----->|
+ *    |                                        v      answer (W)
+ *    |                                      ASKED -----------> PAUSED
+ *    |  nothing unread (R)                                       |
+ *    +-----------------------------------------------------------+
+ *    |                                              else (R)     v
+ *    +------------ resumed (W wrote [from, sent)) ----------- RESUME
  *
  *  any --- gone (R closed) ---> GONE
  *
+ * In every state but RAW and RESUME the stream lies
+ *
+ *   [taken, x) on the anchor, [x, y) in the ring, bells, [y, ...) on the anchor
+ *
+ * as far as it is unread, whoever asks and answers meanwhile. y is ANC_OPEN
+ * until W spills. What R takes off the anchor before its turn it keeps
+ * (anc_rx.kept), and `taken` counts it when its turn comes.
+ *
  * The rules, each with its control in tests/sim/test_anchor.c:
- *  1 switch only when R.taken == W.sent (drained);
- *  2 spill only when no thread of R is inside a receive that began in RAW;
- *  3 R uses the descriptor raw only after PAUSED (or in RAW, held busy);
+ *  1 no bell before R passed x: in front of x lie stream bytes only;
+ *  2 spill only when no thread of R is inside a receive begun before y;
+ *  3 R uses the descriptor raw only after PAUSED (or in RAW, held busy), and
+ *    W answers only when no thread of its own is inside a send;
  *  4 bells are taken exactly, and only when the ring is empty.
  */
 
@@ -36,7 +48,8 @@
 #include <stdint.h>
 
 enum anc_state {
-	ANC_RAW, /* bits 8..: number of calls that hold it busy */
+	ANC_RAW, /* bits 8.., in RESUME too: calls that hold it busy */
+	ANC_RISING, /* W is in the ring, R not yet past x */
 	ANC_LIFTED,
 	ANC_SPILL,
 	ANC_ASKED,
@@ -47,10 +60,16 @@ enum anc_state {
 };
 
 #define ANC_BUSY_ONE 0x100u
+#define ANC_OPEN     UINT64_MAX /* y: W has not left the ring */
 
 enum { /* anc_dir.armed, anc_dir.sticky: what R's sleepers listen to */
        ANC_WAKE = 1, /* the wake-up socket */
        ANC_ANCHOR = 2, /* the anchor: a bell is needed */
+};
+
+enum { /* anc_side.counted */
+       ANC_COUNTED_RX = 1, /* nobody else ever received on its socket */
+       ANC_COUNTED_TX = 2, /* nor sent */
 };
 
 /* One direction, in memory both ends can write: one line per writer. */
@@ -59,9 +78,12 @@ struct anc_dir {
 	uint32_t epoch; /* moves so far; counts between hosts only (remote.h) */
 	uint64_t x, y; /* W: last switch to SDP, to the anchor */
 	uint64_t bells; /* W: bells written, raised before the write */
+	uint32_t closing; /* W: in RISING, no receive may begin */
+	uint32_t brim; /* W: in RESUME, the anchor takes no more now */
 	_Alignas(64) uint64_t sent; /* W: stream bytes put anywhere */
 	_Alignas(64) uint64_t taken; /* R: stream bytes taken by the library */
-	uint64_t from; /* R: with RESUME, where W starts over */
+	uint64_t from; /* R: with RESUME, where W starts over, */
+	uint64_t kept; /* and where in the attic what R keeps begins */
 	uint32_t rawrx; /* R: threads in a receive begun in RAW */
 	_Alignas(64) uint32_t armed; /* R sets, W clears by exchange */
 	uint32_t sticky; /* R */
@@ -74,6 +96,8 @@ struct anc_side {
 	uint32_t rung; /* wake-up bytes sent, raised after the send */
 	uint32_t ready; /* its words are in force */
 	uint32_t reset; /* its end is or will be a reset (SO_LINGER 0) */
+	uint32_t counted; /* ANC_COUNTED_*: it knows of every byte */
+	uint32_t urgent; /* it has sent urgent data on the anchor */
 };
 
 struct anc_page {
@@ -83,12 +107,14 @@ struct anc_page {
 
 /* W's own account. */
 struct anc_tx {
-	uint64_t sent, x, bells;
+	uint64_t sent, x, y, bells;
 };
 
 /* R's own account. */
 struct anc_rx {
 	uint64_t taken, bells;
+	uint64_t kept; /* taken off the anchor before their turn */
+	uint64_t from; /* of the last RESUME */
 };
 
 static inline enum anc_state anc_state(const struct anc_dir *d)
@@ -115,27 +141,49 @@ static inline void anc_publish(uint64_t *word, uint64_t count,
 
 /* --- both -------------------------------------------------------------- */
 
-/* RAW is kept for a call whose bytes cannot be taken back. -EAGAIN: lifted. */
+/*
+ * No switch from here on: kept RAW, or what RESUME turns into, for a call
+ * whose bytes cannot be taken back. -EAGAIN: lifted.
+ */
 int anc_busy(struct anc_dir *d);
 void anc_idle(struct anc_dir *d);
 
 /* --- writer ------------------------------------------------------------ */
 
 /*
- * 0: LIFTED from offset sent on; the caller rings one bell. -EAGAIN: not
- * drained; -EBUSY: held; -EPROTO: R claims more than was sent.
+ * From offset sent on W's bytes go to the ring. 0: R has passed sent, the
+ * caller rings one bell; 1: RISING, R has not taken all yet, which only `ahead` allows, the
+ * promise that both ends counted every byte. -EAGAIN: not drained; -EBUSY:
+ * held; -EPROTO: R claims more than was sent. No other thread may send.
  */
-int anc_switch(struct anc_dir *d, struct anc_tx *t);
+int anc_switch(struct anc_dir *d, struct anc_tx *t, bool ahead);
+/* W, at once after the switch: R has passed x already, a bell is due. */
+bool anc_risen(struct anc_dir *d, const struct anc_tx *t);
+/* May W write a bell (rule 1)? */
+bool anc_may_bell(const struct anc_dir *d, const struct anc_tx *t);
 /*
  * 0: from sent on the anchor carries the stream; -EBUSY: see rule 2; -EAGAIN:
  * not lifted. `fin`: nothing but the kernel's FIN will follow, so that rule 2
  * has nothing to protect.
  */
 int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin);
-/* R asked: PAUSED at exactly sent, bells. 0 or -EAGAIN (nobody asked). */
+/*
+ * R asked: PAUSED at exactly sent, bells. 0 or -EAGAIN (nobody asked). No
+ * thread of W is inside a send and none can begin one (it finds ASKED).
+ */
 int anc_answer(struct anc_dir *d, struct anc_tx *t);
-/* In RESUME: the offset to start over from; -EPROTO if it is unsound. */
-int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t *from);
+/*
+ * In RESUME: the offset to start over from and the place in the attic where
+ * what R keeps begins, in an attic of `room` bytes; -EPROTO if unsound.
+ */
+int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t room,
+		    uint64_t *from, uint64_t *kept);
+/*
+ * Where byte `off` of a RESUME from `from` lies: true: in the attic, `*at`
+ * bytes behind the place R named, for `*n` bytes; false: in the ring.
+ */
+bool anc_in_attic(const struct anc_tx *t, uint64_t from, uint64_t off,
+		  uint64_t *at, uint64_t *n);
 /* All of [from, sent) is on the anchor: RAW. */
 void anc_resumed(struct anc_dir *d);
 /* n more bytes went out, by whatever way. */
@@ -165,7 +213,12 @@ static inline void anc_bell(struct anc_dir *d, struct anc_tx *t)
 enum anc_where {
 	ANC_AT_ANCHOR, /* the kernel has the next byte */
 	ANC_AT_RING, /* up to `n` bytes from the ring */
-	ANC_AT_BELLS, /* exactly `n` bells lie on the anchor first */
+	ANC_AT_BELLS, /* exactly `n` bells lie on the anchor first; 0: who is
+			 inside a receive since before the switch, has to come
+			 out first */
+	ANC_AT_QUEUE, /* up to `n` from what is kept, then from the anchor: by
+			 receives under the lock, which do not sleep, while
+			 rawrx is 0 */
 };
 
 /*
@@ -175,7 +228,7 @@ enum anc_where {
 int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n);
 /* Bells that may lie on the anchor while LIFTED; -EPROTO if unsound. */
 int64_t anc_bells(const struct anc_dir *d, const struct anc_rx *r);
-/* n bytes were taken from ring or anchor. */
+/* n bytes were taken from ring or anchor, in their turn. */
 static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)
 {
 	anc_publish(&d->taken,
@@ -183,19 +236,38 @@ static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)
 		    &r->taken);
 }
 /*
- * A receive on the anchor begins in RAW: true, count it out by
- * anc_raw_leave() after what it took was accounted. False: not RAW.
+ * After anc_taken() of bytes from the anchor, by whoever took them: true when
+ * x was passed by this. Others may sleep in the kernel where nothing will
+ * come: the caller asks W for a bell.
  */
-bool anc_raw_enter(struct anc_dir *d);
+bool anc_passed(struct anc_dir *d, const struct anc_rx *r);
+/*
+ * A receive on the anchor begins in RAW or before x: true, count it out by
+ * anc_raw_leave() after what it took was accounted. False: not there.
+ */
+bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r);
 void anc_raw_leave(struct anc_dir *d);
+/* What a receive on the anchor returned: stream bytes, not bells? */
+bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r);
 /* R wants home: 0 asked, or -EALREADY / -EAGAIN (RAW: use anc_busy). */
 int anc_ask(struct anc_dir *d);
 /*
- * In PAUSED: true and RAW when nothing is unread (the caller takes the bells
- * first), else RESUME from `taken`.
+ * ASKED or PAUSED, lock held: what R has to take off the anchor now and keep.
+ * `n` more stream bytes (ANC_AT_QUEUE, never for bells), or `n` bells
+ * (ANC_AT_BELLS); ANC_AT_ANCHOR: nothing, or nothing more. While ASKED `n` may
+ * be more than will come. Negative: -EPROTO.
  */
-bool anc_come_home(struct anc_dir *d, struct anc_rx *r, bool unread);
-/* R finds W dead in RESUME: what W did not write back is in the ring. */
+int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
+/*
+ * In PAUSED, after anc_keep() said nothing more: RAW and true when nothing is
+ * unread that does not lie on the anchor, else RESUME; `kept`: where in the
+ * attic it begins.
+ */
+bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
+/*
+ * R finds W dead in RESUME: what W did not write back, R has, in the ring and
+ * kept; it lies as in ASKED.
+ */
 void anc_revive(struct anc_dir *d);
 /* R closed for good. */
 void anc_gone(struct anc_dir *d);

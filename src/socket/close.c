@@ -138,7 +138,7 @@ static bool unread(struct sock *s)
 		return false;
 	if (!s->conn.error)
 		pump_poll(s);
-	return s->rx_avail > 0;
+	return s->rx_avail > 0 || s->ar.kept > 0;
 }
 
 static void close_lifted(struct sock *s, int fd)
@@ -164,12 +164,12 @@ static void close_lifted(struct sock *s, int fd)
 			bells -= n;
 		}
 	}
-	if (anc_state(s->tx) == ANC_LIFTED) {
+	if (tx_by_ring(s)) {
 		conn_shutdown(&s->conn, clock_ns(), true);
 		pump_control(s);
-		if (anc_spill(s->tx, &s->at, true))
-			home_serve(s, fd);
 	}
+	if (anc_state(s->tx) == ANC_LIFTED && anc_spill(s->tx, &s->at, true))
+		home_serve(s, fd);
 	anc_gone(s->rx);
 	ring_note(s);
 }

@@ -8,36 +8,7 @@
 
 #include "socket/impl.h"
 
-#define CHUNK 16384
-
 /* --- writer's part ----------------------------------------------------- */
-
-/*
- * Writes the stream bytes the reader could not keep to the anchor. They lie
- * in our own ring still. True when all of them are out.
- */
-static bool write_back(struct sock *s, int fd)
-{
-	uint8_t buf[CHUNK];
-
-	while (s->resume_at < s->at.sent) {
-		uint64_t back = s->at.sent - s->resume_at;
-		ssize_t n =
-			pump_unread(s, back, buf, back < CHUNK ? back : CHUNK);
-
-		if (n <= 0) {
-			pump_fail(s, -EPROTO);
-			return true;
-		}
-		n = sys_send(fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n == -EAGAIN)
-			return false;
-		if (n < 0)
-			return true; /* the program will meet the error */
-		s->resume_at += (uint64_t)n;
-	}
-	return true;
-}
 
 /*
  * A half-closed direction keeps its anchor open until the reader has the last
@@ -46,14 +17,21 @@ static bool write_back(struct sock *s, int fd)
 static void finish(struct sock *s, int fd)
 {
 	switch (anc_state(s->tx)) {
+	case ANC_RISING:
 	case ANC_LIFTED:
 		if (!s->orphan &&
 		    s->at.sent !=
 			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 			return;
+		anc_risen(s->tx, &s->at);
 		if (anc_spill(s->tx, &s->at, true))
 			return; /* asked home this instant: after that */
 		ring_note(s);
+		break;
+	case ANC_SPILL: /* before y its reader may ask for bytes */
+		if (!s->orphan &&
+		    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y)
+			return;
 		break;
 	case ANC_ASKED:
 	case ANC_PAUSED:
@@ -68,38 +46,34 @@ static void finish(struct sock *s, int fd)
 	sys_shutdown(fd, SHUT_WR);
 }
 
+static void answer(struct sock *s, int fd)
+{
+	if (__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)) {
+		/* its sleepers on the anchor come out first */
+		ring_reader(s, fd);
+		ring_note(s);
+		return;
+	}
+	/* a send behind a spill: the reader makes room for it */
+	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+		return;
+	if (anc_answer(s->tx, &s->at))
+		return;
+	s->resuming = false;
+	ring_note(s);
+}
+
 void home_serve(struct sock *s, int fd)
 {
-	uint64_t from;
-
 	if (likely(anc_state(s->tx) <= ANC_SPILL && !s->fin_due) ||
 	    !s->paired || fd < 0)
 		return;
 	switch (anc_state(s->tx)) {
 	case ANC_ASKED:
-		if (__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)) {
-			/* its sleepers on the anchor come out first */
-			ring_reader(s, fd);
-			ring_note(s);
-			break;
-		}
-		if (!anc_answer(s->tx, &s->at)) {
-			s->resume_at = 0;
-			ring_note(s);
-		}
+		answer(s, fd);
 		break;
 	case ANC_RESUME:
-		if (!s->resume_at) {
-			if (anc_resume_from(s->tx, &s->at, &from)) {
-				pump_fail(s, -EPROTO);
-				return;
-			}
-			s->resume_at = from;
-		}
-		if (write_back(s, fd)) {
-			anc_resumed(s->tx);
-			ring_note(s);
-		}
+		keep_put_back(s, fd);
 		break;
 	default:
 		break;
@@ -110,98 +84,123 @@ void home_serve(struct sock *s, int fd)
 
 /* --- reader's part ----------------------------------------------------- */
 
-/* Take exactly the bells that are still on the anchor. */
-static int all_bells(struct sock *s, int fd)
-{
-	int64_t n;
-	char sink[256];
-
-	while ((n = anc_bells(s->rx, &s->ar)) > 0) {
-		ssize_t got = sys_recv(fd, sink,
-				       n < 256 ? (size_t)n : sizeof(sink),
-				       MSG_DONTWAIT);
-		if (got <= 0)
-			return got == -EAGAIN ? -EAGAIN : 0;
-		s->ar.bells += (uint64_t)got;
-	}
-	return (int)n;
-}
-
 /* The peer's process is gone: nothing can be put back by it. */
 static int dead_home(struct sock *s, int fd)
 {
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	int ret;
+
 	if (!s->conn.error)
 		pump_poll(s);
-	if (s->rx_avail)
+	if (s->rx_avail || s->ar.kept) {
+		if (anc_state(s->rx) != ANC_LIFTED || s->ar.taken < x) {
+			ret = keep_rest(s, fd);
+			if (ret)
+				return ret;
+		}
 		return standin_take(s, fd);
+	}
 	lift_unpaired(s, WHY_CLOSED);
 	return 0;
+}
+
+static int ask(struct sock *s)
+{
+	anc_ask(s->rx);
+	ring_note(s);
+	ring_service(s);
+	return -EAGAIN;
+}
+
+/* Behind a spill: at home when the ring is passed, else it is asked for. */
+static int spilled_home(struct sock *s, int fd)
+{
+	uint64_t n;
+	int where;
+
+	if (pump_poll(s))
+		return -ECONNRESET;
+	where = anc_where(s->rx, &s->ar, &n);
+	if (where == ANC_AT_ANCHOR) {
+		ring_service(s); /* its FIN may wait for this */
+		return 0;
+	}
+	if (where == ANC_AT_BELLS &&
+	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	if (where == ANC_AT_BELLS)
+		return keep_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
+	if (where < 0)
+		return -EPROTO;
+	if (!s->orphan && wake_hung_up(s))
+		lift_orphan(s);
+	if (s->orphan)
+		return dead_home(s, fd);
+	/* the place of urgent data could not be kept */
+	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
+		return -EBUSY;
+	return ask(s);
+}
+
+static int paused_home(struct sock *s, int fd)
+{
+	bool home;
+	int ret;
+
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	if (pump_poll(s))
+		return -ECONNRESET;
+	ret = keep_pull(s, fd);
+	if (ret <= 0)
+		return ret ? ret : -EAGAIN;
+	s->rx_stale = s->rx_avail || s->ar.kept;
+	home = anc_come_home(s->rx, &s->ar, s->kept_at);
+	if (!home)
+		ring_note(s);
+	ring_service(s); /* to write back, or for a FIN that is due */
+	return home ? 0 : -EAGAIN;
 }
 
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
 int home_rx(struct sock *s, int fd)
 {
-	uint64_t n;
 	int ret;
 
 	switch (anc_state(s->rx)) {
-	case ANC_RAW:
-		return 0;
+	case ANC_RISING:
 	case ANC_LIFTED:
-		if (s->orphan)
-			break;
-		anc_ask(s->rx);
-		ring_note(s);
-		ring_service(s);
-		return -EAGAIN;
+		return s->orphan ? dead_home(s, fd) : ask(s);
 	case ANC_ASKED:
 		if (s->orphan)
-			break;
+			return dead_home(s, fd);
+		if (pump_poll(s))
+			return -ECONNRESET;
+		/* a writer blocked in the kernel could not answer */
+		ret = keep_pull(s, fd);
 		ring_service(s);
-		return -EAGAIN;
+		return ret < 0 ? ret : -EAGAIN;
 	case ANC_PAUSED:
-		if (s->orphan)
-			break;
-		if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
-			return -EAGAIN;
-		if (pump_poll(s))
-			return -ECONNRESET;
-		ret = all_bells(s, fd);
-		if (ret)
-			return ret;
-		s->rx_stale = s->rx_avail > 0;
-		s->stale_from = s->ar.taken;
-		if (anc_come_home(s->rx, &s->ar, s->rx_stale))
-			return 0;
-		ring_note(s);
-		ring_service(s);
-		return -EAGAIN;
+		return s->orphan ? dead_home(s, fd) : paused_home(s, fd);
 	case ANC_RESUME:
-		return s->orphan ? -ECONNRESET : -EAGAIN;
-	case ANC_SPILL:
-		if (pump_poll(s))
+		if (s->orphan)
 			return -ECONNRESET;
-		ret = anc_where(s->rx, &s->ar, &n);
-		if (ret == ANC_AT_BELLS &&
-		    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
-			return -EAGAIN;
-		if (ret == ANC_AT_BELLS)
-			return all_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
-		if (ret == ANC_AT_ANCHOR)
-			return 0;
-		if (!s->orphan && wake_hung_up(s))
-			lift_orphan(s);
-		return s->orphan ? dead_home(s, fd) : -EBUSY;
+		/* the rest comes when this has been read */
+		return __atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE) ?
+			       0 :
+			       -EAGAIN;
+	case ANC_SPILL:
+		return spilled_home(s, fd);
 	default:
 		return 0;
 	}
-	return dead_home(s, fd);
 }
 
 static int tx_home(struct sock *s, int fd, enum reason why)
 {
 	home_serve(s, fd);
 	switch (anc_state(s->tx)) {
+	case ANC_RISING:
 	case ANC_LIFTED:
 		return lift_spill(s, fd, why, s->orphan) ? -EAGAIN : 0;
 	case ANC_ASKED:
@@ -217,7 +216,8 @@ void home_abandoned(struct sock *s, int fd)
 {
 	enum anc_state rx = anc_state(s->rx);
 
-	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED) && !s->homing)
+	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED) && !s->homing &&
+	    !s->orphan)
 		home_rx(s, fd);
 }
 
@@ -257,7 +257,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
 	struct timespec ts = { 0, 1000000 };
-	bool was = sock_lifted(s);
+	bool was = sock_lifted(s), late;
 	int tx, rx;
 
 	if (sock_lock(s))
@@ -269,7 +269,16 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		lock_take(&s->lock);
 		tx = s->paired ? tx_home(s, fd, why) : 0;
 		rx = s->paired ? home_rx(s, fd) : 0;
-		if ((tx != -EAGAIN && rx != -EAGAIN) || clock_ns() > until)
+		if (!tx || !rx)
+			pin(s);
+		late = clock_ns() > until;
+		/* the peer has all that is missing, and goes on by itself */
+		if (late && rx == -EAGAIN && anc_state(s->rx) == ANC_RESUME)
+			rx = 0;
+		/* the peer was quick to leave the anchor again */
+		if (!rx && !(s->pins & 2) && anc_state(s->rx) != ANC_GONE)
+			rx = -EAGAIN;
+		if ((tx != -EAGAIN && rx != -EAGAIN) || late)
 			break;
 		sock_unlock(s);
 		/* the other end may be ours: its part is done right here */
@@ -282,7 +291,6 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		}
 	}
 	s->homing--;
-	pin(s);
 	if (!tx && !rx) {
 		if (was)
 			COUNT(s, homecomings, 1);

@@ -88,7 +88,6 @@ struct sock {
 	uint32_t writers; /* threads asleep waiting for room */
 	uint32_t readers; /* threads asleep waiting for data */
 	uint32_t homing; /* threads that bring it home */
-	uint64_t stale_from; /* with rx_stale: what of it began where */
 	uint32_t in_gen, out_gen; /* atomic */
 	uint64_t rx_avail; /* parsed stream bytes not yet taken */
 	uint32_t front_at; /* of them, taken of the front message */
@@ -96,19 +95,19 @@ struct sock {
 	bool tx_shown, rx_shown; /* the row says that it is lifted */
 	bool rx_eof, rx_stale; /* stale: ring content was taken back */
 	bool full; /* a writer was told to wait */
-	bool hold; /* waiting for a drained moment */
-	uint8_t holds; /* so far, at most HOLDS_MAX */
 	uint8_t spills;
-	uint8_t glances;
-	uint64_t glance_at;
+	uint8_t vouches; /* times the counts were compared */
 	uint8_t bell_naps; /* waits for threads that hold a bell uncounted */
 	uint8_t homes; /* calls that need it at home */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
-	uint64_t full_since, hold_until, lift_not_before;
+	uint64_t full_since, lift_not_before;
 	uint64_t taken_seen; /* tx->taken when full_since was set */
 	uint64_t idle_mark; /* bytes moved when last looked at */
 	bool trimmed;
-	uint64_t resume_at; /* next byte to write back, RESUME */
+	bool resuming; /* RESUME, begun: */
+	uint64_t resume_at; /* next byte to write back, */
+	uint64_t resume_from, resume_kept; /* as the reader said */
+	uint64_t kept_at; /* where in the attic ar.kept bytes begin */
 	struct end *end; /* of the fabric that carries it */
 	struct shm_end shm;
 	struct conn conn;
@@ -227,9 +226,23 @@ struct rawrx {
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
 void raw_rx_leave(struct rawrx *c);
 bool raw_tx_enter(struct sock *s);
+/*
+ * How much of n bytes one call may hand to the kernel. Behind a spill the
+ * reader may ask for the direction, and the answer waits for that call.
+ */
+static inline size_t raw_tx_piece(const struct sock *s, size_t n)
+{
+	const size_t piece = 128 * 1024;
+
+	return n > piece && !s->nonblock && anc_state(s->tx) == ANC_SPILL ?
+		       piece :
+		       n;
+}
 void raw_tx_leave(struct sock **s);
 /* Account n bytes; false: they were bells, the direction is lifted now. */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
+/* The last byte in front of the ring was taken. */
+void raw_passed(struct sock *s, struct anc_dir *d);
 void raw_sent(struct sock *s, ssize_t n);
 
 /* --- the fabric -------------------------------------------------------- */
@@ -291,6 +304,8 @@ bool wait_room_due(struct sock *s);
 
 void lift_look(struct sock *s, int fd);
 void lift_connected(struct sock *s, int fd);
+/* A non-blocking send was cut short. */
+void lift_full(struct sock *s, int fd);
 /* Under an `sdp` rule: 0 when lifted, or the errno of the failed call. */
 int lift_demand(struct sock *s, int fd, bool tx);
 void lift_orphan(struct sock *s); /* the peer's process is gone */
@@ -298,14 +313,42 @@ void lift_unpaired(struct sock *s, enum reason why);
 
 /* --- switch.c ---------------------------------------------------------- */
 
-/* Before a transmit in RAW: switch if the moment is good. Lock not held. */
-void lift_try_tx(struct sock *s, int fd, bool nonblock);
-/* The kernel's buffer is full: wait for a drained moment (4.3). */
-void lift_hold(struct sock *s, int fd);
-bool lift_held(struct sock *s, int fd, uint64_t now);
+/* Before a transmit in RAW: switch if that can be. Lock not held. */
+void lift_try_tx(struct sock *s, int fd);
 /* Our transmit direction goes back to the anchor for good. */
 int lift_leave(struct sock *s, int fd, enum reason why);
 int lift_spill(struct sock *s, int fd, enum reason why, bool fin);
+
+/* Lock held, a writer: room is what the ring has (RISING or LIFTED). */
+static inline bool tx_by_ring(const struct sock *s)
+{
+	enum anc_state st = anc_state(s->tx);
+
+	return st == ANC_LIFTED || st == ANC_RISING;
+}
+
+/* --- vouch.c ----------------------------------------------------------- */
+
+/*
+ * Lock held, this thread outside of any raw call: compares our counts with the
+ * kernel's and tells the peer. Returns calls until it should be tried again,
+ * or LOOK_NEVER.
+ */
+int32_t lift_vouch(struct sock *s, int fd);
+/* Both ends know of every byte of our transmit direction. */
+bool lift_vouched(const struct sock *s);
+
+/* --- keep.c: what is taken off the anchor before its turn -------------- */
+
+/* All with the lock held. 1: nothing more will come, 0: not yet; negative. */
+int keep_pull(struct sock *s, int fd);
+int keep_bells(struct sock *s, int fd); /* exactly those there; -EAGAIN */
+int keep_rest(struct sock *s, int fd); /* the peer is dead: everything */
+void keep_drop(struct sock *s); /* it was written back */
+/* Up to n bytes behind the first `skip`; c may be NULL. */
+ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
+		  bool peek);
+void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
 
 /* --- home.c ------------------------------------------------------------ */
 

@@ -7,9 +7,11 @@
 
 #include "socket/impl.h"
 
-#define OFFER_LOOKS 8 /* every call, then every eighth */
-#define PATIENCE    4 /* thresholds of traffic an offer lives */
-#define PROBES_MAX  14
+#define OFFER_LOOKS  8 /* every call, then every eighth */
+#define PATIENCE     4 /* thresholds of traffic an offer lives */
+#define PROBES_MAX   40
+#define PROBES_APART 128 /* calls at most */
+#define LOOK_BYTES   8192 /* count as one call once it is looked for */
 
 static int32_t threshold(void)
 {
@@ -82,7 +84,7 @@ static void paired(struct sock *s, int fd)
 	s->wake = s->pair.fd;
 	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
-	s->look = LOOK_NEVER;
+	s->look = LOOK_NEVER; /* until all is well */
 	no_thread = settings.service_thread ? service_start() : 0;
 	s->own->reset = s->linger0;
 	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
@@ -94,6 +96,7 @@ static void paired(struct sock *s, int fd)
 		sock_why(s, WHY_NO_THREAD);
 		return;
 	}
+	s->look = lift_vouch(s, fd);
 	__atomic_store_n(&s->own->ready, 1, __ATOMIC_RELEASE);
 	sock_why(s, WHY_PAIRED);
 	log_debug("fd %d: paired with process %d", fd, s->pair.peer_pid);
@@ -164,7 +167,8 @@ static void step(struct sock *s, int fd)
 	case PAIR_PROBING:
 		/* no descriptor is kept between probes */
 		pair_cancel(&s->pair);
-		s->look = 8 << s->probes++;
+		s->look = s->probes < 4 ? 8 << s->probes : PROBES_APART;
+		s->probes++;
 		/* where both ends take turns they count alike */
 		if (s->probes > PROBES_MAX || !patient(s) ||
 		    (s->probes >= 3 && s->turns >= 64))
@@ -187,6 +191,8 @@ void lift_look(struct sock *s, int fd)
 {
 	bool was = s->paired;
 
+	if (s->byte_weight < LOOK_BYTES)
+		s->byte_weight = LOOK_BYTES;
 	if (never_lift(s) || s->use == USE_TCP || s->shut_wr || s->shut_rd) {
 		s->look = LOOK_NEVER;
 		return;
@@ -196,7 +202,7 @@ void lift_look(struct sock *s, int fd)
 		return;
 	}
 	if (s->paired)
-		s->look = LOOK_NEVER;
+		s->look = lift_vouch(s, fd);
 	else if (sock_holders(s) != 1)
 		s->look = 16; /* another process has it too: perhaps later */
 	else
@@ -206,6 +212,21 @@ void lift_look(struct sock *s, int fd)
 	sock_unlock(s);
 	if (!was && s->paired)
 		sock_changed(s);
+}
+
+/*
+ * The kernel took less than all: the other end is behind. By the time this
+ * one writes again it may have counted enough to be there.
+ */
+void lift_full(struct sock *s, int fd)
+{
+	int32_t probes = s->probes;
+
+	if (!probes || s->paired || s->look == LOOK_NEVER)
+		return;
+	lift_look(s, fd);
+	if (s->probes > probes)
+		s->probes = probes;
 }
 
 /* --- the peer is gone -------------------------------------------------- */
@@ -269,7 +290,7 @@ int lift_demand(struct sock *s, int fd, bool tx)
 		if (!s->paired)
 			lift_look(s, fd);
 		if (s->paired && tx)
-			lift_try_tx(s, fd, true);
+			lift_try_tx(s, fd);
 		up = s->paired && (!tx || s->met);
 		if (up || (s->paired && s->orphan))
 			return 0;

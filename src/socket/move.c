@@ -13,23 +13,32 @@ static bool tx_lifted(struct sock *s, int fd)
 	if (!sock_up(s, fd))
 		return false;
 	if (s->paired)
-		lift_try_tx(s, fd, true);
+		lift_try_tx(s, fd);
 	return s->paired && anc_state(s->tx) != ANC_RAW &&
 	       anc_state(s->tx) != ANC_GONE;
 }
 
+/* As the kernel; -ERESTART: nothing yet, it is not the kernel's. */
 static ssize_t raw_sendfile(struct sock *s, int fd, int in, off_t *off,
 			    size_t n)
 {
 	__attribute__((cleanup(raw_tx_leave))) struct sock *held = NULL;
-	ssize_t ret;
+	ssize_t ret, done = 0;
+	size_t want;
 
-	if (!raw_tx_enter(s))
-		return -ERESTART;
-	held = s;
-	ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)n, 0, 0);
-	raw_sent(s, ret);
-	return ret;
+	do {
+		if (!raw_tx_enter(s))
+			return done ? done : -ERESTART;
+		held = s;
+		want = raw_tx_piece(s, n - (size_t)done);
+		ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
+				0);
+		raw_sent(s, ret);
+		raw_tx_leave(&held);
+		if (ret > 0)
+			done += ret;
+	} while (ret == (ssize_t)want && (size_t)done < n);
+	return done ? done : ret;
 }
 
 ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
@@ -48,9 +57,8 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 		ret = raw_sendfile(s, fd, in, off, n);
 		if (ret != -ERESTART) {
 			lift_count(s, fd, ret, true);
-			if (s->paired && s->nonblock &&
-			    (ret == -EAGAIN || (ret > 0 && (size_t)ret < n)))
-				lift_hold(s, fd);
+			if (s->nonblock && ret < (ssize_t)n)
+				lift_full(s, fd);
 			return ret;
 		}
 	}
@@ -116,8 +124,6 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 			raw_sent(s, ret);
 			raw_tx_leave(&held);
 			lift_count(s, fd, ret, true);
-			if (ret == -EAGAIN && s->paired)
-				lift_hold(s, fd);
 			return ret;
 		}
 	}

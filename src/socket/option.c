@@ -111,7 +111,7 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 	switch (opt) {
 	case TCP_NODELAY:
 	case TCP_CORK:
-		if (s->paired && anc_state(s->tx) == ANC_LIFTED)
+		if (s->paired && tx_by_ring(s))
 			return nagle(s, opt, v, len);
 		return 1;
 	case TCP_ULP:
@@ -174,26 +174,34 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 
 /* --- ioctl ------------------------------------------------------------- */
 
-/* Bytes at hand: the ring's, or, where the ring ends, the kernel's too. */
+/* Bytes at hand: the kernel's, the ring's, and what was kept. */
 static int unread_bytes(struct sock *s, int fd, int *n)
 {
-	uint64_t sum = 0, lim;
-	int where, kernel = 0, ret = 0;
+	int kernel = 0, ret;
+	uint64_t sum = 0;
+	int64_t bells;
 
 	if (sock_lock(s))
 		return -EINTR;
-	where = anc_where(s->rx, &s->ar, &lim);
-	if (where != ANC_AT_ANCHOR) {
-		pump_poll(s);
-		sum = s->rx_avail;
-	}
-	if (where == ANC_AT_ANCHOR || anc_state(s->rx) == ANC_SPILL) {
-		int64_t bells = anc_bells(s->rx, &s->ar);
-
-		ret = sys_ioctl(fd, FIONREAD, &kernel);
-		if (bells > 0 && kernel >= bells)
-			kernel -= (int)bells;
+	pump_poll(s);
+	bells = anc_bells(s->rx, &s->ar);
+	ret = sys_ioctl(fd, FIONREAD, &kernel);
+	switch (anc_state(s->rx)) {
+	case ANC_LIFTED:
+		sum = s->rx_avail; /* the kernel has bells only */
+		break;
+	case ANC_RISING:
+	case ANC_SPILL:
+	case ANC_ASKED:
+	case ANC_PAUSED:
+		sum = s->rx_avail + s->ar.kept;
+		if (bells > 0)
+			kernel -= kernel < bells ? kernel : (int)bells;
 		sum += (uint64_t)kernel;
+		break;
+	default:
+		sum = (uint64_t)kernel;
+		break;
 	}
 	sock_unlock(s);
 	if (!ret)
@@ -217,7 +225,7 @@ int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
 			return 1;
 		return unread_bytes(s, fd, arg);
 	case SIOCOUTQ:
-		if (!s->paired || anc_state(s->tx) != ANC_LIFTED)
+		if (!s->paired || !tx_by_ring(s))
 			return 1;
 		taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 		*(int *)arg = taken <= s->at.sent ? (int)(s->at.sent - taken) :
@@ -235,7 +243,8 @@ int sock_atmark(struct sock *s, int fd)
 	int mark = 0, ret;
 
 	/* the mark lies on the anchor, behind everything in the ring */
-	if (s->paired && anc_state(s->rx) != ANC_RAW && s->rx_avail)
+	if (s->paired && anc_state(s->rx) != ANC_RAW &&
+	    (s->rx_avail || s->ar.kept))
 		return 0;
 	ret = sys_ioctl(fd, SIOCATMARK, &mark);
 	return ret < 0 ? ret : mark;

@@ -37,6 +37,7 @@ static void drop_stale(struct sock *s)
 	if (anc_state(s->rx) == ANC_RESUME || anc_state(s->rx) == ANC_PAUSED)
 		return; /* the peer may still read it */
 	s->rx_stale = false;
+	keep_drop(s);
 	pump_recv(s, NULL, n, false, true);
 	COUNT(s, bytes_sdp_rx, -n);
 	fab_publish(s);

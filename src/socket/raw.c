@@ -27,7 +27,7 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 	for (;;) {
 		struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-		if (!anc_raw_enter(d))
+		if (!anc_raw_enter(d, &s->ar))
 			break;
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
 			c->s = s;
@@ -80,24 +80,28 @@ void raw_tx_leave(struct sock **s)
 }
 
 /*
- * W switches only when every byte it sent was accounted here, so what a
- * receive returns while the state says LIFTED can only be bells.
+ * Others may still sleep in the kernel where nothing will come any more: the
+ * writer rings for them, and the sets have to look at the ring from now on.
+ */
+void raw_passed(struct sock *s, struct anc_dir *d)
+{
+	anc_arm(d, ANC_ANCHOR);
+	ring_service(s);
+}
+
+/*
+ * W writes no bell before every byte in front of x was accounted here: what a
+ * receive returns from there on can only be bells.
  */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 {
 	/* not d: a call from before the pairing entered by the local words */
 	d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
-	switch (anc_state(d)) {
-	case ANC_LIFTED:
-	case ANC_ASKED:
-	case ANC_PAUSED:
-	case ANC_SPILL:
+	if (!anc_raw_stream(d, &s->ar)) {
 		if (n > 0 && !peek)
 			__atomic_add_fetch(&s->ar.bells, (uint64_t)n,
 					   __ATOMIC_RELAXED);
 		return false;
-	default:
-		break;
 	}
 	if (n <= 0 || peek)
 		return true;
@@ -107,8 +111,13 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	COUNT(s, bytes_tcp_rx, n);
 	if (unlikely(s->rx_shown))
 		row_refresh(s);
-	if (s->paired)
+	if (s->paired) {
+		if (unlikely(anc_passed(d, &s->ar))) {
+			raw_passed(s, d);
+			sock_changed(s);
+		}
 		ring_writer(s);
+	}
 	return true;
 }
 

@@ -13,6 +13,14 @@
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
 
+static bool kernel_has(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &now, NULL) > 0;
+}
+
 static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 {
 	uint64_t n;
@@ -36,6 +44,14 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (where == ANC_AT_ANCHOR)
 		return;
 	r->ours |= IN_BITS;
+	if (where == ANC_AT_QUEUE) {
+		pump_poll(s);
+		if (s->ar.kept || kernel_has(fd))
+			r->now |= IN_BITS;
+		else
+			r->ms = 1; /* on its way: it was sent before */
+		return;
+	}
 	if (where < 0)
 		pump_fail(s, where);
 	else
@@ -69,7 +85,7 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	if (anc_state(s->rx) == ANC_RAW ||
 	    (anc_state(s->rx) == ANC_SPILL && !s->rx_avail)) {
 		/* the anchor carries the rest: only a reset it cannot show */
-		if (lost && !s->rst_told && anc_state(s->tx) == ANC_LIFTED &&
+		if (lost && !s->rst_told && tx_by_ring(s) &&
 		    (p.revents & (POLLRDHUP | POLLHUP))) {
 			r->ours |= EPOLLERR | EPOLLHUP;
 			r->now |= EPOLLERR | EPOLLHUP;
@@ -80,8 +96,8 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	r->now |= (uint16_t)p.revents & all;
 	if (!(r->now & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
 		r->ms = 1; /* its FIN follows within microseconds */
-		if (!s->rx_avail)
-			r->now &= ~(uint32_t)IN_BITS;
+		if (!s->rx_avail && anc_state(s->rx) == ANC_LIFTED)
+			r->now &= ~(uint32_t)IN_BITS; /* bells */
 		return;
 	}
 	r->now |= IN_BITS | OUT_BITS | EPOLLRDHUP;
@@ -128,16 +144,10 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 static void ready_out(struct sock *s, int fd, struct sock_ready *r)
 {
 	switch (anc_state(s->tx)) {
+	case ANC_RISING:
 	case ANC_LIFTED:
 		break;
 	case ANC_RAW:
-		if (lift_held(s, fd, clock_ns())) {
-			r->ours |= OUT_BITS;
-			r->ms = 1;
-		}
-		if (anc_state(s->tx) == ANC_LIFTED)
-			break;
-		return;
 	case ANC_SPILL:
 	case ANC_GONE:
 		return;

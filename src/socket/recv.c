@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Receiving: the anchor's bytes, the ring's bytes, and what lies between. */
 
+#include <sys/ioctl.h>
+
 #include "socket/impl.h"
 
 /* Flags with which the kernel answers for itself. */
@@ -15,10 +17,20 @@ struct want {
 
 /* --- the ring ---------------------------------------------------------- */
 
-/* The peer has ended and its ring is empty: what would TCP show? */
-static ssize_t orphan_recv(struct sock *s, bool *raw)
+/* It died in the middle of a spill: the anchor has more than bells. */
+static bool left_on_anchor(struct sock *s, int fd)
 {
-	bool lost = was_reset(s);
+	int kernel = 0;
+
+	return anc_state(s->rx) == ANC_SPILL &&
+	       !sys_ioctl(fd, FIONREAD, &kernel) &&
+	       kernel > anc_bells(s->rx, &s->ar);
+}
+
+/* The peer has ended and its ring is empty: what would TCP show? */
+static ssize_t orphan_recv(struct sock *s, int fd, bool *raw)
+{
+	bool lost = was_reset(s) && !left_on_anchor(s, fd);
 
 	if (s->why == WHY_PROTOCOL)
 		return s->rst_told++ ? 0 : -ECONNRESET;
@@ -82,6 +94,150 @@ static void took(struct sock *s, size_t n)
 	}
 }
 
+/* Looks at up to n bytes of the anchor, into the first vector only. */
+static size_t anchor_peek(int fd, struct cursor *c, size_t n)
+{
+	size_t room = c->left ? c->iov->iov_len - c->at : 0;
+	ssize_t got = sys_recv(fd,
+			       room ? (char *)c->iov->iov_base + c->at : NULL,
+			       n < room ? n : room, MSG_PEEK | MSG_DONTWAIT);
+
+	if (got > 0)
+		cursor_skip(c, (size_t)got);
+	return got > 0 ? (size_t)got : 0;
+}
+
+/*
+ * MSG_PEEK where the stream goes over from anchor to ring or from ring to
+ * anchor: a program may look for more than lies on one side.
+ */
+static size_t peek_around(struct sock *s, int fd, struct want *w)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
+	struct cursor c = w->c;
+	size_t n = w->len, got = 0;
+
+	if (front) {
+		n = front < n ? front : n;
+		got = s->ar.kept ? (size_t)keep_take(s, &c, 0, n, true) :
+				   anchor_peek(fd, &c, n);
+		if (got < n || n == w->len)
+			return got;
+	}
+	got += (size_t)pump_recv(s, &c, w->len - got, true, false);
+	if (got == w->len || got < front + s->rx_avail ||
+	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) == ANC_OPEN)
+		return got;
+	if (s->ar.kept > front)
+		return got +
+		       (size_t)keep_take(s, &c, front, w->len - got, true);
+	if (front || s->asleep_anchor || s->rx->rawrx || keep_bells(s, fd))
+		return got;
+	return got + anchor_peek(fd, &c, w->len - got);
+}
+
+/* ANC_AT_QUEUE: as recv() of up to lim bytes, never asleep. */
+static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
+{
+	size_t n = w->len - w->done, room;
+	int flags = MSG_DONTWAIT | (w->flags & MSG_TRUNC);
+	ssize_t got;
+	char byte;
+
+	if (w->peek) {
+		got = (ssize_t)peek_around(s, fd, w);
+		if (got)
+			return got;
+		got = sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+		return got > 0 ? -EAGAIN : got;
+	}
+	if (n > lim)
+		n = lim;
+	if (s->ar.kept)
+		return keep_take(s, flags & MSG_TRUNC ? NULL : &w->c, 0, n,
+				 false);
+	/* who is inside takes these bytes, and a bell may follow them */
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	room = w->c.iov->iov_len - w->c.at;
+	got = sys_recv(fd, (char *)w->c.iov->iov_base + w->c.at,
+		       n < room ? n : room, flags);
+	if (got > 0) {
+		cursor_skip(&w->c, (size_t)got);
+		COUNT(s, bytes_tcp_rx, got);
+	}
+	return got;
+}
+
+/* A moment without the lock; bytes are on their way to the anchor. */
+static int queue_wait(struct sock *s, int fd, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
+	int ret;
+
+	sock_unlock(s);
+	ret = hooks.ppoll(&p, 1, &ms, NULL) < 0 ? -errno : 0;
+	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
+		sys_ppoll(NULL, 0, &ms, NULL);
+	lock_take(&s->lock);
+	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+}
+
+/*
+ * One look at ANC_AT_QUEUE. 1: the answer is *ret; 0: look again. A writer
+ * that asks, spills or comes home meanwhile changes where to look.
+ */
+static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
+		       uint64_t *deadline, ssize_t *ret)
+{
+	ssize_t got = queue_recv(s, fd, w, lim);
+
+	if (got > 0) {
+		w->done += (size_t)got;
+		*ret = 0;
+		if (w->peek)
+			return true;
+		took(s, (size_t)got);
+		/* others may still be inside */
+		if ((uint64_t)got == lim && anc_passed(s->rx, &s->ar))
+			raw_passed(s, s->rx);
+		return !w->all || w->done == w->len;
+	}
+	*ret = w->done && (!w->all || got != -EAGAIN) ? 0 : got;
+	if (got != -EAGAIN || (w->done && !w->all) || w->nonblock)
+		return true;
+	if (!*deadline)
+		*deadline = wait_deadline(s->rcvtimeo);
+	*ret = queue_wait(s, fd, *deadline);
+	return *ret != 0;
+}
+
+/* Lock held. As anc_where(); -EAGAIN: look again. `was`: the state seen. */
+static int next_at(struct sock *s, int fd, const struct want *w,
+		   enum anc_state *was, uint64_t *lim)
+{
+	int where = ANC_AT_ANCHOR;
+
+	home_serve(s, fd);
+	home_abandoned(s, fd);
+	*was = anc_state(s->rx);
+	if (s->paired)
+		where = anc_where(s->rx, &s->ar, lim);
+	if (where < 0) {
+		pump_fail(s, where);
+	} else if (where == ANC_AT_BELLS) {
+		take_bells(s, fd, *lim);
+		return -EAGAIN;
+	} else if (where == ANC_AT_ANCHOR && *was == ANC_SPILL) {
+		ring_service(s); /* its FIN may wait for this */
+	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_RISING) {
+		return ANC_AT_QUEUE; /* to look around the switch */
+	}
+	return where;
+}
+
 /*
  * Lock held. A count, 0 for the end, a negative errno; *raw: go on at the
  * anchor.
@@ -94,30 +250,32 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 	int where, err;
 
 	for (;;) {
-		home_serve(s, fd);
-		home_abandoned(s, fd);
-		was = anc_state(s->rx);
-		where = s->paired ? anc_where(s->rx, &s->ar, &lim) :
-				    ANC_AT_ANCHOR;
-		if (where < 0) {
-			pump_fail(s, where);
-			return orphan_recv(s, raw);
-		}
+		where = next_at(s, fd, w, &was, &lim);
+		if (where == -EAGAIN)
+			continue;
+		if (where < 0)
+			return orphan_recv(s, fd, raw);
 		if (where == ANC_AT_ANCHOR) {
 			*raw = true;
 			return 0;
 		}
-		if (where == ANC_AT_BELLS) {
-			take_bells(s, fd, lim);
+		if ((!s->rx_avail || s->rx_stale) && pump_poll(s))
+			return orphan_recv(s, fd, raw);
+		if (where == ANC_AT_QUEUE) {
+			if (from_queue(s, fd, w, lim, &deadline, &got))
+				return got;
 			continue;
 		}
-		if ((!s->rx_avail || s->rx_stale) && pump_poll(s))
-			return orphan_recv(s, raw);
+		if (w->peek && was == ANC_SPILL) {
+			w->done = peek_around(s, fd, w);
+			if (w->done)
+				return 0;
+		}
 		if (lim > w->len - w->done)
 			lim = w->len - w->done;
 		got = pump_recv(s, &w->c, lim, w->peek, w->flags & MSG_TRUNC);
 		if (got < 0)
-			return orphan_recv(s, raw);
+			return orphan_recv(s, fd, raw);
 		if (got) {
 			w->done += (size_t)got;
 			if (w->peek)
@@ -138,7 +296,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		if (s->rx_eof || s->shut_rd)
 			return 0;
 		if (s->orphan)
-			return orphan_recv(s, raw);
+			return orphan_recv(s, fd, raw);
 		err = ring_bells(s, fd);
 		if (err)
 			return pump_fail(s, err);
@@ -169,7 +327,8 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	ssize_t n;
 
 	*lifted = true;
-	if (!raw_rx_enter(&in, s))
+	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
+	    !raw_rx_enter(&in, s))
 		return 0;
 	if (w->all) /* it would swallow a bell and sleep on (5.2) */
 		flags &= ~MSG_WAITALL;
@@ -225,7 +384,7 @@ static ssize_t kernel_recv(int fd, struct msghdr *m, int flags)
  */
 static bool end_is_reset(struct sock *s)
 {
-	if (anc_state(s->tx) != ANC_LIFTED || sock_lock(s))
+	if (!tx_by_ring(s) || sock_lock(s))
 		return false;
 	if (!s->orphan && wake_hung_up(s))
 		lift_orphan(s);
@@ -233,23 +392,35 @@ static bool end_is_reset(struct sock *s)
 	return s->orphan && was_reset(s) && !s->rst_told++;
 }
 
+/* The next `skip` bytes of what is unread came by the anchor after all. */
+static void skip_unread(struct sock *s, uint64_t skip)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.from < x ? x - s->ar.from : 0, n;
+
+	n = skip < front ? skip : front;
+	keep_take(s, NULL, 0, n, false);
+	skip -= n;
+	n = skip < s->rx_avail ? skip : s->rx_avail;
+	pump_recv(s, NULL, n, false, true);
+	keep_take(s, NULL, 0, skip - n, false);
+}
+
 /*
- * The peer died while it wrote back what we could not keep (RESUME): the rest
- * is still in the ring, behind what came by the anchor.
+ * The peer died while it wrote back what we handed it (RESUME): the rest is
+ * still where it was, behind what came by the anchor.
  */
 static bool revived(struct sock *s, ssize_t n)
 {
-	uint64_t skip;
 	bool ret = false;
 
 	if (n != 0 && n != -ECONNRESET)
 		return false;
 	if (sock_lock(s))
 		return false;
-	if (s->rx_stale && anc_state(s->rx) == ANC_RESUME) {
-		skip = s->ar.taken - s->stale_from;
-		pump_recv(s, NULL, skip < s->rx_avail ? skip : s->rx_avail,
-			  false, true);
+	if (s->rx_stale && anc_state(s->rx) == ANC_RESUME &&
+	    s->ar.taken >= s->ar.from) {
+		skip_unread(s, s->ar.taken - s->ar.from);
 		s->rx_stale = false;
 		anc_revive(s->rx);
 		lift_orphan(s);

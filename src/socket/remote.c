@@ -251,10 +251,10 @@ static int take_writer(struct remote *r, const uint8_t *in)
 				 d->bells + (bells - (uint32_t)d->bells),
 				 __ATOMIC_RELEASE);
 	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
-	if (st == ANC_SPILL)
-		__atomic_store_n(&d->y, at, __ATOMIC_RELEASE);
-	else
+	if (st != ANC_SPILL)
 		__atomic_store_n(&d->x, at, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->y, st == ANC_SPILL ? at : ANC_OPEN,
+			 __ATOMIC_RELEASE);
 	if (ret) {
 		if (__atomic_load_n(&d->state, __ATOMIC_ACQUIRE) >=
 		    ANC_BUSY_ONE)

@@ -49,8 +49,7 @@ void ring_reader(struct sock *s, int fd)
 		return;
 	if (who & ANC_WAKE)
 		wake_peer(s);
-	if ((who & ANC_ANCHOR) &&
-	    (anc_state(s->tx) == ANC_LIFTED || anc_state(s->tx) == ANC_ASKED))
+	if ((who & ANC_ANCHOR) && anc_may_bell(s->tx, &s->at))
 		bell(s, fd);
 }
 

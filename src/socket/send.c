@@ -40,6 +40,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		case ANC_GONE:
 			*raw = true;
 			return 0;
+		case ANC_RISING:
 		case ANC_LIFTED:
 			break;
 		default: /* the peer is taking the direction home */
@@ -90,7 +91,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			sock_ready(s, fd, &r); /* starts the stall clock */
 			if (sock_lock(s))
 				return -EAGAIN;
-			if (anc_state(s->tx) != ANC_LIFTED || pump_room(s))
+			if (!tx_by_ring(s) || pump_room(s))
 				continue;
 			return -EAGAIN;
 		}
@@ -111,17 +112,19 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	struct msghdr rest = { 0 };
 	struct iovec one;
 	int saved = errno;
+	bool part;
 	ssize_t n;
 
 	*lifted = !raw_tx_enter(s);
 	if (*lifted)
 		return 0;
 	in = s;
-	if (m && !w->done) {
+	part = raw_tx_piece(s, w->len - w->done) < w->len - w->done;
+	if (m && !w->done && (!part || m->msg_controllen)) {
 		n = hooks.sendmsg(fd, m, w->flags);
-	} else if (w->c.left == 1 || w->c.at) {
+	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
-		one.iov_len = w->c.iov->iov_len - w->c.at;
+		one.iov_len = raw_tx_piece(s, w->c.iov->iov_len - w->c.at);
 		n = hooks.send(fd, one.iov_base, one.iov_len, w->flags);
 	} else {
 		rest.msg_iov = (struct iovec *)w->c.iov;
@@ -150,13 +153,14 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 	}
 	for (;;) {
 		if (s->paired)
-			lift_try_tx(s, fd, w->nonblock);
+			lift_try_tx(s, fd);
+		if (unlikely(s->fin_due)) /* the kernel's FIN is to come */
+			return broken_pipe(w->flags);
 		n = raw_send(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, true);
-			if (w->nonblock && s->paired &&
-			    n < (ssize_t)(w->len - w->done))
-				lift_hold(s, fd);
+			if (w->nonblock && n < (ssize_t)(w->len - w->done))
+				lift_full(s, fd);
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
 			w->done += (size_t)n;
@@ -216,12 +220,19 @@ static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
 static ssize_t send_urgent(struct sock *s, int fd, const struct msghdr *m,
 			   int flags)
 {
+	__attribute__((cleanup(raw_tx_leave))) struct sock *in = NULL;
 	ssize_t n;
 
-	if (s->paired) {
+	while (s->paired) {
+		/* its place on the anchor could not be put back */
+		__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
 		n = lift_leave(s, fd, WHY_OOB);
 		if (n)
 			return n;
+		if (raw_tx_enter(s)) {
+			in = s;
+			break;
+		}
 	}
 	n = kernel_send(fd, m, flags);
 	raw_sent(s, n);
@@ -277,6 +288,7 @@ static bool shut_write(struct sock *s, int fd)
 	while (s->paired && !err) {
 		home_serve(s, fd);
 		switch (anc_state(s->tx)) {
+		case ANC_RISING:
 		case ANC_LIFTED:
 			conn_shutdown(&s->conn, clock_ns(), false);
 			pump_control(s);
@@ -284,8 +296,13 @@ static bool shut_write(struct sock *s, int fd)
 			ring_note(s);
 			home_serve(s, fd);
 			return true;
+		case ANC_SPILL: /* the reader may still ask for bytes */
+			if (s->shut_wr && !s->fin_due)
+				return false; /* the FIN is out */
+			s->shut_wr = s->fin_due = true;
+			home_serve(s, fd);
+			return true;
 		case ANC_RAW:
-		case ANC_SPILL:
 		case ANC_GONE:
 			s->shut_wr = true;
 			return false;

@@ -9,6 +9,7 @@ libsocket_la_SOURCES = \
 	src/socket/home.c \
 	src/socket/impl.h \
 	src/socket/iov.c \
+	src/socket/keep.c \
 	src/socket/lift.c \
 	src/socket/move.c \
 	src/socket/option.c \
@@ -27,4 +28,5 @@ libsocket_la_SOURCES = \
 	src/socket/store.c \
 	src/socket/switch.c \
 	src/socket/told.c \
+	src/socket/vouch.c \
 	src/socket/wait.c

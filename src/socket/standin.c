@@ -43,10 +43,25 @@ static int tcp_pair(int pair[2])
 	return ret;
 }
 
-/* The ring's bytes go into the far end's send queue, all or nothing. */
+/* What is unread, in order: kept in front of the ring, ring, kept behind. */
+static bool unread(struct sock *s, struct cursor *c)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
+	size_t ring = s->rx_avail, rest;
+
+	if (front > s->ar.kept) /* lost in the kernel, and what follows it */
+		return keep_take(s, c, 0, s->ar.kept, true) >= 0;
+	rest = s->ar.kept - front;
+	return keep_take(s, c, 0, front, true) == (ssize_t)front &&
+	       pump_recv(s, c, ring, true, false) == (ssize_t)ring &&
+	       keep_take(s, c, front, rest, true) == (ssize_t)rest;
+}
+
+/* That goes into the far end's send queue, all or nothing. */
 static int fill(struct sock *s, int far)
 {
-	size_t len = s->rx_avail, done = 0;
+	size_t len = s->rx_avail + s->ar.kept, done = 0;
 	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct iovec iov = { mem, len };
@@ -55,7 +70,7 @@ static int fill(struct sock *s, int far)
 
 	if (sys_is_err(mem))
 		return -ENOMEM;
-	if (pump_recv(s, &c, len, true, false) != (ssize_t)len)
+	if (!unread(s, &c))
 		ret = -EPROTO;
 	while (!ret && done < len) {
 		ssize_t n = sys_send(far, (char *)mem + done, len - done,
@@ -95,6 +110,7 @@ int standin_take(struct sock *s, int fd)
 	if (ret < 0)
 		return ret;
 	pump_recv(s, NULL, s->rx_avail, false, true);
+	keep_take(s, NULL, 0, s->ar.kept, false);
 	lift_unpaired(s, WHY_STANDIN);
 	return 0;
 }

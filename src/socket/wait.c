@@ -103,8 +103,7 @@ static bool spin_tx(struct sock *s)
 			return true;
 		if (fab_pending(s))
 			pump_poll(s); /* credits may come with it */
-		paid = pump_room(s) || anc_state(s->tx) != ANC_LIFTED ||
-		       s->orphan;
+		paid = pump_room(s) || !tx_by_ring(s) || s->orphan;
 	} while (!paid && clock_ns() < end);
 	sock_spun(s, paid);
 	return paid;
@@ -270,7 +269,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	uint32_t mark;
 	int ret;
 
-	if (anc_state(s->tx) != ANC_LIFTED) {
+	if (!tx_by_ring(s)) {
 		ret = nap_locked(s);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
@@ -279,8 +278,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	mark = ring_mark(s);
 	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (pump_poll(s) || pump_room(s) || anc_state(s->tx) != ANC_LIFTED ||
-	    s->orphan)
+	if (pump_poll(s) || pump_room(s) || !tx_by_ring(s) || s->orphan)
 		return 0;
 	now = clock_ns();
 	taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);

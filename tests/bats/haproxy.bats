@@ -45,7 +45,8 @@ scenario() {
 	stop haproxy USR1 15
 	stop_nginx
 	silent haproxy nginx
-	proof 100000 haproxy nginx curl wrk
+	proof 8000000 haproxy nginx curl
+	proof 1000000 wrk
 }
 
 @test "haproxy: plain, http" {

@@ -56,7 +56,8 @@ scenario() {
 	reload
 	stop_nginx
 	silent nginx
-	proof 100000 nginx curl wrk
+	proof 8000000 nginx curl
+	proof 1000000 wrk
 }
 
 @test "nginx: plain, sendfile" {

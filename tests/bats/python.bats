@@ -30,8 +30,7 @@ http() {
 	[ "$(cat "$TMP/out")" = "all right" ]
 	stop python
 	silent python
-	proof 1000000 python3
-	proof 100000 curl
+	proof 8000000 python3 curl
 }
 
 sockets() {

@@ -3,10 +3,12 @@
 #
 # nginx on a free port with files to fetch; used by nginx.bats, haproxy.bats.
 
-# www: $TMP/www with a page, a big file and forty small ones.
+# www: $TMP/www with a page, two big files and forty small ones. Of the larger
+# one most must travel by SDP: no more than the kernel holds goes before.
 www() {
 	mkdir -p "$TMP/www"
 	random_file "$TMP/www/big" 8000000
+	random_file "$TMP/www/huge" 40000000
 	random_file "$TMP/www/page" 1024
 	local i
 	for i in {1..40}; do
@@ -53,7 +55,7 @@ stop_nginx() {
 	fi
 }
 
-# fetch URL-PREFIX: forty files on one kept connection, then the big one.
+# fetch URL-PREFIX: forty files on one kept connection, then the big ones.
 fetch() {
 	rm -rf "$TMP/got"
 	mkdir "$TMP/got"
@@ -64,6 +66,8 @@ fetch() {
 	for i in {1..40}; do
 		cmp "$TMP/www/f$i" "$TMP/got/f$i"
 	done
-	client curl -sS --fail "$1/big" -o "$TMP/got/big"
-	same "$TMP/www/big" "$TMP/got/big"
+	for i in big huge; do
+		client curl -sS --fail "$1/$i" -o "$TMP/got/$i"
+		same "$TMP/www/$i" "$TMP/got/$i"
+	done
 }

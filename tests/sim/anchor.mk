@@ -5,6 +5,7 @@ tests_sim_test_anchor_CPPFLAGS = $(AM_CPPFLAGS)
 tests_sim_test_anchor_SOURCES = \
 	tests/sim/anchor_atom.c \
 	tests/sim/anchor_home.c tests/sim/anchor_home.h \
+	tests/sim/anchor_keep.c \
 	tests/sim/anchor_kernel.c \
 	tests/sim/anchor_lib.c \
 	tests/sim/anchor_move.c \

@@ -8,60 +8,67 @@
 
 /* --- writer's part ----------------------------------------------------- */
 
-static bool write_back(struct sim_end *e)
+/* Our FIN, when nobody can ask us for bytes any more. */
+static void finish(struct sim_end *e)
 {
-	while (e->resume_at < e->at.sent) {
-		int n = k_send(e, (uint32_t)e->resume_at,
-			       (uint32_t)(e->at.sent - e->resume_at),
-			       K_DONTWAIT);
-
-		if (n == -EAGAIN)
-			return false;
-		if (n < 0)
-			return true;
-		e->resume_at += (uint64_t)n;
-	}
-	return true;
-}
-
-void lib_serve(struct sim_end *e)
-{
-	uint64_t from;
-
 	switch (anc_state(e->tx)) {
-	case ANC_ASKED:
-		/* after the answer no bell may come: those inside need it */
-		if (sim_on(RULE_CHAIN) &&
-		    __atomic_load_n(&e->tx->rawrx, __ATOMIC_SEQ_CST)) {
-			if (__atomic_exchange_n(&e->tx->armed, 0,
-						__ATOMIC_SEQ_CST) &
-			    ANC_ANCHOR)
-				lib_bell(e);
-			lib_note(e);
+	case ANC_RISING:
+	case ANC_LIFTED:
+		if (!e->orphan &&
+		    e->at.sent !=
+			    __atomic_load_n(&e->tx->taken, __ATOMIC_ACQUIRE))
 			return;
-		}
-		if (!anc_answer(e->tx, &e->at)) {
-			e->resume_at = 0;
-			lib_note(e);
-		}
+		anc_risen(e->tx, &e->at);
+		if (anc_spill(e->tx, &e->at, true))
+			return;
+		lib_note(e);
 		break;
+	case ANC_SPILL:
+		if (!e->orphan && sim_on(RULE_DUE) &&
+		    __atomic_load_n(&e->tx->taken, __ATOMIC_ACQUIRE) < e->at.y)
+			return;
+		break;
+	case ANC_ASKED:
+	case ANC_PAUSED:
 	case ANC_RESUME:
-		if (!e->resume_at) {
-			if (anc_resume_from(e->tx, &e->at, &from)) {
-				sim_fault("RESUME from nowhere");
-				return;
-			}
-			e->resume_at = from;
-		}
-		if (write_back(e)) {
-			anc_resumed(e->tx);
-			lib_note(e);
-			sim.resumes++;
-		}
+		if (!e->orphan && sim_on(RULE_SHUT))
+			return;
 		break;
 	default:
 		break;
 	}
+	e->fin_due = false;
+	k_shutdown(e);
+}
+
+static void answer(struct sim_end *e)
+{
+	/* after the answer no bell may come: those inside need it */
+	if (sim_on(RULE_CHAIN) &&
+	    __atomic_load_n(&e->tx->rawrx, __ATOMIC_SEQ_CST)) {
+		if (anc_may_bell(e->tx, &e->at) &&
+		    (__atomic_exchange_n(&e->tx->armed, 0, __ATOMIC_SEQ_CST) &
+		     ANC_ANCHOR))
+			lib_bell(e);
+		lib_note(e);
+		return;
+	}
+	if (sim_on(RULE_INSIDE) && __atomic_load_n(&e->rawtx, __ATOMIC_SEQ_CST))
+		return;
+	if (anc_answer(e->tx, &e->at))
+		return;
+	e->resume_at = 0;
+	lib_note(e);
+}
+
+void lib_serve(struct sim_end *e)
+{
+	if (anc_state(e->tx) == ANC_ASKED)
+		answer(e);
+	if (anc_state(e->tx) == ANC_RESUME)
+		keep_put_back(e);
+	if (e->fin_due)
+		finish(e);
 }
 
 /* --- reader's part ----------------------------------------------------- */
@@ -140,64 +147,85 @@ static int rush_home(struct sim_end *e)
 
 static int paused(struct sim_end *e)
 {
-	bool unread;
 	int ret;
 
 	if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	lib_poll(e);
-	ret = home_bells(e, (uint64_t)anc_bells(e->rx, &e->ar));
+	if (!keep_pull(e))
+		return -EAGAIN;
+	e->stale = e->rx_avail || e->ar.kept;
+	e->stale_to = e->parsed;
+	ret = anc_come_home(e->rx, &e->ar, e->kept_at) ? 0 : -EAGAIN;
 	if (ret)
-		return ret;
-	unread = e->rx_avail > 0;
-	if (unread) {
-		e->stale = true;
-		e->stale_to = e->parsed;
-	}
-	if (anc_come_home(e->rx, &e->ar, unread))
-		return 0;
+		lib_note(e);
+	lib_service(e); /* to write back, or for a FIN that is due */
+	return ret;
+}
+
+static void ask(struct sim_end *e)
+{
+	anc_ask(e->rx);
 	lib_note(e);
 	lib_service(e);
+}
+
+/* Behind a spill: 0 when the ring is passed, or ask. */
+static int spilled(struct sim_end *e)
+{
+	uint64_t n;
+	int ret;
+
+	lib_poll(e);
+	ret = anc_where(e->rx, &e->ar, &n);
+	if (ret == ANC_AT_BELLS) {
+		home_bells(e, n);
+		return -EAGAIN;
+	}
+	if (ret == ANC_AT_ANCHOR) {
+		lib_service(e); /* its FIN may wait for this */
+		return 0;
+	}
+	if (e->orphan)
+		return -ECONNRESET;
+	ask(e);
 	return -EAGAIN;
 }
 
 int home_rx(struct sim_end *e)
 {
-	uint64_t n;
-	int ret;
-
 	switch (anc_state(e->rx)) {
+	case ANC_RISING:
 	case ANC_LIFTED:
 		if (e->orphan)
 			break;
 		if (!sim_on(RULE_PAUSED))
 			return rush_home(e);
-		anc_ask(e->rx);
-		lib_note(e);
-		lib_service(e);
+		ask(e);
 		return -EAGAIN;
 	case ANC_ASKED:
 		if (e->orphan)
 			break;
+		/* a writer blocked in the kernel could not answer */
+		lib_poll(e);
+		keep_pull(e);
 		lib_service(e);
 		return -EAGAIN;
 	case ANC_PAUSED:
+		if (e->orphan)
+			break;
 		return paused(e);
 	case ANC_RESUME:
+		if (__atomic_load_n(&e->rx->brim, __ATOMIC_SEQ_CST))
+			return 0; /* the rest comes when this is read */
 		return e->orphan ? -ECONNRESET : -EAGAIN;
 	case ANC_SPILL:
-		lib_poll(e);
-		ret = anc_where(e->rx, &e->ar, &n);
-		if (ret == ANC_AT_BELLS) {
-			home_bells(e, n);
-			return -EAGAIN;
-		}
-		return ret == ANC_AT_ANCHOR ? 0 : -EBUSY;
+		return spilled(e);
 	default:
 		return 0;
 	}
 	lib_poll(e);
-	if (e->rx_avail)
+	if (e->rx_avail || e->ar.kept || e->ar.taken < e->rx->x)
 		return -ECONNRESET;
 	home_unpaired(e);
 	return 0;
@@ -207,6 +235,7 @@ static int home_tx(struct sim_end *e)
 {
 	lib_serve(e);
 	switch (anc_state(e->tx)) {
+	case ANC_RISING:
 	case ANC_LIFTED:
 		return lib_spill(e, e->orphan) ? -EAGAIN : 0;
 	case ANC_ASKED:
@@ -218,16 +247,25 @@ static int home_tx(struct sim_end *e)
 	}
 }
 
-int lib_home(struct sim_end *e, uint32_t *pins)
+int lib_home(struct sim_end *e, bool insist, uint32_t *pins)
 {
 	uint64_t until = sim.now + (sim_rand(3) ? HOME_TIME : 1);
 	int tx, rx;
 
 	e->homing++;
+	*pins = 0;
+	if (insist)
+		until = SIM_NEVER;
 	for (;;) {
 		lib_lock(e);
 		tx = home_tx(e);
 		rx = home_rx(e);
+		if (!tx && !(*pins & 1) && !anc_busy(e->tx))
+			*pins |= 1;
+		if (!rx && !(*pins & 2) && !anc_busy(e->rx))
+			*pins |= 2;
+		if (!rx && !(*pins & 2) && anc_state(e->rx) != ANC_GONE)
+			rx = -EAGAIN; /* W was quick to leave again */
 		if ((tx != -EAGAIN && rx != -EAGAIN) || sim.now > until)
 			break;
 		lib_unlock(e);
@@ -239,13 +277,10 @@ int lib_home(struct sim_end *e, uint32_t *pins)
 	}
 	e->homing--;
 	e->pinned++;
-	*pins = 0;
-	if (!anc_busy(e->tx))
-		*pins |= 1;
-	if (!anc_busy(e->rx))
-		*pins |= 2;
 	if (!tx && !rx)
 		sim.homes++;
+	else if (insist && !e->orphan)
+		sim_fault("a homecoming was refused");
 	lib_unlock(e);
 	return tx || rx || !(*pins & 2) ? -EAGAIN : 0;
 }

@@ -13,5 +13,21 @@ int home_bells(struct sim_end *e, uint64_t was);
 void home_unpaired(struct sim_end *e);
 void home_nap(struct sim_end *e); /* a while without the lock */
 void home_rang(struct sim_end *e); /* out of a sleep; lock not held */
+/* Bytes in front of the ring were taken to the last: ask for a bell. */
+void home_passed(struct sim_end *e, struct anc_dir *d);
+
+/* --- anchor_keep.c ----------------------------------------------------- */
+
+/* Takes off the anchor what has to be kept; true: nothing more will come. */
+bool keep_pull(struct sim_end *e);
+void keep_drop(struct sim_end *e); /* it was written back, or read */
+/* In its turn, what is kept; as lib_pop(). */
+int keep_take(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek);
+/* ANC_AT_QUEUE: what is kept, then the anchor; as k_recv(). */
+int keep_queue(struct sim_end *e, struct sim_item *to, uint32_t n, uint64_t lim,
+	       bool peek);
+/* W died in RESUME: what did not come by the anchor. */
+int keep_salvage(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek);
+void keep_put_back(struct sim_end *e); /* W, in RESUME */
 
 #endif

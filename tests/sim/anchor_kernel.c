@@ -38,7 +38,7 @@ static bool writable(struct sim_thread *t)
 }
 
 /* Stream bytes leave the kernel: in order, each once. */
-static void leaves(struct sim_end *e, const struct sim_item *it, uint32_t n)
+void k_leaves(struct sim_end *e, const struct sim_item *it, uint32_t n)
 {
 	struct sim_truth *d = &sim.truth[!e->id];
 	uint32_t i;
@@ -79,7 +79,8 @@ int k_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags)
 		return (int)n;
 	p->n -= n;
 	memmove(p->q, p->q + n, p->n * sizeof(*to));
-	leaves(e, to, n);
+	if (!(flags & K_KEEP))
+		k_leaves(e, to, n);
 	return (int)n;
 }
 

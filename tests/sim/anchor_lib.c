@@ -5,7 +5,7 @@
  */
 
 #define SIM_ATOMS
-#include "anchor_world.h"
+#include "anchor_home.h"
 
 #define SPILL_TIME 20
 
@@ -54,7 +54,7 @@ void lib_ring_reader(struct sim_end *e)
 		wake_peer(e);
 	/* under the lock a bell may still come before the answer to ASKED */
 	if ((who & ANC_ANCHOR) &&
-	    (anc_state(e->tx) == ANC_LIFTED || anc_state(e->tx) == ANC_ASKED))
+	    (!sim_on(RULE_AHEAD) || anc_may_bell(e->tx, &e->at)))
 		lib_bell(e);
 }
 
@@ -222,6 +222,7 @@ static void drop_stale(struct sim_end *e)
 		e->stale = false;
 	if (!e->stale || anc_state(e->rx) == ANC_RESUME)
 		return;
+	keep_drop(e);
 	while (e->front != e->stale_to) {
 		e->rx_avail -= slot(r, e->front)->len - e->front_at;
 		release(e);
@@ -413,7 +414,7 @@ int lib_wait_tx(struct sim_end *e)
 	lib_poll(e);
 	if (e->orphan || anc_state(e->tx) != st)
 		return 0;
-	if (st != ANC_LIFTED) {
+	if (st != ANC_LIFTED && st != ANC_RISING) {
 		nap_locked(e);
 		return 0;
 	}

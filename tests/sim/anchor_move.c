@@ -31,6 +31,15 @@ static void pass_bell_on(struct sim_end *e, struct anc_dir *d)
 	lib_service(e);
 }
 
+/* The last byte in front of the ring was taken: W may ring for the others. */
+void home_passed(struct sim_end *e, struct anc_dir *d)
+{
+	if (!sim_on(RULE_PASSED))
+		return;
+	anc_arm(d, ANC_ANCHOR);
+	lib_service(e);
+}
+
 /* *lifted: go on in the ring; else the answer is the kernel's. */
 static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 		    int flags, bool *lifted)
@@ -39,18 +48,14 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 	int k = 0, got;
 
 	*lifted = true;
-	if (e->salvage || !anc_raw_enter(d))
+	if (e->salvage || !anc_raw_enter(d, &e->ar))
 		return 0;
 	if (flags & M_PEEK)
 		k |= K_PEEK;
 	if (flags & M_DONTWAIT)
 		k |= K_DONTWAIT;
 	got = k_recv(e, to, n, k);
-	switch (anc_state(d)) {
-	case ANC_LIFTED:
-	case ANC_ASKED:
-	case ANC_PAUSED:
-	case ANC_SPILL:
+	if (!anc_raw_stream(d, &e->ar)) {
 		if (got > 0 && !(flags & M_PEEK)) {
 			if (!all_bells(to, got))
 				sim_fault("stream byte dropped as a bell");
@@ -60,81 +65,74 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 			pass_bell_on(e, d);
 			return 0;
 		}
-		break;
-	case ANC_RESUME:
-		/* W died in the middle: the rest is still in the ring */
-		*lifted = sim_on(RULE_SALVAGE) && e->stale &&
-			  (got == 0 || got == -ECONNRESET);
-		e->salvage |= *lifted;
-		/* fall through */
-	default:
-		if (!(e->salvage && got <= 0))
-			*lifted = false;
-		if (got > 0 && !(flags & M_PEEK)) {
-			lib_taken(e, (uint32_t)got);
-			lib_ring_writer(e);
-		}
-		break;
+		anc_raw_leave(d);
+		return got;
+	}
+	/* W died while it wrote back: the rest was kept */
+	if (anc_state(d) == ANC_RESUME && sim_on(RULE_SALVAGE) && e->stale &&
+	    (got == 0 || got == -ECONNRESET))
+		e->salvage = true;
+	*lifted = e->salvage && got <= 0;
+	if (got > 0 && !(flags & M_PEEK)) {
+		lib_taken(e, (uint32_t)got);
+		if (anc_passed(d, &e->ar))
+			home_passed(e, d);
+		lib_ring_writer(e);
 	}
 	anc_raw_leave(d);
 	return got;
 }
 
-/* Lock held, ring empty, and nobody will fill it. */
+/*
+ * Lock held, ring empty, and nobody will fill it. W may have died in the
+ * middle of a spill, with bytes on the anchor already.
+ */
 static int orphan_recv(struct sim_end *e, bool *raw)
 {
-	if (e->at.sent > e->tx->taken)
+	if (e->at.sent > e->tx->taken &&
+	    sim.pipe[!e->id].n <= (uint64_t)anc_bells(e->rx, &e->ar))
 		return -ECONNRESET;
 	home_unpaired(e);
 	*raw = true;
 	return 0;
 }
 
-/* Lock held: what of the ring did not come by the anchor? */
-static int salvage(struct sim_end *e, struct sim_item *to, uint32_t n,
-		   bool peek)
+/* Lock held. Where to go on, as ANC_AT_*; -EAGAIN: look again. */
+static int next_at(struct sim_end *e, uint64_t *lim)
 {
-	struct sim_ring *r = &sim.ring[!e->id];
+	enum anc_state st = anc_state(e->rx);
+	int where;
 
-	while (e->front != e->parsed) {
-		struct sim_msg *m = &r->m[e->front % r->depth];
-		uint64_t at = m->off + e->front_at;
-
-		if (e->front_at == m->len) {
-			e->front++;
-			e->front_at = 0;
-		} else if (at < e->ar.taken) {
-			e->front_at++;
-			e->rx_avail--;
-		} else {
-			break;
-		}
-	}
-	return (int)lib_pop(e, to, n, peek);
-}
-
-/* Lock held. True: look again. */
-static bool not_ring(struct sim_end *e, enum anc_state st, bool *raw,
-		     uint64_t *lim)
-{
 	*lim = 0;
-	if (st == ANC_PAUSED && sim_on(RULE_ALONE) && !e->homing &&
-	    home_rx(e) != -EAGAIN)
-		return true;
-	switch (anc_where(e->rx, &e->ar, lim)) {
+	if ((st == ANC_PAUSED || st == ANC_ASKED) && sim_on(RULE_ALONE) &&
+	    !e->homing && !e->orphan && home_rx(e) != -EAGAIN)
+		return -EAGAIN;
+	st = anc_state(e->rx);
+	where = anc_where(e->rx, &e->ar, lim);
+	switch (where) {
 	case ANC_AT_ANCHOR:
-		*raw = true;
-		return false;
+		if (st == ANC_SPILL)
+			lib_service(e); /* its FIN may wait for this */
+		return where;
 	case ANC_AT_BELLS:
 		if (home_bells(e, *lim))
 			home_nap(e);
-		return true;
+		return -EAGAIN;
 	case ANC_AT_RING:
-		return false;
+	case ANC_AT_QUEUE:
+		return where;
 	default:
 		sim_fault("anc_where refuses");
-		*raw = true;
-		return false;
+		return ANC_AT_ANCHOR;
+	}
+}
+
+/* Taken to the last byte, with the end seen: W waits for that word. */
+static void eof_seen(struct sim_end *e)
+{
+	if (e->rx_eof && !e->rx_avail && !e->fin_told) {
+		e->fin_told = true;
+		lib_service(e);
 	}
 }
 
@@ -145,6 +143,7 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 	enum anc_state st;
 	uint64_t lim;
 	uint32_t got;
+	int where;
 
 	for (;;) {
 		lib_serve(e);
@@ -154,14 +153,24 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 			continue;
 		}
 		if (e->salvage)
-			return salvage(e, to, n, peek);
+			return keep_salvage(e, to, n, peek);
 		st = anc_state(e->rx);
-		if (not_ring(e, st, raw, &lim))
-			continue;
+		where = next_at(e, &lim);
+		*raw = where == ANC_AT_ANCHOR;
 		if (*raw)
 			return 0;
-		lib_poll(e);
+		lib_poll(e); /* drops what came back by the anchor */
+		if (where == ANC_AT_QUEUE) {
+			int k = keep_queue(e, to, n, lim, peek);
+
+			if (k != -EAGAIN || (flags & M_DONTWAIT))
+				return k;
+			home_nap(e);
+		}
+		if (where != ANC_AT_RING)
+			continue;
 		got = lib_pop(e, to, lim < n ? (uint32_t)lim : n, peek);
+		eof_seen(e);
 		if (got)
 			return (int)got;
 		if (e->rx_eof)
@@ -211,22 +220,25 @@ int lib_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags)
 /* 1 ready, 0 not, -EAGAIN: look again soon. */
 static int look(struct sim_end *e)
 {
-	enum anc_state st;
-	bool raw = false;
 	uint64_t lim;
 	int ret = 0;
 
 	lib_lock(e);
 	lib_serve(e);
-	st = anc_state(e->rx);
 	if (e->salvage) {
 		ret = 1;
-	} else if (not_ring(e, st, &raw, &lim)) {
-		ret = -EAGAIN;
-	} else if (raw) {
+		goto out;
+	}
+	switch (next_at(e, &lim)) {
+	case ANC_AT_ANCHOR:
 		sim_step();
 		ret = k_readable(e);
-	} else {
+		break;
+	case ANC_AT_QUEUE:
+		lib_poll(e);
+		ret = e->ar.kept || k_readable(e) ? 1 : -EAGAIN;
+		break;
+	case ANC_AT_RING:
 		lib_poll(e);
 		if (e->rx_avail || e->rx_eof)
 			ret = 1;
@@ -234,7 +246,12 @@ static int look(struct sim_end *e)
 			ret = k_readable(e);
 		else
 			lib_ring_bells(e);
+		break;
+	default:
+		ret = -EAGAIN;
+		break;
 	}
+out:
 	lib_unlock(e);
 	return ret;
 }
@@ -281,9 +298,9 @@ static int do_switch(struct sim_end *e)
 	uint32_t raw = ANC_RAW;
 
 	if (sim_on(RULE_DRAINED))
-		return anc_switch(e->tx, &e->at);
-	e->at.x = e->at.sent;
-	e->tx->x = e->at.x;
+		return anc_switch(e->tx, &e->at, sim.plan.ahead);
+	e->at.x = e->tx->x = e->at.sent;
+	e->at.y = e->tx->y = ANC_OPEN;
 	return __atomic_compare_exchange_n(&e->tx->state, &raw, ANC_LIFTED, 0,
 					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) ?
 		       0 :
@@ -293,21 +310,23 @@ static int do_switch(struct sim_end *e)
 /* Lock held. */
 static void switch_tx(struct sim_end *e)
 {
-	bool done = false;
+	int ret = -EBUSY;
 
 	if (e->orphan || e->pinned || e->shut_wr ||
 	    __atomic_load_n(&e->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW)
 		return;
 	__atomic_store_n(&e->switching, true, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&e->rawtx, __ATOMIC_SEQ_CST))
-		done = !do_switch(e);
+		ret = do_switch(e);
 	__atomic_store_n(&e->switching, false, __ATOMIC_SEQ_CST);
-	if (!done)
+	if (ret < 0)
 		return;
-	lib_bell(e);
+	if (!ret || !sim_on(RULE_AHEAD))
+		lib_bell(e);
 	lib_note(e);
 	e->full = false;
 	sim.lifts++;
+	sim.rises += ret > 0;
 }
 
 int lib_spill(struct sim_end *e, bool fin)
@@ -329,7 +348,8 @@ static void try_lift(struct sim_end *e)
 	if (anc_state(e->tx) != ANC_RAW || e->pinned || e->orphan ||
 	    e->at.sent < sim.plan.lift_at[e->id])
 		return;
-	if (sim_on(RULE_DRAINED) && e->at.sent != e->tx->taken)
+	if (sim_on(RULE_DRAINED) && !sim.plan.ahead &&
+	    e->at.sent != e->tx->taken)
 		return;
 	if (e->locked)
 		return;
@@ -369,6 +389,7 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
 		case ANC_GONE:
 			*raw = true;
 			return 0;
+		case ANC_RISING:
 		case ANC_LIFTED:
 			break;
 		default:
@@ -434,23 +455,27 @@ int lib_send(struct sim_end *e, uint32_t n, bool nonblock)
 
 /* --- the end of a stream ----------------------------------------------- */
 
-/* Lock held. True: nothing stands between the kernel's FIN and the stream. */
+/* Lock held. True: the FIN is taken care of. */
 static bool last_byte(struct sim_end *e)
 {
 	lib_serve(e);
 	switch (anc_state(e->tx)) {
+	case ANC_RISING:
 	case ANC_LIFTED:
 		lib_push(e, 0, true);
-		if (!lib_spill(e, true))
-			return true;
-		return !sim_on(RULE_SHUT);
-	case ANC_RAW:
+		break;
 	case ANC_SPILL:
+	case ANC_RAW:
 	case ANC_GONE:
-		return true;
+		break;
 	default:
-		return e->orphan;
+		if (!e->orphan && sim_on(RULE_SHUT))
+			return false;
+		break;
 	}
+	e->shut_wr = e->fin_due = true;
+	lib_serve(e);
+	return true;
 }
 
 void lib_shutdown(struct sim_end *e)
@@ -458,9 +483,7 @@ void lib_shutdown(struct sim_end *e)
 	lib_lock(e);
 	while (!last_byte(e))
 		lib_wait_tx(e);
-	e->shut_wr = true;
 	lib_unlock(e);
-	k_shutdown(e);
 }
 
 void lib_close(struct sim_end *e)
@@ -475,14 +498,16 @@ void lib_close(struct sim_end *e)
 		if (sim_on(RULE_SALVAGE))
 			lib_serve(e);
 		st = anc_state(e->tx);
+		if ((st == ANC_LIFTED || st == ANC_RISING) && !e->fin_due)
+			lib_push(e, 0, true);
 		if (st == ANC_LIFTED)
-			last_byte(e);
+			lib_spill(e, true);
 	} while (sim_on(RULE_SHUT) && st != anc_state(e->tx) &&
 		 anc_state(e->tx) == ANC_ASKED);
 	anc_gone(e->rx);
 	lib_note(e);
 	e->left = true;
-	if (e->rx_avail)
+	if (e->rx_avail || e->ar.kept)
 		sim.pipe[e->id].rst = true;
 	lib_unlock(e);
 	k_close(e);

@@ -112,7 +112,7 @@ static void homer(struct sim_thread *t)
 	int n, i;
 
 	sim_block(reached, sim.now + 300, SLEEP_PAUSE);
-	if (!lib_home(e, &pins)) {
+	if (!lib_home(e, sim.plan.insist, &pins)) {
 		n = k_recv(e, it, 1 + sim_rand(3), K_DONTWAIT);
 		for (i = 0; i < n; i++)
 			if (it[i].bell)

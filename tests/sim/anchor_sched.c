@@ -286,7 +286,8 @@ static void judge_end(void)
 			sim_fault("taken is wrong");
 		else if (r->rx->taken != r->ar.taken)
 			sim_fault("taken was published backwards");
-		else if (!sim.killed && sim.end[k].tx->sent != d->wrote)
+		else if (!sim.killed && sim.end[k].tx == &sim.page.dir[k] &&
+			 sim.end[k].tx->sent != d->wrote)
 			sim_fault("sent was published backwards");
 	}
 }

@@ -19,6 +19,7 @@
  *  anchor_lib.c     the library: bells, ring, waiting
  *  anchor_move.c    the library: receive, send, lift, close
  *  anchor_home.c    the library: homecoming
+ *  anchor_keep.c    the library: what R keeps, and its way back
  *  anchor_prog.c    programs
  *  anchor_atom.c    src/socket/anchor.c with a step before each atomic
  */
@@ -47,6 +48,7 @@ void sim_step(void);
 #define SIM_THREADS 16
 #define SIM_PIPE    64
 #define SIM_RING    8
+#define SIM_KEEP    256 /* stream bytes in an attic */
 #define SIM_BUF	    16 /* bytes a call of a program can move */
 #define SIM_NEVER   UINT64_MAX
 
@@ -70,6 +72,13 @@ enum sim_rule {
 	RULE_SALVAGE, /* what a dead writer did not put back is in the ring */
 	RULE_WIDOW, /* nobody waits for the word of a dead reader */
 	RULE_FULL, /* a full wake-up socket is not emptied */
+	/* W ahead of R, and home from behind a spill */
+	RULE_AHEAD, /* no bell before R passed x */
+	RULE_PASSED, /* who passes x asks for a bell */
+	RULE_BOUND, /* behind a spill no receive goes beyond x */
+	RULE_INSIDE, /* no answer while a send of ours is inside */
+	RULE_KEEP, /* while it waits R keeps what lies on the anchor */
+	RULE_DUE, /* no FIN while R may still ask for bytes */
 	RULES
 };
 
@@ -116,10 +125,15 @@ struct sim_end {
 	uint32_t rawtx, watched, asleep_anchor, homing;
 	uint32_t sleepers, writers; /* asleep on the wake-up socket */
 	uint32_t rung_eaten, spills;
-	uint64_t full_since, taken_seen, resume_at;
+	uint64_t full_since, taken_seen;
+	uint64_t resume_at, resume_from, resume_kept;
 	/* ring: reader's half */
 	uint32_t parsed, front, front_at, rx_avail, owed, stale_to;
 	bool stale, salvage;
+	/* taken off the anchor before their turn: shared, ar.kept of them */
+	struct sim_item attic[SIM_KEEP];
+	uint32_t kept_at;
+	bool fin_due, fin_told;
 	struct anc_dir local[2]; /* when the peer has gone */
 	uint32_t pinned; /* calls that keep it on the anchor */
 	/* kernel */
@@ -168,6 +182,8 @@ struct sim_plan {
 	unsigned int pipe_cap, ring_depth, msg_max, wake_cap;
 	unsigned int lift_at[2]; /* not before offset; UINT32_MAX: never */
 	bool spills; /* full rings spill */
+	bool ahead; /* both ends counted every byte */
+	bool insist; /* nobody gives up coming home */
 	unsigned int kill_step; /* 0: nobody dies */
 	int kill_end;
 	unsigned int threads;
@@ -192,7 +208,8 @@ struct sim {
 	uint32_t without; /* bit per rule removed */
 	bool killed;
 	/* what happened, to see that the worlds are not empty */
-	uint64_t lifts, spilled, homes, resumes, eofs;
+	uint64_t lifts, rises, spilled, homes, resumes, eofs;
+	uint64_t kept, back; /* bytes put into attics, and back by W */
 	const char *fault; /* first fault, NULL: sound */
 	char where[512];
 };
@@ -218,8 +235,10 @@ bool sim_block(bool (*ready)(struct sim_thread *t), uint64_t deadline,
 void sim_fault(const char *what);
 
 /* --- anchor_kernel.c --------------------------------------------------- */
-enum { K_PEEK = 1, K_DONTWAIT = 2 };
+enum { K_PEEK = 1, K_DONTWAIT = 2, K_KEEP = 4 /* its turn comes later */ };
 int k_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags);
+/* n bytes in their turn leave the kernel, or a place where they were kept. */
+void k_leaves(struct sim_end *e, const struct sim_item *it, uint32_t n);
 /* Stream bytes from offset `off`. */
 int k_send(struct sim_end *e, uint32_t off, uint32_t n, int flags);
 int k_stream(struct sim_end *e, uint32_t n, int flags); /* the next ones */
@@ -263,8 +282,11 @@ int lib_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags);
 int lib_send(struct sim_end *e, uint32_t n, bool nonblock);
 int lib_spill(struct sim_end *e, bool fin);
 void lib_serve(struct sim_end *e); /* W's part of a homecoming */
-/* 0 or -EAGAIN; what it pinned has to be let go in any case. */
-int lib_home(struct sim_end *e, uint32_t *pins);
+/*
+ * 0 or -EAGAIN; what it pinned has to be let go in any case. `insist`: never
+ * gives up.
+ */
+int lib_home(struct sim_end *e, bool insist, uint32_t *pins);
 void lib_unpin(struct sim_end *e, uint32_t pins);
 void lib_shutdown(struct sim_end *e);
 void lib_close(struct sim_end *e);

@@ -59,6 +59,8 @@ static void begin(struct sim_plan *p, uint64_t seed)
 	p->msg_max = 1 + sim_rand(4);
 	p->wake_cap = sim_rand(3) ? 278 : 2 + sim_rand(3);
 	p->spills = sim_rand(2);
+	p->ahead = sim_rand(2);
+	p->insist = sim_rand(2);
 }
 
 static const enum sim_kind readers[] = { KIND_RECV, KIND_PEEK, KIND_WAITALL,
@@ -137,6 +139,36 @@ static void tight(struct sim_plan *p, uint64_t seed)
 	p->lift_at[1] = UINT32_MAX;
 }
 
+/* W runs ahead of R, spills, and R wants home from behind it. */
+static void behind(struct sim_plan *p, uint64_t seed)
+{
+	unsigned int i;
+
+	begin(p, seed);
+	p->ring_depth = 3;
+	p->pipe_cap = 2 + sim_rand(12);
+	p->spills = p->ahead = true;
+	for (i = 1 + !sim_rand(3); i; i--)
+		add(p, KIND_WRITER, 0, 10 + sim_rand(40), 0);
+	p->insist = sim_rand(2);
+	if (sim_rand(2)) /* so that the writers' end is half-closed */
+		add(p, KIND_RECV, 0, 0, 0);
+	if (!p->insist || sim_rand(2))
+		for (i = 1 + !sim_rand(3); i; i--)
+			add(p, readers[sim_rand(5)], 1, 0, 0);
+	for (i = 1 + sim_rand(3); i; i--)
+		add(p, KIND_HOME, 1, 0, sim_rand(30));
+	p->lift_at[0] = sim_rand(20);
+	p->lift_at[1] = UINT32_MAX;
+}
+
+static void behind_death(struct sim_plan *p, uint64_t seed)
+{
+	behind(p, seed);
+	p->kill_step = 1 + sim_rand(900);
+	p->kill_end = (int)sim_rand(2);
+}
+
 /* First in each test: what cannot be played here is skipped. */
 static void playable(void)
 {
@@ -193,6 +225,7 @@ static void test_offsets(void **state)
 static void test_random(void **state)
 {
 	uint64_t lifts = 0, spills = 0, homes = 0, resumes = 0, seed;
+	uint64_t rises = 0, kept = 0, back = 0;
 	struct sim_plan p;
 
 	(void)state;
@@ -202,6 +235,8 @@ static void test_random(void **state)
 			tight(&p, seed);
 		else if (seed % 8 == 1)
 			short_stream(&p, seed);
+		else if (seed % 8 < 4)
+			behind(&p, seed);
 		else
 			any(&p, seed);
 		sound(&p);
@@ -209,12 +244,18 @@ static void test_random(void **state)
 		spills += sim.spilled;
 		homes += sim.homes;
 		resumes += sim.resumes;
+		rises += sim.rises;
+		kept += sim.kept;
+		back += sim.back;
 	}
 	/* the worlds are not empty */
 	assert_true(lifts > RANDOM_WORLDS / 2);
 	assert_true(spills > RANDOM_WORLDS / 4);
 	assert_true(homes > RANDOM_WORLDS / 2);
 	assert_true(resumes > RANDOM_WORLDS / 40);
+	assert_true(rises > RANDOM_WORLDS / 8);
+	assert_true(kept > RANDOM_WORLDS / 8);
+	assert_true(back > RANDOM_WORLDS / 8);
 }
 
 /* One of the two ends dies before each step in turn. */
@@ -228,7 +269,10 @@ static void test_deaths(void **state)
 	(void)state;
 	playable();
 	for (seed = 1; seed <= DEATH_PLANS; seed++) {
-		any(&p, seed);
+		if (seed % 3)
+			any(&p, seed);
+		else
+			behind(&p, seed);
 		for (k = 0; k < p.threads; k++)
 			if (p.t[k].bytes > SMALL)
 				p.t[k].bytes = SMALL;
@@ -242,7 +286,10 @@ static void test_deaths(void **state)
 			}
 	}
 	for (seed = 1; seed <= RANDOM_WORLDS / 2; seed++) {
-		any_death(&p, seed);
+		if (seed % 4)
+			any_death(&p, seed);
+		else
+			behind_death(&p, seed);
 		sound(&p);
 	}
 }
@@ -293,6 +340,12 @@ static struct control controls[] = {
 	{ "the ring of the dead is read", RULE_SALVAGE, any_death },
 	{ "nobody waits for the dead", RULE_WIDOW, any_death },
 	{ "a full wake-up socket keeps a byte", RULE_FULL, any },
+	{ "no bell in front of stream bytes", RULE_AHEAD, any },
+	{ "who passes the switch asks for a bell", RULE_PASSED, any },
+	{ "no receive beyond the switch", RULE_BOUND, behind },
+	{ "no answer around a send", RULE_INSIDE, behind },
+	{ "a writer in the kernel can come out", RULE_KEEP, behind },
+	{ "no FIN before bytes asked for", RULE_DUE, behind },
 };
 
 #define CONTROLS (sizeof(controls) / sizeof(controls[0]))

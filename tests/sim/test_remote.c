@@ -149,7 +149,7 @@ static void lift(struct end *e)
 
 	if (!on(RULE_DRAINED))
 		e->tx->taken = e->at.sent;
-	ret = anc_switch(e->tx, &e->at);
+	ret = anc_switch(e->tx, &e->at, false);
 	e->tx->taken = taken;
 	if (ret == -EAGAIN)
 		e->tx->wait = 1;
@@ -171,7 +171,7 @@ static bool clear(struct end *e)
 
 static void serve(struct end *e)
 {
-	uint64_t from;
+	uint64_t from, kept;
 
 	switch (anc_state(e->tx)) {
 	case ANC_ASKED:
@@ -179,7 +179,7 @@ static void serve(struct end *e)
 			e->resume = UINT32_MAX;
 		break;
 	case ANC_RESUME:
-		if (anc_resume_from(e->tx, &e->at, &from)) {
+		if (anc_resume_from(e->tx, &e->at, 0, &from, &kept)) {
 			fault("unsound resume");
 			break;
 		}
@@ -325,7 +325,7 @@ static void read_some(struct end *e)
 	}
 	switch (anc_where(e->rx, &e->ar, &n)) {
 	case ANC_AT_ANCHOR:
-		if (!e->raw && anc_raw_enter(e->rx))
+		if (!e->raw && anc_raw_enter(e->rx, &e->ar))
 			e->in_raw = true;
 		break;
 	case ANC_AT_RING:
@@ -365,7 +365,7 @@ static void come_home(struct end *e)
 		if (anc_bells(e->rx, &e->ar))
 			break;
 		e->stale = e->ring_n > 0;
-		anc_come_home(e->rx, &e->ar, e->stale);
+		anc_come_home(e->rx, &e->ar, 0);
 		break;
 	case ANC_SPILL:
 	case ANC_RESUME:

@@ -33,7 +33,7 @@ static int open_with(int seals, off_t size, size_t stated, const void *head)
 	struct shm_seg s = { 0 };
 
 	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, size), 0);
+	assert_int_equal(ftruncate(fd, size + 2 * (off_t)SHM_ATTIC), 0);
 	if (head)
 		assert_int_equal(pwrite(fd, head, 24, 0), 24);
 	if (seals)
@@ -43,6 +43,31 @@ static int open_with(int seals, off_t size, size_t stated, const void *head)
 		shm_unmap(&s);
 	close(fd);
 	return err;
+}
+
+/* What one end puts into an attic the other finds there, until it is gone. */
+static void test_attic(void **state)
+{
+	struct shm_attic mine, other;
+	struct two t;
+
+	(void)state;
+	two_make(&t, 65536);
+	assert_int_equal(shm_attic_open(&mine, &t.a, false), 0);
+	memset(mine.mem, 0x5a, 10000);
+	mine.mem[SHM_ATTIC - 1] = 0x77;
+	shm_attic_close(&mine, true);
+	assert_int_equal(shm_attic_open(&other, &t.b, false), 0);
+	assert_int_equal(other.mem[0], 0);
+	shm_attic_close(&other, false);
+	assert_int_equal(shm_attic_open(&other, &t.b, true), 0);
+	assert_int_equal(other.mem[9999], 0x5a);
+	assert_int_equal(other.mem[SHM_ATTIC - 1], 0x77);
+	shm_attic_close(&other, false);
+	assert_int_equal(shm_attic_open(&mine, &t.a, false), 0);
+	assert_int_equal(mine.mem[9999], 0);
+	shm_attic_close(&mine, true);
+	two_drop(&t);
 }
 
 static void test_unsound(void **state)
@@ -311,9 +336,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_segment), cmocka_unit_test(test_unsound),
-		cmocka_unit_test(test_walk),	cmocka_unit_test(test_full),
-		cmocka_unit_test(test_grow),	cmocka_unit_test(test_shrink),
-		cmocka_unit_test(test_small),
+		cmocka_unit_test(test_attic),	cmocka_unit_test(test_walk),
+		cmocka_unit_test(test_full),	cmocka_unit_test(test_grow),
+		cmocka_unit_test(test_shrink),	cmocka_unit_test(test_small),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

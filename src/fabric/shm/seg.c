@@ -16,6 +16,7 @@
 
 /* Bytes that are not ring. */
 #define SEG_FIXED (SHM_HEAD_LEN + SHM_LANES_LEN)
+#define SEG_PAGE  4096u /* the last one mapped leads to the attics */
 #define SEG_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* The first bytes of a segment. */
@@ -57,7 +58,7 @@ int shm_make(struct shm_seg *s, uint32_t ring)
 		fd = sys_memfd_create("libsdp", flags);
 	if (fd < 0)
 		return fd;
-	err = sys_ftruncate(fd, (off_t)len);
+	err = sys_ftruncate(fd, (off_t)(len + 2 * (size_t)SHM_ATTIC));
 	if (!err)
 		err = sys_fcntl(fd, F_ADD_SEALS, SEG_SEALS);
 	if (!err)
@@ -91,7 +92,7 @@ static int seg_check(int fd, size_t stated)
 	if (seals < 0 || (seals & SEG_SEALS) != SEG_SEALS)
 		return -EPROTO;
 	if (sys_fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-	    st.st_size != (off_t)stated)
+	    st.st_size != (off_t)(stated + 2 * (size_t)SHM_ATTIC))
 		return -EPROTO;
 	if (sys_call3(SYS_fstatfs, fd, &fs, 0) || fs.f_type != TMPFS_MAGIC)
 		return -EPROTO;
@@ -123,4 +124,34 @@ void shm_unmap(struct shm_seg *s)
 		sys_munmap(s->mem, s->len);
 	s->mem = NULL;
 	s->len = 0;
+}
+
+/*
+ * Nobody keeps a descriptor of the file, but a mapping that is shared can be
+ * doubled, and the double may reach further.
+ */
+int shm_attic_open(struct shm_attic *a, const struct shm_end *e, bool tx)
+{
+	const struct shm_seg *s = &e->seg;
+	bool maker = e->tx < e->rx;
+	size_t skip = tx == maker ? 0 : SHM_ATTIC;
+	uint8_t *last;
+
+	if (!s->mem)
+		return -ENODEV;
+	last = (uint8_t *)s->mem + s->len - SEG_PAGE;
+	a->len = SEG_PAGE + skip + SHM_ATTIC;
+	a->map = (void *)sys_call6(SYS_mremap, (long)last, 0, (long)a->len,
+				   MREMAP_MAYMOVE, 0, 0);
+	if (sys_is_err(a->map))
+		return (int)(long)a->map;
+	a->mem = (uint8_t *)a->map + SEG_PAGE + skip;
+	return 0;
+}
+
+void shm_attic_close(struct shm_attic *a, bool keep)
+{
+	if (!keep)
+		sys_call3(SYS_madvise, a->mem, SHM_ATTIC, MADV_REMOVE);
+	sys_munmap(a->map, a->len);
 }

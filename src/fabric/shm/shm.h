@@ -48,7 +48,7 @@
 #include "fabric/fabric.h"
 
 #define SHM_MAGIC	0x7364702d73686d31ull /* "sdp-shm1" */
-#define SHM_VERSION	2
+#define SHM_VERSION	3
 #define SHM_HEAD_LEN	2048
 #define SHM_LANES_LEN	2048
 #define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */
@@ -62,6 +62,8 @@
 #define SHM_RING_HIGH	4194304
 #define SHM_MSG_MAX	32784 /* 32 KiB payload and the BSDH */
 #define SHM_DEPTH	8192 /* receives each end keeps posted */
+
+#define SHM_ATTIC (64u << 20) /* bytes of an attic */
 
 struct shm_seg {
 	void *mem;
@@ -83,6 +85,17 @@ int shm_make(struct shm_seg *s, uint32_t ring);
  */
 int shm_open_seg(struct shm_seg *s, int memfd, size_t stated);
 void shm_unmap(struct shm_seg *s);
+
+/*
+ * The attics: behind the rings the file goes on, one attic for each direction,
+ * where the direction's reader may put what its writer shall take back. The
+ * pages are not there until they are touched, and not mapped until asked for.
+ */
+struct shm_attic {
+	void *map;
+	size_t len;
+	uint8_t *mem; /* SHM_ATTIC bytes */
+};
 
 /* The socket room's words, SHM_WORDS_LEN bytes, zero at birth. */
 static inline void *shm_words(const struct shm_seg *s)
@@ -144,6 +157,13 @@ extern const struct fabric_ops shm_ops;
 /* `maker`: this side made the segment. `key`: from both token halves. */
 void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		  uint64_t key);
+/*
+ * Map the attic of the direction we write (`tx`) or read: 0 or what the kernel
+ * refused. shm_attic_close() gives the pages back, too, unless they are to be
+ * kept.
+ */
+int shm_attic_open(struct shm_attic *a, const struct shm_end *e, bool tx);
+void shm_attic_close(struct shm_attic *a, bool keep);
 /*
  * fabric_ops.publish: the reader publishes by itself every quarter of the
  * ring.
