@@ -36,11 +36,38 @@ static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel)
 	return ours ? 0 : kernel & ep_want(r->mask);
 }
 
+/*
+ * User space has something to report, and the program also asked for bits that
+ * are the kernel's: the direction that was never lifted. A level is reported
+ * whole, and the kernel's set, whose entry is an edge now, would tell the rest
+ * only later. IN counts only if it is still the kernel's afterwards: a bell may
+ * have come in between.
+ */
+static uint32_t look_anchor(const struct epreg *r, uint32_t ours)
+{
+	uint32_t ask = r->mask & (EP_INS | EP_OUTS) & ~ours;
+	struct pollfd p = { .fd = r->fd, .events = (short)ask };
+	struct timespec zero = { 0, 0 };
+	struct sock_ready now;
+
+	if (ep_likely(!ask) || r->fd < 0 || sys_ppoll(&p, 1, &zero, NULL) != 1)
+		return 0;
+	ask &= (uint16_t)p.revents;
+	if (ask & EP_INS) {
+		ep_looking = r->sock;
+		sock_ready(r->sock, r->fd, &now);
+		ep_looking = NULL;
+		ask &= ~ep_expand(now.ours);
+	}
+	return ask;
+}
+
 /* Everything but the consequences of a report. */
 static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 {
 	uint32_t ours, bits, anchor, was = r->ours;
 	struct sock_ready now;
+	bool fresh;
 
 	if (ep_unlikely(!r->sock))
 		return r->inner ? look_inner(r, kernel) :
@@ -62,7 +89,10 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 	epreg_heat(r);
 	ours = ep_expand(now.ours);
 	now.now &= now.ours;
+	fresh = r->edge.fresh || !(r->mask & (uint32_t)EPOLLET);
 	bits = ep_edge_take(&r->edge, r->mask, &now);
+	if (bits && fresh)
+		bits |= look_anchor(r, ours);
 	r->still = !bits && now.ms < 0 &&
 		   !(now.ours & ~now.now & r->mask & EPOLLOUT);
 	anchor = kernel & ep_want(r->mask) & ~ours;
