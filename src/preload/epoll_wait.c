@@ -355,6 +355,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 		till = dl_after(now, slice);
 		out = spin_some(set, &sp, till < end ? till : end);
 		now = clock_ns();
+		sock_spin_ended(now, till < end ? till : end);
 		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
 			sock_spun(sp.best, out == SPUN_PAID);
 		__atomic_sub_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);

@@ -20,6 +20,7 @@
 	(POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM | POLLPRI | POLLRDHUP | \
 	 POLLERR | POLLHUP)
 #define SPINS	    4 /* in a call, with nothing to report after them */
+#define SPIN_SURE   8u /* looks: what is found before tells nothing */
 #define SPIN_SOCKS  16
 #define SPIN_ASKS   4
 #define SPIN_OPEN   3000 /* ns, then signals are held back */
@@ -275,6 +276,8 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 	for (;;) {
 		for (i = 0; i < n; i++)
 			if (sock_pending(socks[i])) {
+				if (looks > SPIN_SURE)
+					sock_spin_ended(clock_ns(), end);
 				sock_spun(socks[i], true);
 				return true;
 			}
@@ -301,6 +304,7 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 		if (*ret)
 			return true;
 	}
+	sock_spin_ended(now, end);
 	sock_spun(best, false);
 	return false;
 }

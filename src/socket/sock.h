@@ -207,6 +207,8 @@ void sock_watch(struct sock *s, int delta);
 /* How long may a waiting call spin now, ns (0: sleep at once)? */
 uint64_t sock_spin_ns(struct sock *s);
 bool sock_pending(struct sock *s); /* cheap: a message waits in the ring */
+/* A spin that began with the limit `end` is over: was it kept from ending? */
+void sock_spin_ended(uint64_t now, uint64_t end);
 /* Feedback: spinning found something / did not. */
 void sock_spun(struct sock *s, bool paid);
 

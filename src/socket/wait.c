@@ -32,9 +32,56 @@ static bool one_processor(void)
 	return known == 1;
 }
 
+/*
+ * Where all processors are busy with other work, a thread that spins uses up
+ * its share of them and is taken off the processor for milliseconds when the
+ * message comes; one that sleeps is put on at once. That it was taken off
+ * shows by the clock: the spin ended much later than it should. Then this
+ * process does not spin for a while, twice as long each time; after a row of
+ * spins that ended in time it starts anew. A lost update is harmless.
+ */
+#define LATE_NS	   100000u
+#define REST_NS	   4000000u
+#define REST_STEPS 7u
+#define GOOD_SPINS 256u
+#define SPIN_LOOKS 8
+
+static struct {
+	uint64_t until;
+	uint32_t step, good;
+} rest;
+
+static bool crowded(void)
+{
+	uint64_t until = __atomic_load_n(&rest.until, __ATOMIC_RELAXED);
+
+	if (likely(!until))
+		return false;
+	if (clock_ns() < until)
+		return true;
+	__atomic_store_n(&rest.until, 0, __ATOMIC_RELAXED);
+	return false;
+}
+
+void sock_spin_ended(uint64_t now, uint64_t end)
+{
+	uint32_t step = __atomic_load_n(&rest.step, __ATOMIC_RELAXED);
+
+	if (likely(now <= end + LATE_NS)) {
+		if (step && ++rest.good >= GOOD_SPINS)
+			rest.step = rest.good = 0;
+		return;
+	}
+	__atomic_store_n(&rest.until, now + ((uint64_t)REST_NS << step),
+			 __ATOMIC_RELAXED);
+	rest.good = 0;
+	if (step < REST_STEPS)
+		rest.step = step + 1;
+}
+
 uint64_t sock_spin_ns(struct sock *s)
 {
-	if (!settings.spin_us)
+	if (!settings.spin_us || crowded())
 		return 0;
 	if (s->spin_skip) {
 		s->spin_skip--;
@@ -65,7 +112,7 @@ bool sock_pending(struct sock *s)
 
 static bool spin_rx(struct sock *s, enum anc_state was)
 {
-	uint64_t ns = sock_spin_ns(s), end;
+	uint64_t ns = sock_spin_ns(s), end, now = 0;
 	bool paid = false;
 	int i;
 
@@ -79,7 +126,12 @@ static bool spin_rx(struct sock *s, enum anc_state was)
 			       s->orphan;
 			clock_relax();
 		}
-	} while (!paid && clock_ns() < end);
+		/* what was there at once tells nothing */
+		if (!paid || i > SPIN_LOOKS || now)
+			now = clock_ns();
+	} while (!paid && now < end);
+	if (now)
+		sock_spin_ended(now, end);
 	lock_take(&s->lock);
 	sock_spun(s, paid);
 	return paid;
@@ -87,13 +139,14 @@ static bool spin_rx(struct sock *s, enum anc_state was)
 
 static bool spin_tx(struct sock *s)
 {
-	uint64_t ns = sock_spin_ns(s), end;
+	uint64_t ns = sock_spin_ns(s), end, now;
 	bool paid = false;
 	int i;
 
 	if (!ns)
 		return false;
-	end = clock_ns() + ns;
+	now = clock_ns();
+	end = now + ns;
 	do {
 		sock_unlock(s);
 		for (i = 0; i < 16; i++)
@@ -104,7 +157,9 @@ static bool spin_tx(struct sock *s)
 		if (fab_pending(s))
 			pump_poll(s); /* credits may come with it */
 		paid = pump_room(s) || !tx_by_ring(s) || s->orphan;
-	} while (!paid && clock_ns() < end);
+		now = clock_ns();
+	} while (!paid && now < end);
+	sock_spin_ended(now, end);
 	sock_spun(s, paid);
 	return paid;
 }
