@@ -64,14 +64,14 @@ cl_end() {
 # duo CASE [ADDRESS]: both ends, on two nodes; both must be content.
 duo() {
 	begin "$@"
-	client_on 2
+	client_on 2 || fail "server: $(cat "$TMP/$1.err")"
 	wait_end "$1" 30 || fail "server: $(cat "$TMP/$1.err")"
 }
 
 # solo CASE [ADDRESS]: both on one node.
 solo() {
 	begin "$@"
-	client_on 1
+	client_on 1 || fail "server: $(cat "$TMP/$1.err")"
 	wait_end "$1" 30 || fail "server: $(cat "$TMP/$1.err")"
 }
 
@@ -128,7 +128,15 @@ solo() {
 }
 
 @test "fabric: a flood of requests" {
-	duo flood
+	mkfifo "$TMP/tell"
+	exec 5<>"$TMP/tell"
+	INPUT=$TMP/tell begin flood
+	client_start 2
+	until_true 60 grep -q quiet "$TMP/cl.out"
+	echo all >&5
+	cl_end
+	exec 5>&-
+	wait_end flood 30 || fail "server: $(cat "$TMP/flood.err")"
 }
 
 @test "fabric: a peer that answers no more: our own time limits" {
@@ -195,6 +203,10 @@ solo() {
 
 @test "fabric: a message that is too long ends its connection" {
 	duo toolong
+}
+
+@test "fabric: a client that speaks raw verbs and means harm" {
+	duo hostile
 }
 
 @test "fabric: receives grow in number and size, and shrink" {

@@ -9,10 +9,11 @@ tests_vm_progs_fabtest_SOURCES = \
 	tests/vm/progs/fab_life.c \
 	tests/vm/progs/fab_meet.c \
 	tests/vm/progs/fab_odd.c \
+	tests/vm/progs/fab_raw.c \
 	tests/vm/progs/fabtest.c \
 	tests/vm/progs/fabtest.h \
 	tests/vm/progs/rig.c \
 	tests/vm/progs/rig.h
 tests_vm_progs_fabtest_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/vm/progs
-tests_vm_progs_fabtest_LDADD = libsdpproto.la libbase.la -ldl -lpthread
+tests_vm_progs_fabtest_LDADD = libsdpproto.la libbase.la $(VERBS_LIBS) -ldl -lpthread
 endif

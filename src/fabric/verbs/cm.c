@@ -66,19 +66,20 @@ int verbs_listen(struct verbs *v, int family, uint16_t port)
 
 	if (family != AF_INET && family != AF_INET6)
 		return -EAFNOSUPPORT;
+	lock_take(&v->lock);
 	ret = listener_new(v, &l);
 	if (ret)
-		return ret;
+		goto out;
 	ret = listen_on(l, family, port);
 	if (ret < 0) {
 		rdma_destroy_id(l->id);
 		free(l);
-		return ret;
+		goto out;
 	}
 	l->port = (uint16_t)ret;
-	lock_take(&v->lock);
 	l->next = v->listeners;
 	v->listeners = l;
+out:
 	lock_drop(&v->lock);
 	return ret;
 }
@@ -101,6 +102,24 @@ void verbs_unlisten(struct verbs *v, uint16_t port)
 	lock_drop(&v->lock);
 }
 
+/* No route to a device is an answer like others, and comes as an event. */
+static void resolve(struct vend *e, union verbs_addr *from,
+		    union verbs_addr *to)
+{
+	uint32_t ms = e->v->conf.resolve_ms;
+	int ret;
+
+	e->state = V_RESOLVING;
+	event_limit(e, ms);
+	ret = cm_err(rdma_resolve_addr(e->id,
+				       from->sa.sa_family ? &from->sa : NULL,
+				       &to->sa, (int)ms));
+	if (ret == -ENODEV || ret == -ENETUNREACH || ret == -EADDRNOTAVAIL)
+		ret = -EHOSTUNREACH;
+	if (ret)
+		event_down(e, ret);
+}
+
 int verbs_dial(struct verbs *v, const union verbs_addr *local,
 	       const union verbs_addr *peer, uint64_t tag, struct end **end)
 {
@@ -115,27 +134,21 @@ int verbs_dial(struct verbs *v, const union verbs_addr *local,
 		from.in.sin_port = 0;
 		addr_plain(&from);
 	}
-	if (rdma_create_id(v->chan, &id, NULL, v->ps))
-		return cm_err(-1);
 	lock_take(&v->lock);
+	ret = cm_err(rdma_create_id(v->chan, &id, NULL, v->ps));
+	if (ret)
+		goto out;
 	e = end_new(v, id, tag, true);
 	if (!e) {
-		lock_drop(&v->lock);
 		rdma_destroy_id(id);
-		return -ENOMEM;
+		ret = -ENOMEM;
+		goto out;
 	}
-	e->state = V_RESOLVING;
-	event_limit(e, v->conf.resolve_ms);
-	ret = cm_err(rdma_resolve_addr(id, from.sa.sa_family ? &from.sa : NULL,
-				       &to.sa, (int)v->conf.resolve_ms));
-	/* No route to a device is an answer like others. */
-	if (ret == -ENODEV || ret == -ENETUNREACH || ret == -EADDRNOTAVAIL)
-		ret = -EHOSTUNREACH;
-	if (ret)
-		event_down(e, ret);
-	lock_drop(&v->lock);
+	resolve(e, &from, &to);
 	*end = &e->end;
-	return 0;
+out:
+	lock_drop(&v->lock);
+	return ret;
 }
 
 static void param_fill(const struct vend *e, struct rdma_conn_param *p)

@@ -97,6 +97,13 @@ static void let_go(struct verbs *v, struct ibv_context *ctx)
 			moved[i] = NULL;
 }
 
+static uint32_t least(int a, int b)
+{
+	int n = a < b ? a : b;
+
+	return n < 0 ? 0 : n < (int)RD_ATOM ? (uint32_t)n : RD_ATOM;
+}
+
 static int device_fill(struct verbs *v, struct device *d)
 {
 	struct ibv_device_attr attr;
@@ -117,6 +124,7 @@ static int device_fill(struct verbs *v, struct device *d)
 	d->vectors = d->ctx->num_comp_vectors > 0 ?
 			     (uint32_t)d->ctx->num_comp_vectors :
 			     1;
+	d->rd_atom = least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom);
 	d->pd = ibv_alloc_pd(d->ctx);
 	d->chan = ibv_create_comp_channel(d->ctx);
 	if (!d->pd || !d->chan)
@@ -226,23 +234,23 @@ void device_forget(struct verbs *v, struct device *d)
  * Completion events name a queue, and a queue its end. An end that was
  * accepted and hears from its peer is up: the message overtook the RTU [2.1].
  */
-void device_completions(struct verbs *v, struct device *d)
+void device_completions(struct device *d)
 {
 	struct ibv_cq *cq;
 	struct vend *e;
 	void *who;
 
-	(void)v;
-	while (!ibv_get_cq_event(d->chan, &cq, &who)) {
-		ibv_ack_cq_events(cq, 1);
-		e = who;
-		if (e->state == V_ACCEPTED) {
-			e->state = V_UP;
-			event_limit(e, 0);
-			event_due(e, VE_UP);
-		}
-		event_due(e, VE_READABLE);
+	/* One a time: most often there is one, and the descriptor tells. */
+	if (ibv_get_cq_event(d->chan, &cq, &who))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	e = who;
+	if (e->state == V_ACCEPTED) {
+		e->state = V_UP;
+		event_limit(e, 0);
+		event_due(e, VE_UP);
 	}
+	event_due(e, VE_READABLE);
 }
 
 /* Every end of it is told; the last one closes it. */

@@ -11,7 +11,6 @@
 #define RETRIES	    6 /* 7 would mean for ever on rxe (rdma-facts.md 1.3) */
 #define RNR_RETRIES 7 /* for ever: a credit was given, the receive will come */
 #define RNR_TIMER   1 /* 0.01 ms; 0 is the longest, 655 ms (1.4) */
-#define RD_ATOM	    4 /* as kernel SDP [2.2] */
 
 struct vend *end_new(struct verbs *v, struct rdma_cm_id *id, uint64_t tag,
 		     bool active)
@@ -98,6 +97,8 @@ int end_build(struct vend *e)
 {
 	int ret;
 
+	if (e->dev->rd_atom < e->rd_atom)
+		e->rd_atom = e->dev->rd_atom;
 	ret = qp_new(e);
 	if (!ret)
 		ret = qp_state(e, IBV_QPS_INIT);
@@ -171,9 +172,9 @@ static void region_forget(struct region *r)
 		sys_munmap(r->mem, r->len);
 }
 
+/* Another thread may have been at the lists: they are not touched. */
 void end_forget(struct vend *e)
 {
-	unlink_end(e);
 	region_forget(&e->tx.load);
 	region_forget(&e->rx.load);
 	region_forget(&e->rest);

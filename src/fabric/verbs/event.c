@@ -12,7 +12,7 @@
 #include "base/sys.h"
 #include "fabric/verbs/int.h"
 
-void event_bell(struct verbs *v)
+static void event_bell(struct verbs *v)
 {
 	uint64_t one = 1;
 
@@ -27,7 +27,8 @@ void event_due(struct vend *e, enum verbs_event_type type)
 	e->due |= (uint16_t)(1u << type);
 	if (list_empty(&e->due_at))
 		list_add(&e->v->due, &e->due_at);
-	event_bell(e->v);
+	if (!e->v->inside)
+		event_bell(e->v);
 }
 
 void event_limit(struct vend *e, uint32_t ms)
@@ -159,7 +160,7 @@ static bool look(struct verbs *v)
 	}
 	for (d = v->devices; d; d = d->next) {
 		if (ev.data.ptr == &d->chan) {
-			device_completions(v, d);
+			device_completions(d);
 			return true;
 		}
 		if (ev.data.ptr == &d->ctx) {
@@ -176,6 +177,7 @@ int verbs_event(struct verbs *v, struct verbs_event *ev)
 
 	memset(ev, 0, sizeof(*ev));
 	lock_take(&v->lock);
+	v->inside = true;
 	time_out(v);
 	for (;;) {
 		if (!list_empty(&v->due)) {
@@ -189,6 +191,10 @@ int verbs_event(struct verbs *v, struct verbs_event *ev)
 			break;
 		}
 	}
+	v->inside = false;
+	/* For a caller that asks once and sleeps. */
+	if (!list_empty(&v->due))
+		event_bell(v);
 	lock_drop(&v->lock);
 	return ret;
 }

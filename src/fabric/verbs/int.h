@@ -36,6 +36,7 @@
 #define STASH_LEN 256u /* completions taken and not looked at: above CQ_LEN */
 #define QUIET_MAX 16u /* one send in so many is signalled */
 #define REGIONS	  16u /* pieces of the program's memory, at a time */
+#define RD_ATOM	  4u /* RDMA reads each way, as kernel SDP [2.2] */
 #define WR_RECV	  (1ull << 32) /* wr_id of receives; the rest is a number */
 
 _Static_assert(SQ_LEN < SENT_LEN && CQ_LEN < STASH_LEN && SLOTS < RX_LEN,
@@ -58,6 +59,7 @@ struct device {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *chan;
 	uint32_t uses, vectors, next_vector;
+	uint32_t rd_atom; /* RDMA reads under way, at most */
 	bool soft, iwarp;
 	bool gone; /* removed: closed with its last end */
 };
@@ -219,6 +221,7 @@ struct verbs {
 	struct list ends, due, timed, requests;
 	uint32_t nrequests;
 	bool rung; /* the bell */
+	bool inside; /* event() runs: what is due needs no bell */
 };
 
 static inline struct vend *vend_of(struct end *e)
@@ -280,7 +283,7 @@ void device_put(struct verbs *v, struct device *d);
 /* Descriptors alone: in a forked child. */
 void device_forget(struct verbs *v, struct device *d);
 void device_close(struct verbs *v, struct device *d);
-void device_completions(struct verbs *v, struct device *d);
+void device_completions(struct device *d);
 void device_async(struct verbs *v, struct device *d);
 
 /* --- event.c ------------------------------------------------------------ */
@@ -290,7 +293,6 @@ void event_due(struct vend *e, enum verbs_event_type type);
 /* No VE_UP will come, or no message any more; `why`: 0 orderly. */
 void event_down(struct vend *e, int why);
 void event_limit(struct vend *e, uint32_t ms); /* 0: none */
-void event_bell(struct verbs *v);
 /* The same from the data path, without the lock; once. */
 void event_broken(struct vend *e);
 int verbs_event(struct verbs *v, struct verbs_event *ev);
@@ -323,7 +325,7 @@ int end_build(struct vend *e);
 /* To RTR and RTS, after the other side's QP is known. */
 int end_ready(struct vend *e);
 void end_stop(struct vend *e); /* QP to the error state */
-/* Own everything go: with the locks of the end and of v. */
+/* With v->lock held. */
 void end_free(struct vend *e);
 void end_forget(struct vend *e); /* in a forked child */
 void end_destroy(struct end *end);

@@ -133,20 +133,12 @@ static int verbs_open(struct verbs **out, const struct verbs_conf *conf)
 static void verbs_forget(struct verbs *v)
 {
 	struct device *d, *dnext;
-	struct listener *l;
-	struct list *at;
+	struct list *l, *next;
 
 	lock_forked();
-	while (!list_empty(&v->ends))
-		end_forget(LIST_OF(v->ends.next, struct vend, all));
-	while (!list_empty(&v->requests)) {
-		at = v->requests.next;
-		list_del(at);
-		free(LIST_OF(at, struct verbs_request, all));
-	}
-	while ((l = v->listeners)) {
-		v->listeners = l->next;
-		free(l);
+	for (l = v->ends.next; l != &v->ends; l = next) {
+		next = l->next;
+		end_forget(LIST_OF(l, struct vend, all));
 	}
 	close_fd(v, &v->chan->fd);
 	for (d = v->devices; d; d = dnext) {
@@ -156,6 +148,20 @@ static void verbs_forget(struct verbs *v)
 	close_fd(v, &v->bell);
 	close_fd(v, &v->ep);
 	free(v);
+}
+
+/*
+ * librdmacm has locks, and a child that inherits a taken one waits for ever: so
+ * a fork waits until nobody is inside. Data go by without.
+ */
+static void verbs_hold(struct verbs *v)
+{
+	lock_take(&v->lock);
+}
+
+static void verbs_resume(struct verbs *v)
+{
+	lock_drop(&v->lock);
 }
 
 static int verbs_fd(const struct verbs *v)
@@ -184,6 +190,8 @@ const struct verbs_api libsdp_verbs = {
 	.version = VERBS_API,
 	.open = verbs_open,
 	.close = verbs_close,
+	.hold = verbs_hold,
+	.resume = verbs_resume,
 	.forget = verbs_forget,
 	.fd = verbs_fd,
 	.event = verbs_event,

@@ -137,6 +137,13 @@ struct verbs_api {
 	/* Everything goes; no end may be left. */
 	void (*close)(struct verbs *v);
 	/*
+	 * Around a fork, in the parent: no other thread is
+	 * inside, but for messages.
+	 * Without it the child may inherit a lock of librdmacm that is taken.
+	 */
+	void (*hold)(struct verbs *v);
+	void (*resume)(struct verbs *v);
+	/*
 	 * In a forked child: descriptors are closed, message memory is unmapped,
 	 * not one object is destroyed (rdma-facts.md 5). The ends are gone
 	 * with it.

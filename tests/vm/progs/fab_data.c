@@ -84,22 +84,34 @@ void fab_inlines(struct rig *r)
 	finish(r);
 }
 
+#define ROUNDS 1000
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Half a round trip: the least, and the median. */
 static void lat(struct rig *r, uint32_t n, bool spin)
 {
-	const int rounds = 1000;
-	uint64_t t;
+	static uint64_t t[ROUNDS];
 	int i;
 
 	r->spin = spin;
 	for (i = 0; i < 100; i++)
 		turn(r, n);
-	t = rig_ns();
-	for (i = 0; i < rounds; i++)
+	for (i = 0; i < ROUNDS; i++) {
+		t[i] = rig_ns();
 		turn(r, n);
-	t = rig_ns() - t;
+		t[i] = rig_ns() - t[i];
+	}
+	qsort(t, ROUNDS, sizeof(t[0]), compare);
 	if (!r->server)
-		printf("lat %u bytes, %s: %.2f us\n", n,
-		       spin ? "polling" : "events", (double)t / rounds / 2000);
+		printf("lat %u bytes, %s: least %.2f, median %.2f us\n", n,
+		       spin ? "polling" : "events", (double)t[0] / 2000,
+		       (double)t[ROUNDS / 2] / 2000);
 }
 
 void fab_lat(struct rig *r)

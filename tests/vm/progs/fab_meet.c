@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -208,6 +209,8 @@ static unsigned int flood_dial(struct rig *r, struct end **ends,
 
 	for (i = 0; i < FLOOD; i++)
 		IS(r->api->connect(ends[i], req), 0);
+	puts("quiet");
+	fflush(stdout);
 	while (refused < FLOOD - 1 || !r->up) {
 		rig_event(r, &ev, 30000);
 		if (ev.type == VE_REFUSED) {
@@ -218,10 +221,19 @@ static unsigned int flood_dial(struct rig *r, struct end **ends,
 			IS(r->api->establish(ev.end), 0);
 			r->end = ev.end;
 		} else {
+			IS(ev.error, 0);
 			IS(ev.type, VE_UP);
 		}
 	}
 	return blank;
+}
+
+/* The test says that all requests are out. */
+static bool told(void)
+{
+	struct pollfd p = { .fd = 0, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
 }
 
 static void flood_answer(struct rig *r, unsigned int max)
@@ -231,7 +243,9 @@ static void flood_answer(struct rig *r, unsigned int max)
 	struct verbs_event ev;
 	unsigned int n = 0;
 
-	while (rig_try(r, &ev, 2000)) {
+	while (rig_try(r, &ev, 2000) || !told()) {
+		if (ev.type == VE_NONE)
+			continue;
 		IS(ev.type, VE_REQUEST);
 		if (!n)
 			memcpy(hello, ev.data, VERBS_REQ_LEN);
@@ -253,7 +267,6 @@ void fab_flood(struct rig *r)
 	struct end *ends[FLOOD], *used;
 	unsigned int i;
 
-	r->conf.connect_ms = 30000;
 	r->conf.requests_max = 8;
 	rig_open(r);
 	if (r->server) {

@@ -31,6 +31,7 @@
 	FABTEST(resize)  \
 	FABTEST(larger)  \
 	FABTEST(rdma)    \
+	FABTEST(hostile) \
 	FABTEST(lat)     \
 	FABTEST(bw)
 

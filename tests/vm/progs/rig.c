@@ -44,9 +44,9 @@ void rig_load(struct rig *r, const char *path, const char *addr, int port)
 	CHECK(r->api && r->api->version == VERBS_API);
 	r->conf = (struct verbs_conf){
 		.soft_devices = true,
-		.resolve_ms = 10000,
-		.connect_ms = 10000,
-		.disconnect_ms = 2000,
+		.resolve_ms = 20000,
+		.connect_ms = 60000,
+		.disconnect_ms = 20000,
 		.requests_max = 16,
 		.host = { .log = say },
 	};
