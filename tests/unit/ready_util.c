@@ -133,6 +133,12 @@ uint64_t sock_spin_ns(struct sock *s)
 	return 0;
 }
 
+void sock_spin_ended(uint64_t now, uint64_t end)
+{
+	(void)now;
+	(void)end;
+}
+
 void sock_spun(struct sock *s, bool paid)
 {
 	(void)s;
