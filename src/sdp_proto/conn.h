@@ -30,7 +30,7 @@
 #define CONN_HDR_MAX	   48 /* BSDH and the largest extension header [1.6] */
 #define CONN_HELLO_MAX	   92
 #define CONN_HELLO_ACK_LEN 196
-#define CONN_ADVERTS	   8 /* advertisements held per half */
+#define CONN_ADVERTS	   4 /* advertisements held per half */
 #define CONN_RDMA	   16 /* reads, and writes, under way */
 
 enum conn_state { /* [5.3] */
