@@ -7,7 +7,9 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -157,6 +159,50 @@ static void child_run(struct end *e)
 	prog_tell(e, 0);
 }
 
+static void caller(const struct sockaddr_in *to)
+{
+	int i, fd = socket(AF_INET, SOCK_STREAM, 0);
+	char buf[100];
+
+	CHECK(fd >= 0);
+	CHECK(!connect(fd, (const struct sockaddr *)to, sizeof(*to)));
+	memset(buf, 7, sizeof(buf));
+	for (i = 0; i < 200; i++) {
+		CHECK(write(fd, buf, sizeof(buf)) == (ssize_t)sizeof(buf));
+		CHECK(recv(fd, buf, sizeof(buf), MSG_WAITALL) ==
+		      (ssize_t)sizeof(buf));
+	}
+	_exit(0);
+}
+
+/* A server that confines itself before its first client comes. */
+static void server_run(struct end *e)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
+	int fd, lfd = socket(AF_INET, SOCK_STREAM, 0);
+	char buf[1000];
+	ssize_t n;
+	pid_t pid;
+
+	prog_tell(e, 0);
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(lfd >= 0 && !bind(lfd, (struct sockaddr *)&in, len));
+	CHECK(!listen(lfd, 5));
+	CHECK(!getsockname(lfd, (struct sockaddr *)&in, &len));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		caller(&in);
+	confine(-1, 0);
+	fd = accept(lfd, NULL, NULL);
+	CHECK(fd >= 0);
+	while ((n = read(fd, buf, sizeof(buf))) > 0)
+		CHECK(write(fd, buf, (size_t)n) == n);
+	CHECK(!n && !close(fd));
+	prog_reap(pid, 0);
+}
+
 /* Asking what the kernel can do is no filter yet: the connection stays. */
 static void asking_run(struct end *e)
 {
@@ -177,6 +223,7 @@ static const struct prog_case cases[] = {
 	{ "threads", threads_run, partner, CASE_PROCESS },
 	{ "unread", unread_run, partner, CASE_PROCESS },
 	{ "child", child_run, partner, CASE_PROCESS },
+	{ "server", server_run, partner, CASE_PROCESS },
 	{ "asking", asking_run, partner, CASE_PROCESS },
 };
 
