@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Language runtimes: test suites that come with packages, as they are, and one
+# echo dialogue in each language, through that language's own kind of socket.
+
+load helpers
+
+teardown() {
+	stop_all
+}
+
+tornado() {
+	"$PY" -c 'import tornado.test' || skip "no python3-tornado"
+	mode "$1"
+	cd "$TMP" || return
+	client "$PY" -m tornado.test.runtests tornado.test.iostream_test \
+		>"$TMP/out" 2>&1 || {
+		tail -n 60 "$TMP/out" >&2
+		return 1
+	}
+	proof 50000 python3
+}
+
+# dialogue PROGRAM COMMAND...: 200 lines there and back, plain, then lifted.
+dialogue() {
+	talk "plain lifted now" "$@"
+}
+
+# The same where streams of stdio.h hold the socket: stays on TCP, says so.
+dialogue_stdio() {
+	talk "plain norule" "$@"
+	mode now
+	rm -f "$STATS"
+	talk_once "${@:2}"
+	assert_not_lifted
+	[ "$(grep "\"program\":\"$1\"" "$STATS" | grep -c '"stdio":1')" -eq 1 ]
+}
+
+talk_once() {
+	PORT=$(free_port)
+	server lines "$PY" "$BATS_TEST_DIRNAME/py/lines.py" "$PORT"
+	wait_port "$PORT"
+	[ "$(client "$@" "$PORT")" = 200 ]
+	stop lines
+	silent lines
+}
+
+# talk MODES PROGRAM COMMAND...
+talk() {
+	local m modes=$1 program=$2
+	need "$program"
+	shift 2
+	for m in $modes; do
+		mode "$m"
+		rm -f "$STATS"
+		talk_once "$@"
+		proof 1000 "$program" python3
+	done
+}
+
+@test "tornado's tests: plain" {
+	tornado plain
+}
+
+@test "tornado's tests: lifted from the first message" {
+	tornado now
+}
+
+@test "dialogue: bash, whose sockets are streams of stdio" {
+	dialogue_stdio bash bash "$BATS_TEST_DIRNAME/lines/client.bash"
+}
+
+@test "dialogue: gawk, whose sockets are streams of stdio" {
+	dialogue_stdio gawk gawk -f "$BATS_TEST_DIRNAME/lines/client.awk"
+}
+
+@test "dialogue: perl" {
+	dialogue perl perl "$BATS_TEST_DIRNAME/lines/client.pl"
+}
+
+@test "dialogue: tcl" {
+	dialogue tclsh tclsh "$BATS_TEST_DIRNAME/lines/client.tcl"
+}
+
+@test "dialogue: ruby" {
+	dialogue ruby ruby "$BATS_TEST_DIRNAME/lines/client.rb"
+}
+
+@test "dialogue: php" {
+	dialogue php php "$BATS_TEST_DIRNAME/lines/client.php"
+}
+
+@test "dialogue: java" {
+	need javac
+	dialogue java java "$BATS_TEST_DIRNAME/lines/Client.java"
+}
