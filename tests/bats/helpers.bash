@@ -137,9 +137,10 @@ tick() {
 	read -r -t 0.02 <> <(:) || :
 }
 
-# until_true SECONDS COMMAND...: polls until the command succeeds.
+# until_true SECONDS COMMAND...: polls until the command succeeds. Where all
+# is slow, SDP_PATIENCE multiplies the seconds.
 until_true() {
-	local end=$((SECONDS + $1 + 1))
+	local end=$((SECONDS + $1 * ${SDP_PATIENCE:-1} + 1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ "$SECONDS" -lt "$end" ] || {

@@ -24,7 +24,7 @@ cases() {
 	[ -x "$SDP_PROGS/$prog" ] || fail "$SDP_PROGS/$prog is missing"
 	for c in $("$SDP_PROGS/$prog" -l); do
 		rc=0
-		LIMIT=20 client "$SDP_PROGS/$prog" "$@" "$c" \
+		LIMIT=$((20 * ${SDP_PATIENCE:-1})) client "$SDP_PROGS/$prog" "$@" "$c" \
 			>"$TMP/out" 2>"$TMP/err" || rc=$?
 		if [ "$rc" -eq 0 ] && [ "$(cat "$TMP/out")" = "ok $c" ]; then
 			continue
