@@ -131,6 +131,26 @@ background() {
 	PID[$name]=$!
 }
 
+# cases PROGRAM OPTION...: every case for itself, so that one does not hide
+# the next.
+cases() {
+	local prog=$1 c bad=0 rc
+	shift
+	[ -x "$SDP_PROGS/$prog" ] || fail "$SDP_PROGS/$prog is missing"
+	for c in $("$SDP_PROGS/$prog" -l); do
+		rc=0
+		LIMIT=$((20 * ${SDP_PATIENCE:-1})) client "$SDP_PROGS/$prog" "$@" "$c" \
+			>"$TMP/out" 2>"$TMP/err" || rc=$?
+		if [ "$rc" -eq 0 ] && [ "$(cat "$TMP/out")" = "ok $c" ]; then
+			continue
+		fi
+		echo "$prog $* $c: status $rc" >&2
+		head -c 1000 "$TMP/err" >&2
+		bad=1
+	done
+	return $bad
+}
+
 # --- waiting without sleeping blindly ------------------------------------
 
 tick() {

@@ -19,7 +19,8 @@ cli() {
 start_redis() {
 	PORT=$(free_port)
 	server redis redis-server --port "$PORT" --bind "$HOST" --save '' \
-		--appendonly no --protected-mode no --daemonize no --dir "$TMP" "$@"
+		--appendonly no --protected-mode no --daemonize no \
+		--dir "$TMP" "$@"
 	wait_port "$PORT"
 }
 

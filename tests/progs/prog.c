@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum peer_kind { PEER_FORK, PEER_THREAD, PEER_EXEC, PEER_PLAIN };
+enum peer_kind { PEER_FORK, PEER_THREAD, PEER_EXEC, PEER_PLAIN, PEER_NODE };
 
 unsigned int prog_scale = 1;
 const char *prog_self;
@@ -28,6 +28,8 @@ static bool opt_v6;
 static bool opt_verbose;
 static bool opt_list;
 static int opt_ctl = -1; /* -P: this process is a peer */
+static bool opt_far; /* the other end is on another node */
+static char opt_where[64]; /* -p node: the peer's -P */
 static const char *running = "?";
 
 void prog_fail(const char *file, int line, const char *what)
@@ -147,7 +149,10 @@ static void end_listen(struct end *e)
 	struct sockaddr_in *a4 = (struct sockaddr_in *)&e->addr;
 
 	memset(&e->addr, 0, sizeof(e->addr));
-	if (opt_v6) {
+	if (opt_far) {
+		node_address(&e->addr, opt_v6);
+		e->addrlen = opt_v6 ? sizeof(*a6) : sizeof(*a4);
+	} else if (opt_v6) {
 		a6->sin6_family = AF_INET6;
 		a6->sin6_addr = in6addr_loopback;
 		e->addrlen = sizeof(*a6);
@@ -274,7 +279,7 @@ static void peer_exec(const struct prog_case *c, int ctl)
 	snprintf(warm, sizeof(warm), "-w%u", opt_warm);
 	snprintf(scale, sizeof(scale), "-n%u", prog_scale);
 	argv[n++] = (char *)(uintptr_t)prog_self;
-	argv[n++] = ctlbuf;
+	argv[n++] = opt_far ? opt_where : ctlbuf;
 	argv[n++] = warm;
 	argv[n++] = scale;
 	if (opt_reverse)
@@ -289,6 +294,8 @@ static void peer_exec(const struct prog_case *c, int ctl)
 		argv[n++] = (char *)(uintptr_t) "-Hfork";
 	argv[n++] = (char *)(uintptr_t)c->name;
 	argv[n] = NULL;
+	if (opt_far)
+		node_exec(argv);
 	if (opt_peer == PEER_PLAIN)
 		unsetenv("LD_PRELOAD");
 	CHECK(!fcntl(ctl, F_SETFD, 0));
@@ -305,7 +312,7 @@ static pid_t peer_start(const struct prog_case *c, int ctl, int other)
 		return pid;
 	CHECK(!prctl(PR_SET_PDEATHSIG, SIGKILL));
 	close(other);
-	if (opt_peer == PEER_EXEC || opt_peer == PEER_PLAIN)
+	if (opt_peer != PEER_FORK && opt_peer != PEER_THREAD)
 		peer_exec(c, ctl);
 	peer_run(c, ctl);
 	exit(0);
@@ -334,6 +341,7 @@ static void case_run(const struct prog_case *c)
 	struct end e = { .ctl = -1, .lfd = -1 };
 	struct peer_arg pa = { .c = c };
 	bool thread = opt_peer == PEER_THREAD && !(c->flags & CASE_PROCESS);
+	int lfd = -1;
 	pthread_t t;
 	int sv[2];
 
@@ -351,8 +359,14 @@ static void case_run(const struct prog_case *c)
 		pa.ctl = sv[1];
 		CHECK(!pthread_create(&t, NULL, peer_thread, &pa));
 	} else {
+		if (opt_far)
+			lfd = node_listen(opt_where, sizeof(opt_where));
 		e.pid = peer_start(c, sv[1], sv[0]);
 		CHECK(!close(sv[1]));
+	}
+	if (opt_far) {
+		CHECK(!close(sv[0]));
+		sv[0] = e.ctl = node_accept(lfd);
 	}
 	end_meet(&e);
 	if (!(c->flags & CASE_BARE))
@@ -371,7 +385,7 @@ static void usage(const struct prog_case *cases, size_t n)
 	size_t i;
 
 	fprintf(stderr,
-		"usage: %s [-p fork|thread|exec|plain]"
+		"usage: %s [-p fork|thread|exec|plain|node]"
 		" [-H pass|exec|fork] [-w ROUNDS] [-n SCALE] [-r] [-6] [-v]"
 		" [CASE]...\n"
 		"       %s -l\ncases:",
@@ -395,8 +409,8 @@ static int option_word(const char *arg, const char *const *words)
 /* Returns the index of the first case name, or -1. */
 static int options(int argc, char **argv)
 {
-	static const char *const peers[] = { "fork", "thread", "exec", "plain",
-					     NULL };
+	static const char *const peers[] = { "fork",  "thread", "exec",
+					     "plain", "node",	NULL };
 	static const char *const homes[] = { "none", "pass", "exec", "fork",
 					     NULL };
 	int c, w;
@@ -409,6 +423,7 @@ static int options(int argc, char **argv)
 				return -1;
 			opt_peer = (enum peer_kind)w;
 			prog_plain_peer = opt_peer == PEER_PLAIN;
+			opt_far = opt_peer == PEER_NODE;
 			break;
 		case 'H':
 			w = option_word(optarg, homes);
@@ -435,7 +450,8 @@ static int options(int argc, char **argv)
 			opt_list = true;
 			break;
 		case 'P':
-			opt_ctl = atoi(optarg);
+			opt_far = strchr(optarg, ':');
+			opt_ctl = opt_far ? node_call(optarg) : atoi(optarg);
 			break;
 		default:
 			return -1;

@@ -98,6 +98,16 @@ void prog_fail(const char *file, int line, const char *what)
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
+/*
+ * -p node: the peer is on node 2 of tests/vm. Main listens for the peer's ctl
+ * and gives the option (-P) that makes the peer call there.
+ */
+void node_address(struct sockaddr_storage *ss, bool v6);
+int node_listen(char *where, size_t size);
+int node_accept(int lfd);
+int node_call(const char *where);
+void node_exec(char **argv) __attribute__((noreturn));
+
 /* Both ends call these in the same order. */
 void prog_sync(struct end *e);
 void prog_link(struct end *e, struct link *l);

@@ -3,7 +3,11 @@
 # Acceptance programs: built by make check, run by tests/bats, plain and
 # preloaded. None of them links with the library.
 
-PROGS_COMMON = tests/progs/prog.c tests/progs/link.c tests/progs/prog.h
+PROGS_COMMON = \
+	tests/progs/link.c \
+	tests/progs/node.c \
+	tests/progs/prog.c \
+	tests/progs/prog.h
 PROGS_CPPFLAGS = -I$(top_srcdir)/tests/progs -D_GNU_SOURCE
 # No sanitizer in here: these are the strangers that the library meets.
 PROGS_CFLAGS = -std=gnu11 -O2

@@ -34,9 +34,9 @@ VM=$BATS_TEST_DIRNAME/run
 }
 
 @test "run: time is up, or the machine ends before the command" {
-	run -243 "$VM" --timeout 20 -- bash -c 'echo begun; sleep 1000'
+	run -243 "$VM" --timeout 30 -- bash -c 'echo begun; sleep 1000'
 	[[ $output = *begun* ]]
-	[[ $output = *"time is up: 20 s"* ]]
+	[[ $output = *"time is up: 30 s"* ]]
 	run -244 "$VM" -- bash -c 'echo b >/proc/sysrq-trigger; sleep 100'
 	[[ $output = *"without the command's end"* ]]
 }
