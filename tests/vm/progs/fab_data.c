@@ -34,9 +34,11 @@ void fab_echo(struct rig *r)
 					  240,	241,  1024,  4096,  8191,
 					  8192, 8193, 20000, 65536, 100000 };
 	struct verbs_info info;
+	int fds = rig_low_fds();
 	unsigned int i;
 
 	begin(r);
+	IS(rig_low_fds(), fds);
 	r->api->info(r->end, &info);
 	CHECK(info.soft && !info.iwarp && info.device[0]);
 	IS(info.posted, VERBS_RCV_REST);
@@ -45,6 +47,9 @@ void fab_echo(struct rig *r)
 		turn(r, sizes[i]);
 	CHECK(r->got == r->sent);
 	finish(r);
+	/* librdmacm's context stays, and stays hidden */
+	IS(rig_hidden, 2);
+	IS(rig_low_fds(), fds);
 }
 
 /* One way, as fast as it goes, then the other; small again when idle. */
@@ -117,6 +122,7 @@ static void lat(struct rig *r, uint32_t n, bool spin)
 void fab_lat(struct rig *r)
 {
 	begin(r);
+	r->blind = true;
 	lat(r, 1, true);
 	lat(r, 1024, true);
 	lat(r, 1, false);
@@ -127,11 +133,11 @@ void fab_lat(struct rig *r)
 
 void fab_bw(struct rig *r)
 {
-	const uint64_t total = 64 << 20;
+	const uint64_t total = 16 << 20;
 	uint64_t t;
 	int spin;
 
-	r->grow = true;
+	r->grow = r->blind = true;
 	begin(r);
 	for (spin = 1; spin >= 0; spin--) {
 		r->spin = spin;

@@ -136,11 +136,13 @@ static void fork_client(struct rig *r)
 	rig_dial(r);
 	rig_run(r, 100000, 100000, 5000);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	r->api->hold(r->v);
 	pid = fork();
 	if (!pid) {
 		close(go[1]);
 		child(r, go[0]);
 	}
+	r->api->resume(r->v);
 	rig_run(r, 300000, 300000, 777);
 	rig_run(r, 0, 1, 1); /* the server has met the child */
 	kill(getpid(), SIGKILL);

@@ -23,6 +23,7 @@ struct rig {
 	union verbs_addr addr; /* of the server, with the port */
 	bool server, up, down;
 	bool spin; /* never sleep */
+	bool blind; /* measuring: bytes are copied, not looked at */
 	bool grow; /* more receives under load */
 	bool dis; /* the peer's DisConn came */
 	int down_error;
@@ -60,6 +61,10 @@ void rig_wait(struct rig *r);
 void rig_part(struct rig *r);
 void rig_close(struct rig *r);
 uint64_t rig_ns(void);
+
+#define RIG_HIGH 600 /* where the module's descriptors are hidden */
+extern int rig_hidden; /* how many are */
+int rig_low_fds(void); /* open ones below */
 
 void rig_fail(const char *file, int line, const char *what, long n)
 	__attribute__((noreturn));
