@@ -110,21 +110,34 @@ bool sock_pending(struct sock *s)
 	       (fab_pending(s) || anc_state(s->rx) != ANC_LIFTED || s->orphan);
 }
 
+/*
+ * Between two looks. On one processor the other end can only move when it is
+ * let on: then spinning is giving way, without a wake-up on either side.
+ */
+static void breathe(void)
+{
+	if (unlikely(one_processor()))
+		sys_call3(SYS_sched_yield, 0, 0, 0);
+	else
+		clock_relax();
+}
+
 static bool spin_rx(struct sock *s, enum anc_state was)
 {
 	uint64_t ns = sock_spin_ns(s), end, now = 0;
+	int burst = one_processor() ? 1 : 64, i;
 	bool paid = false;
-	int i;
 
 	if (!ns)
 		return false;
 	sock_unlock(s);
 	end = clock_ns() + ns;
 	do {
-		for (i = 0; i < 64 && !paid; i++) {
+		for (i = 0; i < burst && !paid; i++) {
 			paid = fab_pending(s) || anc_state(s->rx) != was ||
 			       s->orphan;
-			clock_relax();
+			if (!paid)
+				breathe();
 		}
 		/* what was there at once tells nothing */
 		if (!paid || i > SPIN_LOOKS || now)
@@ -140,8 +153,8 @@ static bool spin_rx(struct sock *s, enum anc_state was)
 static bool spin_tx(struct sock *s)
 {
 	uint64_t ns = sock_spin_ns(s), end, now;
+	int burst = one_processor() ? 1 : 16, i;
 	bool paid = false;
-	int i;
 
 	if (!ns)
 		return false;
@@ -149,8 +162,8 @@ static bool spin_tx(struct sock *s)
 	end = now + ns;
 	do {
 		sock_unlock(s);
-		for (i = 0; i < 16; i++)
-			clock_relax();
+		for (i = 0; i < burst; i++)
+			breathe();
 		lock_take(&s->lock);
 		if (!s->paired)
 			return true;
