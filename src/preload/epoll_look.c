@@ -178,7 +178,7 @@ bool epset_probe(struct epset *set)
 			found = epset_probe(r->inner) || found;
 		if (!r->sock || (!r->ours && sock_cold(r->sock)))
 			continue;
-		sock_rang(r->sock, r->fd);
+		sock_rang(r->sock, false);
 		if (r->ghost)
 			continue;
 		epreg_watch(r, false);

@@ -96,7 +96,7 @@ static void rang(struct epreg *r, uint32_t events)
 {
 	struct epbucket *b = epbucket_of(r->sock, r->fd);
 
-	sock_rang(r->sock, r->fd);
+	sock_rang(r->sock, false);
 	/* what was armed is used up: arm again before the next sleep */
 	epreg_watch(r, false);
 	epreg_heat(r);
@@ -127,7 +127,7 @@ static int translate_one(struct epwait *w, int i, int n)
 		return n;
 	if (ep_unlikely(r->ghost)) {
 		if (ev.data.u64 & EP_WAKE) {
-			sock_rang(r->sock, r->fd);
+			sock_rang(r->sock, false);
 			ep_risen(r->sock);
 		} else {
 			epreg_bury(r);

@@ -27,7 +27,7 @@
 #define SPIN_LOOK   8000 /* ns between looks at the kernel */
 #define YIELD_AFTER 128 /* looks in vain, then others may run, too */
 #define STRIKES	    3 /* wake-ups for nothing before an entry is muted */
-#define MUTED_NAP   (20 * (uint64_t)DL_MS)
+#define MUTED_NAP   ((uint64_t)DL_MS)
 
 static uint32_t want(const struct pollfd *f)
 {
@@ -359,7 +359,7 @@ static void woken(struct pollset *p)
 		if (!e->sock)
 			continue;
 		if (rang)
-			sock_rang(e->sock, p->fds[e->at].fd);
+			sock_rang(e->sock, true);
 		if (rang || p->kern[e->at].revents)
 			e->strikes++;
 	}

@@ -287,7 +287,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 			struct pollfd p = { .fd = s->wake, .events = POLLIN };
 
 			sys_ppoll(&p, 1, &ts, NULL);
-			sock_rang(s, fd);
+			sock_rang(s, false);
 		}
 	}
 	s->homing--;

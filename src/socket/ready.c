@@ -258,18 +258,18 @@ void sock_disarm(struct sock *s)
  * With one watcher nobody else can miss a byte that is eaten here. With more,
  * bytes go only when armed and nothing is left to do (ring.c).
  */
-void sock_rang(struct sock *s, int fd)
+void sock_rang(struct sock *s, bool asleep)
 {
 	uint32_t mark;
 	bool gone = false;
 
-	(void)fd;
 	if (!s->paired || sock_lock(s))
 		return;
 	if (s->paired && !s->orphan && s->wake >= 0) {
 		mark = ring_mark(s);
 		if (s->watched > 1 || s->readers || s->writers ||
-		    __atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED)) {
+		    __atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED) >
+			    asleep) {
 			anc_arm(s->rx, ANC_WAKE);
 			if (s->writers)
 				__atomic_store_n(&s->tx->wait, 1,

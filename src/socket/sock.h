@@ -191,12 +191,13 @@ int sock_wake_fd(const struct sock *s);
  * sock_ready() once more, then sleep. `in`: wants data, `out`: wants room.
  * sock_arm() stays in force until a message (or room) comes. sock_rang():
  * the wake-up descriptor was readable: takes the bytes that were rung before
- * the last look and says whether anything may have changed.
+ * the last look. `asleep`: the caller still counts itself by sock_sleep(), so
+ * that one is nobody else whom the bytes might have to wake.
  */
 void sock_arm(struct sock *s, bool in, bool out);
 /* Awake and looking: data need not ring any more (nobody else waits). */
 void sock_disarm(struct sock *s);
-void sock_rang(struct sock *s, int fd);
+void sock_rang(struct sock *s, bool asleep);
 /* A thread goes to sleep on the anchor / the wake-up socket in poll(), and
  * is out again (counted: bells and bytes stay until all are out). */
 void sock_sleep(struct sock *s);

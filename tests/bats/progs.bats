@@ -163,6 +163,12 @@ plain() {
 	at_once polls
 }
 
+@test "polls: nobody spins" {
+	mode now
+	with LIBSDP_SPIN_US=0
+	cases polls -p fork
+}
+
 @test "polls: home" {
 	home polls
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -461,6 +462,72 @@ static void early_peer(struct end *e)
 	link_close(&l);
 }
 
+/* --- many turns ---------------------------------------------------------- */
+
+#define TURNS 3000
+
+/* What database servers do: a look, then poll() for data and urgent data. */
+static void turn_get(struct link *l, size_t n)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN | POLLPRI };
+	uint8_t buf[1000];
+	ssize_t r;
+
+	for (; n; n -= (size_t)r) {
+		while ((r = recv(l->fd, buf, n, MSG_DONTWAIT)) < 0) {
+			CHECK(errno == EAGAIN);
+			CHECK(poll(&p, 1, 10000) == 1);
+			CHECK(p.revents == POLLIN);
+		}
+		CHECK(r > 0);
+		flow_check(&l->rx, buf, (size_t)r);
+	}
+}
+
+/*
+ * Both ends on one processor, where whoever is woken runs at once, before the
+ * one who woke it has returned from its call.
+ */
+static void one_processor(void)
+{
+	cpu_set_t all, one;
+	int i = 0;
+
+	CHECK(!sched_getaffinity(0, sizeof(all), &all));
+	while (!CPU_ISSET(i, &all))
+		i++;
+	CPU_ZERO(&one);
+	CPU_SET(i, &one);
+	CHECK(!sched_setaffinity(0, sizeof(one), &one));
+}
+
+static void turns_run(struct end *e)
+{
+	int64_t start = prog_now_ms();
+	int i;
+
+	one_processor();
+	for (i = 0; i < TURNS; i++) {
+		link_put(&e->l, 100);
+		turn_get(&e->l, 600);
+	}
+	/* a wait of some milliseconds in each is a wait for nothing */
+	CHECK(prog_now_ms() - start < 4 * TURNS);
+}
+
+static void turns_peer(struct end *e)
+{
+	int i;
+
+	one_processor();
+	for (i = 0; i < TURNS; i++) {
+		turn_get(&e->l, 100);
+		link_put(&e->l, 200);
+		link_put(&e->l, 200);
+		link_put(&e->l, 200);
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "ready", ready_run, ready_peer, 0 },
 	{ "many", many_run, many_peer, CASE_BARE },
@@ -469,6 +536,7 @@ static const struct prog_case cases[] = {
 	{ "mask", mask_run, odd_peer, 0 },
 	{ "threads", threads_run, threads_peer, 0 },
 	{ "early", early_run, early_peer, CASE_BARE },
+	{ "turns", turns_run, turns_peer, CASE_PROCESS },
 };
 
 int main(int argc, char **argv)

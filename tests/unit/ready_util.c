@@ -157,11 +157,11 @@ void sock_disarm(struct sock *s)
 		s->armed = false;
 }
 
-void sock_rang(struct sock *s, int fd)
+void sock_rang(struct sock *s, bool asleep)
 {
 	char sink[64];
 
-	(void)fd;
+	(void)asleep;
 	s->rang++;
 	while (recv(s->wake, sink, sizeof(sink), MSG_DONTWAIT) > 0)
 		;
