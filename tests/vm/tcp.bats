@@ -5,6 +5,8 @@
 # stays on TCP, unharmed, and every socket says why. Each way of having no way
 # is one test; the programs' scenarios are run with LIBSDP_PATH=shm besides.
 
+# Each node keeps its own statistics here.
+unset SDP_SHARED
 load lib
 
 setup() {
