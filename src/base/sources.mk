@@ -17,6 +17,8 @@ libbase_la_SOURCES = \
 	src/base/reason.c \
 	src/base/reason.def \
 	src/base/reason.h \
+	src/base/siphash.c \
+	src/base/siphash.h \
 	src/base/sys.h \
 	src/base/text.c \
 	src/base/text.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The processes that hold a sock, fork, and its death. */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 /* --- holders ----------------------------------------------------------- */
 
@@ -197,7 +197,7 @@ static void release(struct sock *s, int fd, bool last)
 {
 	int wake = s->wake;
 
-	if (s->paired || s->use == USE_SDP)
+	if (s->paired || s->rd || s->use == USE_SDP)
 		service_del(s);
 	if (!last) {
 		leave_to_others(s);
@@ -215,6 +215,7 @@ static void release(struct sock *s, int fd, bool last)
 	} else {
 		pair_cancel(&s->pair);
 	}
+	rdma_detach(s);
 	row_close(s);
 }
 
@@ -241,7 +242,8 @@ void sock_exorcise(struct sock *s)
 
 	if (sock_lock(s))
 		return;
-	if (s->ghost >= 0 && !s->readers && !s->writers && !s->users) {
+	if (s->ghost >= 0 && !s->readers && !s->writers && !s->users &&
+	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		ghost = s->ghost;
 		s->ghost = -1;
 		release(s, ghost, true);
@@ -293,7 +295,7 @@ enum sock_close sock_close(struct sock *s, int fd)
 		    other != fd)
 			h->fd = other;
 	}
-	if (gone && last && haunt(s, fd))
+	if (gone && last && (haunt(s, fd) || rdma_linger(s, fd)))
 		gone = false;
 	if (gone)
 		release(s, fd, last);

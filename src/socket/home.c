@@ -6,7 +6,7 @@
  * not consumed is written to the anchor by the peer (anchor.md 6.1).
  */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 /* --- writer's part ----------------------------------------------------- */
 
@@ -70,6 +70,8 @@ void home_serve(struct sock *s, int fd)
 		return;
 	switch (anc_state(s->tx)) {
 	case ANC_ASKED:
+		if (s->rd && !rdma_anchor_free(s))
+			break; /* the answer to our words comes first */
 		answer(s, fd);
 		break;
 	case ANC_RESUME:
@@ -136,6 +138,9 @@ static int spilled_home(struct sock *s, int fd)
 		lift_orphan(s);
 	if (s->orphan)
 		return dead_home(s, fd);
+	/* no attic between hosts: when the ring has been read */
+	if (s->rd)
+		return -EBUSY;
 	/* the place of urgent data could not be kept */
 	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
 		return -EBUSY;
@@ -151,6 +156,9 @@ static int paused_home(struct sock *s, int fd)
 		return -EAGAIN;
 	if (pump_poll(s))
 		return -ECONNRESET;
+	/* nor can the writer put back what it does not have any more */
+	if (s->rd && s->rx_avail)
+		return -EBUSY;
 	ret = keep_pull(s, fd);
 	if (ret <= 0)
 		return ret ? ret : -EAGAIN;
@@ -167,7 +175,15 @@ int home_rx(struct sock *s, int fd)
 {
 	int ret;
 
+	if (s->rd && s->rd->token_wait)
+		rdma_token_read(s, fd);
 	switch (anc_state(s->rx)) {
+	case ANC_RAW:
+		/* the writer's word that it will not switch meanwhile */
+		return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
+				       !remote_held(&s->rd->words) ?
+			       -EAGAIN :
+			       0;
 	case ANC_RISING:
 	case ANC_LIFTED:
 		return s->orphan ? dead_home(s, fd) : ask(s);
@@ -267,6 +283,12 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	sock_unlock(s);
 	for (;;) {
 		lock_take(&s->lock);
+		if (s->rd) {
+			pin(s);
+			if (!s->conn.error)
+				pump_poll(s);
+			rdma_tell(s, true);
+		}
 		tx = s->paired ? tx_home(s, fd, why) : 0;
 		rx = s->paired ? home_rx(s, fd) : 0;
 		if (!tx || !rx)
@@ -339,7 +361,7 @@ void sock_home_all(enum reason why)
 	service_each(home_one, &why);
 	service_stop();
 	settings.lift_after_messages = LOOK_NEVER;
-	settings.path = SET_PATH_VERBS; /* nothing is lifted any more */
+	lift_off = true;
 }
 
 /* --- descriptors run short -------------------------------------------- */

@@ -48,6 +48,8 @@ struct holder {
 	int32_t fd; /* one of them, as last known */
 };
 
+struct rdma;
+
 struct sock {
 	struct lock lock;
 	int32_t maker; /* the process whose memory it is */
@@ -108,7 +110,9 @@ struct sock {
 	uint64_t resume_at; /* next byte to write back, */
 	uint64_t resume_from, resume_kept; /* as the reader said */
 	uint64_t kept_at; /* where in the attic ar.kept bytes begin */
-	struct end *end; /* of the fabric that carries it */
+	struct end *end; /* of the fabric that carries it: END(s) */
+	int32_t end_pid; /* the only process that may use it; 0: all */
+	struct rdma *rd; /* the peer is on another host: rdma.h */
 	struct shm_end shm;
 	struct conn conn;
 
@@ -247,8 +251,17 @@ void raw_sent(struct sock *s, ssize_t n);
 
 /* --- the fabric -------------------------------------------------------- */
 
-#define FAB(s) ((s)->end->ops)
-#define END(s) ((s)->end)
+/* Stands for an end that belongs to another process: nothing moves there. */
+extern struct end rdma_nowhere;
+
+static inline struct end *sock_end(const struct sock *s)
+{
+	return likely(!s->end_pid) || s->end_pid == sock_pid ? s->end :
+							       &rdma_nowhere;
+}
+
+#define END(s) sock_end(s)
+#define FAB(s) (sock_end(s)->ops)
 
 /* A message waits: spinners ask this without the lock. */
 static inline bool fab_pending(const struct sock *s)
@@ -300,6 +313,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline);
 uint64_t wait_deadline(int64_t timeo);
 bool wait_room_due(struct sock *s);
 
+extern bool lift_off; /* nothing is lifted any more in this process */
+
 /* --- lift.c ------------------------------------------------------------ */
 
 void lift_look(struct sock *s, int fd);
@@ -310,6 +325,8 @@ void lift_full(struct sock *s, int fd);
 int lift_demand(struct sock *s, int fd, bool tx);
 void lift_orphan(struct sock *s); /* the peer's process is gone */
 void lift_unpaired(struct sock *s, enum reason why);
+/* Words that both ends know take over from the local ones. */
+void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx);
 
 /* --- switch.c ---------------------------------------------------------- */
 
@@ -372,6 +389,8 @@ void service_add(struct sock *s);
 void service_del(struct sock *s);
 void service_forked(void);
 bool service_running(void);
+/* rdma_run() is called when `fd` is readable. */
+int service_watch(int fd, void *tag);
 void service_stop(void);
 void service_poke(uint64_t id);
 /* Calls `fn` for every paired sock of this process. */
@@ -400,9 +419,13 @@ static inline void sock_changed(struct sock *s)
 		hooks.changed(s);
 }
 
+bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
+
 /* The peer's process has ended: did it end in a reset, as TCP would show? */
 static inline bool was_reset(const struct sock *s)
 {
+	if (unlikely(s->rd))
+		return rdma_was_reset(s);
 	return s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) ||
 	       __atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE);
 }

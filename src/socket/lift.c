@@ -5,13 +5,15 @@
  * (switch.c), until the peer is gone.
  */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define OFFER_LOOKS  8 /* every call, then every eighth */
 #define PATIENCE     4 /* thresholds of traffic an offer lives */
 #define PROBES_MAX   40
 #define PROBES_APART 128 /* calls at most */
 #define LOOK_BYTES   8192 /* count as one call once it is looked for */
+
+bool lift_off;
 
 static int32_t threshold(void)
 {
@@ -36,9 +38,8 @@ void lift_connected(struct sock *s, int fd)
 		weight = 1;
 	s->byte_weight = (int32_t)(weight < INT32_MAX ? weight : INT32_MAX);
 	s->nodelay = s->cork = -1;
-	s->look = s->pinned || settings.path == SET_PATH_VERBS ? LOOK_NEVER :
-								 threshold();
-	if (s->look == LOOK_NEVER && !s->pinned)
+	s->look = s->pinned || lift_off ? LOOK_NEVER : threshold();
+	if (lift_off && !s->pinned)
 		sock_why(s, sock_off ? sock_off : WHY_SETTING);
 	if (s->use == USE_SDP) {
 		s->look = 0;
@@ -54,17 +55,8 @@ void lift_connected(struct sock *s, int fd)
  * The shared words take over from the local ones. Threads that are inside a
  * raw call keep the words they entered by (raw.c).
  */
-static void words_adopt(struct sock *s)
+void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 {
-	struct anc_page *page = shm_words(&s->pair.seg);
-	int maker = !s->pair.offering;
-	struct anc_dir *tx = &page->dir[maker ? 0 : 1];
-	struct anc_dir *rx = &page->dir[maker ? 1 : 0];
-
-	s->own = &page->side[maker ? 0 : 1];
-	s->peer = &page->side[maker ? 1 : 0];
-	shm_end_init(&s->shm, &s->pair.seg, maker, s->pair.key);
-	s->end = &s->shm.end;
 	s->carry = 1;
 	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
@@ -78,9 +70,14 @@ static void words_adopt(struct sock *s)
 
 static void paired(struct sock *s, int fd)
 {
-	int no_thread;
+	struct anc_page *page = shm_words(&s->pair.seg);
+	int maker = !s->pair.offering, no_thread;
 
-	words_adopt(s);
+	s->own = &page->side[maker ? 0 : 1];
+	s->peer = &page->side[maker ? 1 : 0];
+	shm_end_init(&s->shm, &s->pair.seg, maker, s->pair.key);
+	s->end = &s->shm.end;
+	lift_adopt(s, &page->dir[maker ? 0 : 1], &page->dir[maker ? 1 : 0]);
 	s->wake = s->pair.fd;
 	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
@@ -137,14 +134,33 @@ static void give_up(struct sock *s)
 	sock_why(s, WHY_PEER_PLAIN);
 }
 
+/* The other end is sought by the service thread (rdma.c). */
+static void seek(struct sock *s)
+{
+	s->look = 64;
+	if (clock_ns() > s->rd->give_up_at)
+		rdma_drop(s, WHY_PEER_PLAIN);
+}
+
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
+	if (s->rd) {
+		seek(s);
+		return;
+	}
 	if (s->pair.state == PAIR_NONE) {
 		enum reason why;
 
 		pair_again(s);
 		why = pair_begin(&s->pair, fd);
+		if (why == WHY_REMOTE) {
+			why = rdma_begin(s, fd);
+			if (why == WHY_NONE)
+				return;
+		} else if (!why && settings.path == SET_PATH_VERBS) {
+			why = WHY_SETTING;
+		}
 		if (why != WHY_NONE) {
 			s->look = LOOK_NEVER;
 			sock_why(s, why);

@@ -169,7 +169,9 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	ssize_t got, put;
 	size_t done = 0;
 
-	if (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_RAW) {
+	/* over RDMA the switch is not ours to hold off: a token could come */
+	if (!s->rd &&
+	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_RAW)) {
 		struct rawrx in = { 0 };
 
 		if (raw_rx_enter(&in, s)) {

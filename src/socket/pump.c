@@ -7,7 +7,7 @@
  */
 
 #include "sdp_proto/wire.h"
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 static inline uint64_t coarse_ns(void)
 {
@@ -49,7 +49,8 @@ int pump_poll(struct sock *s)
 	struct fab_msg m;
 	struct conn_in in;
 	uint8_t hdr[CONN_HDR_MAX];
-	int ret;
+	bool got = false, credits = false;
+	int ret, news = 0, said;
 
 	if (unlikely(s->conn.error))
 		return -ECONNRESET;
@@ -66,19 +67,33 @@ int pump_poll(struct sock *s)
 		/* what carries no stream bytes is done with already */
 		if (!held || !in.len)
 			conn_reposted(&s->conn, 1);
-		s->rx_avail += in.len;
-		if (unlikely(!s->rx_shown) && in.len &&
-		    anc_state(s->rx) == ANC_LIFTED)
-			sock_is_lifted(s);
-		if (in.len || in.eof)
-			__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
-		if (in.eof)
-			s->rx_eof = true;
+		got |= in.len || in.eof;
+		credits |= in.credits;
+		if (unlikely(in.words)) {
+			said = rdma_words(s, in.words);
+			if (said < 0)
+				return pump_fail(s, said);
+			news |= said;
+		}
+		if (likely(!s->rd) || !rdma_hide(s, in.len, in.eof)) {
+			s->rx_avail += in.len;
+			s->rx_eof |= in.eof;
+			if (unlikely(!s->rx_shown) && in.len &&
+			    anc_state(s->rx) == ANC_LIFTED)
+				sock_is_lifted(s);
+			if (in.len || in.eof)
+				__atomic_add_fetch(&s->in_gen, 1,
+						   __ATOMIC_RELAXED);
+		}
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
 		COUNT(s, msgs_rx, 1);
 	}
-	return unlikely(ret < 0) ? pump_fail(s, ret) : 0;
+	if (unlikely(ret < 0))
+		return pump_fail(s, ret);
+	if (unlikely(s->rd))
+		rdma_polled(s, news, got, credits);
+	return 0;
 }
 
 /*
@@ -174,7 +189,8 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 	if (got)
 		COUNT(s, bytes_sdp_rx, got);
 	/* what carries no bytes must not keep its buffer behind the data */
-	while (!s->rx_avail && FAB(s)->front(END(s), &m) == 1)
+	while (!s->rx_avail && !(s->rd && s->rd->hidden) &&
+	       FAB(s)->front(END(s), &m) == 1)
 		release(s, false);
 	return (ssize_t)got;
 }

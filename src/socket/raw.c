@@ -10,7 +10,7 @@
  * (s->carry) that lift.c left for them in the new words.
  */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 static void leave(struct sock *s, struct anc_dir *d)
 {
@@ -111,7 +111,10 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	COUNT(s, bytes_tcp_rx, n);
 	if (unlikely(s->rx_shown))
 		row_refresh(s);
-	if (s->paired) {
+	if (unlikely(s->rd)) {
+		if (s->paired)
+			rdma_took_raw(s);
+	} else if (s->paired) {
 		if (unlikely(anc_passed(d, &s->ar))) {
 			raw_passed(s, d);
 			sock_changed(s);

@@ -8,7 +8,7 @@
 
 #include <sys/epoll.h>
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
@@ -29,6 +29,9 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (where == ANC_AT_BELLS &&
 	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
 		r->ms = 1; /* a thread may hold one uncounted */
+	} else if (where == ANC_AT_BELLS && s->rd && s->rd->token_wait) {
+		rdma_token_read(s, fd);
+		r->ms = 1;
 	} else if (where == ANC_AT_BELLS &&
 		   anc_bells(s->rx, &s->ar) == (int64_t)n) {
 		char sink[64];
@@ -41,8 +44,11 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		if (where == ANC_AT_BELLS)
 			r->ms = 1; /* the last bell is still on its way */
 	}
-	if (where == ANC_AT_ANCHOR)
+	if (where == ANC_AT_ANCHOR) {
+		if (unlikely(s->rd))
+			rdma_passed(s);
 		return;
+	}
 	r->ours |= IN_BITS;
 	if (where == ANC_AT_QUEUE) {
 		pump_poll(s);
@@ -233,6 +239,8 @@ void sock_arm(struct sock *s, bool in, bool out)
 	locked = !sock_lock(s);
 	if (in)
 		anc_arm(s->rx, ANC_WAKE);
+	if (locked && (in || out))
+		rdma_arm(s);
 	if (locked)
 		sock_unlock(s);
 	if (out) {

@@ -3,7 +3,7 @@
 
 #include <sys/ioctl.h>
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 /* Flags with which the kernel answers for itself. */
 #define KERNEL_FLAGS (MSG_OOB | MSG_ERRQUEUE)
@@ -59,6 +59,13 @@ static void take_bells(struct sock *s, int fd, uint64_t n)
 		/* a thread from before the switch may hold one uncounted */
 		sock_unlock(s);
 		sys_ppoll(NULL, 0, &ms, NULL);
+		lock_take(&s->lock);
+		return;
+	}
+	if (s->rd && s->rd->token_wait) {
+		rdma_token_read(s, fd);
+		sock_unlock(s);
+		sys_ppoll(&p, 1, &ms, NULL);
 		lock_take(&s->lock);
 		return;
 	}
@@ -256,6 +263,8 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		if (where < 0)
 			return orphan_recv(s, fd, raw);
 		if (where == ANC_AT_ANCHOR) {
+			if (unlikely(s->rd) && s->paired)
+				rdma_passed(s);
 			*raw = true;
 			return 0;
 		}
@@ -300,6 +309,8 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		err = ring_bells(s, fd);
 		if (err)
 			return pump_fail(s, err);
+		if (unlikely(s->rx_avail) && !s->rx_stale)
+			continue; /* what was behind the token */
 		if (w->nonblock) {
 			if (s->sleepers || s->watched > 1) {
 				anc_arm(s->rx, ANC_WAKE);
@@ -356,6 +367,14 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		n = -errno;
 		errno = saved;
 	}
+	if (unlikely(s->rd) && n > 0 && !w->peek) {
+		if (s->paired &&
+		    rdma_raw_took(s, w->c.iov, w->c.left, w->c.at, (size_t)n)) {
+			raw_rx_leave(&in);
+			ring_ask_bell(s);
+			return 0;
+		}
+	}
 	if (!raw_took(s, in.d, n, w->peek)) {
 		raw_rx_leave(&in);
 		if (n > 0)
@@ -363,6 +382,9 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		return n == -EINTR ? (*lifted = false, n) : 0;
 	}
 	*lifted = false;
+	if (unlikely(s->rd) && n > 0 && !w->peek)
+		rdma_remember(s, false, w->c.iov, w->c.left, w->c.at,
+			      (size_t)n);
 	return n;
 }
 

@@ -302,6 +302,18 @@ static void hold(struct remote *r, bool busy)
 	r->reader_busy = busy;
 }
 
+/*
+ * More than was sent cannot have been taken. On the anchor bytes may arrive
+ * before the call that sent them has returned and counted them.
+ */
+static bool too_much(const struct remote *r, uint64_t taken)
+{
+	enum anc_state st = anc_state(r->tx);
+
+	return taken > r->at->sent &&
+	       (st == ANC_LIFTED || st == ANC_ASKED || st == ANC_PAUSED);
+}
+
 static int take_reader(struct remote *r, const uint8_t *in)
 {
 	enum anc_state st = in[1];
@@ -312,7 +324,7 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	int news = 0, ret;
 
 	if (st >= ANC_STATES || (st == ANC_GONE) != !!(in[2] & IS_GONE) ||
-	    taken > r->at->sent || taken < d->taken ||
+	    too_much(r, taken) || taken < d->taken ||
 	    before(r->wait_no, done) || before(done, r->wait_done) ||
 	    asked - r->bells_asked > BELLS_AHEAD)
 		return -EPROTO;

@@ -14,7 +14,7 @@
  * sleeper again and again until the writer's turn comes.
  */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define PILE 64
 
@@ -22,6 +22,10 @@ static void wake_peer(struct sock *s)
 {
 	static const char byte;
 
+	if (s->rd) {
+		rdma_tell(s, false);
+		return;
+	}
 	/* EAGAIN: 278 unread bytes, nobody can be asleep */
 	if (s->wake >= 0 &&
 	    sys_send(s->wake, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
@@ -35,6 +39,16 @@ static void bell(struct sock *s, int fd)
 
 	if (fd < 0 || s->at.bells - s->spills > 1000000)
 		return;
+	if (s->rd) {
+		/* told when it is written: the reader knows of no other */
+		if (!rdma_may_bell(s))
+			anc_arm(s->tx, ANC_ANCHOR);
+		else if (sys_send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+			 1)
+			anc_bell(s->tx, &s->at);
+		rdma_tell(s, false);
+		return;
+	}
 	anc_bell(s->tx, &s->at);
 	if (sys_send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
 		__atomic_store_n(&s->tx->bells, --s->at.bells,
@@ -55,6 +69,10 @@ void ring_reader(struct sock *s, int fd)
 
 void ring_writer(struct sock *s)
 {
+	if (unlikely(s->rd)) {
+		rdma_took(s);
+		return;
+	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED)))
 		return;
@@ -74,7 +92,9 @@ void ring_service(struct sock *s)
 {
 	uint64_t id = __atomic_load_n(&s->peer->service, __ATOMIC_ACQUIRE);
 
-	if (id)
+	if (s->rd)
+		rdma_tell(s, true);
+	else if (id)
 		service_poke(id);
 }
 
@@ -135,7 +155,12 @@ void ring_ask_bell(struct sock *s)
 	     !__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST)))
 		return;
 	anc_arm(s->rx, ANC_ANCHOR);
-	ring_service(s);
+	if (s->rd && !lock_try(&s->lock)) {
+		rdma_tell(s, false);
+		sock_unlock(s);
+	} else if (!s->rd) {
+		ring_service(s);
+	}
 }
 
 /*
@@ -150,6 +175,10 @@ int ring_bells(struct sock *s, int fd)
 
 	if (n <= 0)
 		return (int)n;
+	if (s->rd && s->rd->token_wait) {
+		rdma_token_read(s, fd);
+		return 0;
+	}
 	if (__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST))
 		return 0;
 	if (__atomic_add_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST) == 1 &&

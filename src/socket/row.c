@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What sdpstat sees of a sock: its row on the page, its reason (P5, D12). */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 struct page_row sock_spare;
 static bool opened; /* the statistics page */
@@ -56,9 +56,11 @@ static bool on_sdp(struct anc_dir *d)
 
 static uint8_t path_of(const struct sock *s, bool lifted)
 {
-	return s->phase == PH_LISTEN ? PATH_LISTEN :
-	       lifted		     ? PATH_SHM :
-				       PATH_TCP;
+	if (s->phase == PH_LISTEN)
+		return PATH_LISTEN;
+	if (!lifted)
+		return PATH_TCP;
+	return s->rd ? PATH_VERBS : PATH_SHM;
 }
 
 void sock_publish(struct sock *s)
@@ -163,6 +165,7 @@ void sock_exit(void)
 	if (done)
 		return;
 	done = true;
+	rdma_exit();
 	if (!opened && config.disabled)
 		return;
 	for (i = 0; i < page_rows(); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sending, half-close. */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 struct load {
 	struct cursor c;
@@ -136,6 +136,8 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		errno = saved;
 	}
 	raw_sent(s, n);
+	if (unlikely(s->rd) && n > 0)
+		rdma_remember(s, true, w->c.iov, w->c.left, w->c.at, (size_t)n);
 	s->epipe |= n == -EPIPE;
 	return n;
 }

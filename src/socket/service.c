@@ -15,11 +15,12 @@
 #include <sys/random.h>
 
 #include "base/told.h"
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define REG_MAX	  65536
 #define RETIRE_MS 200
 #define IDLE_MS	  30000
+#define TICK_NS	  5000000u
 
 static struct {
 	struct lock lock;
@@ -64,12 +65,12 @@ static void watch(struct sock *s)
 		sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, s->wake, &ev);
 }
 
-/* Under a rule `sdp` it may be there since before it was paired. */
+/* Under a rule `sdp`, or as a candidate, it may be there since before it was paired. */
 static bool known(const struct sock *s)
 {
 	uint32_t i;
 
-	for (i = 0; s->use == USE_SDP && i < svc.count; i++)
+	for (i = 0; (s->use == USE_SDP || s->rd) && i < svc.count; i++)
 		if (svc.socks[i] == s)
 			return true;
 	return false;
@@ -149,6 +150,8 @@ static void serve(struct sock *s, void *arg)
 	bool bell;
 
 	(void)arg;
+	if (unlikely(s->rd))
+		rdma_serve(s);
 	if (lift_awaited(s))
 		lift_look(s, sock_fd(s));
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
@@ -201,7 +204,8 @@ static bool unfinished;
 static void see(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (anc_state(s->tx) == ANC_RESUME || lift_awaited(s))
+	if (anc_state(s->tx) == ANC_RESUME || lift_awaited(s) ||
+	    (s->rd && rdma_restless(s)))
 		unfinished = true;
 }
 
@@ -226,8 +230,9 @@ static bool retire(void)
 	bool done;
 
 	lock_take(&svc.lock);
-	done = !svc.count && !svc.stays && svc.running;
+	done = !svc.count && !svc.stays && svc.running && !rdma_busy();
 	if (done) {
+		rdma_rest();
 		drop_sockets();
 		svc.running = false;
 		pthread_detach(svc.thread);
@@ -238,37 +243,69 @@ static bool retire(void)
 	return done;
 }
 
+/* ms until the next look, whatever happens. */
+static int patience(bool empty)
+{
+	int ms = unfinished ? 5 : empty ? RETIRE_MS : IDLE_MS;
+	int other = rdma_patience_ms();
+
+	return other >= 0 && other < ms ? other : ms;
+}
+
+/* One event; true: something else than the RDMA module's. */
+static bool heard(void *who)
+{
+	if (who == (void *)&rdma_api) {
+		rdma_run();
+		return false;
+	}
+	if (who)
+		hung_up(who);
+	return true;
+}
+
 static void *service_main(void *arg)
 {
 	struct epoll_event ev[16];
+	uint64_t looked = 0;
 	int n, i;
 
 	(void)arg;
 	for (;;) {
 		bool empty = !__atomic_load_n(&svc.count, __ATOMIC_ACQUIRE) &&
 			     !svc.stays;
+		bool look;
 
 		unfinished = false;
 		service_each(see, NULL);
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
-				   unfinished ? 5 :
-				   empty      ? RETIRE_MS :
-						IDLE_MS,
-				   0, 8);
+				   patience(empty), 0, 8);
 		if (n == -EBADF)
 			return NULL; /* the program closed it by force */
+		look = n <= 0;
 		for (i = 0; i < n; i++)
-			if (ev[i].data.ptr)
-				hung_up(ev[i].data.ptr);
+			look |= heard(ev[i].data.ptr);
 		told_hear(svc.dgram);
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
 			return NULL;
+		/* not a walk for each message, but in time */
+		if (!look && (!unfinished || clock_ns() < looked + TICK_NS))
+			continue;
+		looked = clock_ns();
+		rdma_run();
 		if (!n && empty && retire())
 			return NULL;
 		service_each(serve, NULL);
 		if (!n && !unfinished)
 			service_each(trim, NULL);
 	}
+}
+
+int service_watch(int fd, void *tag)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = tag };
+
+	return sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, fd, &ev);
 }
 
 static int sockets(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Birth and names of a sock. */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 struct sock_hooks hooks;
 int32_t sock_pid;
@@ -294,4 +294,5 @@ void sock_forked(void)
 	store_forked();
 	diag_forked();
 	service_forked();
+	rdma_forked();
 }

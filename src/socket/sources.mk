@@ -17,6 +17,10 @@ libsocket_la_SOURCES = \
 	src/socket/pump.c \
 	src/socket/raw.c \
 	src/socket/remote.c src/socket/remote.h \
+	src/socket/rdma.c src/socket/rdma.h \
+	src/socket/rdma_link.c \
+	src/socket/rdma_mod.c \
+	src/socket/rdma_proof.c \
 	src/socket/ready.c \
 	src/socket/recv.c \
 	src/socket/ring.c \

@@ -11,7 +11,7 @@
 
 #include <linux/sockios.h>
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 /* --- to the ring ------------------------------------------------------- */
 
@@ -56,6 +56,9 @@ static bool drained(struct sock *s, int fd)
 	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) ||
 	    s->at.sent != __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 		return false;
+	/* there the reader's word is all; acknowledgements take their time */
+	if (s->rd)
+		return true;
 	if (sys_ioctl(fd, SIOCOUTQ, &queued) || queued)
 		return false;
 	if (diag_peer(fd, &d))
@@ -78,17 +81,36 @@ static int leave_anchor(struct sock *s, int fd)
 	__atomic_store_n(&s->switching, 1, __ATOMIC_SEQ_CST);
 	if (drained(s, fd))
 		ret = anc_switch(s->tx, &s->at, false);
-	else if (!s->pinned && lift_vouched(s) &&
+	else if (!s->pinned && !s->rd && lift_vouched(s) &&
 		 !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
 		ret = anc_switch(s->tx, &s->at, true);
 	__atomic_store_n(&s->switching, 0, __ATOMIC_SEQ_CST);
 	return ret;
 }
 
+/*
+ * Whoever of R sleeps in the kernel comes out by a byte on the anchor. Over
+ * RDMA that is the token, which follows when R knows of the lift.
+ */
+static void first_bell(struct sock *s, int fd)
+{
+	static const char bell;
+
+	if (s->rd) {
+		s->at.bells += RDMA_TOKEN;
+		__atomic_store_n(&s->tx->bells, s->at.bells, __ATOMIC_SEQ_CST);
+		s->rd->token_due = RDMA_TOKEN;
+		return;
+	}
+	anc_bell(s->tx, &s->at);
+	if (sys_send(fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		__atomic_store_n(&s->tx->bells, --s->at.bells,
+				 __ATOMIC_SEQ_CST);
+}
+
 /* Lock held. True: the next byte goes to the ring. */
 static bool switch_tx(struct sock *s, int fd)
 {
-	static const char bell;
 	int ret;
 
 	if (!s->paired || s->orphan || never_lift(s) || s->shut_wr ||
@@ -100,19 +122,14 @@ static bool switch_tx(struct sock *s, int fd)
 	if (ret < 0)
 		return false;
 	keep_nagle_off(s, fd);
-	if (!ret) {
-		/* whoever of R sleeps in the kernel comes out by this byte */
-		anc_bell(s->tx, &s->at);
-		if (sys_send(fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
-			__atomic_store_n(&s->tx->bells, --s->at.bells,
-					 __ATOMIC_SEQ_CST);
-	}
+	if (!ret)
+		first_bell(s, fd);
 	ring_note(s);
 	s->full = false;
 	s->met = true;
 	sock_is_lifted(s);
-	log_note("LIFT: fd %d: transmits over SDP (shm) from offset %llu", fd,
-		 (unsigned long long)s->at.x);
+	log_note("LIFT: fd %d: transmits over SDP (%s) from offset %llu", fd,
+		 FAB(s)->name, (unsigned long long)s->at.x);
 	return true;
 }
 
@@ -124,7 +141,11 @@ void lift_try_tx(struct sock *s, int fd)
 	if (anc_state(tx) != ANC_RAW || never_lift(s) || s->orphan ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE))
 		return;
-	if (!lift_vouched(s) &&
+	if (s->rd && !lock_try(&s->lock)) {
+		rdma_ask(s);
+		sock_unlock(s);
+	}
+	if ((s->rd || !lift_vouched(s)) &&
 	    s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE))
 		return;
 	if (lock_try(&s->lock))
@@ -139,8 +160,10 @@ void lift_try_tx(struct sock *s, int fd)
 
 int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 {
-	int ret = anc_spill(s->tx, &s->at, fin);
+	int ret = s->rd && !fin && !rdma_anchor_free(s) ? -EBUSY : 0;
 
+	if (!ret)
+		ret = anc_spill(s->tx, &s->at, fin);
 	if (ret)
 		return ret;
 	if (s->spills < 255)

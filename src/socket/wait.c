@@ -10,7 +10,7 @@
 
 #include <sched.h>
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define SPIN_SKIP_MAX 128
 
@@ -106,8 +106,8 @@ void sock_spun(struct sock *s, bool paid)
 
 bool sock_pending(struct sock *s)
 {
-	return s->paired &&
-	       (fab_pending(s) || anc_state(s->rx) != ANC_LIFTED || s->orphan);
+	return s->paired && (fab_pending(s) || anc_state(s->rx) != ANC_LIFTED ||
+			     s->orphan || (unlikely(s->rd) && rdma_fresh(s)));
 }
 
 /*
@@ -126,6 +126,7 @@ static bool spin_rx(struct sock *s, enum anc_state was)
 {
 	uint64_t ns = sock_spin_ns(s), end, now = 0;
 	int burst = one_processor() ? 1 : 64, i;
+	uint32_t gen = s->in_gen;
 	bool paid = false;
 
 	if (!ns)
@@ -135,7 +136,9 @@ static bool spin_rx(struct sock *s, enum anc_state was)
 	do {
 		for (i = 0; i < burst && !paid; i++) {
 			paid = fab_pending(s) || anc_state(s->rx) != was ||
-			       s->orphan;
+			       s->orphan ||
+			       __atomic_load_n(&s->in_gen, __ATOMIC_RELAXED) !=
+				       gen;
 			if (!paid)
 				breathe();
 		}
@@ -277,7 +280,7 @@ static int nap_locked(struct sock *s)
 
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 {
-	uint32_t mark;
+	uint32_t mark, gen = s->in_gen;
 	int ret;
 
 	(void)fd;
@@ -291,12 +294,14 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 		return 0;
 	mark = ring_mark(s);
 	anc_arm(s->rx, ANC_WAKE);
+	rdma_arm(s);
 	if (s->writers) {
 		/* the byte may be theirs: they are rung again */
 		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	if (fab_pending(s) || anc_state(s->rx) != was)
+	/* over RDMA the service thread may have taken it in meanwhile */
+	if (fab_pending(s) || anc_state(s->rx) != was || s->in_gen != gen)
 		return 0;
 	if (!wait_room_due(s))
 		ring_eat(s, mark);
@@ -346,6 +351,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	mark = ring_mark(s);
 	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	rdma_tell(s, false);
+	rdma_arm(s);
 	if (pump_poll(s) || pump_room(s) || !tx_by_ring(s) || s->orphan)
 		return 0;
 	now = clock_ns();

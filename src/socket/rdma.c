@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Finding the other end over RDMA: candidates and connection management. But
+ * for rdma_begin(), rdma_drop() and rdma_detach() all is the service thread's.
+ */
+
+#include "base/arena.h"
+#include "sdp_proto/wire.h"
+#include "socket/rdma.h"
+
+#define TRIES	    10
+#define TRY_NS	    20000000ull /* and doubled each time, */
+#define TRY_MAX_NS  2000000000ull /* up to this */
+#define PATIENCE_NS 10000000000ull /* a candidate waits no longer */
+#define LATER	    1 /* verdicts in the private data of a REJ */
+#define NEVER	    2
+
+const struct verbs_api *rdma_api;
+
+static struct arena arena = ARENA_INIT(sizeof(struct rdma));
+static struct arena hists = ARENA_INIT(sizeof(struct rdma_hist));
+
+static struct {
+	struct verbs *v;
+	struct rdma *graves; /* detached, atomic list */
+	bool hopeless; /* no module or no device in this process */
+	enum reason why;
+} rd;
+
+/* --- life of a candidate ----------------------------------------------- */
+
+static void forget_hist(struct rdma *r)
+{
+	if (r->hist)
+		arena_put(&hists, r->hist);
+	r->hist = NULL;
+}
+
+void rdma_detach(struct sock *s)
+{
+	struct rdma *r = s->rd, *head;
+
+	if (!r)
+		return;
+	s->rd = NULL;
+	s->end = &rdma_nowhere;
+	s->end_pid = 0;
+	if (r->owner != sock_pid)
+		return; /* its owner's, and it will find out */
+	forget_hist(r);
+	if (r->far >= 0) {
+		fd_unhide(r->far);
+		sys_close(r->far);
+	}
+	r->far = -1;
+	r->give_up_at = clock_ns() + 1000000000u;
+	r->sock = NULL;
+	head = __atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE);
+	do {
+		r->next = head;
+	} while (!__atomic_compare_exchange_n(
+		&rd.graves, &head, r, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+	service_poke(service_id());
+}
+
+void rdma_drop(struct sock *s, enum reason why)
+{
+	bool known = s->rd && s->rd->owner == sock_pid;
+
+	rdma_detach(s);
+	if (known)
+		service_del(s);
+	s->look = LOOK_NEVER;
+	sock_why(s, why);
+}
+
+enum reason rdma_begin(struct sock *s, int fd)
+{
+	struct diag_names n;
+	enum reason why;
+	struct rdma *r;
+
+	/* not everything is there yet (doc/design.md 6): who wants it says so */
+	if (settings.path != SET_PATH_VERBS &&
+	    (settings.path == SET_PATH_SHM || !settings.soft_devices))
+		return WHY_REMOTE;
+	if (!rdma_any_device())
+		return WHY_REMOTE;
+	if (rd.hopeless)
+		return rd.why;
+	if (diag_names(fd, &n))
+		return WHY_REMOTE;
+	why = rdma_barred(&n);
+	if (why)
+		return why;
+	if (!settings.service_thread || service_start())
+		return WHY_NO_THREAD;
+	r = arena_get(&arena);
+	if (!r)
+		return WHY_NO_MEMORY;
+	r->hist = arena_get(&hists);
+	if (!r->hist || sys_call3(SYS_getrandom, &r->token, sizeof(r->token),
+				  1) != sizeof(r->token)) {
+		forget_hist(r);
+		arena_put(&arena, r);
+		return WHY_NO_MEMORY;
+	}
+	r->hist->dir[0].start = r->hist->dir[0].end = s->at.sent;
+	r->hist->dir[1].start = r->hist->dir[1].end = s->ar.taken;
+	r->names = n;
+	r->dials = rdma_order(&n) > 0;
+	r->port = n.peer_port;
+	r->owner = sock_pid;
+	r->sock = s;
+	r->far = -1;
+	r->restless = true;
+	r->give_up_at = clock_ns() + PATIENCE_NS;
+	s->rd = r;
+	s->look = 64;
+	service_add(s);
+	service_poke(service_id());
+	return WHY_NONE;
+}
+
+/* --- the module -------------------------------------------------------- */
+
+static void hopeless(enum reason why)
+{
+	rd.why = why;
+	rd.hopeless = true;
+}
+
+static bool opened(void)
+{
+	struct verbs_conf conf = {
+		.soft_devices = settings.soft_devices,
+		.foreign_cm = rdma_foreign_cm(),
+		.resolve_ms = 2000,
+		.connect_ms = 3000,
+		.disconnect_ms = 2000,
+		.requests_max = 64,
+		.host = { fd_hide, fd_unhide, rdma_say },
+	};
+	int ret;
+
+	if (rd.v)
+		return true;
+	if (rd.hopeless)
+		return false;
+	rdma_api = rdma_load();
+	if (!rdma_api) {
+		hopeless(WHY_NO_VERBS);
+		return false;
+	}
+	ret = rdma_api->open(&rd.v, &conf);
+	if (ret) {
+		log_once(LOG_WARN, "no RDMA: cannot open a device (%d)", ret);
+		rd.v = NULL;
+		hopeless(ret == -EOPNOTSUPP ? WHY_SOFT_DEVICE : WHY_REMOTE);
+		return false;
+	}
+	service_watch(rdma_api->fd(rd.v), &rdma_api);
+	return true;
+}
+
+int rdma_patience_ms(void)
+{
+	uint64_t ns;
+
+	if (__atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE))
+		return 5;
+	if (!rd.v)
+		return -1;
+	ns = rdma_api->patience(rd.v);
+	return ns > 1000000000u ? -1 : (int)(ns / 1000000u) + 1;
+}
+
+/* --- dialling ---------------------------------------------------------- */
+
+/* One try was in vain: another one later, or never. */
+static void in_vain(struct sock *s, int err)
+{
+	struct rdma *r = s->rd;
+	uint64_t wait = TRY_NS << r->tries;
+	enum reason why = WHY_NONE;
+
+	r->state = RDMA_WANTED;
+	r->end = NULL;
+	r->restless = true;
+	if (!r->dials)
+		return;
+	if (err == -EHOSTUNREACH || err == -ENODEV || err == -EADDRNOTAVAIL)
+		why = WHY_REMOTE;
+	else if (err == -EOPNOTSUPP)
+		why = WHY_SOFT_DEVICE;
+	else if (++r->tries > TRIES)
+		why = err == -EACCES ? WHY_UNPROVED : WHY_PEER_PLAIN;
+	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
+	if (why) {
+		rdma_bar(&r->names, why);
+		rdma_drop(s, why);
+		return;
+	}
+	r->retry_at = clock_ns() + (wait < TRY_MAX_NS ? wait : TRY_MAX_NS);
+}
+
+static void dial(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	union verbs_addr local, peer;
+	uint16_t window;
+	int ret;
+
+	if (clock_ns() < r->retry_at || !rdma_choose(r, &window) || !opened())
+		return;
+	rdma_address(&local, &r->names, false, 0);
+	rdma_address(&peer, &r->names, true, r->port);
+	ret = rdma_api->dial(rd.v, &local, &peer, (uintptr_t)r, &r->end);
+	if (ret)
+		in_vain(s, ret);
+	else
+		r->state = RDMA_DIALING;
+}
+
+static struct conn_params params_of(const struct rdma *r)
+{
+	return (struct conn_params){
+		.active = r->dials,
+		.rcv_size = VERBS_RCV_SIZE,
+		.posted = r->end->depth,
+		.max_adverts = 1,
+		.ext_flags = CONN_EXT_ANCHORED | CONN_EXT_WORDS,
+	};
+}
+
+static struct conn_names names_of(const struct rdma *r)
+{
+	return (struct conn_names){
+		.ipv = r->names.v4 ? 4 : 6,
+		.local_port = r->names.local_port,
+		.remote_port = r->names.peer_port,
+		.token = r->token,
+	};
+}
+
+/* The answer's check depends on both tokens. */
+static uint64_t answer_key(const struct rdma *r)
+{
+	uint64_t d = r->dials ? r->token : r->peer_token;
+	uint64_t a = r->dials ? r->peer_token : r->token;
+
+	return d ^ (a << 1 | a >> 63);
+}
+
+static int on_ready(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	struct conn_names n = names_of(r);
+	struct conn_params p = params_of(r);
+	uint8_t hello[CONN_HELLO_MAX];
+
+	if (!rdma_choose(r, &n.window))
+		return -EAGAIN;
+	n.check = rdma_check(r, true, r->token);
+	conn_init(&s->conn, &p);
+	if (conn_hello(&s->conn, &n, hello) != VERBS_REQ_LEN)
+		return -EPROTO;
+	return rdma_api->connect(r->end, hello);
+}
+
+static int on_answered(struct sock *s, const struct verbs_event *ev)
+{
+	struct rdma *r = s->rd;
+	struct conn_names n;
+
+	if (conn_on_hello_ack(&s->conn, ev->data, ev->len, &n) ||
+	    !(s->conn.peer_ext_flags & CONN_EXT_WORDS) ||
+	    n.remote_port != r->names.local_port)
+		return -EPROTO;
+	r->peer_token = n.token;
+	if (n.check != rdma_check(r, false, answer_key(r)))
+		return -EACCES;
+	rdma_tokens(r);
+	return rdma_api->establish(r->end);
+}
+
+/* --- answering --------------------------------------------------------- */
+
+struct wanted {
+	struct diag_names names;
+	struct sock *sock;
+};
+
+static void match(struct sock *s, void *arg)
+{
+	struct wanted *w = arg;
+	struct rdma *r = s->rd;
+
+	if (r && r->names.v4 == w->names.v4 &&
+	    r->names.local_port == w->names.local_port &&
+	    r->names.peer_port == w->names.peer_port &&
+	    !memcmp(r->names.local, w->names.local, 16) &&
+	    !memcmp(r->names.peer, w->names.peer, 16))
+		w->sock = s;
+}
+
+static void ip_of(uint8_t to[16], const union verbs_addr *a)
+{
+	memset(to, 0, 16);
+	if (a->sa.sa_family == AF_INET)
+		memcpy(to, &a->in.sin_addr, 4);
+	else
+		memcpy(to, &a->in6.sin6_addr, 16);
+}
+
+static void refuse(struct verbs_request *q, uint8_t verdict)
+{
+	uint8_t why[8] = { 0 };
+
+	wire_put32(why, WIRE_EXT_MAGIC);
+	why[4] = verdict;
+	rdma_api->refuse(rd.v, q, why, sizeof(why));
+}
+
+/* The sock's lock is held. Is it the other end, does it know the bytes? */
+static int accept_it(struct sock *s, const struct verbs_event *ev,
+		     const struct conn_names *ask)
+{
+	struct rdma *r = s->rd;
+	struct conn_names n, unused;
+	struct conn_params p;
+	uint8_t ack[CONN_HELLO_ACK_LEN];
+	int ret;
+
+	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED || r->dials ||
+	    sock_holders(s) != 1 || !rdma_find(r, ask->window) ||
+	    ask->check != rdma_check(r, true, ask->token))
+		return -EAGAIN;
+	r->peer_token = ask->token;
+	ret = rdma_api->prepare(rd.v, ev->request, (uintptr_t)r, &r->end);
+	if (ret)
+		return ret;
+	n = names_of(r);
+	n.check = rdma_check(r, false, answer_key(r));
+	p = params_of(r);
+	conn_init(&s->conn, &p);
+	rdma_tokens(r);
+	r->state = RDMA_ANSWERING;
+	if (!conn_on_hello(&s->conn, ev->data, ev->len, &unused)) {
+		conn_hello_ack(&s->conn, &n, ack);
+		ret = rdma_api->accept(r->end, ack);
+	} else {
+		ret = -EPROTO;
+	}
+	if (ret) {
+		r->end->ops->destroy(r->end);
+		in_vain(s, ret);
+	}
+	return 0;
+}
+
+static void on_request(const struct verbs_event *ev)
+{
+	struct conn_params p = { .rcv_size = VERBS_RCV_SIZE,
+				 .posted = VERBS_RCV_REST,
+				 .max_adverts = 1,
+				 .ext_flags = CONN_EXT_WORDS };
+	static struct conn scratch;
+	struct conn_names ask;
+	struct wanted w = { 0 };
+	int ret = -EAGAIN;
+
+	conn_init(&scratch, &p);
+	if (conn_on_hello(&scratch, ev->data, ev->len, &ask) ||
+	    !(scratch.peer_ext_flags & CONN_EXT_WORDS)) {
+		rdma_api->refuse(rd.v, ev->request, NULL, 0);
+		return;
+	}
+	w.names.v4 = ev->peer.sa.sa_family == AF_INET;
+	ip_of(w.names.local, &ev->local);
+	ip_of(w.names.peer, &ev->peer);
+	w.names.local_port = ask.remote_port;
+	w.names.peer_port = ask.local_port;
+	service_each(match, &w);
+	if (w.sock && !lock_take(&w.sock->lock)) {
+		ret = accept_it(w.sock, ev, &ask);
+		sock_unlock(w.sock);
+	}
+	if (ret)
+		refuse(ev->request, LATER);
+}
+
+/* --- events ------------------------------------------------------------ */
+
+static void on_refused(struct sock *s, const struct verbs_event *ev)
+{
+	bool ours = ev->len >= 8 && wire_get32(ev->data) == WIRE_EXT_MAGIC;
+
+	if (ours && ev->data[4] == NEVER)
+		s->rd->tries = TRIES;
+	in_vain(s, ours ? -EACCES : -ECONNREFUSED);
+}
+
+/* Lock held: the event of an end that is in use. */
+static void on_event(struct sock *s, const struct verbs_event *ev)
+{
+	struct rdma *r = s->rd;
+	int ret = 0;
+
+	switch (ev->type) {
+	case VE_READY:
+		ret = on_ready(s);
+		break;
+	case VE_ANSWERED:
+		ret = on_answered(s, ev);
+		break;
+	case VE_UP:
+		forget_hist(r);
+		ret = rdma_up(s);
+		if (!ret)
+			log_debug("fd %d: paired over RDMA", sock_fd(s));
+		break;
+	case VE_REFUSED:
+		r->end->ops->destroy(r->end);
+		on_refused(s, ev);
+		return;
+	case VE_FAILED:
+	case VE_DOWN:
+		if (r->state == RDMA_UP) {
+			rdma_down(s, ev->error);
+			return;
+		}
+		ret = ev->error ? ev->error : -ECONNRESET;
+		break;
+	case VE_READABLE:
+		rdma_readable(s);
+		return;
+	default:
+		return;
+	}
+	if (!ret || r->state == RDMA_ENDED)
+		return;
+	r->end->ops->destroy(r->end);
+	in_vain(s, ret);
+}
+
+static void event(const struct verbs_event *ev)
+{
+	struct rdma *r = (void *)(uintptr_t)ev->tag;
+	struct sock *s;
+	bool changed;
+
+	if (ev->type == VE_REQUEST) {
+		on_request(ev);
+		return;
+	}
+	if (r->owner != sock_pid || r->end != ev->end)
+		return;
+	s = r->sock;
+	if (!s) { /* detached: bury() waits for this */
+		r->down |= ev->type == VE_DOWN || ev->type == VE_FAILED;
+		return;
+	}
+	if (lock_take(&s->lock) == -EDEADLK)
+		return;
+	if (s->rd == r)
+		on_event(s, ev);
+	changed = s->rd == r && r->changed;
+	if (changed)
+		r->changed = false;
+	sock_unlock(s);
+	if (changed)
+		sock_changed(s);
+	if (hooks.risen && (changed || ev->type == VE_READABLE))
+		hooks.risen(s);
+}
+
+/* Detached ends: what was sent arrives, then DREQ, then nothing is left. */
+static void bury(void)
+{
+	struct rdma *r =
+		__atomic_exchange_n(&rd.graves, NULL, __ATOMIC_ACQ_REL);
+	struct rdma *next, *head;
+
+	for (; r; r = next) {
+		bool over;
+
+		next = r->next;
+		over = !r->end || r->down || r->broken ||
+		       clock_ns() > r->give_up_at;
+		if (!over && r->state == RDMA_UP && rdma_api->flushed(r->end)) {
+			rdma_api->disconnect(r->end);
+			r->state = RDMA_ENDED;
+		} else if (!over && r->state < RDMA_UP) {
+			over = true;
+		}
+		if (over) {
+			if (r->end)
+				r->end->ops->destroy(r->end);
+			r->end = NULL;
+			arena_put(&arena, r);
+			continue;
+		}
+		head = __atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE);
+		do {
+			r->next = head;
+		} while (!__atomic_compare_exchange_n(&rd.graves, &head, r, 0,
+						      __ATOMIC_ACQ_REL,
+						      __ATOMIC_ACQUIRE));
+	}
+}
+
+void rdma_run(void)
+{
+	struct verbs_event ev;
+
+	while (rd.v && rdma_api->event(rd.v, &ev) == 1)
+		event(&ev);
+	if (__atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE))
+		bury();
+}
+
+/* A candidate's next step, lock held. */
+static void seek(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	r->restless = false;
+	if (sock_holders(s) != 1)
+		return;
+	if (r->dials)
+		dial(s);
+	else if (opened())
+		rdma_listen(rd.v, r);
+	if (rd.hopeless)
+		rdma_drop(s, rd.why);
+	else if (s->rd && r->dials && r->state == RDMA_WANTED)
+		r->restless = true; /* until it is time, or enough was moved */
+}
+
+void rdma_serve(struct sock *s)
+{
+	bool over = false, changed = false, lifts = false;
+	struct rdma *r;
+
+	if (lock_try(&s->lock))
+		return;
+	r = s->rd;
+	if (r && r->owner == sock_pid) {
+		if (r->state == RDMA_WANTED)
+			seek(s);
+		else if (r->state >= RDMA_UP)
+			rdma_look_after(s);
+		over = s->rd && r->lingers && s->ghost >= 0;
+		changed = s->rd && r->changed;
+		lifts = s->paired && !over && anc_state(s->tx) == ANC_RAW;
+		if (changed)
+			r->changed = false;
+	}
+	sock_unlock(s);
+	if (over) {
+		sock_exorcise(s);
+		return;
+	}
+	if (lifts)
+		lift_try_tx(s, sock_fd(s));
+	if (changed) {
+		sock_changed(s);
+		if (hooks.risen)
+			hooks.risen(s);
+	}
+}
+
+bool rdma_busy(void)
+{
+	return rd.graves;
+}
+
+void rdma_rest(void)
+{
+	if (!rd.v)
+		return;
+	rdma_unlisten();
+	rdma_api->close(rd.v);
+	rd.v = NULL;
+}
+
+void rdma_forked(void)
+{
+	if (rd.v)
+		rdma_api->forget(rd.v);
+	rd.v = NULL;
+	rd.graves = NULL;
+	rdma_unlisten();
+	arena_forked(&arena);
+	arena_forked(&hists);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_RDMA_H
+#define LIBSDP_SOCKET_RDMA_H
+
+/*
+ * A sock whose peer is on another host (anchor.md section 7).
+ *
+ * rdma.c       the module, and connection management: candidates, dialling,
+ *              answering; all of it done by the service thread
+ * rdma_proof.c what the two ends show each other before anything is written
+ *              into an anchor
+ * rdma_link.c  a lifted sock: words as messages, tokens, waking, the end
+ *
+ * A sock becomes a candidate (s->rd) when pairing on this host says `remote`.
+ * From then on the bytes it moves are remembered, up to HIST of them per
+ * direction, until the other end is found and has shown that it moved the
+ * same. The end with the higher (port, address) dials; the other listens on
+ * the RDMA port that has the number of its TCP port.
+ *
+ * The queue pair belongs to the process that made it (`owner`): the fabric's
+ * end is of use nowhere else (rdma-facts.md 1.1, 5), in relatives END(s) is
+ * rdma_nowhere.
+ *
+ * Locking: struct rdma is guarded by the lock of its sock, and once it is
+ * detached from it by nobody: then it is the service thread's. That thread
+ * alone opens, dials, listens and destroys.
+ */
+
+#include "fabric/verbs/verbs.h"
+#include "socket/impl.h"
+#include "socket/remote.h"
+
+#define RDMA_HIST  8192 /* bytes remembered per direction, a power of two */
+#define RDMA_TOKEN 16
+
+enum rdma_state {
+	RDMA_WANTED, /* candidate: to be dialled, or waiting to be */
+	RDMA_DIALING, /* route asked for, or REQ on its way */
+	RDMA_ANSWERING, /* REP sent */
+	RDMA_UP, /* the sock is paired */
+	RDMA_ENDED, /* the queue pair is of no use any more */
+	RDMA_FAILED, /* `why` says it */
+};
+
+struct rdma_hist {
+	struct {
+		uint64_t start,
+			end; /* offsets; the ring holds the last bytes */
+		uint32_t busy; /* atomic: a thread is writing */
+		uint8_t ring[RDMA_HIST];
+	} dir[2]; /* [0] sent, [1] taken */
+	uint8_t window[RDMA_HIST / 2]; /* what the proof is about */
+	uint32_t window_len;
+};
+
+struct rdma {
+	uint8_t state; /* enum rdma_state */
+	bool dials;
+	bool lingers; /* closed by the program, bytes may be under way */
+	bool broken; /* the queue pair failed: bytes may be lost */
+	bool down; /* VE_DOWN came */
+	bool restless; /* the service thread looks again soon */
+	enum reason why;
+	int32_t owner; /* the process whose `end` it is */
+	struct end *end;
+	struct sock *sock; /* NULL: detached */
+	struct rdma *next; /* in the service thread's list, then */
+	struct diag_names names;
+	uint64_t token, peer_token;
+	uint16_t port; /* to be dialled */
+	uint8_t tries;
+	uint64_t retry_at, give_up_at;
+	struct rdma_hist *hist;
+	/* paired */
+	struct anc_page mirror;
+	struct remote words;
+	int far; /* the other end of s->wake, -1 */
+	uint8_t token_tx[RDMA_TOKEN], token_rx[RDMA_TOKEN];
+	uint8_t token_due; /* bytes of ours to be written into the anchor */
+	bool token_wait; /* the peer's is not complete yet */
+	bool eof_hidden;
+	bool anchor_watched; /* by the service thread, for the token */
+	bool serving; /* the service thread is at it, */
+	bool active; /* and the program polled since it was last */
+	bool fresh; /* it took in what the program has not seen yet */
+	uint8_t shown_tx, shown_rx; /* states that peer and sets know of */
+	bool changed; /* a direction changed hands: sets must be told */
+	uint64_t token_at; /* bells before the peer's token */
+	uint64_t hidden; /* stream bytes behind the token */
+	uint64_t idle_seen; /* bytes received when receives were counted */
+	uint64_t idle_moved; /* bytes moved when last looked at */
+};
+
+extern const struct verbs_api *rdma_api; /* NULL until it is loaded */
+
+/* --- rdma.c ------------------------------------------------------------ */
+
+/*
+ * The peer is on another host. WHY_NONE: s is a candidate now, s->look set;
+ * else why it is not. Lock held.
+ */
+enum reason rdma_begin(struct sock *s, int fd);
+/* Lock held: the candidate has failed, or runs out of patience. */
+void rdma_drop(struct sock *s, enum reason why);
+/* The service thread: an event of the module's descriptor, or time. */
+void rdma_run(void);
+/* ... looks after one sock. */
+void rdma_serve(struct sock *s);
+int rdma_patience_ms(void); /* of the module; -1: none */
+/* Nothing lives here any more (service thread); a forked child's part. */
+void rdma_rest(void);
+void rdma_forked(void);
+/* Must the service thread stay for what was let go of? */
+bool rdma_busy(void);
+/* Lock held: the sock lets go of it; the service thread does the rest. */
+void rdma_detach(struct sock *s);
+
+/* --- rdma_mod.c -------------------------------------------------------- */
+
+/* The module's table, or NULL (said once in the log). */
+const struct verbs_api *rdma_load(void);
+void rdma_say(int level, const char *line);
+bool rdma_any_device(void); /* has the kernel one? */
+/* Who dials: positive for the end that does. */
+int rdma_order(const struct diag_names *n);
+/* The address of one end, with another port. */
+void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
+		  uint16_t port);
+bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
+/* The port of this candidate is listened on, once. */
+void rdma_listen(struct verbs *v, const struct rdma *r);
+void rdma_unlisten(void);
+/* The peer's host is of no use for settings.rdma_retry_s, and why. */
+void rdma_bar(const struct diag_names *n, enum reason why);
+enum reason rdma_barred(const struct diag_names *n);
+
+/* --- rdma_proof.c ------------------------------------------------------ */
+
+void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
+		   size_t cnt, size_t at, size_t n);
+/* Dialler: choose what to show; false: too little has been moved. */
+bool rdma_choose(struct rdma *r, uint16_t *window);
+/* Answerer: the same bytes, seen from here; false: not (yet) known. */
+bool rdma_find(struct rdma *r, uint16_t window);
+/* The check that the dialler (or else the answerer) shows. */
+uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key);
+/* Both tokens are known: those that will be written into the anchor. */
+void rdma_tokens(struct rdma *r);
+
+/* --- rdma_link.c ------------------------------------------------------- */
+
+/* VE_UP, lock held: 0, or the sock stays on TCP. */
+int rdma_up(struct sock *s);
+/* Lock held: tell the peer what is new. `idle`: counts, too. */
+void rdma_tell(struct sock *s, bool idle);
+/* Lock held: poll, and unless all was taken ask to be told when it is. */
+void rdma_ask(struct sock *s);
+/* Something was taken; the lock is held or not. */
+void rdma_took(struct sock *s);
+void rdma_took_raw(struct sock *s);
+/* pump_poll(): a message carried words; at its end: what came of it all. */
+int rdma_words(struct sock *s, const uint8_t *in);
+void rdma_polled(struct sock *s, int news, bool in, bool credits);
+/* Stream bytes, or the end, came: may the program have them yet? */
+bool rdma_hide(struct sock *s, uint32_t len, bool eof);
+/* A receive that began in RAW returned these bytes: were they not stream? */
+bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
+		   size_t at, size_t n);
+/* Lock held: read what is missing of the peer's token. */
+void rdma_token_read(struct sock *s, int fd);
+/* Write what is due of ours; may the anchor carry other bytes then? */
+void rdma_token_write(struct sock *s, int fd);
+bool rdma_anchor_free(struct sock *s);
+/* May a bell be written? */
+bool rdma_may_bell(struct sock *s);
+/* Ask to be told of the next completion, before a sleep. */
+void rdma_arm(struct sock *s);
+/* Wake whoever sleeps on the wake-up socket. */
+void rdma_wake(struct sock *s);
+/* The queue pair has ended; lock held. */
+void rdma_down(struct sock *s, int error);
+/* The process ends: what was sent has to arrive. Bounded. */
+void rdma_exit(void);
+/* close() of the last number: true, the service thread goes on with it. */
+bool rdma_linger(struct sock *s, int fd);
+bool rdma_lingered(struct sock *s); /* lock held: is it over? */
+
+/*
+ * Lock held, after a look where the next byte comes from: a direction that
+ * came home by this is news for the peer and for the sets.
+ */
+void rdma_moved(struct sock *s);
+static inline void rdma_passed(struct sock *s)
+{
+	if (s->rd->shown_rx != (uint8_t)anc_state(s->rx) ||
+	    s->rd->shown_tx != (uint8_t)anc_state(s->tx))
+		rdma_moved(s);
+}
+/* The service thread: completions came; or time. */
+void rdma_readable(struct sock *s);
+void rdma_look_after(struct sock *s);
+
+/* Without the lock: is there something the service thread waits to do? */
+static inline bool rdma_restless(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return r && r->owner == sock_pid && (r->restless || r->lingers);
+}
+
+/* Did the service thread take something in since the program looked? */
+static inline bool rdma_fresh(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return r && r->fresh;
+}
+
+static inline bool rdma_here(const struct sock *s)
+{
+	return s->rd && s->rd->owner == sock_pid;
+}
+
+#endif

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A sock over RDMA: its words as messages (remote.h), the tokens that prove
+ * that anchor and queue pair have the same two ends, and the waking of those
+ * who sleep on the wake-up socket, whose other end is our own.
+ */
+
+#include "socket/rdma.h"
+
+#define BUSY_BYTES   65536u /* so much at a time deserves more receives */
+#define BUSY_COUNT   32
+#define LINGER_NS    60000000000ull /* as long as TCP keeps an orphan */
+#define TOKEN_END(r) ((r)->token_at + RDMA_TOKEN)
+
+/* --- becoming one ------------------------------------------------------ */
+
+static int wake_pair(struct sock *s)
+{
+	int fd[2], ret;
+
+	ret = (int)sys_call6(SYS_socketpair, AF_UNIX,
+			     SOCK_STREAM | SOCK_CLOEXEC, 0, (long)fd, 0, 0);
+	if (ret)
+		return ret;
+	fd[0] = fd_hide(fd[0]);
+	fd[1] = fd_hide(fd[1]);
+	if (fd[0] >= 0 && fd[1] >= 0) {
+		s->wake = fd[0];
+		s->rd->far = fd[1];
+		return 0;
+	}
+	for (ret = 0; ret < 2; ret++)
+		if (fd[ret] >= 0) {
+			fd_unhide(fd[ret]);
+			sys_close(fd[ret]);
+		}
+	return -EMFILE;
+}
+
+int rdma_up(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	int ret = wake_pair(s);
+
+	if (ret)
+		return ret;
+	r->state = RDMA_UP;
+	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
+	s->own = r->words.own;
+	s->peer = r->words.peer;
+	s->end = r->end;
+	s->end_pid = sock_pid;
+	lift_adopt(s, r->words.tx, r->words.rx);
+	s->look = LOOK_NEVER;
+	s->own->reset = s->linger0;
+	s->own->ready = 1;
+	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
+	service_add(s);
+	r->changed = r->restless = true;
+	rdma_tell(s, true);
+	rdma_arm(s);
+	service_poke(service_id());
+	return 0;
+}
+
+/* --- words ------------------------------------------------------------- */
+
+void rdma_tell(struct sock *s, bool idle)
+{
+	struct rdma *r = s->rd;
+	uint8_t out[REMOTE_LEN];
+	enum remote_half h;
+
+	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error)
+		return;
+	for (h = 0; h < REMOTE_HALVES; h++)
+		if (remote_make(&r->words, h, idle, out))
+			conn_words(&s->conn, h, out);
+	pump_control(s);
+}
+
+void rdma_ask(struct sock *s)
+{
+	if (!rdma_here(s) || s->rd->state != RDMA_UP || pump_poll(s) ||
+	    s->at.sent == __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
+		return;
+	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	rdma_tell(s, false);
+	rdma_arm(s);
+}
+
+void rdma_took(struct sock *s)
+{
+	if (!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST))
+		return;
+	if (anc_state(s->rx) != ANC_RAW)
+		__atomic_store_n(&s->rx->wait, 0, __ATOMIC_SEQ_CST);
+	rdma_tell(s, false);
+}
+
+void rdma_took_raw(struct sock *s)
+{
+	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST)) ||
+	    s->ar.taken < __atomic_load_n(&s->rx->sent, __ATOMIC_ACQUIRE))
+		return;
+	if (lock_try(&s->lock)) {
+		s->rd->restless = true;
+		service_poke(service_id());
+		return;
+	}
+	if (s->paired && s->rd)
+		rdma_tell(s, false);
+	sock_unlock(s);
+}
+
+/* The lift of the peer's direction: its token is the next on the anchor. */
+static void lifted_rx(struct sock *s, struct rdma *r)
+{
+	r->token_wait = true;
+	r->token_at = s->ar.bells;
+	r->restless = true;
+}
+
+int rdma_words(struct sock *s, const uint8_t *in)
+{
+	struct rdma *r = s->rd;
+	enum anc_state was = anc_state(s->rx), now;
+	int news;
+
+	if (!rdma_here(s))
+		return -EPROTO;
+	news = remote_take(&r->words, in);
+	if (news < 0) {
+		s->conn.fault = "words that cannot be true";
+		return news;
+	}
+	now = anc_state(s->rx);
+	if ((was == ANC_RAW || was == ANC_RESUME) &&
+	    (now == ANC_LIFTED || now == ANC_SPILL))
+		lifted_rx(s, r);
+	return news;
+}
+
+/* --- tokens ------------------------------------------------------------ */
+
+bool rdma_hide(struct sock *s, uint32_t len, bool eof)
+{
+	struct rdma *r = s->rd;
+
+	if (!r->token_wait)
+		return false;
+	r->hidden += len;
+	r->eof_hidden |= eof;
+	return true;
+}
+
+/* Bytes at the place of the token were taken; all of it: the stream is shown. */
+static bool token_count(struct sock *s, const uint8_t *got, size_t n)
+{
+	struct rdma *r = s->rd;
+	bool good = true;
+
+	for (; n--; got++) {
+		if (r->token_wait && s->ar.bells < TOKEN_END(r))
+			good &= *got == r->token_rx[s->ar.bells - r->token_at];
+		s->ar.bells++;
+	}
+	remote_bells_ahead(&r->words);
+	if (!good) {
+		s->conn.fault = "not the token that was agreed on";
+		pump_fail(s, -EPROTO);
+		return false;
+	}
+	if (!r->token_wait || s->ar.bells < TOKEN_END(r))
+		return true;
+	r->token_wait = false;
+	s->rx_avail += r->hidden;
+	s->rx_eof |= r->eof_hidden;
+	r->hidden = 0;
+	r->eof_hidden = false;
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	if (s->rx_avail && !s->counted)
+		sock_is_lifted(s);
+	log_debug("fd %d: receives over SDP (verbs)", sock_fd(s));
+	return true;
+}
+
+/*
+ * The token lies in front of all else on the anchor, in whatever state it
+ * comes. While threads are inside receives that began before the lift it is
+ * theirs, and while others sleep in poll on it, it has to wake them first.
+ */
+void rdma_token_read(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	uint8_t got[RDMA_TOKEN];
+	ssize_t n;
+
+	if (!r->token_wait || fd < 0 || s->conn.error)
+		return;
+	r->restless = true;
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST))
+		return;
+	n = sys_recv(fd, got, (size_t)(TOKEN_END(r) - s->ar.bells),
+		     MSG_DONTWAIT);
+	if (n > 0 && token_count(s, got, (size_t)n) && !r->token_wait)
+		rdma_wake(s);
+}
+
+bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
+		   size_t at, size_t n)
+{
+	struct cursor c = { iov, cnt, at };
+	uint8_t got[64];
+	bool ours = false;
+
+	if (!s->paired || sock_lock(s))
+		return false;
+	switch (s->rd ? anc_state(s->rx) : ANC_RAW) {
+	case ANC_LIFTED:
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_SPILL:
+		ours = true;
+		break;
+	default:
+		break;
+	}
+	while (ours && n) {
+		size_t part = n < sizeof(got) ? n : sizeof(got);
+
+		cursor_get(&c, got, part);
+		if (!token_count(s, got, part))
+			break;
+		n -= part;
+	}
+	if (ours)
+		rdma_wake(s); /* there may be something for others now */
+	sock_unlock(s);
+	return ours;
+}
+
+void rdma_token_write(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	enum anc_state st = anc_state(s->tx);
+	ssize_t n;
+
+	if (!r->token_due || fd < 0)
+		return;
+	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_ASKED))
+		return;
+	n = sys_send(fd, r->token_tx + RDMA_TOKEN - r->token_due, r->token_due,
+		     MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n > 0)
+		r->token_due = (uint8_t)(r->token_due - n);
+	if (r->token_due)
+		r->restless = true;
+}
+
+bool rdma_anchor_free(struct sock *s)
+{
+	return !s->rd->token_due && remote_seen(&s->rd->words) &&
+	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
+}
+
+bool rdma_may_bell(struct sock *s)
+{
+	return !s->rd->token_due && remote_seen(&s->rd->words);
+}
+
+/* --- waking ------------------------------------------------------------ */
+
+void rdma_wake(struct sock *s)
+{
+	static const char byte;
+
+	if (s->rd->far >= 0 &&
+	    sys_send(s->rd->far, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+		__atomic_add_fetch(&s->peer->rung, 1, __ATOMIC_RELEASE);
+}
+
+void rdma_arm(struct sock *s)
+{
+	if (rdma_here(s) && s->rd->state == RDMA_UP)
+		rdma_api->arm(s->rd->end, false);
+}
+
+/* Who sleeps on the wake-up socket is rung as a peer on this host would. */
+static void wake_readers(struct sock *s)
+{
+	if (!(__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE))
+		return;
+	__atomic_and_fetch(&s->rx->armed, ~(uint32_t)ANC_WAKE,
+			   __ATOMIC_SEQ_CST);
+	if (s->sleepers || __atomic_load_n(&s->watched, __ATOMIC_SEQ_CST))
+		rdma_wake(s);
+}
+
+static void wake_writers(struct sock *s)
+{
+	if ((s->writers || s->full) && anc_state(s->tx) == ANC_LIFTED &&
+	    pump_room(s))
+		rdma_wake(s);
+}
+
+/* Under load more receives than an idle connection keeps (F16). */
+static void more_receives(struct sock *s)
+{
+	uint64_t moved = s->conn.rx_stream;
+	int n;
+
+	if (END(s)->depth >= BUSY_COUNT ||
+	    moved - s->rd->idle_seen < BUSY_BYTES)
+		return;
+	n = rdma_api->resize(END(s), VERBS_RCV_SIZE, BUSY_COUNT);
+	if (n > 0)
+		conn_reposted(&s->conn, (uint32_t)n);
+	s->rd->idle_seen = moved;
+}
+
+void rdma_polled(struct sock *s, int news, bool in, bool credits)
+{
+	struct rdma *r = s->rd;
+	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
+
+	r->active |= !r->serving;
+	r->fresh = r->serving && (r->fresh || in);
+	if (in) {
+		wake_readers(s);
+		more_receives(s);
+	}
+	if (credits || r->state != RDMA_UP)
+		wake_writers(s);
+	if (!news)
+		return;
+	if (news & REMOTE_VOID)
+		s->pins &= (uint8_t)~2u;
+	if (news & REMOTE_SEEN)
+		rdma_token_write(s, fd);
+	if (news & REMOTE_BELL)
+		ring_reader(s, fd);
+	if (news & REMOTE_STATE)
+		r->changed = true;
+	if (news & (REMOTE_STATE | REMOTE_TAKEN))
+		rdma_wake(s);
+	rdma_passed(s);
+	rdma_tell(s, false);
+	rdma_token_read(s, fd);
+	if (r->changed || r->restless)
+		service_poke(service_id());
+}
+
+/* --- the end ----------------------------------------------------------- */
+
+bool rdma_was_reset(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) || r->broken)
+		return true;
+	/* its DisConn came: it ended in order and said what it took */
+	return !s->conn.dis_rcvd &&
+	       s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+}
+
+void rdma_down(struct sock *s, int error)
+{
+	struct rdma *r = s->rd;
+	bool home = anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW;
+
+	if (r->down)
+		return;
+	if (!s->conn.error)
+		pump_poll(s);
+	r->down = r->changed = true;
+	r->state = RDMA_ENDED;
+	if (home && !r->lingers) {
+		log_debug("fd %d: RDMA connection ended (%d), on TCP anyway",
+			  sock_fd(s), error);
+		lift_unpaired(s, WHY_RDMA_LOST);
+	} else if (error && !s->conn.dis_rcvd) {
+		log_warn("fd %d: RDMA connection broke: %d", sock_fd(s), error);
+		r->broken = true;
+		conn_on_lost(&s->conn, -ECONNRESET);
+		sock_why(s, WHY_RDMA_LOST);
+	}
+	/* sleepers come out by the end of their socket */
+	if (r->far >= 0)
+		sys_shutdown(r->far, SHUT_WR);
+	lift_orphan(s);
+}
+
+bool rdma_linger(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	int ghost;
+
+	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error ||
+	    s->linger0 || s->orphan)
+		return false;
+	if (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW)
+		return false;
+	if (!s->shut_rd) {
+		pump_poll(s);
+		if (s->rx_avail || s->conn.error)
+			return false; /* a reset, as on TCP */
+	}
+	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (ghost < 0)
+		return false;
+	s->ghost = fd_hide(ghost);
+	if (s->ghost < 0)
+		return false;
+	r->lingers = r->restless = true;
+	r->give_up_at = clock_ns() + LINGER_NS;
+	if (anc_state(s->tx) == ANC_LIFTED || anc_state(s->tx) == ANC_ASKED)
+		conn_shutdown(&s->conn, clock_ns(), true);
+	rdma_tell(s, true);
+	rdma_arm(s);
+	service_poke(service_id());
+	return true;
+}
+
+bool rdma_lingered(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!s->conn.error && !r->down) {
+		pump_poll(s);
+		home_serve(s, s->ghost);
+		rdma_tell(s, true);
+		rdma_token_write(s, s->ghost);
+	}
+	if (s->conn.error || r->down || clock_ns() > r->give_up_at)
+		return true;
+	if (r->token_due || conn_wants_send(&s->conn) ||
+	    anc_state(s->tx) == ANC_ASKED || anc_state(s->tx) == ANC_PAUSED ||
+	    anc_state(s->tx) == ANC_RESUME)
+		return false;
+	return rdma_api->flushed(r->end) != 0;
+}
+
+/* --- the service thread ------------------------------------------------ */
+
+void rdma_moved(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	r->shown_rx = (uint8_t)anc_state(s->rx);
+	r->shown_tx = (uint8_t)anc_state(s->tx);
+	r->changed = r->restless = true;
+	rdma_tell(s, false);
+	service_poke(service_id());
+}
+
+/* Does anybody wait for what a completion may bring? */
+static bool awaited(const struct sock *s)
+{
+	return (__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE) ||
+	       s->writers || s->full ||
+	       s->rd->words.wait_no != s->rd->words.wait_done;
+}
+
+/*
+ * While the program is at work its own calls find what comes, and no arming
+ * wakes this thread for each message. The next look does it, once it is quiet.
+ */
+void rdma_readable(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	bool busy = r->active;
+
+	if (r->state != RDMA_UP)
+		return;
+	r->serving = true;
+	r->active = false;
+	r->restless = true;
+	do {
+		if (pump_poll(s))
+			break;
+		pump_control(s);
+		wake_writers(s);
+		if (busy && !awaited(s))
+			break;
+		rdma_arm(s);
+	} while (fab_pending(s));
+	r->serving = false;
+}
+
+void rdma_look_after(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
+	uint64_t moved = s->at.sent + s->ar.taken;
+	bool quiet = moved == r->idle_moved;
+
+	if (r->state != RDMA_UP)
+		return;
+	r->restless = r->active = false;
+	r->serving = true;
+	r->idle_moved = moved;
+	do {
+		if (pump_poll(s))
+			break;
+		home_serve(s, fd);
+		rdma_token_write(s, fd);
+		rdma_token_read(s, fd);
+		rdma_passed(s);
+		rdma_tell(s, quiet);
+		rdma_arm(s);
+	} while (fab_pending(s));
+	r->serving = false;
+	r->restless |= !quiet || r->token_due || r->token_wait;
+}
+
+/* --- exit -------------------------------------------------------------- */
+
+#define EXIT_NS 1000000000u
+
+static void bid_farewell(struct sock *s, void *arg)
+{
+	int *left = arg;
+
+	if (!rdma_here(s) || lock_try(&s->lock))
+		return;
+	if (rdma_here(s) && s->paired && s->rd->state == RDMA_UP &&
+	    !s->conn.error) {
+		if (anc_state(s->tx) == ANC_LIFTED)
+			conn_shutdown(&s->conn, clock_ns(), false);
+		pump_poll(s);
+		rdma_tell(s, true);
+		rdma_token_write(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
+		if (s->rd->token_due || conn_wants_send(&s->conn) ||
+		    !rdma_api->flushed(s->rd->end))
+			++*left;
+	}
+	sock_unlock(s);
+}
+
+/*
+ * What was sent lies in this process's memory until it has arrived; the kernel
+ * does not keep it for a program that has ended.
+ */
+void rdma_exit(void)
+{
+	uint64_t until = clock_ns() + EXIT_NS;
+	struct timespec nap = { 0, 200000 };
+	int left;
+
+	if (!rdma_api)
+		return;
+	do {
+		left = 0;
+		service_each(bid_farewell, &left);
+		if (left)
+			sys_ppoll(NULL, 0, &nap, NULL);
+	} while (left && clock_ns() < until);
+}
