@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Between hosts: two network namespaces joined by a veth, and in place of
+# libsdp-verbs.so the pretended devices of tests/fake.
+
+load helpers
+
+setup_file() {
+	export A="sdpA$$" B="sdpB$$"
+	ip netns add "$A" 2>/dev/null || return 0
+	ip netns add "$B"
+	ip link add veth0 netns "$A" type veth peer name veth0 netns "$B"
+	ip -n "$A" addr add 10.99.0.1/24 dev veth0
+	ip -n "$B" addr add 10.99.0.2/24 dev veth0
+	ip -n "$A" link set veth0 up
+	ip -n "$B" link set veth0 up
+}
+
+teardown_file() {
+	ip netns del "$A" 2>/dev/null || :
+	ip netns del "$B" 2>/dev/null || :
+}
+
+setup() {
+	ip netns pids "$A" >/dev/null 2>&1 ||
+		skip "no network namespaces here (needs root)"
+	[ -f "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" ] ||
+		skip "tests/fake is not built (make check)"
+	mkdir -p "$TMP/lib"
+	cp "$LIBSDP" "$TMP/lib/libsdp.so"
+	cp "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" \
+		"$TMP/lib/libsdp-verbs.so"
+}
+
+# on NAMESPACE NAME COMMAND...: preloaded, on a host with a device.
+on() {
+	local ns=$1 name=$2
+	shift 2
+	ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
+		LIBSDP_LOG="1:$TMP/$name.log" LIBSDP_SOFT_DEVICES="$SOFT" \
+		sh -c 'mount -t tmpfs none /sys/class &&
+		mkdir -p /sys/class/infiniband/fake0 &&
+		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@"
+}
+
+talk() {
+	local py=$BATS_TEST_DIRNAME/py/digest_echo.py server
+	on "$B" server /usr/bin/python3 "$py" server 7777 &
+	server=$!
+	until ip netns exec "$B" ss -ltn | grep -q :7777; do sleep 0.1; done
+	on "$A" client /usr/bin/python3 "$py" client 10.99.0.2 7777 "$1"
+	wait "$server"
+}
+
+# sum NAME FIELD: over the processes of that side.
+sum() {
+	grep -o "\"$2\":[0-9]*" "$TMP/$1.stats" |
+		awk -F: '{ n += $2 } END { print n + 0 }'
+}
+
+@test "hosts: a dialogue is lifted over RDMA, every byte right" {
+	SOFT=yes
+	talk 6000
+	[ "$(sum client lifted)" -eq 1 ]
+	[ "$(sum server lifted)" -eq 1 ]
+	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
+	[ "$(sum client bytes_sdp_tx)" -eq "$(sum server bytes_sdp_rx)" ]
+	[ "$(sum server bytes_sdp_tx)" -eq "$(sum client bytes_sdp_rx)" ]
+}
+
+@test "hosts: software devices are left alone unless a setting says so" {
+	SOFT=no
+	talk 500
+	[ "$(sum client lifted)" -eq 0 ]
+	[ "$(sum client bytes_sdp_tx)" -eq 0 ]
+	grep -q '"remote":1' "$TMP/client.stats"
+}

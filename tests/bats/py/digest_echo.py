@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""digest_echo.py server PORT | client HOST PORT COUNT
+
+Requests of many sizes; the answer is the digest of the request's bytes and so
+many of them again as were asked for. The client checks each byte."""
+import hashlib
+import os
+import random
+import socket
+import sys
+
+
+def take(sock, count):
+    data = b""
+    while len(data) < count:
+        part = sock.recv(count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def echo(data, count):
+    return (data * (count // len(data) + 1))[:count]
+
+
+def serve(port):
+    listener = socket.create_server(("", port))
+    sock, _ = listener.accept()
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        while True:
+            size = int.from_bytes(take(sock, 4), "big")
+            back = int.from_bytes(take(sock, 4), "big")
+            data = take(sock, size)
+            sock.sendall(hashlib.sha256(data).digest() + echo(data, back))
+    except EOFError:
+        sock.close()
+
+
+def ask(host, port, count):
+    sock = socket.create_connection((host, port))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    dice = random.Random(7)
+    for _ in range(count):
+        size = dice.choice([1, 10, 100, 1000, 20000])
+        back = dice.choice([0, 1, 50, 3000, 40000])
+        data = os.urandom(size)
+        sock.sendall(size.to_bytes(4, "big") + back.to_bytes(4, "big") + data)
+        assert take(sock, 32) == hashlib.sha256(data).digest()
+        assert take(sock, back) == echo(data, back)
+    sock.close()
+
+
+if sys.argv[1] == "server":
+    serve(int(sys.argv[2]))
+else:
+    ask(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The connection manager of pretended devices, see fake.h. */
+
+#include "fake.h"
+
+static void watch(struct verbs *v, int fd, uint32_t events, void *who, int op)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = who };
+
+	sys_epoll_ctl(v->ep, op, fd, &ev);
+}
+
+/* --- set-up ------------------------------------------------------------ */
+
+static struct fend *end_new(struct verbs *v, int fd, uint64_t tag)
+{
+	struct fend *e = calloc(1, sizeof(*e));
+	int i, on = 1;
+
+	sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	e->end = (struct end){ &fake_ops, VERBS_RCV_MAX, VERBS_RCV_REST };
+	e->v = v;
+	e->fd = fd;
+	e->tag = tag;
+	e->last = &e->first;
+	e->held_last = &e->held;
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_mutex_lock(&v->lock);
+	for (i = 0; i < ENDS && v->ends[i]; i++)
+		;
+	if (i < ENDS)
+		v->ends[i] = e;
+	pthread_mutex_unlock(&v->lock);
+	return e;
+}
+
+static int hidden(struct verbs *v, int fd)
+{
+	return fd >= 0 && v->host.hide ? v->host.hide(fd) : fd;
+}
+
+static int v_open(struct verbs **out, const struct verbs_conf *conf)
+{
+	struct verbs *v;
+
+	if (!conf->soft_devices)
+		return -EOPNOTSUPP;
+	v = calloc(1, sizeof(*v));
+	v->host = conf->host;
+	pthread_mutex_init(&v->lock, NULL);
+	v->ep = hidden(v,
+		       (int)sys_call3(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0));
+	v->bell = hidden(v, (int)sys_call3(SYS_eventfd2, 0,
+					   EFD_CLOEXEC | EFD_NONBLOCK, 0));
+	watch(v, v->bell, EPOLLIN, &v->bell, EPOLL_CTL_ADD);
+	*out = v;
+	return 0;
+}
+
+static void fd_drop(struct verbs *v, int fd)
+{
+	if (v->host.unhide)
+		v->host.unhide(fd);
+	sys_close(fd);
+}
+
+static void v_forget(struct verbs *v)
+{
+	int i;
+
+	for (i = 0; i < v->listeners; i++)
+		fd_drop(v, v->l[i].fd);
+	for (i = 0; i < ENDS; i++)
+		if (v->ends[i])
+			fd_drop(v, v->ends[i]->fd);
+	fd_drop(v, v->ep);
+	fd_drop(v, v->bell);
+	free(v);
+}
+
+static int v_fd(const struct verbs *v)
+{
+	return v->ep;
+}
+
+static uint64_t v_patience(const struct verbs *v)
+{
+	(void)v;
+	return UINT64_MAX;
+}
+
+static int v_listen(struct verbs *v, int family, uint16_t port)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	int on = 1, ret, fd;
+
+	in6.sin6_port = in.sin_port = htons(PORT(port));
+	fd = hidden(v,
+		    sys_socket(family,
+			       SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (fd < 0)
+		return fd;
+	sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (family == AF_INET)
+		ret = sys_bind(fd, &in, sizeof(in));
+	else
+		ret = sys_bind(fd, &in6, sizeof(in6));
+	if (!ret)
+		ret = sys_listen(fd, 64);
+	if (ret) {
+		fd_drop(v, fd);
+		return ret;
+	}
+	v->l[v->listeners].fd = fd;
+	v->l[v->listeners++].port = port;
+	watch(v, fd, EPOLLIN, v, EPOLL_CTL_ADD);
+	return port;
+}
+
+static void v_unlisten(struct verbs *v, uint16_t port)
+{
+	(void)v;
+	(void)port;
+}
+
+static int v_dial(struct verbs *v, const union verbs_addr *local,
+		  const union verbs_addr *peer, uint64_t tag, struct end **end)
+{
+	union verbs_addr to = *peer;
+	socklen_t len = sizeof(to.in6);
+	struct fend *e;
+	int fd, ret;
+
+	(void)local;
+	to.in.sin_port = htons(PORT(ntohs(to.in.sin_port)));
+	fd = hidden(v,
+		    sys_socket(to.sa.sa_family,
+			       SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (fd < 0)
+		return fd;
+	if (to.sa.sa_family == AF_INET)
+		len = sizeof(to.in);
+	ret = sys_connect(fd, &to, len);
+	if (ret && ret != -EINPROGRESS) {
+		fd_drop(v, fd);
+		return ret;
+	}
+	e = end_new(v, fd, tag);
+	e->connecting = e->active = true;
+	watch(v, fd, EPOLLOUT, e, EPOLL_CTL_ADD);
+	*end = &e->end;
+	return 0;
+}
+
+static int v_connect(struct end *end, const uint8_t req[VERBS_REQ_LEN])
+{
+	return fake_frame(of(end), REQ, req, VERBS_REQ_LEN);
+}
+
+static int v_establish(struct end *end)
+{
+	struct fend *e = of(end);
+	int ret = fake_frame(e, RTU, NULL, 0);
+
+	e->up = true;
+	if (!ret)
+		fake_tell_end(e, VE_UP, 0);
+	return ret;
+}
+
+static void req_drop(struct verbs *v, struct verbs_request *q)
+{
+	int i;
+
+	for (i = 0; i < 64; i++)
+		if (v->reqs[i] == q)
+			v->reqs[i] = NULL;
+	free(q);
+}
+
+static int v_prepare(struct verbs *v, struct verbs_request *q, uint64_t tag,
+		     struct end **end)
+{
+	struct fend *e = end_new(v, q->fd, tag);
+
+	watch(v, e->fd, EPOLLIN | EPOLLRDHUP, e, EPOLL_CTL_MOD);
+	req_drop(v, q);
+	*end = &e->end;
+	return 0;
+}
+
+static int v_accept(struct end *end, const uint8_t rep[VERBS_REP_LEN])
+{
+	return fake_frame(of(end), REP, rep, VERBS_REP_LEN);
+}
+
+static int v_refuse(struct verbs *v, struct verbs_request *q, const void *data,
+		    size_t len)
+{
+	uint8_t f[FRAME_HEAD + VERBS_REJ_LEN] = { REJ, 0, 0, 0, VERBS_REJ_LEN };
+
+	if (data)
+		memcpy(f + FRAME_HEAD, data, len);
+	sys_send(q->fd, f, sizeof(f), MSG_DONTWAIT | MSG_NOSIGNAL);
+	fd_drop(v, q->fd);
+	req_drop(v, q);
+	return 0;
+}
+
+/* --- events ------------------------------------------------------------ */
+
+static void met(struct verbs *v, uint16_t port, int fd)
+{
+	struct verbs_request *q = calloc(1, sizeof(*q));
+	int i;
+
+	for (i = 0; i < 64 && v->reqs[i]; i++)
+		;
+	if (i == 64) {
+		free(q);
+		fd_drop(v, fd);
+		return;
+	}
+	v->reqs[i] = q;
+	q->fd = fd;
+	q->port = port;
+	watch(v, fd, EPOLLIN, q, EPOLL_CTL_ADD);
+}
+
+static void asked(struct verbs *v, struct verbs_request *q)
+{
+	struct verbs_event ev = { .type = VE_REQUEST,
+				  .request = q,
+				  .port = q->port,
+				  .len = VERBS_REQ_LEN };
+	socklen_t len = sizeof(ev.peer);
+	ssize_t n = sys_recv(q->fd, q->in + q->got, sizeof(q->in) - q->got,
+			     MSG_DONTWAIT);
+
+	if (n == -EAGAIN)
+		return;
+	if (n <= 0) {
+		fd_drop(v, q->fd);
+		req_drop(v, q);
+		return;
+	}
+	q->got += (uint32_t)n;
+	if (q->got < sizeof(q->in))
+		return;
+	watch(v, q->fd, 0, q, EPOLL_CTL_MOD);
+	memcpy(ev.data, q->in + FRAME_HEAD, VERBS_REQ_LEN);
+	sys_getpeername(q->fd, &ev.peer, &len);
+	len = sizeof(ev.local);
+	sys_getsockname(q->fd, &ev.local, &len);
+	fake_tell(v, &ev);
+}
+
+static void moved(struct fend *e, uint32_t events)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (e->connecting) {
+		e->connecting = false;
+		sys_getsockopt(e->fd, SOL_SOCKET, SO_ERROR, &err, &len);
+		watch(e->v, e->fd, EPOLLIN | EPOLLRDHUP, e, EPOLL_CTL_MOD);
+		fake_tell_end(e, err ? VE_FAILED : VE_READY, -err);
+		return;
+	}
+	pthread_mutex_lock(&e->lock);
+	if (!e->up || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+		fake_intake(e);
+	pthread_mutex_unlock(&e->lock);
+	if (e->eof || e->error) {
+		watch(e->v, e->fd, 0, e, EPOLL_CTL_DEL);
+		if (!e->told)
+			fake_tell_end(e, e->up ? VE_DOWN : VE_FAILED,
+				      e->up ? e->error : -ECONNRESET);
+		e->told = true;
+		return;
+	}
+	if (!e->up)
+		return;
+	/* silent until it is armed again */
+	pthread_mutex_lock(&e->lock);
+	watch(e->v, e->fd, EPOLLRDHUP, e, EPOLL_CTL_MOD);
+	if (e->armed)
+		fake_tell_end(e, VE_READABLE, 0);
+	e->armed = false;
+	pthread_mutex_unlock(&e->lock);
+}
+
+static int v_event(struct verbs *v, struct verbs_event *out)
+{
+	struct epoll_event ev[32];
+	uint64_t sink;
+	int n, i, k, fd;
+
+	sys_read(v->bell, &sink, 8);
+	for (;;) {
+		pthread_mutex_lock(&v->lock);
+		n = v->get != v->put;
+		if (n)
+			*out = v->q[v->get++ % 256];
+		pthread_mutex_unlock(&v->lock);
+		if (n && out->type == VE_NONE)
+			continue;
+		if (n)
+			return 1;
+		n = (int)sys_call6(SYS_epoll_pwait, v->ep, (long)ev, 32, 0, 0,
+				   8);
+		for (i = 0; i < n; i++) {
+			void *who = ev[i].data.ptr;
+
+			if (who == &v->bell) {
+				sys_read(v->bell, &sink, 8);
+				continue;
+			}
+			if (who == v) {
+				for (k = 0; k < v->listeners; k++)
+					while ((fd = hidden(
+							v,
+							sys_accept4(
+								v->l[k].fd,
+								NULL, NULL,
+								SOCK_NONBLOCK |
+									SOCK_CLOEXEC))) >=
+					       0)
+						met(v, v->l[k].port, fd);
+				continue;
+			}
+			for (k = 0; k < 64; k++)
+				if (who == v->reqs[k] && who)
+					asked(v, who);
+			for (k = 0; k < ENDS; k++)
+				if (who == v->ends[k] && who)
+					moved(who, ev[i].events);
+		}
+		if (n <= 0 || v->get == v->put)
+			return 0;
+	}
+}
+
+static int v_arm(struct end *end, bool solicited)
+{
+	struct fend *e = of(end);
+
+	(void)solicited;
+	pthread_mutex_lock(&e->lock);
+	e->armed = true;
+	if (!e->eof)
+		watch(e->v, e->fd,
+		      EPOLLRDHUP | EPOLLIN | (e->out_len ? EPOLLOUT : 0), e,
+		      EPOLL_CTL_MOD);
+	pthread_mutex_unlock(&e->lock);
+	return 0;
+}
+
+static int v_unacked(struct end *end, uint32_t *pos, struct fab_msg *m)
+{
+	(void)end;
+	(void)pos;
+	(void)m;
+	return 0;
+}
+
+static int v_flushed(struct end *end)
+{
+	struct fend *e = of(end);
+	int queued = 0;
+
+	fake_flush(e);
+	if (e->error)
+		return -ECONNRESET;
+	return !e->out_len && !sys_ioctl(e->fd, SIOCOUTQ_, &queued) && !queued;
+}
+
+static void v_disconnect(struct end *end)
+{
+	fake_frame(of(end), DREQ, NULL, 0);
+	sys_shutdown(of(end)->fd, SHUT_RDWR);
+}
+
+static int v_resize(struct end *end, uint32_t size, uint16_t count)
+{
+	int more = count - end->depth;
+
+	(void)size;
+	end->depth = count;
+	return more > 0 ? more : 0;
+}
+
+static int v_shed(struct end *end)
+{
+	end->ops->release(end);
+	return 0;
+}
+
+static void v_info(const struct end *end, struct verbs_info *i)
+{
+	(void)end;
+	*i = (struct verbs_info){ .device = "fake0/1", .soft = true };
+}
+
+static int v_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
+		 struct verbs_region *r)
+{
+	(void)end;
+	(void)mem;
+	(void)len;
+	(void)rr;
+	(void)rw;
+	(void)r;
+	return -EOPNOTSUPP;
+}
+
+static void v_dereg(struct end *end, struct verbs_region *r)
+{
+	(void)end;
+	(void)r;
+}
+
+__attribute__((visibility("default"))) const struct verbs_api libsdp_verbs = {
+	.version = VERBS_API,
+	.open = v_open,
+	.close = v_forget,
+	.forget = v_forget,
+	.fd = v_fd,
+	.event = v_event,
+	.patience = v_patience,
+	.listen = v_listen,
+	.unlisten = v_unlisten,
+	.dial = v_dial,
+	.connect = v_connect,
+	.establish = v_establish,
+	.prepare = v_prepare,
+	.accept = v_accept,
+	.refuse = v_refuse,
+	.arm = v_arm,
+	.unacked = v_unacked,
+	.flushed = v_flushed,
+	.disconnect = v_disconnect,
+	.resize = v_resize,
+	.shed = v_shed,
+	.info = v_info,
+	.reg = v_reg,
+	.dereg = v_dereg,
+};

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The messages of a pretended queue pair, see fake.h. */
+
+#include "fake.h"
+
+void fake_tell(struct verbs *v, const struct verbs_event *ev)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&v->lock);
+	if (v->put - v->get < 256)
+		v->q[v->put++ % 256] = *ev;
+	pthread_mutex_unlock(&v->lock);
+	sys_write(v->bell, &one, 8);
+}
+
+void fake_tell_end(struct fend *e, enum verbs_event_type type, int error)
+{
+	struct verbs_event ev = {
+		.type = type, .end = &e->end, .tag = e->tag, .error = error
+	};
+
+	fake_tell(e->v, &ev);
+}
+
+/* --- frames ------------------------------------------------------------ */
+
+void fake_flush(struct fend *e)
+{
+	while (e->out_at < e->out_len) {
+		ssize_t n = sys_send(e->fd, e->out + e->out_at,
+				     e->out_len - e->out_at,
+				     MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n == -EAGAIN)
+			return;
+		if (n <= 0) {
+			e->error = n ? (int)n : -EPIPE;
+			break;
+		}
+		e->out_at += (uint32_t)n;
+	}
+	e->out_at = e->out_len = 0;
+}
+
+int fake_frame(struct fend *e, enum frame type, const void *data, uint32_t len)
+{
+	uint32_t head[2] = { (uint32_t)type, len };
+
+	fake_flush(e);
+	if (e->error)
+		return e->error;
+	if (e->out_len)
+		return -EAGAIN;
+	memcpy(e->out, head, FRAME_HEAD);
+	if (data)
+		memcpy(e->out + FRAME_HEAD, data, len);
+	e->out_len = FRAME_HEAD + len;
+	fake_flush(e);
+	return 0;
+}
+
+static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
+		    uint32_t len)
+{
+	struct verbs_event ev = { .end = &e->end, .tag = e->tag, .len = len };
+	struct msg *m;
+
+	switch (type) {
+	case REP:
+	case REJ:
+		ev.type = type == REP ? VE_ANSWERED : VE_REFUSED;
+		memcpy(ev.data, p, len);
+		fake_tell(e->v, &ev);
+		break;
+	case RTU:
+		e->up = true;
+		fake_tell_end(e, VE_UP, 0);
+		break;
+	case DREQ:
+		e->dreq = true;
+		break;
+	case MSG:
+		m = malloc(sizeof(*m) + len);
+		m->next = NULL;
+		m->len = len;
+		memcpy(m->mem, p, len);
+		*e->last = m;
+		e->last = &m->next;
+		break;
+	}
+}
+
+/* All that has come into the queue. */
+void fake_intake(struct fend *e)
+{
+	uint32_t head[2];
+	ssize_t n;
+
+	for (;;) {
+		uint32_t want = FRAME_HEAD;
+
+		if (e->in_len >= FRAME_HEAD) {
+			memcpy(head, e->in, FRAME_HEAD);
+			want += head[1];
+			if (want > sizeof(e->in)) {
+				e->error = -EPROTO;
+				return;
+			}
+		}
+		if (e->in_len == want) {
+			arrived(e, head[0], e->in + FRAME_HEAD, head[1]);
+			e->in_len = 0;
+			continue;
+		}
+		n = sys_recv(e->fd, e->in + e->in_len, want - e->in_len,
+			     MSG_DONTWAIT);
+		if (n == -EAGAIN)
+			return;
+		if (n <= 0) {
+			e->eof = true;
+			if (n)
+				e->error = (int)n;
+			return;
+		}
+		e->in_len += (uint32_t)n;
+		if (e->in_len == FRAME_HEAD)
+			continue;
+	}
+}
+
+/* --- fabric_ops -------------------------------------------------------- */
+
+static uint32_t room(struct end *end)
+{
+	struct fend *e = of(end);
+
+	fake_flush(e);
+	return e->out_len || e->error ? 0 : VERBS_RCV_MAX;
+}
+
+static void *buf(struct end *end, uint32_t len)
+{
+	(void)len;
+	return room(end) ? of(end)->out + FRAME_HEAD : NULL;
+}
+
+static void *ctrl(struct end *end)
+{
+	return buf(end, FAB_CTRL);
+}
+
+static int xmit(struct end *end, uint32_t len, bool solicited)
+{
+	uint32_t head[2] = { MSG, len };
+	struct fend *e = of(end);
+
+	(void)solicited;
+	memcpy(e->out, head, FRAME_HEAD);
+	e->out_len = FRAME_HEAD + len;
+	fake_flush(e);
+	return e->error;
+}
+
+static bool has_stream(const struct msg *m)
+{
+	return m->mem[0] == 0xff ? m->len > 16 : m->mem[0] >= 0xfd;
+}
+
+static int take(struct end *end, struct fab_msg *out)
+{
+	struct fend *e = of(end);
+	struct msg *m;
+
+	pthread_mutex_lock(&e->lock);
+	fake_flush(e);
+	if (!e->first)
+		fake_intake(e);
+	m = e->first;
+	if (m) {
+		e->first = m->next;
+		if (!e->first)
+			e->last = &e->first;
+		m->next = NULL;
+		*out = (struct fab_msg){ m->mem, m->len, true };
+		if (!has_stream(m) && m->len <= FAB_CTRL) {
+			memcpy(e->ctrl, m->mem, m->len);
+			*out = (struct fab_msg){ e->ctrl, m->len, false };
+			free(m);
+		} else {
+			*e->held_last = m;
+			e->held_last = &m->next;
+		}
+	}
+	pthread_mutex_unlock(&e->lock);
+	if (m)
+		return 1;
+	return e->error && !e->eof ? e->error : 0;
+}
+
+static int front(struct end *end, struct fab_msg *m)
+{
+	struct msg *h = of(end)->held;
+
+	if (!h)
+		return 0;
+	*m = (struct fab_msg){ h->mem, h->len, true };
+	return 1;
+}
+
+static void release(struct end *end)
+{
+	struct fend *e = of(end);
+	struct msg *h = e->held;
+
+	e->held = h->next;
+	if (!e->held)
+		e->held_last = &e->held;
+	free(h);
+}
+
+static int next(struct end *end, bool own, struct fab_walk *w,
+		struct fab_msg *m)
+{
+	struct msg *h = of(end)->held;
+	uint32_t i;
+
+	if (own)
+		return -EOPNOTSUPP;
+	for (i = 0; h && i < w->seq; i++)
+		h = h->next;
+	if (!h)
+		return 0;
+	w->seq++;
+	*m = (struct fab_msg){ h->mem, h->len, true };
+	return 1;
+}
+
+static int done(struct end *end, struct fab_done *d)
+{
+	(void)end;
+	(void)d;
+	return 0;
+}
+
+static bool pending(struct end *end)
+{
+	struct fend *e = of(end);
+	bool yes;
+	char c;
+
+	pthread_mutex_lock(&e->lock);
+	yes = e->first ||
+	      (!e->eof && sys_recv(e->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0);
+	pthread_mutex_unlock(&e->lock);
+	return yes;
+}
+
+static void trim(struct end *end)
+{
+	(void)end;
+}
+
+static void destroy(struct end *end)
+{
+	struct fend *e = of(end);
+	unsigned int i;
+
+	pthread_mutex_lock(&e->v->lock);
+	for (i = 0; i < ENDS; i++)
+		if (e->v->ends[i] == e)
+			e->v->ends[i] = NULL;
+	for (i = e->v->get; i != e->v->put; i++)
+		if (e->v->q[i % 256].end == end)
+			e->v->q[i % 256].type = VE_NONE;
+	pthread_mutex_unlock(&e->v->lock);
+	if (e->v->host.unhide)
+		e->v->host.unhide(e->fd);
+	sys_close(e->fd);
+	free(e);
+}
+
+const struct fabric_ops fake_ops = {
+	.name = "verbs",
+	.room = room,
+	.buf = buf,
+	.ctrl = ctrl,
+	.send = xmit,
+	.poll = take,
+	.front = front,
+	.release = release,
+	.next = next,
+	.done = done,
+	.pending = pending,
+	.trim = trim,
+	.destroy = destroy,
+};

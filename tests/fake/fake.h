@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_TESTS_FAKE_H
+#define LIBSDP_TESTS_FAKE_H
+
+/*
+ * A provider of verbs.h without verbs, for tests and never installed: each
+ * queue pair is a TCP connection, so two network namespaces joined by a veth
+ * are two hosts with devices. RDMA port p is TCP port p ^ 0x4000. It has
+ * queue pair semantics (messages, order, VE_DOWN), no memory registration, and
+ * no limit of receives: credits are checked by the machine.
+ */
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "base/sys.h"
+#include "fabric/verbs/verbs.h"
+
+#define SIOCOUTQ_  0x5411
+#define ENDS	   1024
+#define PORT(p)	   ((uint16_t)((p) ^ 0x4000))
+#define FRAME_HEAD 8
+#define IN_MAX	   (1u << 20)
+
+enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ };
+
+struct msg {
+	struct msg *next;
+	uint32_t len;
+	uint8_t mem[];
+};
+
+struct fend {
+	struct end end;
+	struct verbs *v;
+	pthread_mutex_t lock;
+	int fd, error;
+	uint64_t tag;
+	bool up, connecting, armed, eof, told, active, dreq;
+	uint8_t in[VERBS_RCV_MAX + FRAME_HEAD];
+	uint32_t in_len;
+	struct msg *first, **last; /* not polled */
+	struct msg *held, **held_last; /* polled, not released */
+	uint8_t ctrl[FAB_CTRL];
+	uint8_t out[VERBS_RCV_MAX + FRAME_HEAD], *rest;
+	uint32_t out_len, out_at;
+};
+
+struct verbs_request {
+	int fd;
+	uint16_t port;
+	bool told;
+	uint8_t req[VERBS_REQ_LEN];
+	uint32_t got;
+	uint8_t in[FRAME_HEAD + VERBS_REQ_LEN];
+};
+
+struct verbs {
+	pthread_mutex_t lock;
+	int ep, bell;
+	struct verbs_host host;
+	struct {
+		int fd;
+		uint16_t port;
+	} l[16];
+	int listeners;
+	struct verbs_event q[256];
+	unsigned int put, get;
+	struct fend *ends[ENDS];
+	struct verbs_request *reqs[64];
+};
+
+extern const struct fabric_ops fake_ops;
+
+static inline struct fend *of(struct end *e)
+{
+	return (struct fend *)e;
+}
+
+void fake_tell(struct verbs *v, const struct verbs_event *ev);
+void fake_tell_end(struct fend *e, enum verbs_event_type type, int error);
+int fake_frame(struct fend *e, enum frame type, const void *data, uint32_t len);
+void fake_flush(struct fend *e);
+void fake_intake(struct fend *e); /* all that has come into the queue */
+
+#endif
