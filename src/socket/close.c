@@ -69,6 +69,9 @@ void sock_fork_before(struct sock *s, int fd)
 		home = s->paired && s->pins != 3;
 		sock_why(s, WHY_SHARED);
 	}
+	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
+	if (s->rd && s->paired && s->pins != 3)
+		home = true;
 	sock_unlock(s);
 	if (home)
 		sock_home(s, fd, WHY_SHARED);

@@ -170,6 +170,16 @@ static int paused_home(struct sock *s, int fd)
 	return home ? 0 : -EAGAIN;
 }
 
+/*
+ * Over RDMA the writer may switch until it has said that it will not: our hold
+ * on RAW is in its hands.
+ */
+static bool unheld(const struct sock *s)
+{
+	return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
+	       !remote_held(&s->rd->words);
+}
+
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
 int home_rx(struct sock *s, int fd)
 {
@@ -179,11 +189,7 @@ int home_rx(struct sock *s, int fd)
 		rdma_token_read(s, fd);
 	switch (anc_state(s->rx)) {
 	case ANC_RAW:
-		/* the writer's word that it will not switch meanwhile */
-		return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
-				       !remote_held(&s->rd->words) ?
-			       -EAGAIN :
-			       0;
+		return unheld(s) ? -EAGAIN : 0;
 	case ANC_RISING:
 	case ANC_LIFTED:
 		return s->orphan ? dead_home(s, fd) : ask(s);
@@ -297,6 +303,10 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		/* the peer has all that is missing, and goes on by itself */
 		if (late && rx == -EAGAIN && anc_state(s->rx) == ANC_RESUME)
 			rx = 0;
+		if (!rx && unheld(s)) {
+			rdma_tell(s, true);
+			rx = -EAGAIN;
+		}
 		/* the peer was quick to leave the anchor again */
 		if (!rx && !(s->pins & 2) && anc_state(s->rx) != ANC_GONE)
 			rx = -EAGAIN;

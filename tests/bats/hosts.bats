@@ -36,6 +36,7 @@ setup() {
 on() {
 	local ns=$1 name=$2
 	shift 2
+	# shellcheck disable=SC2016
 	ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
 		LIBSDP_LOG="1:$TMP/$name.log" LIBSDP_SOFT_DEVICES="$SOFT" \
 		sh -c 'mount -t tmpfs none /sys/class &&
@@ -48,7 +49,7 @@ talk() {
 	on "$B" server /usr/bin/python3 "$py" server 7777 &
 	server=$!
 	until ip netns exec "$B" ss -ltn | grep -q :7777; do sleep 0.1; done
-	on "$A" client /usr/bin/python3 "$py" client 10.99.0.2 7777 "$1"
+	on "$A" client /usr/bin/python3 "$py" client 10.99.0.2 7777 "$@"
 	wait "$server"
 }
 
@@ -66,6 +67,14 @@ sum() {
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
 	[ "$(sum client bytes_sdp_tx)" -eq "$(sum server bytes_sdp_rx)" ]
 	[ "$(sum server bytes_sdp_tx)" -eq "$(sum client bytes_sdp_rx)" ]
+}
+
+@test "hosts: a fork brings the stream home, parent and child go on" {
+	SOFT=yes
+	talk 6000 fork
+	[ "$(sum client lifted)" -eq 1 ]
+	[ "$(sum client homecomings)" -eq 1 ]
+	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
 }
 
 @test "hosts: software devices are left alone unless a setting says so" {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""digest_echo.py server PORT | client HOST PORT COUNT
+"""digest_echo.py server PORT | client HOST PORT COUNT [fork]
 
 Requests of many sizes; the answer is the digest of the request's bytes and so
-many of them again as were asked for. The client checks each byte."""
+many of them again as were asked for. The client checks each byte. With fork it goes
+on in a child, and then in itself."""
 import hashlib
 import os
 import random
@@ -38,9 +39,7 @@ def serve(port):
         sock.close()
 
 
-def ask(host, port, count):
-    sock = socket.create_connection((host, port))
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+def ask(sock, count):
     dice = random.Random(7)
     for _ in range(count):
         size = dice.choice([1, 10, 100, 1000, 20000])
@@ -49,10 +48,19 @@ def ask(host, port, count):
         sock.sendall(size.to_bytes(4, "big") + back.to_bytes(4, "big") + data)
         assert take(sock, 32) == hashlib.sha256(data).digest()
         assert take(sock, back) == echo(data, back)
-    sock.close()
 
 
 if sys.argv[1] == "server":
     serve(int(sys.argv[2]))
 else:
-    ask(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    peer = socket.create_connection((sys.argv[2], int(sys.argv[3])))
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    ask(peer, int(sys.argv[4]))
+    if "fork" in sys.argv:
+        child = os.fork()
+        if not child:
+            ask(peer, 200)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        ask(peer, 200)
+    peer.close()
