@@ -44,6 +44,9 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		if (where == ANC_AT_BELLS)
 			r->ms = 1; /* the last bell is still on its way */
 	}
+	/* what comes by the ring is an edge, before x is passed as well */
+	if (where == ANC_AT_ANCHOR && anc_state(s->rx) == ANC_RISING)
+		where = ANC_AT_QUEUE;
 	if (where == ANC_AT_ANCHOR) {
 		if (unlikely(s->rd))
 			rdma_passed(s);
