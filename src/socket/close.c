@@ -149,9 +149,11 @@ static void close_lifted(struct sock *s, int fd)
 	struct linger reset = { 1, 0 };
 	int64_t bells;
 	char sink[64];
+	bool abort;
 
 	home_serve(s, fd); /* bytes on their way home go first */
-	if (unread(s) || s->linger0) {
+	abort = unread(s) || s->linger0;
+	if (abort) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
@@ -167,7 +169,8 @@ static void close_lifted(struct sock *s, int fd)
 			bells -= n;
 		}
 	}
-	if (tx_by_ring(s)) {
+	/* a reset is no orderly end: its reader must not take it for one */
+	if (tx_by_ring(s) && !abort) {
 		conn_shutdown(&s->conn, clock_ns(), true);
 		pump_control(s);
 	}

@@ -64,6 +64,7 @@ struct sock {
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
 	bool busy_rx; /* SO_RCVLOWAT > 1: the kernel's while RAW */
 	uint8_t rst_told; /* the one ECONNRESET was delivered */
+	bool rst_eaten; /* the kernel told it to us, and tells it once */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
 	bool epipe; /* a send was answered EPIPE */
 	int32_t look; /* calls until lift_look(); a lost count is harmless */
@@ -248,6 +249,8 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
 /* The last byte in front of the ring was taken. */
 void raw_passed(struct sock *s, struct anc_dir *d);
 void raw_sent(struct sock *s, ssize_t n);
+/* recv() of bells and the like by the library, never asleep. */
+ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 
 /* --- the fabric -------------------------------------------------------- */
 

@@ -32,7 +32,7 @@ static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 		return -ENOBUFS;
 	if (n > SHM_ATTIC - end)
 		n = SHM_ATTIC - end;
-	got = sys_recv(fd, a->mem + end, n, MSG_DONTWAIT);
+	got = raw_sink(s, fd, a->mem + end, n);
 	if (got > 0)
 		s->ar.kept += (uint64_t)got;
 	return got;
@@ -44,9 +44,8 @@ int keep_bells(struct sock *s, int fd)
 	char sink[256];
 
 	while ((n = anc_bells(s->rx, &s->ar)) > 0) {
-		ssize_t got = sys_recv(fd, sink,
-				       n < 256 ? (size_t)n : sizeof(sink),
-				       MSG_DONTWAIT);
+		ssize_t got = raw_sink(s, fd, sink,
+				       n < 256 ? (size_t)n : sizeof(sink));
 		if (got == -EAGAIN)
 			return -EAGAIN;
 		/* FIN or error instead: W died between count and bell */

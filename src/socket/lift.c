@@ -270,9 +270,8 @@ void lift_unpaired(struct sock *s, enum reason why)
 	char sink[64];
 
 	while (bells > 0) {
-		ssize_t n = sys_recv(sock_fd(s), sink,
-				     bells < 64 ? (size_t)bells : sizeof(sink),
-				     MSG_DONTWAIT);
+		ssize_t n = raw_sink(s, sock_fd(s), sink,
+				     bells < 64 ? (size_t)bells : sizeof(sink));
 		if (n <= 0)
 			break;
 		bells -= n;

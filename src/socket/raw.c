@@ -134,3 +134,12 @@ void raw_sent(struct sock *s, ssize_t n)
 	if (unlikely(s->tx_shown))
 		row_refresh(s);
 }
+
+ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)
+{
+	ssize_t got = sys_recv(fd, buf, n, MSG_DONTWAIT);
+
+	if (unlikely(got == -ECONNRESET))
+		s->rst_eaten = true;
+	return got;
+}

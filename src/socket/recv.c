@@ -72,7 +72,7 @@ static void take_bells(struct sock *s, int fd, uint64_t n)
 	/* counted anew: that thread may have taken it meanwhile */
 	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
 		return;
-	got = sys_recv(fd, sink, n < 256 ? n : sizeof(sink), MSG_DONTWAIT);
+	got = raw_sink(s, fd, sink, n < 256 ? n : sizeof(sink));
 	if (got > 0) {
 		s->ar.bells += (uint64_t)got;
 		return;
@@ -414,6 +414,12 @@ static bool end_is_reset(struct sock *s)
 	return s->orphan && was_reset(s) && !s->rst_told++;
 }
 
+/* Was the reset that the kernel had for the program met by the library? */
+static bool reset_eaten(struct sock *s)
+{
+	return s->rst_eaten && !s->rst_told++;
+}
+
 /* The next `skip` bytes of what is unread came by the anchor after all. */
 static void skip_unread(struct sock *s, uint64_t skip)
 {
@@ -469,7 +475,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			lift_count(s, fd, n, false);
 			if (unlikely(n <= 0) && s->rx_stale && revived(s, n))
 				continue;
-			if (unlikely(!n) && s->paired && end_is_reset(s))
+			if (unlikely(!n) && s->paired &&
+			    (reset_eaten(s) || end_is_reset(s)))
 				n = -ECONNRESET;
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;

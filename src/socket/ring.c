@@ -187,9 +187,8 @@ int ring_bells(struct sock *s, int fd)
 	else
 		n = 0;
 	while (n > 0) {
-		ssize_t got = sys_recv(fd, sink,
-				       n < 256 ? (size_t)n : sizeof(sink),
-				       MSG_DONTWAIT);
+		ssize_t got = raw_sink(s, fd, sink,
+				       n < 256 ? (size_t)n : sizeof(sink));
 		if (got <= 0)
 			break;
 		s->ar.bells += (uint64_t)got;

@@ -10,7 +10,7 @@
 
 #include "world.h"
 
-#define WORLDS 16000 /* LIBSDP_WORLDS in the environment: so many */
+#define WORLDS 16000 /* SDP_WORLDS in the environment: so many */
 
 static uint64_t rng;
 
@@ -156,7 +156,7 @@ static bool random_world(struct world *w, uint64_t seed)
 int main(int argc, char **argv)
 {
 	uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1, seed;
-	const char *env = getenv("LIBSDP_WORLDS");
+	const char *env = getenv("SDP_WORLDS");
 	uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 0) :
 			 argc > 1 ? 1 :
 			 env	  ? strtoull(env, NULL, 0) :
