@@ -302,7 +302,8 @@ static void threads(void **state)
 	}
 	for (i = 0; i < 100; i++) {
 		fdt_freeze();
-		assert_true(fdt_any <= HANDS);
+		assert_true(__atomic_load_n(&fdt_any, __ATOMIC_RELAXED) <=
+			    HANDS);
 		fdt_thaw();
 		sched_yield();
 	}
