@@ -304,6 +304,18 @@ bool ring_may_eat(struct sock *s);
 void ring_ask_bell(struct sock *s);
 int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
 
+/* --- spin.c ------------------------------------------------------------ */
+
+/* Publishes which processor this thread is bound to, in s->own. */
+void spin_bound(struct sock *s);
+/*
+ * Lock held at entry and exit. True: there is something to look at; false:
+ * nothing came in time, or spinning does not pay now. `was`: the state seen
+ * before the ring was found empty.
+ */
+bool spin_rx(struct sock *s, enum anc_state was);
+bool spin_tx(struct sock *s);
+
 /* --- wait.c ------------------------------------------------------------ */
 
 /*

@@ -28,6 +28,7 @@ libsocket_la_SOURCES = \
 	src/socket/send.c \
 	src/socket/service.c \
 	src/socket/sock.c src/socket/sock.h \
+	src/socket/spin.c \
 	src/socket/standin.c \
 	src/socket/store.c \
 	src/socket/switch.c \
