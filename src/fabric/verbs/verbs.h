@@ -193,7 +193,8 @@ struct verbs_api {
 
 	/*
 	 * Ask for VE_READABLE at the next completion of this end. Then poll()
-	 * once more: what came before is not told (rdma-facts.md 2).
+	 * or ask pending() once more: what came before is not told
+	 * (rdma-facts.md 2).
 	 * `solicited`: only messages sent so, or errors; not for one who waits
 	 * for room.
 	 */
