@@ -10,6 +10,7 @@
 #define OFFER_LOOKS  8 /* every call, then every eighth */
 #define PATIENCE     4 /* thresholds of traffic an offer lives */
 #define PROBES_MAX   40
+#define PROBES_NS    1000000000u /* for so long at least */
 #define PROBES_APART 128 /* calls at most */
 #define LOOK_BYTES   8192 /* count as one call once it is looked for */
 
@@ -128,6 +129,27 @@ static bool patient(const struct sock *s)
 	       s->at.sent + s->ar.taken < 16 * PATIENCE * bytes;
 }
 
+/*
+ * Thousands of small writes pass before a reader on the same processor has
+ * its turn and counts the first of them: so time counts, too. Where both ends
+ * take turns they count alike.
+ */
+static bool probed_enough(struct sock *s)
+{
+	uint64_t now;
+
+	if (s->probes >= 3 && s->turns >= 64)
+		return true;
+	if (!patient(s))
+		return true;
+	if (s->probes <= PROBES_MAX)
+		return false;
+	now = clock_ns();
+	if (!s->probing_since)
+		s->probing_since = now;
+	return now - s->probing_since > PROBES_NS;
+}
+
 static void give_up(struct sock *s)
 {
 	pair_cancel(&s->pair);
@@ -186,9 +208,7 @@ static void step(struct sock *s, int fd)
 		pair_cancel(&s->pair);
 		s->look = s->probes < 4 ? 8 << s->probes : PROBES_APART;
 		s->probes++;
-		/* where both ends take turns they count alike */
-		if (s->probes > PROBES_MAX || !patient(s) ||
-		    (s->probes >= 3 && s->turns >= 64))
+		if (probed_enough(s))
 			give_up(s);
 		break;
 	case PAIR_ASKED:
