@@ -93,5 +93,6 @@ sockets() {
 @test "python: readers late by thousands of small writes are lifted" {
 	mode lifted
 	client "$PY" "$BATS_TEST_DIRNAME/py/late.py"
-	[ -n "${SDP_BATS_PLAIN-}" ] || jq -e '.lifted == 4' "$STATS"
+	[ -n "${SDP_BATS_PLAIN-}" ] ||
+		jq -es 'map(.lifted) | add == 4' "$STATS"
 }
