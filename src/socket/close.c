@@ -206,6 +206,8 @@ static void release(struct sock *s, int fd, bool last)
 	if (s->paired || s->rd || s->use == USE_SDP)
 		service_del(s);
 	if (!last) {
+		if (s->rd && !s->paired && s->rd->owner == sock_pid)
+			rdma_detach(s); /* who stays begins anew */
 		leave_to_others(s);
 		return;
 	}

@@ -168,6 +168,8 @@ static void seek(struct sock *s)
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
+	if (s->rd && s->rd->owner != sock_pid)
+		rdma_detach(s); /* it looked, and left it to us */
 	if (s->rd) {
 		seek(s);
 		return;

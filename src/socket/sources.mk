@@ -18,6 +18,8 @@ libsocket_la_SOURCES = \
 	src/socket/raw.c \
 	src/socket/remote.c src/socket/remote.h \
 	src/socket/rdma.c src/socket/rdma.h \
+	src/socket/rdma_answer.c \
+	src/socket/rdma_desk.c \
 	src/socket/rdma_link.c \
 	src/socket/rdma_mod.c \
 	src/socket/rdma_proof.c \
