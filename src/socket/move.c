@@ -3,7 +3,7 @@
 
 #include <sys/ioctl.h>
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define PIECE (256 * 1024)
 #define SMALL (8 * 1024) /* from the stack */
@@ -53,7 +53,8 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
 	    (ret = lift_demand(s, fd, true)))
 		return ret;
-	if (!tx_lifted(s, fd)) {
+	/* a candidate copies: its bytes have to be seen (rdma_proof.c) */
+	if (!tx_lifted(s, fd) && !rdma_seeks(s)) {
 		ret = raw_sendfile(s, fd, in, off, n);
 		if (ret != -ERESTART) {
 			lift_count(s, fd, ret, true);

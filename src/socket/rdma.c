@@ -8,8 +8,8 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
-#define TRIES	    10
-#define TRY_NS	    20000000ull /* and doubled each time, */
+#define TRIES	    22
+#define TRY_NS	    20000000ull /* and doubled each third time, */
 #define TRY_MAX_NS  2000000000ull /* up to this */
 #define MOVES	    3 /* from process to process, per try */
 #define PATIENCE_NS 10000000000ull /* a candidate waits no longer */
@@ -179,7 +179,7 @@ int rdma_patience_ms(void)
 void rdma_in_vain(struct sock *s, int err)
 {
 	struct rdma *r = s->rd;
-	uint64_t wait = TRY_NS << r->tries;
+	uint64_t wait = TRY_NS << r->tries / 3;
 	enum reason why = WHY_NONE;
 
 	r->state = RDMA_WANTED;
@@ -189,6 +189,8 @@ void rdma_in_vain(struct sock *s, int err)
 	r->moves = 0;
 	if (!r->dials)
 		return;
+	if (r->hist)
+		r->sent_then = r->hist->dir[0].end;
 	if (err == -EHOSTUNREACH || err == -ENODEV || err == -EADDRNOTAVAIL)
 		why = WHY_REMOTE;
 	else if (err == -EOPNOTSUPP)

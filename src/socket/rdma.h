@@ -56,13 +56,27 @@ enum rdma_verdict {
 	RDMA_MOVED, /* another process has it, at that port */
 };
 
+/* Behind each multiple of MARK_STEP MARK_LEN bytes are digested. */
+#define MARK_STEP 262144u
+#define MARK_LEN  4096u
+#define MARKS	  256u /* remembered: 64 MiB, more than kernels hold */
+
+struct rdma_mark {
+	uint64_t no; /* its number and one; 0: none */
+	uint64_t digest[2];
+};
+
+struct rdma_dir {
+	uint64_t start, end; /* seen without a gap */
+	uint32_t busy; /* atomic: a thread is at it */
+	uint32_t got; /* behind the newest mark, so far */
+	uint8_t behind[MARK_LEN];
+	uint8_t ring[RDMA_HIST]; /* the last bytes */
+	struct rdma_mark mark[MARKS];
+};
+
 struct rdma_hist {
-	struct {
-		uint64_t start,
-			end; /* offsets; the ring holds the last bytes */
-		uint32_t busy; /* atomic: a thread is writing */
-		uint8_t ring[RDMA_HIST];
-	} dir[2]; /* [0] sent, [1] taken */
+	struct rdma_dir dir[2]; /* [0] sent, [1] taken */
 	uint8_t window[RDMA_HIST / 2]; /* what the proof is about */
 	uint32_t window_len;
 };
@@ -83,6 +97,7 @@ struct rdma {
 	uint64_t token, peer_token;
 	uint16_t port; /* to be dialled */
 	uint8_t tries, moves;
+	uint64_t sent_then; /* bytes sent at the try before */
 	uint64_t retry_at, give_up_at;
 	struct rdma_hist *hist;
 	/* paired */
@@ -250,6 +265,14 @@ static inline bool rdma_fresh(const struct sock *s)
 	const struct rdma *r = s->rd;
 
 	return r && r->fresh;
+}
+
+/* Is it a candidate, whose bytes are remembered? */
+static inline bool rdma_seeks(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return unlikely(r != NULL) && r->hist && r->owner == sock_pid;
 }
 
 static inline bool rdma_here(const struct sock *s)

@@ -333,8 +333,10 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 			struct msghdr *m, bool *lifted)
 {
 	__attribute__((cleanup(raw_rx_leave))) struct rawrx in = { 0 };
+	struct cursor seen = w->c;
 	struct iovec one;
 	int flags = w->flags, saved = errno;
+	uint8_t thrown[1024];
 	ssize_t n;
 
 	*lifted = true;
@@ -343,7 +345,17 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		return 0;
 	if (w->all) /* it would swallow a bell and sleep on (5.2) */
 		flags &= ~MSG_WAITALL;
-	if (m && !w->done) {
+	if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
+		/* thrown away by us: what it was has to be looked at */
+		one.iov_base = thrown;
+		one.iov_len = w->len - w->done < sizeof(thrown) ?
+				      w->len - w->done :
+				      sizeof(thrown);
+		seen = (struct cursor){ &one, 1, 0 };
+		n = hooks.recv(fd, thrown, one.iov_len, flags & ~MSG_TRUNC);
+		if (m && !w->done)
+			m->msg_controllen = (size_t)(m->msg_flags = 0);
+	} else if (m && !w->done) {
 		n = hooks.recvmsg(fd, m, flags);
 	} else if (w->c.left == 1) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
@@ -369,7 +381,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	}
 	if (unlikely(s->rd) && n > 0 && !w->peek) {
 		if (s->paired &&
-		    rdma_raw_took(s, w->c.iov, w->c.left, w->c.at, (size_t)n)) {
+		    rdma_raw_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {
 			raw_rx_leave(&in);
 			ring_ask_bell(s);
 			return 0;
@@ -383,7 +395,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	}
 	*lifted = false;
 	if (unlikely(s->rd) && n > 0 && !w->peek)
-		rdma_remember(s, false, w->c.iov, w->c.left, w->c.at,
+		rdma_remember(s, false, seen.iov, seen.left, seen.at,
 			      (size_t)n);
 	return n;
 }
