@@ -289,7 +289,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	sock_unlock(s);
 	for (;;) {
 		lock_take(&s->lock);
-		if (s->rd) {
+		if (s->rd && s->paired) {
 			pin(s);
 			if (!s->conn.error)
 				pump_poll(s);

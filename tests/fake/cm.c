@@ -389,8 +389,9 @@ static int v_flushed(struct end *end)
 
 static void v_disconnect(struct end *end)
 {
+	/* what the peer still sends must not make a reset of this */
 	fake_frame(of(end), DREQ, NULL, 0);
-	sys_shutdown(of(end)->fd, SHUT_RDWR);
+	sys_shutdown(of(end)->fd, SHUT_WR);
 }
 
 static int v_resize(struct end *end, uint32_t size, uint16_t count)
