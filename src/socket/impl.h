@@ -62,7 +62,6 @@ struct sock {
 	bool fin_due; /* the kernel's FIN waits until the ring is empty */
 	bool fin_told; /* the peer was poked about its FIN */
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
-	bool busy_rx; /* SO_RCVLOWAT > 1: the kernel's while RAW */
 	uint8_t rst_told; /* the one ECONNRESET was delivered */
 	bool rst_eaten; /* the kernel told it to us, and tells it once */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
@@ -136,7 +135,7 @@ struct sock {
 	uint32_t spin_ns; /* current spin budget */
 	uint32_t spin_skip; /* waits left before spinning is tried again */
 	bool pinned; /* never again (foreign holder) */
-	bool zerocopy;
+	uint8_t barred; /* enum reason: an option that only the kernel has */
 	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
 
 	/* store.c */
@@ -204,6 +203,12 @@ uint64_t sock_inode_at(struct sock *s, int fd);
 void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
 bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
+
+/* --- option.c ---------------------------------------------------------- */
+
+int option_int(int fd, int opt); /* at SOL_SOCKET; -1: no such thing */
+/* A socket that was accepted from a listener of whose options we know naught */
+void option_inherit(struct sock *s, int fd);
 
 /* --- store.c ----------------------------------------------------------- */
 

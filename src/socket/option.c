@@ -11,9 +11,6 @@
 #define SOL_SDP_KEEPALIVE 27 /* SO_KEEPALIVE at level AF_INET_SDP */
 #define SDP_ZCOPY_THRESH  80
 #define SDP_LAST_BIND_ERR 81
-#ifndef SO_ZEROCOPY
-#define SO_ZEROCOPY 60
-#endif
 
 /* --- set --------------------------------------------------------------- */
 
@@ -31,7 +28,11 @@ static int64_t time_ns(const void *v, socklen_t len)
 /* The kernel's own TCP must carry the stream from now on, or -errno. */
 static int kernel_only(struct sock *s, int fd, enum reason why)
 {
-	return sock_home(s, fd, why);
+	int ret = sock_home(s, fd, why);
+
+	if (!ret)
+		s->barred = (uint8_t)why;
+	return ret;
 }
 
 /* While lifted, Nagle and cork are off on the anchor; the values are kept. */
@@ -84,7 +85,6 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		if (one && kernel_only(s, fd, WHY_OOB))
 			return -EAGAIN;
 		break;
-	case SO_ZEROCOPY:
 	case SO_TIMESTAMPING:
 	case SO_TIMESTAMP:
 	case SO_TIMESTAMPNS:
@@ -170,6 +170,53 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 	if (level == IPPROTO_TCP && opt == TCP_CORK && s->cork >= 0)
 		return give_int(s->cork, v, len);
 	return 1;
+}
+
+int option_int(int fd, int opt)
+{
+	socklen_t len = sizeof(int);
+	int v = 0;
+
+	return sys_getsockopt(fd, SOL_SOCKET, opt, &v, &len) ? -1 : v;
+}
+
+static int64_t timeo_of(int fd, int opt)
+{
+	struct timeval tv = { 0, 0 };
+	socklen_t len = sizeof(tv);
+
+	if (sys_getsockopt(fd, SOL_SOCKET, opt, &tv, &len))
+		return 0;
+	return time_ns(&tv, len);
+}
+
+/* A filter without a program that can be shown is one, too. */
+static bool filtered(int fd)
+{
+	socklen_t len = 0;
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &len) || len;
+}
+
+void option_inherit(struct sock *s, int fd)
+{
+	static const int stamps[] = { SO_TIMESTAMP, SO_TIMESTAMPNS,
+				      SO_TIMESTAMPING };
+	struct linger l = { 0, 0 };
+	socklen_t len = sizeof(l);
+	size_t i;
+
+	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
+	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
+	if (!sys_getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len))
+		s->linger0 = l.l_onoff && !l.l_linger;
+	if (option_int(fd, SO_RCVLOWAT) > 1 || filtered(fd))
+		s->barred = WHY_OPTION;
+	for (i = 0; i < sizeof(stamps) / sizeof(stamps[0]); i++)
+		if (option_int(fd, stamps[i]) > 0)
+			s->barred = WHY_OPTION;
+	if (option_int(fd, SO_OOBINLINE) > 0)
+		s->barred = WHY_OOB;
 }
 
 /* --- ioctl ------------------------------------------------------------- */

@@ -218,17 +218,28 @@ static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
 	return n;
 }
 
-/* Urgent data travels as the kernel's own: home first, for good. */
-static ssize_t send_urgent(struct sock *s, int fd, const struct msghdr *m,
-			   int flags)
+/* What the kernel alone can do: its own it must be, then, for good. */
+#define KERNEL_FLAGS (MSG_OOB | MSG_ZEROCOPY)
+
+/* SO_ZEROCOPY by itself changes nothing; programs set it to see if they can. */
+static bool by_kernel(int fd, int flags)
 {
+	return (flags & MSG_OOB) ||
+	       ((flags & MSG_ZEROCOPY) && option_int(fd, SO_ZEROCOPY) > 0);
+}
+
+static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
+			 int flags)
+{
+	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_OPTION;
 	__attribute__((cleanup(raw_tx_leave))) struct sock *in = NULL;
 	ssize_t n;
 
 	while (s->paired) {
 		/* its place on the anchor could not be put back */
-		__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
-		n = lift_leave(s, fd, WHY_OOB);
+		if (flags & MSG_OOB)
+			__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
+		n = lift_leave(s, fd, why);
 		if (n)
 			return n;
 		if (raw_tx_enter(s)) {
@@ -252,8 +263,8 @@ ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
 		iov.iov_len = len = SSIZE_MAX;
 	if (unlikely(!len) || !sock_up(s, fd))
 		return kernel_send(fd, &m, flags);
-	if (unlikely(flags & MSG_OOB))
-		return send_urgent(s, fd, &m, flags);
+	if (unlikely(flags & KERNEL_FLAGS) && by_kernel(fd, flags))
+		return send_home(s, fd, &m, flags);
 	load_set(&w, s, &iov, 1, len, flags);
 	return transmit(s, fd, &w, NULL);
 }
@@ -268,8 +279,8 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (len <= 0)
 		return kernel_send(fd, m, flags);
-	if (flags & MSG_OOB)
-		return send_urgent(s, fd, m, flags);
+	if (unlikely(flags & KERNEL_FLAGS) && by_kernel(fd, flags))
+		return send_home(s, fd, m, flags);
 	load_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
 	return transmit(s, fd, &w, m);
 }
@@ -277,9 +288,10 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 /* --- half-close -------------------------------------------------------- */
 
 /*
- * True: the FIN is taken care of. DisConn goes out as the last message. The kernel's FIN follows as soon as
- * the reader has taken the last byte (home.c, finish()): at once when it has
- * already, else by our next call or the service thread.
+ * True: the FIN is taken care of. DisConn goes out as the last message. The
+ * kernel's FIN follows as soon as the reader has taken the last byte (home.c,
+ * finish()): at once when it has already, else by our next call or the service
+ * thread.
  */
 static bool shut_write(struct sock *s, int fd)
 {
