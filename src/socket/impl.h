@@ -103,7 +103,7 @@ struct sock {
 	uint8_t homes; /* calls that need it at home */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint64_t full_since, lift_not_before;
-	uint64_t taken_seen; /* tx->taken when full_since was set */
+	uint64_t taken_seen; /* the progress when full_since was set */
 	uint64_t idle_mark; /* bytes moved when last looked at */
 	bool trimmed;
 	bool resuming; /* RESUME, begun: */
@@ -331,6 +331,11 @@ bool spin_tx(struct sock *s);
 /* `was`: the state seen before the ring was found empty. */
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was);
 int wait_tx(struct sock *s, int fd, uint64_t deadline);
+/*
+ * Lock held, there is no room: when the direction is to be spilled, unless
+ * there is progress meanwhile.
+ */
+uint64_t wait_full(struct sock *s, uint64_t now);
 uint64_t wait_deadline(int64_t timeo);
 bool wait_room_due(struct sock *s);
 

@@ -89,7 +89,8 @@ int pump_poll(struct sock *s)
 			return pump_fail(s, -ECONNRESET);
 		COUNT(s, msgs_rx, 1);
 	}
-	if (unlikely(ret < 0))
+	/* a queue pair that has ended: VE_DOWN tells how */
+	if (unlikely(ret < 0) && (!s->rd || ret != -ECONNRESET))
 		return pump_fail(s, ret);
 	if (unlikely(s->rd))
 		rdma_polled(s, news, got, credits);

@@ -133,15 +133,8 @@ static void ready_ending(int fd, struct sock_ready *r)
 /* A ring that stays full is left for the anchor after a while (4.5). */
 static void stalled(struct sock *s, int fd, struct sock_ready *r)
 {
-	uint64_t now = clock_ns(), limit;
-	uint64_t taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	uint64_t now = clock_ns(), limit = wait_full(s, now);
 
-	if (!s->full || taken != s->taken_seen) {
-		s->full = true;
-		s->full_since = now;
-		s->taken_seen = taken;
-	}
-	limit = s->full_since + (uint64_t)settings.spill_ms * 1000000u;
 	if (now >= limit && !lift_spill(s, fd, WHY_SPILLED, false)) {
 		r->ours &= ~(uint32_t)OUT_BITS;
 		return;

@@ -114,8 +114,12 @@ static void make_writer(struct remote *r, uint8_t *out)
 {
 	enum anc_state st = anc_state(r->tx);
 
-	/* one question at a time: the answer tells the newest count */
-	if (r->wait_no == r->wait_done &&
+	/*
+	 * One question at a time: the answer tells the newest count. Who waits
+	 * for room need not ask, it comes with credits; asking would use
+	 * them up.
+	 */
+	if (st != ANC_LIFTED && r->wait_no == r->wait_done &&
 	    __atomic_exchange_n(&r->tx->wait, 0, __ATOMIC_SEQ_CST))
 		r->wait_no++;
 	out[0] = REMOTE_WRITER;
@@ -129,8 +133,9 @@ static void make_writer(struct remote *r, uint8_t *out)
 }
 
 /*
- * The writer wants to hear of a drained direction, or, where it waits for
- * room, of any progress. `wait` is cleared by whoever took (ring.c) or here.
+ * The writer wants to hear of a drained direction, or, where it has switched
+ * since it asked, of any progress. `wait` is cleared by whoever took (ring.c)
+ * or here.
  */
 static void answer(struct remote *r)
 {

@@ -166,9 +166,24 @@ static bool all_restart(void)
 	return true;
 }
 
+/* Between hosts the credits granted so far tell of progress first. */
+uint64_t wait_full(struct sock *s, uint64_t now)
+{
+	uint64_t taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+
+	if (s->rd)
+		taken += s->conn.mseq_sent + s->conn.credits;
+	if (!s->full || taken != s->taken_seen) {
+		s->full = true;
+		s->full_since = now;
+		s->taken_seen = taken;
+	}
+	return s->full_since + (uint64_t)settings.spill_ms * 1000000u;
+}
+
 int wait_tx(struct sock *s, int fd, uint64_t deadline)
 {
-	uint64_t now, limit, taken;
+	uint64_t now, limit;
 	uint32_t mark;
 	int ret;
 
@@ -186,13 +201,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	if (pump_poll(s) || pump_room(s) || !tx_by_ring(s) || s->orphan)
 		return 0;
 	now = clock_ns();
-	taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
-	if (!s->full || taken != s->taken_seen) {
-		s->full = true;
-		s->full_since = now;
-		s->taken_seen = taken;
-	}
-	limit = s->full_since + (uint64_t)settings.spill_ms * 1000000u;
+	limit = wait_full(s, now);
 	if (now >= limit) {
 		if (!lift_spill(s, fd, WHY_SPILLED, false))
 			return 0;
