@@ -182,6 +182,9 @@ static void make_reader(struct remote *r, uint8_t *out)
 bool remote_make(struct remote *r, enum remote_half half, bool idle,
 		 uint8_t out[REMOTE_LEN])
 {
+	/* who has closed reads no more: there is nothing to tell of a writer */
+	if (half == REMOTE_WRITER && anc_state(r->tx) == ANC_GONE)
+		return false;
 	memset(out, 0, REMOTE_LEN);
 	if (half == REMOTE_WRITER)
 		make_writer(r, out);

@@ -96,11 +96,30 @@ static void test_asks(void **state)
 	assert_false(remote_make(&e->r, REMOTE_WRITER, false, out));
 }
 
+/* A reader that has gone is told nothing of the writer any more. */
+static void test_gone(void **state)
+{
+	struct end *e = &end;
+	uint8_t out[REMOTE_LEN], in[REMOTE_LEN];
+
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+	snapshot(in, REMOTE_READER, ANC_GONE, 0, 0, 0);
+	in[2] = 0x10; /* IS_GONE */
+	assert_true(remote_take(&e->r, in) & REMOTE_STATE);
+	assert_int_equal(anc_state(e->r.tx), ANC_GONE);
+	e->r.own->ready = 1;
+	assert_false(remote_make(&e->r, REMOTE_WRITER, true, out));
+	assert_true(remote_make(&e->r, REMOTE_READER, true, out));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unsound),
 		cmocka_unit_test(test_asks),
+		cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
