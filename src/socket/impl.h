@@ -75,6 +75,7 @@ struct sock {
 	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
+	uint32_t held; /* atomic: raw receives that keep it unpaired */
 	struct page_row *row; /* good in row_pid only */
 	int32_t row_pid; /* atomic; 0: nobody's, -1: being taken */
 
@@ -232,9 +233,15 @@ struct holder *holder_of(struct sock *s, int32_t pid);
 struct rawrx {
 	struct sock *s;
 	struct anc_dir *d;
+	struct anc_dir *held;
 };
 /* Begin a raw receive / send; false: the direction is not RAW. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
+/*
+ * The receive just begun cannot tell bells from bytes, or not come out by one:
+ * nothing is paired or switched until it leaves. False: too late.
+ */
+bool raw_rx_hold(struct rawrx *c);
 void raw_rx_leave(struct rawrx *c);
 bool raw_tx_enter(struct sock *s);
 /*
@@ -293,6 +300,7 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n);
 ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
 void pump_control(struct sock *s); /* credit updates and the like */
 bool pump_room(struct sock *s); /* could a stream byte leave now? */
+uint32_t pump_space(struct sock *s); /* how many surely could */
 int pump_fail(struct sock *s, int err); /* the conn is dead */
 
 /* --- ring.c: bells and wake-up bytes ----------------------------------- */
@@ -337,6 +345,11 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline);
  */
 uint64_t wait_full(struct sock *s, uint64_t now);
 uint64_t wait_deadline(int64_t timeo);
+/*
+ * Until the anchor has something, lock not held: 0, or -1 and errno. For a
+ * MSG_WAITALL, which is many receives here and has one time limit.
+ */
+int wait_anchor(int fd, uint64_t deadline);
 bool wait_room_due(struct sock *s);
 
 extern bool lift_off; /* nothing is lifted any more in this process */
@@ -392,6 +405,16 @@ void keep_drop(struct sock *s); /* it was written back */
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);
 void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
+
+/* --- peek.c: looks at bytes that stay ---------------------------------- */
+
+/*
+ * Both with the lock held. MSG_PEEK of up to n bytes, never asleep; `c` NULL:
+ * they are only counted (MSG_TRUNC).
+ */
+size_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
+/* Will no more come than a look finds now? */
+bool peek_final(struct sock *s, int fd);
 
 /* --- home.c ------------------------------------------------------------ */
 

@@ -86,9 +86,9 @@ bool iov_sound(const struct iovec *iov, size_t n)
 		uintptr_t at = (uintptr_t)iov[i].iov_base, page = at >> 12;
 
 		if (!iov[i].iov_len ||
-		    likely(pages_known[page % PAGES_KNOWN] == page))
+		    likely(page && pages_known[page % PAGES_KNOWN] == page))
 			continue;
-		if (!page_there(at))
+		if (!page || !page_there(at))
 			return false;
 		pages_known[page % PAGES_KNOWN] = page;
 	}

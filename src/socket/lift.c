@@ -242,7 +242,8 @@ void lift_look(struct sock *s, int fd)
 	}
 	if (s->paired)
 		s->look = lift_vouch(s, fd);
-	else if (sock_holders(s) != 1)
+	else if (sock_holders(s) != 1 ||
+		 __atomic_load_n(&s->held, __ATOMIC_RELAXED))
 		s->look = 16; /* another process has it too: perhaps later */
 	else
 		step(s, fd);

@@ -128,7 +128,10 @@ static void release(struct sock *s, bool data)
 	s->front_at = 0;
 }
 
-/* What the program looks at without taking it: any number of messages. */
+/*
+ * What the program looks at without taking it: any number of messages; c may
+ * be NULL.
+ */
 static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
 {
 	struct fab_walk w = { 0 };
@@ -144,7 +147,8 @@ static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
 
 		if (part > n - got)
 			part = n - got;
-		cursor_put(c, m.mem + off + at, part);
+		if (c)
+			cursor_put(c, m.mem + off + at, part);
 		got += part;
 		at = 0;
 	}
@@ -160,7 +164,7 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 	size_t got = 0;
 
 	if (unlikely(peek))
-		return pump_peek(s, c, n);
+		return pump_peek(s, discard ? NULL : c, n);
 	while (got < n && s->rx_avail) {
 		uint32_t len, part;
 
@@ -281,4 +285,12 @@ void pump_control(struct sock *s)
 bool pump_room(struct sock *s)
 {
 	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH;
+}
+
+uint32_t pump_space(struct sock *s)
+{
+	uint32_t fits = FAB(s)->room(END(s)), room = conn_tx_room(&s->conn);
+
+	fits = fits > WIRE_BSDH ? fits - WIRE_BSDH : 0;
+	return fits < room ? fits : room;
 }

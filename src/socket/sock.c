@@ -84,7 +84,7 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 static struct sock *accepted(struct sock *s, int fd)
 {
 	s->role = 2;
-	s->why = WHY_WAITING;
+	s->why = s->pinned ? WHY_OPTION : WHY_WAITING;
 	s->phase = PH_CONNECTED;
 	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
 	       s->use == USE_SDP ? "sdp" : "both");

@@ -14,6 +14,7 @@ libsocket_la_SOURCES = \
 	src/socket/move.c \
 	src/socket/option.c \
 	src/socket/pair.c src/socket/pair.h \
+	src/socket/peek.c \
 	src/socket/pump.c \
 	src/socket/raw.c \
 	src/socket/remote.c src/socket/remote.h \

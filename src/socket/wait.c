@@ -17,6 +17,21 @@ uint64_t wait_deadline(int64_t timeo)
 	return timeo > 0 ? clock_ns() + (uint64_t)timeo : UINT64_MAX;
 }
 
+int wait_anchor(int fd, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint64_t now = clock_ns(), left = deadline > now ? deadline - now : 0;
+	struct timespec ts = { .tv_sec = (time_t)(left / 1000000000u),
+			       .tv_nsec = (long)(left % 1000000000u) };
+	int n = hooks.ppoll(&p, 1, &ts, NULL);
+
+	if (n > 0)
+		return 0;
+	if (!n)
+		errno = EAGAIN;
+	return -1;
+}
+
 static void awake(struct sock **s)
 {
 	if (*s)

@@ -103,6 +103,30 @@ plain() {
 	no_rule calls
 }
 
+@test "corners: plain" {
+	plain corners
+}
+
+@test "corners: lifted" {
+	lifted corners
+}
+
+@test "corners: at once" {
+	at_once corners
+}
+
+@test "corners: home" {
+	home corners
+}
+
+@test "corners: alone" {
+	alone corners
+}
+
+@test "corners: no rule" {
+	no_rule corners
+}
+
 @test "flags: plain" {
 	plain flags
 }

@@ -15,6 +15,7 @@ PROGS_CFLAGS = -std=gnu11 -O2
 check_PROGRAMS += \
 	tests/progs/cage \
 	tests/progs/calls \
+	tests/progs/corners \
 	tests/progs/epolls \
 	tests/progs/flags \
 	tests/progs/halfclose \
@@ -36,6 +37,11 @@ tests_progs_calls_SOURCES = tests/progs/calls.c $(PROGS_COMMON)
 tests_progs_calls_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_calls_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_calls_LDADD = -lpthread
+
+tests_progs_corners_SOURCES = tests/progs/corners.c $(PROGS_COMMON)
+tests_progs_corners_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_corners_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_corners_LDADD = -lpthread
 
 tests_progs_epolls_SOURCES = tests/progs/epolls.c $(PROGS_COMMON)
 tests_progs_epolls_CPPFLAGS = $(PROGS_CPPFLAGS)
