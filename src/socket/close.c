@@ -235,7 +235,7 @@ static bool haunt(struct sock *s, int fd)
 {
 	int ghost;
 
-	if (!s->paired || !(s->readers + s->writers))
+	if (!s->paired || !bed_others(s))
 		return false;
 	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (ghost < 0)
@@ -250,7 +250,7 @@ void sock_exorcise(struct sock *s)
 
 	if (sock_lock(s))
 		return;
-	if (s->ghost >= 0 && !s->readers && !s->writers && !s->users &&
+	if (s->ghost >= 0 && !bed_others(s) && !s->users &&
 	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		ghost = s->ghost;
 		s->ghost = -1;

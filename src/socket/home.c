@@ -46,8 +46,17 @@ static void finish(struct sock *s, int fd)
 	sys_shutdown(fd, SHUT_WR);
 }
 
+/* The FIN is out: what its reader took off the anchor cannot be put back. */
+static bool too_late(const struct sock *s)
+{
+	return s->shut_wr && !s->fin_due &&
+	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.sent;
+}
+
 static void answer(struct sock *s, int fd)
 {
+	if (too_late(s))
+		return;
 	if (__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)) {
 		/* its sleepers on the anchor come out first */
 		ring_reader(s, fd);

@@ -31,6 +31,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define SOCK_HOLDERS 32
+#define SOCK_BEDS    4
 #define NAMES_AT     4 /* turns after which the page shows names */
 #define LOOK_NEVER   INT32_MAX
 
@@ -46,6 +47,13 @@ struct holder {
 	int32_t pid; /* 0: free; -1: a child about to be born */
 	uint32_t fds; /* numbers that point to it there */
 	int32_t fd; /* one of them, as last known */
+};
+
+/* A thread asleep on the wake-up socket: bed.c. */
+struct bed {
+	uint32_t tid; /* 0: free */
+	bool writer;
+	uintptr_t frame; /* of its sleep */
 };
 
 struct rdma;
@@ -90,6 +98,7 @@ struct sock {
 	uint32_t watched; /* atomic: epoll sets that hold it */
 	uint32_t writers; /* threads asleep waiting for room */
 	uint32_t readers; /* threads asleep waiting for data */
+	struct bed bed[SOCK_BEDS];
 	uint32_t homing; /* threads that bring it home */
 	uint32_t in_gen, out_gen; /* atomic */
 	uint64_t rx_avail; /* parsed stream bytes not yet taken */
@@ -329,6 +338,14 @@ void spin_bound(struct sock *s);
  */
 bool spin_rx(struct sock *s, enum anc_state was);
 bool spin_tx(struct sock *s);
+
+/* --- bed.c ------------------------------------------------------------- */
+
+/* All with the lock held. `me` is of the frame that sleeps. */
+void bed_in(struct sock *s, struct bed *me, bool writer);
+void bed_out(struct sock *s, struct bed *me);
+/* Readers and writers asleep, this thread not counted. */
+uint32_t bed_others(struct sock *s);
 
 /* --- wait.c ------------------------------------------------------------ */
 

@@ -6,6 +6,7 @@
 struct load {
 	struct cursor c;
 	size_t len, done;
+	size_t ask; /* of the last call to the kernel */
 	int flags;
 	bool nonblock;
 };
@@ -18,6 +19,28 @@ static ssize_t broken_pipe(int flags)
 }
 
 /* --- the ring ---------------------------------------------------------- */
+
+/* Nothing more can be sent. */
+static bool ended(const struct sock *s)
+{
+	return s->shut_wr || s->conn.error || s->orphan;
+}
+
+/* The reset is told once, then there is nobody to send to. */
+static ssize_t reset(struct sock *s, int flags)
+{
+	return s->rst_told++ ? broken_pipe(flags) : -ECONNRESET;
+}
+
+/* Lock held: no room, and not to wait. False: look again after all. */
+static bool refused(struct sock *s, int fd)
+{
+	struct sock_ready r;
+
+	sock_unlock(s);
+	sock_ready(s, fd, &r); /* starts the stall clock */
+	return sock_lock(s) || (tx_by_ring(s) && !pump_room(s));
+}
 
 /* Lock held; w->done counts. *raw: go on at the anchor. */
 static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
@@ -32,6 +55,8 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			*raw = true;
 			return 0;
 		}
+		if (w->done && ended(s))
+			return 0; /* the next call is told */
 		if (s->shut_wr)
 			return broken_pipe(w->flags);
 		switch (anc_state(s->tx)) {
@@ -58,13 +83,9 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 				return err;
 			continue;
 		}
-		if (s->conn.error)
-			return s->rst_told++ ? broken_pipe(w->flags) :
-					       -ECONNRESET;
+		if (s->conn.error || (s->orphan && was_reset(s)))
+			return reset(s, w->flags);
 		if (s->orphan) {
-			if (was_reset(s))
-				return s->rst_told++ ? broken_pipe(w->flags) :
-						       -ECONNRESET;
 			/* as on TCP: the kernel answers RST, then EPIPE */
 			lift_spill(s, fd, WHY_CLOSED, true);
 			*raw = true;
@@ -82,19 +103,12 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			return 0;
 		if (pump_poll(s) || pump_room(s))
 			continue;
-		if (w->nonblock) {
-			struct sock_ready r;
-
-			if (w->done)
-				return 0;
-			sock_unlock(s);
-			sock_ready(s, fd, &r); /* starts the stall clock */
-			if (sock_lock(s))
-				return -EAGAIN;
-			if (!tx_by_ring(s) || pump_room(s))
-				continue;
+		if (w->nonblock && w->done)
+			return 0;
+		if (w->nonblock && refused(s, fd))
 			return -EAGAIN;
-		}
+		if (w->nonblock)
+			continue;
 		if (!deadline)
 			deadline = wait_deadline(s->sndtimeo);
 		err = wait_tx(s, fd, deadline);
@@ -119,12 +133,14 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	if (*lifted)
 		return 0;
 	in = s;
-	part = raw_tx_piece(s, w->len - w->done) < w->len - w->done;
+	w->ask = w->len - w->done;
+	part = raw_tx_piece(s, w->ask) < w->ask;
 	if (m && !w->done && (!part || m->msg_controllen)) {
 		n = hooks.sendmsg(fd, m, w->flags);
 	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		one.iov_len = raw_tx_piece(s, w->c.iov->iov_len - w->c.at);
+		w->ask = one.iov_len;
 		n = hooks.send(fd, one.iov_base, one.iov_len, w->flags);
 	} else {
 		rest.msg_iov = (struct iovec *)w->c.iov;
@@ -157,7 +173,8 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		if (s->paired)
 			lift_try_tx(s, fd);
 		if (unlikely(s->fin_due)) /* the kernel's FIN is to come */
-			return broken_pipe(w->flags);
+			return w->done ? (ssize_t)w->done :
+					 broken_pipe(w->flags);
 		n = raw_send(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, true);
@@ -166,7 +183,9 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
 			w->done += (size_t)n;
-			if (w->done == w->len || w->nonblock)
+			/* cut short, the kernel has its reason */
+			if (w->done == w->len || w->nonblock ||
+			    (size_t)n < w->ask)
 				return (ssize_t)w->done;
 			cursor_skip(&w->c, (size_t)n);
 			continue;
@@ -315,7 +334,10 @@ static bool shut_write(struct sock *s, int fd)
 				return false; /* the FIN is out */
 			s->shut_wr = s->fin_due = true;
 			home_serve(s, fd);
-			return true;
+			/* it is what brings out who sends in the kernel */
+			if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+				s->fin_due = false;
+			return s->fin_due;
 		case ANC_RAW:
 		case ANC_GONE:
 			s->shut_wr = true;

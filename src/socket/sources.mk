@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libsocket.la
 libsocket_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocket_la_SOURCES = \
 	src/socket/anchor.c src/socket/anchor.h \
+	src/socket/bed.c \
 	src/socket/close.c \
 	src/socket/diag.c \
 	src/socket/fdhide.c \

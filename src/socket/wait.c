@@ -32,16 +32,9 @@ int wait_anchor(int fd, uint64_t deadline)
 	return -1;
 }
 
-static void awake(struct sock **s)
-{
-	if (*s)
-		__atomic_sub_fetch(&(*s)->sleepers, 1, __ATOMIC_RELAXED);
-}
-
 /* The last step, without the lock: 1 rung, 0 hung up, negative errno. */
 static int sleep_on(struct sock *s, uint64_t deadline)
 {
-	__attribute__((cleanup(awake))) struct sock *in = s;
 	int fd = s->wake;
 	char byte;
 
@@ -59,7 +52,6 @@ static int sleep_on(struct sock *s, uint64_t deadline)
 		ts.tv_sec = (time_t)(left / 1000000000u);
 		ts.tv_nsec = (long)(left % 1000000000u);
 		n = hooks.ppoll(&p, 1, &ts, NULL);
-		(void)in;
 		if (n < 0)
 			return -errno;
 		if (!n)
@@ -68,13 +60,31 @@ static int sleep_on(struct sock *s, uint64_t deadline)
 	}
 }
 
-/* -errno of the kernel's sleep, or 0 after anything that needs a new look */
-static int sleep_locked(struct sock *s, uint64_t deadline)
+struct sleep {
+	struct sock *s;
+	struct bed bed;
+};
+
+/* The thread is cancelled: it was the last, perhaps, of a closed socket. */
+static void cancelled(struct sleep *in)
 {
+	if (!in->s)
+		return;
+	lock_take(&in->s->lock);
+	bed_out(in->s, &in->bed);
+	sock_unlock(in->s);
+	if (in->s->ghost >= 0)
+		sock_exorcise(in->s);
+}
+
+/* -errno of the kernel's sleep, or 0 after anything that needs a new look */
+static int sleep_locked(struct sock *s, uint64_t deadline, bool writer)
+{
+	__attribute__((cleanup(cancelled))) struct sleep in = { .s = s };
 	uint32_t eaten = s->rung_eaten;
 	int saved = errno, ret;
 
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_RELAXED);
+	bed_in(s, &in.bed, writer);
 	sock_unlock(s);
 	ret = sleep_on(s, deadline);
 	if (ret == 0 && s->shut_rd) {
@@ -88,6 +98,8 @@ static int sleep_locked(struct sock *s, uint64_t deadline)
 	}
 	errno = saved;
 	lock_take(&s->lock);
+	bed_out(s, &in.bed);
+	in.s = NULL;
 	if (ret == 0 || ret == -ECONNRESET || ret == -EBADF) {
 		lift_orphan(s);
 		return 0;
@@ -126,11 +138,11 @@ static int nap_locked(struct sock *s)
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 {
 	uint32_t mark, gen = s->in_gen;
-	int ret;
 
 	(void)fd;
 	if (was != ANC_LIFTED) {
-		ret = nap_locked(s);
+		int ret = nap_locked(s);
+
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
 	if (spin_rx(s, was))
@@ -150,10 +162,7 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 		return 0;
 	if (!wait_room_due(s))
 		ring_eat(s, mark);
-	s->readers++;
-	ret = sleep_locked(s, deadline);
-	s->readers--;
-	return ret;
+	return sleep_locked(s, deadline, false);
 }
 
 /*
@@ -224,9 +233,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	}
 	if (ring_may_eat(s))
 		ring_eat(s, mark);
-	s->writers++;
-	ret = sleep_locked(s, limit < deadline ? limit : deadline);
-	s->writers--;
+	ret = sleep_locked(s, limit < deadline ? limit : deadline, true);
 	if (ret == -EAGAIN)
 		return clock_ns() >= deadline ? -EAGAIN : 0;
 	if (ret == -EINTR && deadline == UINT64_MAX && all_restart())

@@ -127,6 +127,30 @@ plain() {
 	no_rule corners
 }
 
+@test "ended: plain" {
+	plain ended
+}
+
+@test "ended: lifted" {
+	lifted ended
+}
+
+@test "ended: at once" {
+	at_once ended
+}
+
+@test "ended: home" {
+	home ended
+}
+
+@test "ended: alone" {
+	alone ended
+}
+
+@test "ended: no rule" {
+	no_rule ended
+}
+
 @test "flags: plain" {
 	plain flags
 }

@@ -16,6 +16,7 @@ check_PROGRAMS += \
 	tests/progs/cage \
 	tests/progs/calls \
 	tests/progs/corners \
+	tests/progs/ended \
 	tests/progs/epolls \
 	tests/progs/flags \
 	tests/progs/halfclose \
@@ -42,6 +43,11 @@ tests_progs_corners_SOURCES = tests/progs/corners.c $(PROGS_COMMON)
 tests_progs_corners_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_corners_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_corners_LDADD = -lpthread
+
+tests_progs_ended_SOURCES = tests/progs/ended.c $(PROGS_COMMON)
+tests_progs_ended_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_ended_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_ended_LDADD = -lpthread
 
 tests_progs_epolls_SOURCES = tests/progs/epolls.c $(PROGS_COMMON)
 tests_progs_epolls_CPPFLAGS = $(PROGS_CPPFLAGS)
