@@ -19,7 +19,5 @@ sdpstat_SOURCES = \
 	src/tools/out.h \
 	src/tools/scan.c \
 	src/tools/scan.h \
-	src/tools/sdpstat.c \
-	src/tools/stray.c \
-	src/tools/stray.h
+	src/tools/sdpstat.c
 sdpstat_LDADD = libbase.la
