@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -390,6 +391,45 @@ static void busy(struct end *e)
 	prog_sync(e);
 }
 
+/*
+ * A reader who takes small bites, as often as a set tells him to. The writer
+ * has written all there was room for, long before, and writes no more: nothing
+ * that comes later reminds the reader of what he has not taken yet.
+ */
+static void bites_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	size_t left = prog_hear(e);
+	uint8_t b[4096];
+	ssize_t r;
+
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
+	for (; left; left -= (size_t)r) {
+		CHECK(epoll_wait(ep, &ev, 1, 10000) == 1);
+		CHECK(ev.events == EPOLLIN);
+		r = read(e->l.fd, b, sizeof(b));
+		CHECK(r > 0);
+		flow_check(&e->l.rx, b, (size_t)r);
+	}
+	CHECK(epoll_wait(ep, &ev, 1, 0) == 0);
+	prog_sync(e);
+	CHECK(!close(ep));
+}
+
+static void bites_peer(struct end *e)
+{
+	const size_t most = (size_t)64 << 20;
+	size_t sum = 0;
+
+	prog_nonblock(e->l.fd, true);
+	do
+		sum += stuff(&e->l, 50000, most);
+	while (ready(e->l.fd, POLLOUT, 100) && sum < most);
+	prog_tell(e, sum);
+	prog_sync(e);
+}
+
 static const struct prog_case cases[] = {
 	{ "full", full_run, full_peer, 0 },
 	{ "self-full", self_full, NULL, CASE_SOLO },
@@ -400,6 +440,7 @@ static const struct prog_case cases[] = {
 	{ "connect", connect_run, connect_peer, CASE_BARE },
 	{ "loop", loop, loop, 0 },
 	{ "busy", busy, busy, 0 },
+	{ "bites", bites_run, bites_peer, 0 },
 };
 
 int main(int argc, char **argv)
