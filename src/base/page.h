@@ -23,6 +23,8 @@
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
 
+#define PAGE_NO_RULE 0xff
+
 enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 
 /*
@@ -59,7 +61,7 @@ struct page_row {
 	struct page_addr local, peer;
 	uint8_t path[2]; /* enum page_path: [0] transmit, [1] receive */
 	uint8_t role; /* 0 none, 1 client, 2 server */
-	uint8_t rule; /* 0 both, 1 tcp, 2 sdp */
+	uint8_t rule; /* 0 both, 1 tcp, 2 sdp, PAGE_NO_RULE not known */
 	uint32_t rule_line; /* line in the rule file, 0: default */
 	uint32_t why; /* enum reason */
 	uint32_t state; /* 0 new 1 listening 2 connected 3 closing */

@@ -82,7 +82,11 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 		r->ours = now.ours;
 		if (!was)
 			r->edge.fresh = true;
-		epreg_tell(r, !now.ours);
+		/*
+		 * What becomes the kernel's again it may have told already,
+		 * while it did not count: it is made to tell it once more.
+		 */
+		epreg_tell(r, was & ~now.ours);
 	}
 	if (!now.ours)
 		return look_raw(r, was, kernel);

@@ -22,6 +22,8 @@ void epreg_tell(struct epreg *r, bool again)
 	uint32_t k = ep_kmask(r->mask, r->ours), was = r->kmask;
 
 	if (r->rearm) {
+		/* its edge is used up, whatever else made us come here */
+		again = true;
 		r->rearm = false;
 		r->set->nrearm--;
 	}

@@ -27,7 +27,7 @@ ssize_t do_splice(int in, off64_t *ioff, int out, off64_t *ooff, size_t n,
 	struct sock *from = fdt_sock(in), *to = fdt_sock(out);
 	ssize_t ret;
 
-	if (likely(!from && !to) || (from && to) || ioff || ooff)
+	if (likely(!from && !to) || (from && to) || ioff || ooff || !n)
 		return real_splice(in, ioff, out, ooff, n, flags);
 	if (from)
 		ret = sock_splice_from(from, in, out, n, flags);

@@ -1,16 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Larger receive buffers [5.6]. Sizes include the BSDH; nobody shrinks. */
+/*
+ * Larger receive buffers [5.6]. Sizes include the BSDH; nobody shrinks. Kernel
+ * peers count the stream bytes alone: told of a size, they fill that and add
+ * the BSDH.
+ */
 #include "sdp_proto/state.h"
+
+static uint32_t beyond(const struct conn *c)
+{
+	return c->native ? WIRE_BSDH : 0;
+}
+
+uint32_t resize_report(const struct conn *c)
+{
+	return c->rcv_size - beyond(c);
+}
 
 int resize_on_ask(struct conn *c, uint64_t now, const struct wire_msg *m,
 		  struct conn_in *in)
 {
+	uint64_t size = (uint64_t)m->bytes + beyond(c);
+
 	(void)now;
 	(void)in;
-	if (m->bytes <= c->rcv_size || c->rcv_max <= c->rcv_size)
+	if (size <= c->rcv_size || c->rcv_max <= c->rcv_size)
 		c->want |= CONN_WANT_RCVACK; /* as it is */
 	else
-		c->rcv_want = m->bytes < c->rcv_max ? m->bytes : c->rcv_max;
+		c->rcv_want = size < c->rcv_max ? (uint32_t)size : c->rcv_max;
 	return 0;
 }
 

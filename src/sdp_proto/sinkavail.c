@@ -157,7 +157,7 @@ bool conn_sink_wanted(const struct conn *c, uint32_t len)
 				CONN_ADVERTS;
 
 	if (!state_in(c, STATES_OPEN) || c->mute || c->deaf || c->dis_rcvd ||
-	    c->rd_shut || c->rx_mode != WIRE_PIPELINED ||
+	    c->rd_shut || c->native || c->rx_mode != WIRE_PIPELINED ||
 	    zcopy_stopped(c, CONN_RX))
 		return false;
 	if (c->sink_cancel || (c->want & CONN_WANT_SINK_CANCEL) ||

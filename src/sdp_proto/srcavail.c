@@ -23,6 +23,9 @@ bool conn_src_wanted(const struct conn *c, uint32_t len)
 {
 	bool combined = c->tx_mode == WIRE_COMBINED;
 
+	/* FreeBSD takes it for stream bytes, and looks like OFED [7, 2]. */
+	if (c->native)
+		return false;
 	if (!state_in(c, STATES_OPEN) || c->dis_sent || c->mute ||
 	    c->tx_mode == WIRE_BUFFERED || zcopy_stopped(c, CONN_TX))
 		return false;

@@ -127,6 +127,8 @@ bool sinkavail_compl_due(const struct conn *c, const struct conn_offer *offer);
 /* The completions about to be posted: the number they carry. */
 uint32_t srcavail_report(struct conn *c);
 uint32_t sinkavail_report(struct conn *c);
+/* The number of a ChRcvBufAck. */
+uint32_t resize_report(const struct conn *c);
 /* The ModeChange of mode_due is about to be posted. */
 void mode_posted(struct conn *c);
 /* DisConn wins: forget about SuspComm, ours and the peer's. */

@@ -118,7 +118,7 @@ static void prepare(struct conn *c, unsigned int bit, uint64_t now,
 		m->bytes = c->rcv_ask;
 		break;
 	case CONN_WANT_RCVACK:
-		m->bytes = c->rcv_size;
+		m->bytes = resize_report(c);
 		break;
 	case CONN_WANT_SUSP:
 		m->service = c->suspend_service;

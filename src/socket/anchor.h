@@ -98,6 +98,7 @@ struct anc_side {
 	uint32_t reset; /* its end is or will be a reset (SO_LINGER 0) */
 	uint32_t counted; /* ANC_COUNTED_*: it knows of every byte */
 	uint32_t urgent; /* it has sent urgent data on the anchor */
+	uint32_t bound; /* 1 + the only processor it may use, 0: several */
 };
 
 struct anc_page {

@@ -141,7 +141,7 @@ static bool unread(struct sock *s)
 		return false;
 	if (!s->conn.error)
 		pump_poll(s);
-	return s->rx_avail > 0 || s->ar.kept > 0 || zc_here(s);
+	return s->rx_avail > 0 || s->ar.kept > 0;
 }
 
 static void close_lifted(struct sock *s, int fd)
@@ -151,7 +151,6 @@ static void close_lifted(struct sock *s, int fd)
 	char sink[64];
 	bool abort;
 
-	zc_recall(s);
 	home_serve(s, fd); /* bytes on their way home go first */
 	abort = unread(s) || s->linger0;
 	if (abort) {
@@ -207,6 +206,8 @@ static void release(struct sock *s, int fd, bool last)
 	if (s->paired || s->rd || s->use == USE_SDP)
 		service_del(s);
 	if (!last) {
+		if (s->rd && !s->paired && s->rd->owner == sock_pid)
+			rdma_detach(s); /* who stays begins anew */
 		leave_to_others(s);
 		return;
 	}
@@ -234,7 +235,7 @@ static bool haunt(struct sock *s, int fd)
 {
 	int ghost;
 
-	if (!s->paired || !(s->readers + s->writers))
+	if (!s->paired || !bed_others(s))
 		return false;
 	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (ghost < 0)
@@ -249,7 +250,7 @@ void sock_exorcise(struct sock *s)
 
 	if (sock_lock(s))
 		return;
-	if (s->ghost >= 0 && !s->readers && !s->writers && !s->users &&
+	if (s->ghost >= 0 && !bed_others(s) && !s->users &&
 	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		ghost = s->ghost;
 		s->ghost = -1;

@@ -46,8 +46,17 @@ static void finish(struct sock *s, int fd)
 	sys_shutdown(fd, SHUT_WR);
 }
 
+/* The FIN is out: what its reader took off the anchor cannot be put back. */
+static bool too_late(const struct sock *s)
+{
+	return s->shut_wr && !s->fin_due &&
+	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.sent;
+}
+
 static void answer(struct sock *s, int fd)
 {
+	if (too_late(s))
+		return;
 	if (__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)) {
 		/* its sleepers on the anchor come out first */
 		ring_reader(s, fd);
@@ -57,7 +66,6 @@ static void answer(struct sock *s, int fd)
 	/* a send behind a spill: the reader makes room for it */
 	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
 		return;
-	zc_recall(s);
 	if (anc_answer(s->tx, &s->at))
 		return;
 	s->resuming = false;
@@ -290,7 +298,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	sock_unlock(s);
 	for (;;) {
 		lock_take(&s->lock);
-		if (s->rd) {
+		if (s->rd && s->paired) {
 			pin(s);
 			if (!s->conn.error)
 				pump_poll(s);

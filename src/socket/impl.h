@@ -23,16 +23,15 @@
 #include "base/page.h"
 #include "base/sys.h"
 #include "config/config.h"
-#include "sdp_proto/zcopy.h"
 #include "socket/anchor.h"
 #include "socket/pair.h"
 #include "socket/sock.h"
-#include "socket/zcopy.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define SOCK_HOLDERS 32
+#define SOCK_BEDS    4
 #define NAMES_AT     4 /* turns after which the page shows names */
 #define LOOK_NEVER   INT32_MAX
 
@@ -50,6 +49,13 @@ struct holder {
 	int32_t fd; /* one of them, as last known */
 };
 
+/* A thread asleep on the wake-up socket: bed.c. */
+struct bed {
+	uint32_t tid; /* 0: free */
+	bool writer;
+	uintptr_t frame; /* of its sleep */
+};
+
 struct rdma;
 
 struct sock {
@@ -64,7 +70,6 @@ struct sock {
 	bool fin_due; /* the kernel's FIN waits until the ring is empty */
 	bool fin_told; /* the peer was poked about its FIN */
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
-	bool busy_rx; /* SO_RCVLOWAT > 1: the kernel's while RAW */
 	uint8_t rst_told; /* the one ECONNRESET was delivered */
 	bool rst_eaten; /* the kernel told it to us, and tells it once */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
@@ -78,6 +83,7 @@ struct sock {
 	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
+	uint32_t held; /* atomic: raw receives that keep it unpaired */
 	struct page_row *row; /* good in row_pid only */
 	int32_t row_pid; /* atomic; 0: nobody's, -1: being taken */
 
@@ -92,6 +98,7 @@ struct sock {
 	uint32_t watched; /* atomic: epoll sets that hold it */
 	uint32_t writers; /* threads asleep waiting for room */
 	uint32_t readers; /* threads asleep waiting for data */
+	struct bed bed[SOCK_BEDS];
 	uint32_t homing; /* threads that bring it home */
 	uint32_t in_gen, out_gen; /* atomic */
 	uint64_t rx_avail; /* parsed stream bytes not yet taken */
@@ -106,7 +113,7 @@ struct sock {
 	uint8_t homes; /* calls that need it at home */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint64_t full_since, lift_not_before;
-	uint64_t taken_seen; /* tx->taken when full_since was set */
+	uint64_t taken_seen; /* the progress when full_since was set */
 	uint64_t idle_mark; /* bytes moved when last looked at */
 	bool trimmed;
 	bool resuming; /* RESUME, begun: */
@@ -117,7 +124,6 @@ struct sock {
 	int32_t end_pid; /* the only process that may use it; 0: all */
 	struct rdma *rd; /* the peer is on another host: rdma.h */
 	struct shm_end shm;
-	struct zc zc;
 	struct conn conn;
 
 	/* seldom */
@@ -129,6 +135,7 @@ struct sock {
 	uint64_t born_ns;
 	struct holder holder[SOCK_HOLDERS];
 	int32_t offer_looks, probes;
+	uint64_t probing_since;
 	uint32_t turns; /* changes between sending and receiving */
 	bool sent_last;
 	struct pair pair;
@@ -138,7 +145,7 @@ struct sock {
 	uint32_t spin_ns; /* current spin budget */
 	uint32_t spin_skip; /* waits left before spinning is tried again */
 	bool pinned; /* never again (foreign holder) */
-	bool zerocopy;
+	uint8_t barred; /* enum reason: an option that only the kernel has */
 	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
 
 	/* store.c */
@@ -182,8 +189,6 @@ ssize_t iov_sum(const struct iovec *iov, size_t n);
  * are remembered per thread, so that the usual buffers cost two loads.
  */
 bool iov_sound(const struct iovec *iov, size_t n);
-/* The same for the one byte at `at`, asked anew. */
-bool iov_there(const void *at);
 
 /* --- sock.c ------------------------------------------------------------ */
 
@@ -209,6 +214,12 @@ void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
 bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
 
+/* --- option.c ---------------------------------------------------------- */
+
+int option_int(int fd, int opt); /* at SOL_SOCKET; -1: no such thing */
+/* A socket that was accepted from a listener of whose options we know naught */
+void option_inherit(struct sock *s, int fd);
+
 /* --- store.c ----------------------------------------------------------- */
 
 struct sock *store_get(void); /* zeroed; NULL: no memory */
@@ -231,9 +242,15 @@ struct holder *holder_of(struct sock *s, int32_t pid);
 struct rawrx {
 	struct sock *s;
 	struct anc_dir *d;
+	struct anc_dir *held;
 };
 /* Begin a raw receive / send; false: the direction is not RAW. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
+/*
+ * The receive just begun cannot tell bells from bytes, or not come out by one:
+ * nothing is paired or switched until it leaves. False: too late.
+ */
+bool raw_rx_hold(struct rawrx *c);
 void raw_rx_leave(struct rawrx *c);
 bool raw_tx_enter(struct sock *s);
 /*
@@ -290,10 +307,9 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		  bool discard);
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n);
 ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
-/* Post what conn_next() answered; its payload comes from c. 0 or negative. */
-int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op);
 void pump_control(struct sock *s); /* credit updates and the like */
 bool pump_room(struct sock *s); /* could a stream byte leave now? */
+uint32_t pump_space(struct sock *s); /* how many surely could */
 int pump_fail(struct sock *s, int err); /* the conn is dead */
 
 /* --- ring.c: bells and wake-up bytes ----------------------------------- */
@@ -311,6 +327,26 @@ bool ring_may_eat(struct sock *s);
 void ring_ask_bell(struct sock *s);
 int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
 
+/* --- spin.c ------------------------------------------------------------ */
+
+/* Publishes which processor this thread is bound to, in s->own. */
+void spin_bound(struct sock *s);
+/*
+ * Lock held at entry and exit. True: there is something to look at; false:
+ * nothing came in time, or spinning does not pay now. `was`: the state seen
+ * before the ring was found empty.
+ */
+bool spin_rx(struct sock *s, enum anc_state was);
+bool spin_tx(struct sock *s);
+
+/* --- bed.c ------------------------------------------------------------- */
+
+/* All with the lock held. `me` is of the frame that sleeps. */
+void bed_in(struct sock *s, struct bed *me, bool writer);
+void bed_out(struct sock *s, struct bed *me);
+/* Readers and writers asleep, this thread not counted. */
+uint32_t bed_others(struct sock *s);
+
 /* --- wait.c ------------------------------------------------------------ */
 
 /*
@@ -320,9 +356,17 @@ int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
 /* `was`: the state seen before the ring was found empty. */
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was);
 int wait_tx(struct sock *s, int fd, uint64_t deadline);
-/* Memory is lent (zcopy.c): the same until it is not, or `until`. */
-int wait_lent(struct sock *s, uint64_t until, bool restart);
+/*
+ * Lock held, there is no room: when the direction is to be spilled, unless
+ * there is progress meanwhile.
+ */
+uint64_t wait_full(struct sock *s, uint64_t now);
 uint64_t wait_deadline(int64_t timeo);
+/*
+ * Until the anchor has something, lock not held: 0, or -1 and errno. For a
+ * MSG_WAITALL, which is many receives here and has one time limit.
+ */
+int wait_anchor(int fd, uint64_t deadline);
 bool wait_room_due(struct sock *s);
 
 extern bool lift_off; /* nothing is lifted any more in this process */
@@ -379,6 +423,16 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);
 void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
 
+/* --- peek.c: looks at bytes that stay ---------------------------------- */
+
+/*
+ * Both with the lock held. MSG_PEEK of up to n bytes, never asleep; `c` NULL:
+ * they are only counted (MSG_TRUNC).
+ */
+size_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
+/* Will no more come than a look finds now? */
+bool peek_final(struct sock *s, int fd);
+
 /* --- home.c ------------------------------------------------------------ */
 
 /* W's part: answer ASKED, write back after RESUME. Lock held. */
@@ -422,21 +476,6 @@ static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 		if (s->look <= 0)
 			lift_look(s, fd);
 	}
-}
-
-/* --- zcopy.c: what hot paths ask --------------------------------------- */
-
-static inline void zc_recall(struct sock *s)
-{
-	if (unlikely(s->zc.out == ZC_OUT))
-		zc_recall_slow(s);
-}
-
-/* The next bytes of the stream lie in the peer's memory, behind rx_avail. */
-static inline bool zc_here(const struct sock *s)
-{
-	return unlikely(s->conn.peer_src_count) && !s->orphan &&
-	       conn_source(&s->conn);
 }
 
 /* Hook calls that were due while the lock was held. */

@@ -72,10 +72,8 @@ static __thread uintptr_t pages_known[PAGES_KNOWN]
  * The kernel reads a signal set before it looks at what to do with it: EFAULT
  * says that the memory is not there, EINVAL that it is. Nothing is changed.
  */
-bool iov_there(const void *mem)
+static bool page_there(uintptr_t at)
 {
-	uintptr_t at = (uintptr_t)mem;
-
 	return sys_call6(SYS_rt_sigprocmask, -1, (long)(at & ~(uintptr_t)7), 0,
 			 8, 0, 0) != -EFAULT;
 }
@@ -88,9 +86,9 @@ bool iov_sound(const struct iovec *iov, size_t n)
 		uintptr_t at = (uintptr_t)iov[i].iov_base, page = at >> 12;
 
 		if (!iov[i].iov_len ||
-		    likely(pages_known[page % PAGES_KNOWN] == page))
+		    likely(page && pages_known[page % PAGES_KNOWN] == page))
 			continue;
-		if (!iov_there(iov[i].iov_base))
+		if (!page || !page_there(at))
 			return false;
 		pages_known[page % PAGES_KNOWN] = page;
 	}

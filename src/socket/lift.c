@@ -10,6 +10,7 @@
 #define OFFER_LOOKS  8 /* every call, then every eighth */
 #define PATIENCE     4 /* thresholds of traffic an offer lives */
 #define PROBES_MAX   40
+#define PROBES_NS    1000000000u /* for so long at least */
 #define PROBES_APART 128 /* calls at most */
 #define LOOK_BYTES   8192 /* count as one call once it is looked for */
 
@@ -77,7 +78,6 @@ static void paired(struct sock *s, int fd)
 	s->peer = &page->side[maker ? 1 : 0];
 	shm_end_init(&s->shm, &s->pair.seg, maker, s->pair.key);
 	s->end = &s->shm.end;
-	zc_paired(s);
 	lift_adopt(s, &page->dir[maker ? 0 : 1], &page->dir[maker ? 1 : 0]);
 	s->wake = s->pair.fd;
 	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
@@ -85,6 +85,7 @@ static void paired(struct sock *s, int fd)
 	s->look = LOOK_NEVER; /* until all is well */
 	no_thread = settings.service_thread ? service_start() : 0;
 	s->own->reset = s->linger0;
+	spin_bound(s);
 	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
 	service_add(s);
 	if (no_thread) {
@@ -128,6 +129,27 @@ static bool patient(const struct sock *s)
 	       s->at.sent + s->ar.taken < 16 * PATIENCE * bytes;
 }
 
+/*
+ * Thousands of small writes pass before a reader on the same processor has
+ * its turn and counts the first of them: so time counts, too. Where both ends
+ * take turns they count alike.
+ */
+static bool probed_enough(struct sock *s)
+{
+	uint64_t now;
+
+	if (s->probes >= 3 && s->turns >= 64)
+		return true;
+	if (!patient(s))
+		return true;
+	if (s->probes <= PROBES_MAX)
+		return false;
+	now = clock_ns();
+	if (!s->probing_since)
+		s->probing_since = now;
+	return now - s->probing_since > PROBES_NS;
+}
+
 static void give_up(struct sock *s)
 {
 	pair_cancel(&s->pair);
@@ -146,6 +168,8 @@ static void seek(struct sock *s)
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
+	if (s->rd && s->rd->owner != sock_pid)
+		rdma_detach(s); /* it looked, and left it to us */
 	if (s->rd) {
 		seek(s);
 		return;
@@ -173,7 +197,6 @@ static void step(struct sock *s, int fd)
 			.posted = SHM_DEPTH,
 			.max_adverts = 1,
 			.ext_flags = 0x08,
-			.reads = true,
 		};
 	}
 	switch (pair_step(&s->pair, fd, &s->conn, &s->params, 1000)) {
@@ -187,9 +210,7 @@ static void step(struct sock *s, int fd)
 		pair_cancel(&s->pair);
 		s->look = s->probes < 4 ? 8 << s->probes : PROBES_APART;
 		s->probes++;
-		/* where both ends take turns they count alike */
-		if (s->probes > PROBES_MAX || !patient(s) ||
-		    (s->probes >= 3 && s->turns >= 64))
+		if (probed_enough(s))
 			give_up(s);
 		break;
 	case PAIR_ASKED:
@@ -221,7 +242,8 @@ void lift_look(struct sock *s, int fd)
 	}
 	if (s->paired)
 		s->look = lift_vouch(s, fd);
-	else if (sock_holders(s) != 1)
+	else if (sock_holders(s) != 1 ||
+		 __atomic_load_n(&s->held, __ATOMIC_RELAXED))
 		s->look = 16; /* another process has it too: perhaps later */
 	else
 		step(s, fd);

@@ -3,7 +3,7 @@
 
 #include <sys/ioctl.h>
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define PIECE (256 * 1024)
 #define SMALL (8 * 1024) /* from the stack */
@@ -15,7 +15,7 @@ static bool tx_lifted(struct sock *s, int fd)
 	if (s->paired)
 		lift_try_tx(s, fd);
 	return s->paired && anc_state(s->tx) != ANC_RAW &&
-	       anc_state(s->tx) != ANC_GONE;
+	       anc_state(s->tx) != ANC_SPILL && anc_state(s->tx) != ANC_GONE;
 }
 
 /* As the kernel; -ERESTART: nothing yet, it is not the kernel's. */
@@ -53,9 +53,12 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
 	    (ret = lift_demand(s, fd, true)))
 		return ret;
-	if (!tx_lifted(s, fd)) {
+	/* a candidate copies: its bytes have to be seen (rdma_proof.c) */
+	if (!tx_lifted(s, fd) && !rdma_seeks(s)) {
 		ret = raw_sendfile(s, fd, in, off, n);
-		if (ret != -ERESTART) {
+		if (ret == -ERESTART) {
+			ret = 0;
+		} else {
 			lift_count(s, fd, ret, true);
 			if (s->nonblock && ret < (ssize_t)n)
 				lift_full(s, fd);
@@ -101,63 +104,92 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 	return done ? (ssize_t)done : ret;
 }
 
+/* As the kernel; -ERESTART: it is not the kernel's. */
+static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
+			     unsigned int flags)
+{
+	__attribute__((cleanup(raw_tx_leave))) struct sock *held = NULL;
+	ssize_t ret;
+
+	if (tx_lifted(s, fd) || !raw_tx_enter(s))
+		return -ERESTART;
+	held = s;
+	ret = sys_call6(SYS_splice, pipe, 0, fd, 0, (long)raw_tx_piece(s, n),
+			flags);
+	raw_sent(s, ret);
+	raw_tx_leave(&held);
+	lift_count(s, fd, ret, true);
+	return ret;
+}
+
+/* How many bytes the ring takes now. Looking may end in leaving it. */
+static size_t room_now(struct sock *s, int fd)
+{
+	struct sock_ready r;
+	size_t room = 0;
+
+	sock_ready(s, fd, &r);
+	if (!(r.now & POLLOUT) || sock_lock(s))
+		return 0;
+	if (s->paired && tx_by_ring(s))
+		room = pump_space(s);
+	sock_unlock(s);
+	return room;
+}
+
+static bool pipe_empty(int pipe)
+{
+	struct pollfd p = { .fd = pipe, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &now, NULL) == 0;
+}
+
+/* Taken from the pipe: it has to go out now. */
+static ssize_t put_out(struct sock *s, int fd, const uint8_t *buf, size_t n)
+{
+	struct timespec ms = { 0, 1000000 };
+	size_t done = 0;
+	ssize_t sent;
+
+	while (done < n) {
+		sent = sock_send(s, fd, buf + done, n - done, 0);
+		if (sent == -EAGAIN)
+			sys_ppoll(NULL, 0, &ms, NULL);
+		else if (sent < 0)
+			return done ? (ssize_t)done : sent;
+		else
+			done += (size_t)sent;
+	}
+	return (ssize_t)done;
+}
+
 /*
- * Pipe to socket. What is read from the pipe cannot be put back, so only as
- * much is read as the ring takes now; where that is nothing, a blocking
- * caller sends the least piece and waits in it.
+ * Pipe to socket. What is read from the pipe cannot be put back: who may not
+ * wait reads no more than the ring takes now.
  */
 ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 		       unsigned int flags)
 {
 	bool nonblock = (flags & SPLICE_F_NONBLOCK) || s->nonblock;
 	uint8_t buf[16384];
-	ssize_t got, sent, ret;
-	size_t done = 0;
+	size_t room = sizeof(buf);
+	ssize_t ret = raw_splice_to(s, fd, pipe, n, flags);
 
-	if (!tx_lifted(s, fd)) {
-		__attribute__((cleanup(raw_tx_leave))) struct sock *held = NULL;
-
-		if (raw_tx_enter(s)) {
-			held = s;
-			ret = sys_call6(SYS_splice, pipe, 0, fd, 0, (long)n,
-					flags);
-			raw_sent(s, ret);
-			raw_tx_leave(&held);
-			lift_count(s, fd, ret, true);
-			return ret;
-		}
+	if (ret != -ERESTART)
+		return ret;
+	if (nonblock)
+		room = room_now(s, fd);
+	if (!room) {
+		ret = raw_splice_to(s, fd, pipe, n, flags);
+		return ret == -ERESTART ? -EAGAIN : ret;
 	}
-	if (nonblock) {
-		struct sock_ready r;
-
-		sock_ready(s, fd, &r);
-		if ((r.ours & POLLOUT) && !(r.now & POLLOUT))
-			return -EAGAIN;
-	}
-	if (flags & SPLICE_F_NONBLOCK) {
-		struct pollfd p = { .fd = pipe, .events = POLLIN };
-		struct timespec now = { 0, 0 };
-
-		if (sys_ppoll(&p, 1, &now, NULL) == 0)
-			return -EAGAIN;
-	}
-	got = sys_read(pipe, buf, n < sizeof(buf) ? n : sizeof(buf));
-	if (got <= 0)
-		return got;
-	while (done < (size_t)got) {
-		/* taken from the pipe: it has to go out now */
-		sent = sock_send(s, fd, buf + done, (size_t)got - done, 0);
-		if (sent == -EAGAIN) {
-			struct timespec ms = { 0, 1000000 };
-
-			sys_ppoll(NULL, 0, &ms, NULL);
-			continue;
-		}
-		if (sent < 0)
-			return done ? (ssize_t)done : sent;
-		done += (size_t)sent;
-	}
-	return (ssize_t)done;
+	if ((flags & SPLICE_F_NONBLOCK) && pipe_empty(pipe))
+		return -EAGAIN;
+	if (room > sizeof(buf))
+		room = sizeof(buf);
+	ret = sys_read(pipe, buf, n < room ? n : room);
+	return ret > 0 ? put_out(s, fd, buf, (size_t)ret) : ret;
 }
 
 /* Socket to pipe: no more than the pipe surely takes. */
@@ -174,20 +206,17 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_RAW)) {
 		struct rawrx in = { 0 };
 
-		if (raw_rx_enter(&in, s)) {
-			/* its bytes cannot be told from bells: hold RAW */
-			int held = anc_busy(in.d);
-
+		/* its bytes cannot be told from bells */
+		if (raw_rx_enter(&in, s) && raw_rx_hold(&in)) {
 			got = sys_call6(SYS_splice, fd, 0, pipe, 0, (long)n,
 					flags);
 			if (got > 0)
 				raw_took(s, in.d, got, false);
-			if (!held)
-				anc_idle(in.d);
 			raw_rx_leave(&in);
 			lift_count(s, fd, got, false);
 			return got;
 		}
+		raw_rx_leave(&in);
 	}
 	do {
 		struct pollfd p = { .fd = pipe, .events = POLLOUT };

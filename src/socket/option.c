@@ -11,27 +11,51 @@
 #define SOL_SDP_KEEPALIVE 27 /* SO_KEEPALIVE at level AF_INET_SDP */
 #define SDP_ZCOPY_THRESH  80
 #define SDP_LAST_BIND_ERR 81
-#ifndef SO_ZEROCOPY
-#define SO_ZEROCOPY 60
-#endif
 
 /* --- set --------------------------------------------------------------- */
 
-static int64_t time_ns(const void *v, socklen_t len)
+/* A limit that the kernel has accepted; a negative one is: never wait. */
+static int64_t time_ns(const struct timeval *tv)
 {
-	const struct timeval *tv = v;
-
-	if (len < sizeof(*tv) || tv->tv_sec < 0)
-		return 0;
+	if (tv->tv_sec < 0)
+		return 1;
 	if (tv->tv_sec > INT64_MAX / 2000000000)
 		return 0;
 	return (int64_t)tv->tv_sec * 1000000000 + (int64_t)tv->tv_usec * 1000;
 }
 
+/* What the kernel refuses changes nothing here. */
+static int set_timeo(int fd, int opt, const void *v, socklen_t len,
+		     int64_t *limit)
+{
+	int ret = sys_setsockopt(fd, SOL_SOCKET, opt, v, len);
+
+	if (!ret)
+		*limit = time_ns(v);
+	return ret;
+}
+
+static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
+{
+	int ret = sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, v, len);
+	const struct linger *l = v;
+
+	if (ret)
+		return ret;
+	s->linger0 = l->l_onoff && !l->l_linger;
+	if (s->paired)
+		__atomic_store_n(&s->own->reset, s->linger0, __ATOMIC_RELEASE);
+	return 0;
+}
+
 /* The kernel's own TCP must carry the stream from now on, or -errno. */
 static int kernel_only(struct sock *s, int fd, enum reason why)
 {
-	return sock_home(s, fd, why);
+	int ret = sock_home(s, fd, why);
+
+	if (!ret)
+		s->barred = (uint8_t)why;
+	return ret;
 }
 
 /* While lifted, Nagle and cork are off on the anchor; the values are kept. */
@@ -52,23 +76,6 @@ static int nagle(struct sock *s, int opt, const void *v, socklen_t len)
 	return 0;
 }
 
-/* As the kernel module of old: 0 never, a page to 1 MiB, -1 the default. */
-static int set_least(struct sock *s, const void *v, socklen_t len)
-{
-	int value;
-
-	if (len < sizeof(value))
-		return -EINVAL;
-	memcpy(&value, v, sizeof(value));
-	if (value && value != -1 && (value < 4096 || value > 1 << 20))
-		return -EINVAL;
-	if (sock_lock(s))
-		return -EINTR;
-	zc_threshold(s, value);
-	sock_unlock(s);
-	return 0;
-}
-
 static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		      socklen_t len)
 {
@@ -78,21 +85,11 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		memcpy(&one, v, sizeof(one));
 	switch (opt) {
 	case SO_LINGER:
-		if (len >= sizeof(struct linger)) {
-			const struct linger *l = v;
-
-			s->linger0 = l->l_onoff && !l->l_linger;
-			if (s->paired)
-				__atomic_store_n(&s->own->reset, s->linger0,
-						 __ATOMIC_RELEASE);
-		}
-		break;
+		return set_linger(s, fd, v, len);
 	case SO_RCVTIMEO:
-		s->rcvtimeo = time_ns(v, len);
-		break;
+		return set_timeo(fd, opt, v, len, &s->rcvtimeo);
 	case SO_SNDTIMEO:
-		s->sndtimeo = time_ns(v, len);
-		break;
+		return set_timeo(fd, opt, v, len, &s->sndtimeo);
 	case SO_RCVLOWAT:
 		if (one > 1 && kernel_only(s, fd, WHY_OPTION))
 			return -EAGAIN;
@@ -101,7 +98,10 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		if (one && kernel_only(s, fd, WHY_OOB))
 			return -EAGAIN;
 		break;
-	case SO_ZEROCOPY:
+	case SO_PEEK_OFF:
+		if (one >= 0 && kernel_only(s, fd, WHY_OPTION))
+			return -EAGAIN;
+		break;
 	case SO_TIMESTAMPING:
 	case SO_TIMESTAMP:
 	case SO_TIMESTAMPNS:
@@ -136,7 +136,7 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 	case TCP_MD5SIG:
 		return kernel_only(s, fd, WHY_OPTION) ? -EAGAIN : 1;
 	case SDP_ZCOPY_THRESH:
-		return s->native ? set_least(s, v, len) : 1;
+		return s->native ? 0 : 1;
 	default:
 		return 1;
 	}
@@ -177,9 +177,7 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 	if (level == IPPROTO_TCP && s->native && opt == SDP_LAST_BIND_ERR)
 		return give_int(0, v, len);
 	if (level == IPPROTO_TCP && s->native && opt == SDP_ZCOPY_THRESH)
-		return give_int((int)(s->zc.asked ? s->zc.wish :
-						    settings.zcopy_threshold),
-				v, len);
+		return give_int((int)settings.zcopy_threshold, v, len);
 	if (!s->paired)
 		return 1;
 	if (level == IPPROTO_TCP && opt == TCP_INFO)
@@ -191,15 +189,64 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 	return 1;
 }
 
+int option_int(int fd, int opt)
+{
+	socklen_t len = sizeof(int);
+	int v = 0;
+
+	return sys_getsockopt(fd, SOL_SOCKET, opt, &v, &len) ? -1 : v;
+}
+
+static int64_t timeo_of(int fd, int opt)
+{
+	struct timeval tv = { 0, 0 };
+	socklen_t len = sizeof(tv);
+
+	if (sys_getsockopt(fd, SOL_SOCKET, opt, &tv, &len))
+		return 0;
+	return time_ns(&tv);
+}
+
+/* A filter without a program that can be shown is one, too. */
+static bool filtered(int fd)
+{
+	socklen_t len = 0;
+
+	return sys_getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, NULL, &len) || len;
+}
+
+void option_inherit(struct sock *s, int fd)
+{
+	static const int stamps[] = { SO_TIMESTAMP, SO_TIMESTAMPNS,
+				      SO_TIMESTAMPING };
+	struct linger l = { 0, 0 };
+	socklen_t len = sizeof(l);
+	size_t i;
+
+	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
+	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
+	if (!sys_getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len))
+		s->linger0 = l.l_onoff && !l.l_linger;
+	if (option_int(fd, SO_RCVLOWAT) > 1 || filtered(fd))
+		s->barred = WHY_OPTION;
+	for (i = 0; i < sizeof(stamps) / sizeof(stamps[0]); i++)
+		if (option_int(fd, stamps[i]) > 0)
+			s->barred = WHY_OPTION;
+	if (option_int(fd, SO_OOBINLINE) > 0)
+		s->barred = WHY_OOB;
+}
+
 /* --- ioctl ------------------------------------------------------------- */
 
 /* Bytes at hand: the kernel's, the ring's, and what was kept. */
 static int unread_bytes(struct sock *s, int fd, int *n)
 {
-	int kernel = 0, ret;
+	int kernel, ret = sys_ioctl(fd, FIONREAD, n);
 	uint64_t sum = 0;
 	int64_t bells;
 
+	if (ret)
+		return ret;
 	if (sock_lock(s))
 		return -EINTR;
 	pump_poll(s);
@@ -207,8 +254,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	ret = sys_ioctl(fd, FIONREAD, &kernel);
 	switch (anc_state(s->rx)) {
 	case ANC_LIFTED:
-		/* the kernel has bells only */
-		sum = s->rx_avail + (zc_here(s) ? conn_source(&s->conn) : 0);
+		sum = s->rx_avail; /* the kernel has bells only */
 		break;
 	case ANC_RISING:
 	case ANC_SPILL:
@@ -229,9 +275,24 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	return ret;
 }
 
+/*
+ * SIOCOUTQ: what the other host does not have yet. On one host it has all of
+ * the ring, whether its program reads or not.
+ */
+static int unsent_bytes(struct sock *s, int fd, int *n)
+{
+	int ret = sys_ioctl(fd, SIOCOUTQ, n);
+	uint64_t taken;
+
+	if (ret || !s->rd)
+		return ret;
+	taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	*n = taken <= s->at.sent ? (int)(s->at.sent - taken) : 0;
+	return 0;
+}
+
 int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
 {
-	uint64_t taken;
 	int ret;
 
 	switch (req) {
@@ -240,31 +301,52 @@ int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
 		if (!ret)
 			sock_nonblock(s, *(int *)arg != 0);
 		return ret;
+	case FIOASYNC: /* SIGIO comes from the kernel's queue or not at all */
+		return kernel_only(s, fd, WHY_OPTION) ? -EAGAIN : 1;
 	case FIONREAD:
-		if (!s->paired)
-			return 1;
-		return unread_bytes(s, fd, arg);
+		return s->paired ? unread_bytes(s, fd, arg) : 1;
 	case SIOCOUTQ:
-		if (!s->paired || !tx_by_ring(s))
-			return 1;
-		taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
-		*(int *)arg = taken <= s->at.sent ? (int)(s->at.sent - taken) :
-						    0;
-		return 0;
+		return s->paired && tx_by_ring(s) ? unsent_bytes(s, fd, arg) :
+						    1;
 	case SIOCATMARK:
-		return 1;
+		ret = sys_ioctl(fd, SIOCATMARK, arg);
+		if (!ret && s->paired)
+			*(int *)arg = sock_atmark(s, fd);
+		return ret;
 	default:
 		return 1;
 	}
+}
+
+/* Does anything lie in front of the first byte that the kernel would give? */
+static bool behind(struct sock *s, int fd)
+{
+	bool ret = true;
+	uint64_t n;
+	int where;
+
+	if (sock_lock(s))
+		return true;
+	pump_poll(s);
+	where = anc_where(s->rx, &s->ar, &n);
+	if (where == ANC_AT_BELLS &&
+	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		keep_bells(s, fd);
+		where = anc_where(s->rx, &s->ar, &n);
+	}
+	if (where == ANC_AT_RING)
+		ret = s->rx_avail > 0;
+	else if (where != ANC_AT_BELLS)
+		ret = s->ar.kept > 0;
+	sock_unlock(s);
+	return ret;
 }
 
 int sock_atmark(struct sock *s, int fd)
 {
 	int mark = 0, ret;
 
-	/* the mark lies on the anchor, behind everything in the ring */
-	if (s->paired && anc_state(s->rx) != ANC_RAW &&
-	    (s->rx_avail || s->ar.kept || zc_here(s)))
+	if (s->paired && anc_state(s->rx) != ANC_RAW && behind(s, fd))
 		return 0;
 	ret = sys_ioctl(fd, SIOCATMARK, &mark);
 	return ret < 0 ? ret : mark;

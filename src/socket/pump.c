@@ -85,21 +85,15 @@ int pump_poll(struct sock *s)
 				__atomic_add_fetch(&s->in_gen, 1,
 						   __ATOMIC_RELAXED);
 		}
-		if (unlikely(in.freed) && zc_freed(s))
-			return pump_fail(s, -EPROTO);
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
 		COUNT(s, msgs_rx, 1);
 	}
-	if (unlikely(ret < 0))
+	/* a queue pair that has ended: VE_DOWN tells how */
+	if (unlikely(ret < 0) && (!s->rd || ret != -ECONNRESET))
 		return pump_fail(s, ret);
 	if (unlikely(s->rd))
 		rdma_polled(s, news, got, credits);
-	/* the peer waits for it, and we may fall asleep */
-	if (unlikely(s->conn.want & CONN_WANT_SENDSM)) {
-		pump_control(s);
-		ring_writer(s);
-	}
 	return 0;
 }
 
@@ -134,7 +128,10 @@ static void release(struct sock *s, bool data)
 	s->front_at = 0;
 }
 
-/* What the program looks at without taking it: any number of messages. */
+/*
+ * What the program looks at without taking it: any number of messages; c may
+ * be NULL.
+ */
 static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
 {
 	struct fab_walk w = { 0 };
@@ -150,7 +147,8 @@ static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
 
 		if (part > n - got)
 			part = n - got;
-		cursor_put(c, m.mem + off + at, part);
+		if (c)
+			cursor_put(c, m.mem + off + at, part);
 		got += part;
 		at = 0;
 	}
@@ -166,7 +164,7 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 	size_t got = 0;
 
 	if (unlikely(peek))
-		return pump_peek(s, c, n);
+		return pump_peek(s, discard ? NULL : c, n);
 	while (got < n && s->rx_avail) {
 		uint32_t len, part;
 
@@ -235,27 +233,6 @@ ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n)
 	return (ssize_t)got;
 }
 
-/* The message of `op` into `mem`, and away. */
-static inline void post(struct sock *s, struct cursor *c, uint8_t *mem,
-			const struct conn_op *op)
-{
-	memcpy(mem, op->hdr, op->hdr_len);
-	if (op->payload)
-		cursor_get(c, mem + op->hdr_len, op->payload);
-	FAB(s)->send(END(s), op->hdr_len + op->payload, op->solicited);
-	COUNT(s, msgs_tx, 1);
-}
-
-int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
-{
-	uint8_t *mem = FAB(s)->buf(END(s), op->hdr_len + op->payload);
-
-	if (!mem)
-		return pump_fail(s, -EPROTO);
-	post(s, c, mem, op);
-	return 0;
-}
-
 /* As many of n bytes as credits and room allow now. */
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 {
@@ -269,7 +246,6 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 
 		if (likely(room)) {
 			offer.bytes = n - done;
-			offer.more = false;
 			conn_next(&s->conn, coarse_ns(), &offer, room, &op);
 			if (op.type != CONN_SEND)
 				break;
@@ -282,13 +258,16 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 			    !(mem = FAB(s)->ctrl(END(s))))
 				break;
 			offer.bytes = 0;
-			offer.more = done < n;
 			conn_next(&s->conn, coarse_ns(), &offer, FAB_CTRL, &op);
 			if (op.type != CONN_SEND)
 				break;
 		}
-		post(s, c, mem, &op);
+		memcpy(mem, op.hdr, op.hdr_len);
+		if (op.payload)
+			cursor_get(c, mem + op.hdr_len, op.payload);
+		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
 		done += op.payload;
+		COUNT(s, msgs_tx, 1);
 	} while (done < n || conn_wants_send(&s->conn));
 	if (done) {
 		COUNT(s, bytes_sdp_tx, done);
@@ -306,4 +285,12 @@ void pump_control(struct sock *s)
 bool pump_room(struct sock *s)
 {
 	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH;
+}
+
+uint32_t pump_space(struct sock *s)
+{
+	uint32_t fits = FAB(s)->room(END(s)), room = conn_tx_room(&s->conn);
+
+	fits = fits > WIRE_BSDH ? fits - WIRE_BSDH : 0;
+	return fits < room ? fits : room;
 }

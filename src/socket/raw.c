@@ -40,10 +40,37 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 	return false;
 }
 
+bool raw_rx_hold(struct rawrx *c)
+{
+	struct anc_dir *local = &c->s->local[1], *d;
+	struct sock *s = c->s;
+	bool ret = true;
+
+	if (sock_lock(s))
+		return false;
+	d = s->rx;
+	if (!s->paired) {
+		__atomic_add_fetch(&s->held, 1, __ATOMIC_RELAXED);
+		c->held = local;
+	} else if (d != local && !anc_busy(d)) {
+		c->held = d;
+	} else {
+		/* not paired any more, or the writer has closed */
+		ret = d == local || anc_state(d) == ANC_GONE;
+	}
+	sock_unlock(s);
+	return ret;
+}
+
 void raw_rx_leave(struct rawrx *c)
 {
 	if (!c->s)
 		return;
+	if (unlikely(c->held == &c->s->local[1]))
+		__atomic_sub_fetch(&c->s->held, 1, __ATOMIC_RELAXED);
+	else if (unlikely(c->held))
+		anc_idle(c->held);
+	c->held = NULL;
 	leave(c->s, c->d);
 	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
 	c->s = NULL;

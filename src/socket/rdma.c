@@ -8,12 +8,11 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
-#define TRIES	    10
-#define TRY_NS	    20000000ull /* and doubled each time, */
+#define TRIES	    22
+#define TRY_NS	    20000000ull /* and doubled each third time, */
 #define TRY_MAX_NS  2000000000ull /* up to this */
+#define MOVES	    3 /* from process to process, per try */
 #define PATIENCE_NS 10000000000ull /* a candidate waits no longer */
-#define LATER	    1 /* verdicts in the private data of a REJ */
-#define NEVER	    2
 
 const struct verbs_api *rdma_api;
 
@@ -177,18 +176,21 @@ int rdma_patience_ms(void)
 
 /* --- dialling ---------------------------------------------------------- */
 
-/* One try was in vain: another one later, or never. */
-static void in_vain(struct sock *s, int err)
+void rdma_in_vain(struct sock *s, int err)
 {
 	struct rdma *r = s->rd;
-	uint64_t wait = TRY_NS << r->tries;
+	uint64_t wait = TRY_NS << r->tries / 3;
 	enum reason why = WHY_NONE;
 
 	r->state = RDMA_WANTED;
 	r->end = NULL;
 	r->restless = true;
+	r->port = r->names.peer_port;
+	r->moves = 0;
 	if (!r->dials)
 		return;
+	if (r->hist)
+		r->sent_then = r->hist->dir[0].end;
 	if (err == -EHOSTUNREACH || err == -ENODEV || err == -EADDRNOTAVAIL)
 		why = WHY_REMOTE;
 	else if (err == -EOPNOTSUPP)
@@ -217,12 +219,12 @@ static void dial(struct sock *s)
 	rdma_address(&peer, &r->names, true, r->port);
 	ret = rdma_api->dial(rd.v, &local, &peer, (uintptr_t)r, &r->end);
 	if (ret)
-		in_vain(s, ret);
+		rdma_in_vain(s, ret);
 	else
 		r->state = RDMA_DIALING;
 }
 
-static struct conn_params params_of(const struct rdma *r)
+struct conn_params rdma_params(const struct rdma *r)
 {
 	return (struct conn_params){
 		.active = r->dials,
@@ -233,7 +235,7 @@ static struct conn_params params_of(const struct rdma *r)
 	};
 }
 
-static struct conn_names names_of(const struct rdma *r)
+struct conn_names rdma_names(const struct rdma *r)
 {
 	return (struct conn_names){
 		.ipv = r->names.v4 ? 4 : 6,
@@ -244,7 +246,7 @@ static struct conn_names names_of(const struct rdma *r)
 }
 
 /* The answer's check depends on both tokens. */
-static uint64_t answer_key(const struct rdma *r)
+uint64_t rdma_answer_key(const struct rdma *r)
 {
 	uint64_t d = r->dials ? r->token : r->peer_token;
 	uint64_t a = r->dials ? r->peer_token : r->token;
@@ -255,8 +257,8 @@ static uint64_t answer_key(const struct rdma *r)
 static int on_ready(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	struct conn_names n = names_of(r);
-	struct conn_params p = params_of(r);
+	struct conn_names n = rdma_names(r);
+	struct conn_params p = rdma_params(r);
 	uint8_t hello[CONN_HELLO_MAX];
 
 	if (!rdma_choose(r, &n.window))
@@ -278,127 +280,42 @@ static int on_answered(struct sock *s, const struct verbs_event *ev)
 	    n.remote_port != r->names.local_port)
 		return -EPROTO;
 	r->peer_token = n.token;
-	if (n.check != rdma_check(r, false, answer_key(r)))
+	if (n.check != rdma_check(r, false, rdma_answer_key(r)))
 		return -EACCES;
 	rdma_tokens(r);
 	return rdma_api->establish(r->end);
 }
 
-/* --- answering --------------------------------------------------------- */
-
-struct wanted {
-	struct diag_names names;
-	struct sock *sock;
-};
-
-static void match(struct sock *s, void *arg)
-{
-	struct wanted *w = arg;
-	struct rdma *r = s->rd;
-
-	if (r && r->names.v4 == w->names.v4 &&
-	    r->names.local_port == w->names.local_port &&
-	    r->names.peer_port == w->names.peer_port &&
-	    !memcmp(r->names.local, w->names.local, 16) &&
-	    !memcmp(r->names.peer, w->names.peer, 16))
-		w->sock = s;
-}
-
-static void ip_of(uint8_t to[16], const union verbs_addr *a)
-{
-	memset(to, 0, 16);
-	if (a->sa.sa_family == AF_INET)
-		memcpy(to, &a->in.sin_addr, 4);
-	else
-		memcpy(to, &a->in6.sin6_addr, 16);
-}
-
-static void refuse(struct verbs_request *q, uint8_t verdict)
-{
-	uint8_t why[8] = { 0 };
-
-	wire_put32(why, WIRE_EXT_MAGIC);
-	why[4] = verdict;
-	rdma_api->refuse(rd.v, q, why, sizeof(why));
-}
-
-/* The sock's lock is held. Is it the other end, does it know the bytes? */
-static int accept_it(struct sock *s, const struct verbs_event *ev,
-		     const struct conn_names *ask)
-{
-	struct rdma *r = s->rd;
-	struct conn_names n, unused;
-	struct conn_params p;
-	uint8_t ack[CONN_HELLO_ACK_LEN];
-	int ret;
-
-	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED || r->dials ||
-	    sock_holders(s) != 1 || !rdma_find(r, ask->window) ||
-	    ask->check != rdma_check(r, true, ask->token))
-		return -EAGAIN;
-	r->peer_token = ask->token;
-	ret = rdma_api->prepare(rd.v, ev->request, (uintptr_t)r, &r->end);
-	if (ret)
-		return ret;
-	n = names_of(r);
-	n.check = rdma_check(r, false, answer_key(r));
-	p = params_of(r);
-	conn_init(&s->conn, &p);
-	rdma_tokens(r);
-	r->state = RDMA_ANSWERING;
-	if (!conn_on_hello(&s->conn, ev->data, ev->len, &unused)) {
-		conn_hello_ack(&s->conn, &n, ack);
-		ret = rdma_api->accept(r->end, ack);
-	} else {
-		ret = -EPROTO;
-	}
-	if (ret) {
-		r->end->ops->destroy(r->end);
-		in_vain(s, ret);
-	}
-	return 0;
-}
-
-static void on_request(const struct verbs_event *ev)
-{
-	struct conn_params p = { .rcv_size = VERBS_RCV_SIZE,
-				 .posted = VERBS_RCV_REST,
-				 .max_adverts = 1,
-				 .ext_flags = CONN_EXT_WORDS };
-	static struct conn scratch;
-	struct conn_names ask;
-	struct wanted w = { 0 };
-	int ret = -EAGAIN;
-
-	conn_init(&scratch, &p);
-	if (conn_on_hello(&scratch, ev->data, ev->len, &ask) ||
-	    !(scratch.peer_ext_flags & CONN_EXT_WORDS)) {
-		rdma_api->refuse(rd.v, ev->request, NULL, 0);
-		return;
-	}
-	w.names.v4 = ev->peer.sa.sa_family == AF_INET;
-	ip_of(w.names.local, &ev->local);
-	ip_of(w.names.peer, &ev->peer);
-	w.names.local_port = ask.remote_port;
-	w.names.peer_port = ask.local_port;
-	service_each(match, &w);
-	if (w.sock && !lock_take(&w.sock->lock)) {
-		ret = accept_it(w.sock, ev, &ask);
-		sock_unlock(w.sock);
-	}
-	if (ret)
-		refuse(ev->request, LATER);
-}
-
 /* --- events ------------------------------------------------------------ */
+
+/* Another process has the connection: at once to the port it listens on. */
+static bool moved(struct rdma *r, const struct verbs_event *ev)
+{
+	uint16_t port = wire_get16(ev->data + 6);
+
+	if (ev->data[4] != RDMA_MOVED || !port || ++r->moves > MOVES)
+		return false;
+	r->port = port;
+	r->state = RDMA_WANTED;
+	r->end = NULL;
+	r->restless = true;
+	return true;
+}
 
 static void on_refused(struct sock *s, const struct verbs_event *ev)
 {
-	bool ours = ev->len >= 8 && wire_get32(ev->data) == WIRE_EXT_MAGIC;
+	bool ours = ev->len >= RDMA_REJ_LEN &&
+		    wire_get32(ev->data) == WIRE_EXT_MAGIC;
 
-	if (ours && ev->data[4] == NEVER)
+	if (ours && moved(s->rd, ev)) {
+		log_debug("fd %d: sent on to RDMA port %u", sock_fd(s),
+			  s->rd->port);
+		service_poke(service_id());
+		return;
+	}
+	if (ours && ev->data[4] == RDMA_NEVER)
 		s->rd->tries = TRIES;
-	in_vain(s, ours ? -EACCES : -ECONNREFUSED);
+	rdma_in_vain(s, ours ? -EACCES : -ECONNREFUSED);
 }
 
 /* Lock held: the event of an end that is in use. */
@@ -441,7 +358,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 	if (!ret || r->state == RDMA_ENDED)
 		return;
 	r->end->ops->destroy(r->end);
-	in_vain(s, ret);
+	rdma_in_vain(s, ret);
 }
 
 static void event(const struct verbs_event *ev)
@@ -451,7 +368,7 @@ static void event(const struct verbs_event *ev)
 	bool changed;
 
 	if (ev->type == VE_REQUEST) {
-		on_request(ev);
+		rdma_request(rd.v, ev);
 		return;
 	}
 	if (r->owner != sock_pid || r->end != ev->end)
@@ -518,6 +435,8 @@ void rdma_run(void)
 		event(&ev);
 	if (__atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE))
 		bury();
+	if (rd.v)
+		rdma_desk_tidy(rd.v);
 }
 
 /* A candidate's next step, lock held. */
@@ -528,14 +447,19 @@ static void seek(struct sock *s)
 	r->restless = false;
 	if (sock_holders(s) != 1)
 		return;
+	if (clock_ns() > r->give_up_at) {
+		rdma_drop(s, WHY_PEER_PLAIN);
+		return;
+	}
 	if (r->dials)
 		dial(s);
-	else if (opened())
-		rdma_listen(rd.v, r);
+	else if (clock_ns() >= r->retry_at && opened())
+		r->retry_at = rdma_listen(rd.v, r);
 	if (rd.hopeless)
 		rdma_drop(s, rd.why);
-	else if (s->rd && r->dials && r->state == RDMA_WANTED)
-		r->restless = true; /* until it is time, or enough was moved */
+	else if (s->rd && r->state == RDMA_WANTED)
+		/* until it is time, or enough was moved */
+		r->restless = r->retry_at != UINT64_MAX;
 }
 
 void rdma_serve(struct sock *s)

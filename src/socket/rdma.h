@@ -5,8 +5,10 @@
 /*
  * A sock whose peer is on another host (anchor.md section 7).
  *
- * rdma.c       the module, and connection management: candidates, dialling,
- *              answering; all of it done by the service thread
+ * rdma.c       the module, and connection management: candidates, dialling;
+ *              all of it done by the service thread
+ * rdma_answer.c  answering
+ * rdma_desk.c  who listens, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
  * rdma_link.c  a lifted sock: words as messages, tokens, waking, the end
@@ -42,13 +44,39 @@ enum rdma_state {
 	RDMA_FAILED, /* `why` says it */
 };
 
+/*
+ * A request is refused with a REJ of these bytes: the magic of the extension
+ * block, the verdict, 0, an RDMA port.
+ */
+#define RDMA_REJ_LEN 8
+
+enum rdma_verdict {
+	RDMA_LATER = 1, /* not known here, or not yet all that was shown */
+	RDMA_NEVER, /* nobody says it; it ends the dialler's tries */
+	RDMA_MOVED, /* another process has it, at that port */
+};
+
+/* Behind each multiple of MARK_STEP MARK_LEN bytes are digested. */
+#define MARK_STEP 262144u
+#define MARK_LEN  4096u
+#define MARKS	  256u /* remembered: 64 MiB, more than kernels hold */
+
+struct rdma_mark {
+	uint64_t no; /* its number and one; 0: none */
+	uint64_t digest[2];
+};
+
+struct rdma_dir {
+	uint64_t start, end; /* seen without a gap */
+	uint32_t busy; /* atomic: a thread is at it */
+	uint32_t got; /* behind the newest mark, so far */
+	uint8_t behind[MARK_LEN];
+	uint8_t ring[RDMA_HIST]; /* the last bytes */
+	struct rdma_mark mark[MARKS];
+};
+
 struct rdma_hist {
-	struct {
-		uint64_t start,
-			end; /* offsets; the ring holds the last bytes */
-		uint32_t busy; /* atomic: a thread is writing */
-		uint8_t ring[RDMA_HIST];
-	} dir[2]; /* [0] sent, [1] taken */
+	struct rdma_dir dir[2]; /* [0] sent, [1] taken */
 	uint8_t window[RDMA_HIST / 2]; /* what the proof is about */
 	uint32_t window_len;
 };
@@ -68,7 +96,8 @@ struct rdma {
 	struct diag_names names;
 	uint64_t token, peer_token;
 	uint16_t port; /* to be dialled */
-	uint8_t tries;
+	uint8_t tries, moves;
+	uint64_t sent_then; /* bytes sent at the try before */
 	uint64_t retry_at, give_up_at;
 	struct rdma_hist *hist;
 	/* paired */
@@ -115,6 +144,31 @@ bool rdma_busy(void);
 /* Lock held: the sock lets go of it; the service thread does the rest. */
 void rdma_detach(struct sock *s);
 
+/* One try was in vain: another one later, or never. Lock held, end gone. */
+void rdma_in_vain(struct sock *s, int err);
+/* What this end says of itself in Hello and HelloAck. */
+struct conn_params rdma_params(const struct rdma *r);
+struct conn_names rdma_names(const struct rdma *r);
+uint64_t rdma_answer_key(const struct rdma *r); /* both tokens are known */
+
+/* --- rdma_answer.c ----------------------------------------------------- */
+
+void rdma_request(struct verbs *v, const struct verbs_event *ev);
+
+/* --- rdma_desk.c ------------------------------------------------------- */
+
+/*
+ * The end of this candidate can be found from now on, for a while: a time at
+ * which to ask again, or UINT64_MAX.
+ */
+uint64_t rdma_listen(struct verbs *v, const struct rdma *r);
+/* The RDMA port of the process that holds it, or 0. */
+uint16_t rdma_desk_ask(const struct diag_names *n);
+/* From time to time, and when somebody spoke at a desk. */
+void rdma_desk_tidy(struct verbs *v);
+/* The module is closed, or was the parent's: nothing is listened on. */
+void rdma_unlisten(void);
+
 /* --- rdma_mod.c -------------------------------------------------------- */
 
 /* The module's table, or NULL (said once in the log). */
@@ -127,9 +181,6 @@ int rdma_order(const struct diag_names *n);
 void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 		  uint16_t port);
 bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
-/* The port of this candidate is listened on, once. */
-void rdma_listen(struct verbs *v, const struct rdma *r);
-void rdma_unlisten(void);
 /* The peer's host is of no use for settings.rdma_retry_s, and why. */
 void rdma_bar(const struct diag_names *n, enum reason why);
 enum reason rdma_barred(const struct diag_names *n);
@@ -214,6 +265,14 @@ static inline bool rdma_fresh(const struct sock *s)
 	const struct rdma *r = s->rd;
 
 	return r && r->fresh;
+}
+
+/* Is it a candidate, whose bytes are remembered? */
+static inline bool rdma_seeks(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return unlikely(r != NULL) && r->hist && r->owner == sock_pid;
 }
 
 static inline bool rdma_here(const struct sock *s)

@@ -113,12 +113,18 @@ void rdma_took_raw(struct sock *s)
 	sock_unlock(s);
 }
 
+/* Does the service thread have to see to it that the token is taken? */
+static bool token_urgent(const struct sock *s)
+{
+	return s->rd->token_wait && (s->readers || s->ghost >= 0);
+}
+
 /* The lift of the peer's direction: its token is the next on the anchor. */
 static void lifted_rx(struct sock *s, struct rdma *r)
 {
 	r->token_wait = true;
 	r->token_at = s->ar.bells;
-	r->restless = true;
+	r->restless |= token_urgent(s);
 }
 
 int rdma_words(struct sock *s, const uint8_t *in)
@@ -188,7 +194,10 @@ static bool token_count(struct sock *s, const uint8_t *got, size_t n)
 /*
  * The token lies in front of all else on the anchor, in whatever state it
  * comes. While threads are inside receives that began before the lift it is
- * theirs, and while others sleep in poll on it, it has to wake them first.
+ * theirs, and while others sleep in poll on it, it has to wake them first. The
+ * service thread cannot know of those who have slept in the kernel since
+ * before the lift, so it leaves the token to a thread of the program: to one
+ * that sleeps elsewhere it says so.
  */
 void rdma_token_read(struct sock *s, int fd)
 {
@@ -198,7 +207,13 @@ void rdma_token_read(struct sock *s, int fd)
 
 	if (!r->token_wait || fd < 0 || s->conn.error)
 		return;
-	r->restless = true;
+	r->restless |= token_urgent(s);
+	if (r->serving && s->ghost < 0) {
+		if (s->readers &&
+		    sys_recv(fd, got, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
+			rdma_wake(s);
+		return;
+	}
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
 	    __atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST))
 		return;
@@ -435,7 +450,8 @@ bool rdma_lingered(struct sock *s)
 	}
 	if (s->conn.error || r->down || clock_ns() > r->give_up_at)
 		return true;
-	if (r->token_due || conn_wants_send(&s->conn) ||
+	/* what comes to a closed socket is answered by a reset */
+	if (r->token_due || r->token_wait || conn_wants_send(&s->conn) ||
 	    anc_state(s->tx) == ANC_ASKED || anc_state(s->tx) == ANC_PAUSED ||
 	    anc_state(s->tx) == ANC_RESUME)
 		return false;
@@ -513,7 +529,7 @@ void rdma_look_after(struct sock *s)
 		rdma_arm(s);
 	} while (fab_pending(s));
 	r->serving = false;
-	r->restless |= !quiet || r->token_due || r->token_wait;
+	r->restless |= !quiet || r->token_due || token_urgent(s);
 }
 
 /* --- exit -------------------------------------------------------------- */

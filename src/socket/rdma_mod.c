@@ -9,8 +9,7 @@
 #include "base/text.h"
 #include "socket/rdma.h"
 
-#define BARRED	  64
-#define LISTENERS 64
+#define BARRED 64
 
 /* --- the module -------------------------------------------------------- */
 
@@ -103,42 +102,6 @@ void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 	memcpy(&a->in6.sin6_addr, peer ? n->peer : n->local, 16);
 	if (IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr))
 		a->in6.sin6_scope_id = n->scope;
-}
-
-/* --- listeners --------------------------------------------------------- */
-
-static struct {
-	uint16_t port;
-	bool v4;
-} listeners[LISTENERS];
-static unsigned int listening;
-
-void rdma_listen(struct verbs *v, const struct rdma *r)
-{
-	unsigned int i;
-	int ret;
-
-	for (i = 0; i < listening; i++)
-		if (listeners[i].port == r->names.local_port &&
-		    listeners[i].v4 == r->names.v4)
-			return;
-	if (listening == LISTENERS) {
-		log_once(LOG_WARN, "more than %d RDMA ports", LISTENERS);
-		return;
-	}
-	ret = rdma_api->listen(v, r->names.v4 ? AF_INET : AF_INET6,
-			       r->names.local_port);
-	if (ret < 0)
-		log_once(LOG_NOTE, "cannot listen on RDMA port %u: %d",
-			 r->names.local_port, ret);
-	/* refused ones are not tried again and again either */
-	listeners[listening].port = r->names.local_port;
-	listeners[listening++].v4 = r->names.v4;
-}
-
-void rdma_unlisten(void)
-{
-	listening = 0;
 }
 
 /* --- hosts of no use --------------------------------------------------- */

@@ -5,8 +5,14 @@
  * TCP connection, and who can read it, know the bytes that went through: each
  * shows a keyed hash of the same window of them.
  *
- * A window is told in 16 bits: direction, length, and the low bits of the
- * offset of its end.
+ * Which window? At rest the last bytes of a direction are the same at both
+ * ends. While a stream runs its writer is ahead by what the kernels hold, maybe
+ * megabytes: so both ends keep digests of the bytes behind each multiple of
+ * MARK_STEP, and the dialler names one of those. Nothing has to be agreed on
+ * beforehand, and no byte is kept for long.
+ *
+ * A window is told in 16 bits: direction, kind, and the low bits of the offset
+ * of its end or of the mark's number.
  */
 
 #include "base/siphash.h"
@@ -14,20 +20,86 @@
 #include "socket/rdma.h"
 
 #define BY_DIALLER 0x8000u /* bytes that the dialler sent, else took */
-#define LEN_SHIFT  13
+#define KIND_SHIFT 13
+#define KIND_MARK  3u /* less: the last 64, 512 or 4096 bytes */
 #define AT_MASK	   (RDMA_HIST - 1u)
 
 #define KEY_ASK	   0x7364702d61736b21ull /* the roles of the hashes */
 #define KEY_ANSWER 0x7364702d616e7377ull
 #define KEY_TOKEN  0x7364702d746f6b65ull
+#define KEY_MARK   0x7364702d6d61726bull
 
-static uint32_t window_len(unsigned int code)
+static uint32_t window_len(unsigned int kind)
 {
-	return 64u << (2 * code); /* 64, 256, 1024, 4096 */
+	return 64u << (3 * kind); /* 64, 512, 4096 */
+}
+
+/* --- remembering ------------------------------------------------------- */
+
+/* Bytes of the program, and where the first of them lies in the stream. */
+struct piece {
+	const struct iovec *iov;
+	size_t cnt, at;
+	uint64_t from, len;
+};
+
+/* n of them from stream offset `off` on. */
+static void piece_get(const struct piece *p, uint64_t off, void *to, size_t n)
+{
+	struct cursor c = { p->iov, p->cnt, p->at };
+
+	cursor_skip(&c, (size_t)(off - p->from));
+	cursor_get(&c, to, n);
+}
+
+/* The last of them into the ring. */
+static void keep_last(struct rdma_dir *d, const struct piece *p)
+{
+	uint64_t n = p->len < RDMA_HIST ? p->len : RDMA_HIST;
+	uint64_t off = d->end - n;
+	size_t room = RDMA_HIST - (size_t)(off & AT_MASK);
+
+	if (room > n)
+		room = (size_t)n;
+	piece_get(p, off, d->ring + (off & AT_MASK), room);
+	if (n > room)
+		piece_get(p, off + room, d->ring, (size_t)n - room);
+}
+
+/* What lies behind a mark is gathered until its window is full. */
+static void gather(struct rdma_dir *d, uint64_t no, const struct piece *p)
+{
+	uint64_t at = no * MARK_STEP, end = at + MARK_LEN;
+	struct rdma_mark *m = &d->mark[no % MARKS];
+	uint64_t from = at > p->from ? at : p->from;
+	uint64_t to = end < d->end ? end : d->end;
+
+	if (from == at)
+		d->got = 0;
+	if (from - at != d->got || d->start > at)
+		return; /* a part of it was not seen */
+	piece_get(p, from, d->behind + d->got, (size_t)(to - from));
+	d->got += (uint32_t)(to - from);
+	if (d->got < MARK_LEN)
+		return;
+	m->no = no + 1;
+	m->digest[0] = siphash(KEY_MARK, 0, d->behind, MARK_LEN);
+	m->digest[1] = siphash(KEY_MARK, 1, d->behind, MARK_LEN);
+}
+
+/* Every mark whose window has bytes among these. */
+static void keep_marks(struct rdma_dir *d, const struct piece *p)
+{
+	uint64_t no = p->from / MARK_STEP;
+
+	if (p->from % MARK_STEP >= MARK_LEN)
+		no++;
+	for (; no * MARK_STEP < d->end; no++)
+		gather(d, no, p);
 }
 
 /*
- * What moved without being seen (sendfile, another thread at the same time)
+ * What moved without being seen (splice, another thread at the same time)
  * makes a gap: then the past is forgotten.
  */
 void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
@@ -35,87 +107,149 @@ void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
 {
 	struct rdma *r = s->rd;
 	struct rdma_hist *h = r ? r->hist : NULL;
-	int d = sent ? 0 : 1;
+	struct piece p = { iov, cnt, at, 0, n };
+	struct rdma_dir *d;
 	uint64_t now;
 
-	if (!h || r->owner != sock_pid ||
-	    __atomic_exchange_n(&h->dir[d].busy, 1, __ATOMIC_ACQUIRE))
+	if (!h || r->owner != sock_pid)
+		return;
+	d = &h->dir[sent ? 0 : 1];
+	if (__atomic_exchange_n(&d->busy, 1, __ATOMIC_ACQUIRE))
 		return;
 	now = __atomic_load_n(sent ? &s->at.sent : &s->ar.taken,
 			      __ATOMIC_SEQ_CST);
-	if (h->dir[d].end + n != now)
-		h->dir[d].start = h->dir[d].end = now - n;
-	for (; cnt && n; iov++, cnt--, at = 0) {
-		const uint8_t *p = (const uint8_t *)iov->iov_base + at;
-		size_t len = iov->iov_len - at < n ? iov->iov_len - at : n;
-
-		n -= len;
-		if (len > RDMA_HIST) {
-			h->dir[d].end += len - RDMA_HIST;
-			p += len - RDMA_HIST;
-			len = RDMA_HIST;
-		}
-		while (len--)
-			h->dir[d].ring[h->dir[d].end++ & AT_MASK] = *p++;
-	}
-	if (h->dir[d].end - h->dir[d].start > RDMA_HIST)
-		h->dir[d].start = h->dir[d].end - RDMA_HIST;
-	__atomic_store_n(&h->dir[d].busy, 0, __ATOMIC_RELEASE);
+	p.from = now - n;
+	if (d->end != p.from)
+		d->start = p.from;
+	d->end = now;
+	keep_last(d, &p);
+	keep_marks(d, &p);
+	__atomic_store_n(&d->busy, 0, __ATOMIC_RELEASE);
 }
 
-/* [end - len, end) of that direction into the window, if it is there. */
-static bool window_take(struct rdma_hist *h, int d, uint64_t end, uint32_t len)
-{
-	bool ok;
-	uint32_t i;
+/* --- windows ----------------------------------------------------------- */
 
-	if (__atomic_exchange_n(&h->dir[d].busy, 1, __ATOMIC_ACQUIRE))
+/* [end - len, end) of that direction into the window, if it is there. */
+static bool window_take(struct rdma_hist *h, int dir, uint64_t end,
+			uint32_t len)
+{
+	struct rdma_dir *d = &h->dir[dir];
+	uint64_t first;
+	uint32_t i;
+	bool ok;
+
+	if (__atomic_exchange_n(&d->busy, 1, __ATOMIC_ACQUIRE))
 		return false;
-	ok = end <= h->dir[d].end && end >= len && end - len >= h->dir[d].start;
+	first = d->end > RDMA_HIST ? d->end - RDMA_HIST : 0;
+	if (first < d->start)
+		first = d->start;
+	ok = end <= d->end && end >= len && end - len >= first;
 	for (i = 0; ok && i < len; i++)
-		h->window[i] = h->dir[d].ring[(end - len + i) & AT_MASK];
+		h->window[i] = d->ring[(end - len + i) & AT_MASK];
 	h->window_len = ok ? len : 0;
-	__atomic_store_n(&h->dir[d].busy, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&d->busy, 0, __ATOMIC_RELEASE);
 	return ok;
 }
 
+/* The digest of that mark instead. */
+static bool mark_take(struct rdma_hist *h, int dir, uint64_t no)
+{
+	struct rdma_dir *d = &h->dir[dir];
+	struct rdma_mark *m = &d->mark[no % MARKS];
+	bool ok;
+
+	if (__atomic_exchange_n(&d->busy, 1, __ATOMIC_ACQUIRE))
+		return false;
+	ok = m->no == no + 1;
+	if (ok)
+		memcpy(h->window, m->digest, sizeof(m->digest));
+	h->window_len = ok ? sizeof(m->digest) : 0;
+	__atomic_store_n(&d->busy, 0, __ATOMIC_RELEASE);
+	return ok;
+}
+
+/* The newest mark with all its window in front of `end`; UINT64_MAX: none. */
+static uint64_t mark_before(uint64_t end)
+{
+	return end < MARK_LEN ? UINT64_MAX : (end - MARK_LEN) / MARK_STEP;
+}
+
+static bool choose_mark(struct rdma_hist *h, int dir, uint64_t end,
+			uint16_t *window)
+{
+	uint64_t no = mark_before(end);
+
+	if (no == UINT64_MAX || !mark_take(h, dir, no))
+		return false;
+	*window = (uint16_t)((dir ? 0 : BY_DIALLER) | KIND_MARK << KIND_SHIFT |
+			     (no & AT_MASK));
+	return true;
+}
+
+static bool choose_last(struct rdma_hist *h, int dir, uint16_t *window)
+{
+	uint64_t end = h->dir[dir].end;
+	unsigned int kind;
+
+	for (kind = KIND_MARK; kind--;)
+		if (window_take(h, dir, end, window_len(kind))) {
+			*window = (uint16_t)((dir ? 0 : BY_DIALLER) |
+					     kind << KIND_SHIFT |
+					     (end & AT_MASK));
+			return true;
+		}
+	return false;
+}
+
 /*
- * Bytes the dialler has taken are surely known to the other end, those it has
- * sent perhaps not yet; so the latter only when there are not enough of the
- * former.
+ * The dialler cannot know what of this the other end knows: how far that is
+ * ahead with what we took, or behind with what we sent. So each try shows
+ * something else: the last bytes, a mark among the bytes it took, and one that
+ * it had sent when it tried before.
  */
 bool rdma_choose(struct rdma *r, uint16_t *window)
 {
-	unsigned int code;
-	int d;
+	struct rdma_hist *h = r->hist;
+	unsigned int i;
 
-	for (d = 1; d >= 0; d--)
-		for (code = 4; code--;) {
-			uint64_t end = r->hist->dir[d].end;
-
-			if (!window_take(r->hist, d, end, window_len(code)))
-				continue;
-			*window =
-				(uint16_t)((d ? 0 : BY_DIALLER) |
-					   code << LEN_SHIFT | (end & AT_MASK));
-			return true;
+	for (i = 0; i < 3; i++)
+		switch ((r->tries + i) % 3) {
+		case 0:
+			if (choose_last(h, 1, window) ||
+			    choose_last(h, 0, window))
+				return true;
+			break;
+		case 1:
+			if (choose_mark(h, 1, h->dir[1].end, window))
+				return true;
+			break;
+		default:
+			if (choose_mark(h, 0, r->sent_then, window))
+				return true;
+			break;
 		}
 	return false;
 }
 
 bool rdma_find(struct rdma *r, uint16_t window)
 {
-	unsigned int code = window >> LEN_SHIFT & 3;
+	unsigned int kind = window >> KIND_SHIFT & 3;
 	int d = window & BY_DIALLER ? 1 : 0; /* what it sent we took */
-	uint64_t now, end;
+	uint64_t now, at;
 
 	if (!r->hist)
 		return false;
 	now = r->hist->dir[d].end;
-	end = (now & ~(uint64_t)AT_MASK) | (window & AT_MASK);
-	if (end > now && end >= RDMA_HIST)
-		end -= RDMA_HIST;
-	return window_take(r->hist, d, end, window_len(code));
+	if (kind == KIND_MARK)
+		now = mark_before(now);
+	if (now == UINT64_MAX)
+		return false;
+	at = (now & ~(uint64_t)AT_MASK) | (window & AT_MASK);
+	if (at > now && at >= RDMA_HIST)
+		at -= RDMA_HIST;
+	if (kind == KIND_MARK)
+		return mark_take(r->hist, d, at);
+	return window_take(r->hist, d, at, window_len(kind));
 }
 
 uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key)

@@ -64,8 +64,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		pump_fail(s, where);
 	else
 		pump_poll(s); /* unread data or not: each arrival is an edge */
-	if (s->rx_avail || s->rx_eof || s->conn.error || s->shut_rd ||
-	    zc_here(s))
+	if (s->rx_avail || s->rx_eof || s->conn.error || s->shut_rd)
 		r->now |= IN_BITS;
 	else if (s->orphan)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
@@ -134,15 +133,8 @@ static void ready_ending(int fd, struct sock_ready *r)
 /* A ring that stays full is left for the anchor after a while (4.5). */
 static void stalled(struct sock *s, int fd, struct sock_ready *r)
 {
-	uint64_t now = clock_ns(), limit;
-	uint64_t taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	uint64_t now = clock_ns(), limit = wait_full(s, now);
 
-	if (!s->full || taken != s->taken_seen) {
-		s->full = true;
-		s->full_since = now;
-		s->taken_seen = taken;
-	}
-	limit = s->full_since + (uint64_t)settings.spill_ms * 1000000u;
 	if (now >= limit && !lift_spill(s, fd, WHY_SPILLED, false)) {
 		r->ours &= ~(uint32_t)OUT_BITS;
 		return;
@@ -287,7 +279,7 @@ void sock_rang(struct sock *s, bool asleep)
 						 __ATOMIC_SEQ_CST);
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
 			if (sock_pending(s) || s->rx_avail || s->rx_eof ||
-			    zc_here(s) || wait_room_due(s))
+			    wait_room_due(s))
 				mark = s->rung_eaten;
 		} else if (mark == s->rung_eaten) {
 			mark++; /* readable: one is there, numbered or not */

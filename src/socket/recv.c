@@ -11,9 +11,19 @@
 struct want {
 	struct cursor c;
 	size_t len, done;
+	uint64_t deadline; /* 0: not known yet */
 	int flags;
 	bool peek, all, nonblock;
+	bool peek_all; /* MSG_PEEK that waits for all */
 };
+
+/* The first wait of a call sets its limit. */
+static uint64_t deadline(struct sock *s, struct want *w)
+{
+	if (!w->deadline)
+		w->deadline = wait_deadline(s->rcvtimeo);
+	return w->deadline;
+}
 
 /* --- the ring ---------------------------------------------------------- */
 
@@ -101,47 +111,10 @@ static void took(struct sock *s, size_t n)
 	}
 }
 
-/* Looks at up to n bytes of the anchor, into the first vector only. */
-static size_t anchor_peek(int fd, struct cursor *c, size_t n)
+/* What MSG_PEEK finds now. */
+static size_t look(struct sock *s, int fd, const struct want *w)
 {
-	size_t room = c->left ? c->iov->iov_len - c->at : 0;
-	ssize_t got = sys_recv(fd,
-			       room ? (char *)c->iov->iov_base + c->at : NULL,
-			       n < room ? n : room, MSG_PEEK | MSG_DONTWAIT);
-
-	if (got > 0)
-		cursor_skip(c, (size_t)got);
-	return got > 0 ? (size_t)got : 0;
-}
-
-/*
- * MSG_PEEK where the stream goes over from anchor to ring or from ring to
- * anchor: a program may look for more than lies on one side.
- */
-static size_t peek_around(struct sock *s, int fd, struct want *w)
-{
-	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
-	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
-	struct cursor c = w->c;
-	size_t n = w->len, got = 0;
-
-	if (front) {
-		n = front < n ? front : n;
-		got = s->ar.kept ? (size_t)keep_take(s, &c, 0, n, true) :
-				   anchor_peek(fd, &c, n);
-		if (got < n || n == w->len)
-			return got;
-	}
-	got += (size_t)pump_recv(s, &c, w->len - got, true, false);
-	if (got == w->len || got < front + s->rx_avail ||
-	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) == ANC_OPEN)
-		return got;
-	if (s->ar.kept > front)
-		return got +
-		       (size_t)keep_take(s, &c, front, w->len - got, true);
-	if (front || s->asleep_anchor || s->rx->rawrx || keep_bells(s, fd))
-		return got;
-	return got + anchor_peek(fd, &c, w->len - got);
+	return peek_around(s, fd, w->flags & MSG_TRUNC ? NULL : &w->c, w->len);
 }
 
 /* ANC_AT_QUEUE: as recv() of up to lim bytes, never asleep. */
@@ -153,7 +126,7 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 	char byte;
 
 	if (w->peek) {
-		got = (ssize_t)peek_around(s, fd, w);
+		got = (ssize_t)look(s, fd, w);
 		if (got)
 			return got;
 		got = sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -197,7 +170,7 @@ static int queue_wait(struct sock *s, int fd, uint64_t deadline)
  * that asks, spills or comes home meanwhile changes where to look.
  */
 static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
-		       uint64_t *deadline, ssize_t *ret)
+		       ssize_t *ret)
 {
 	ssize_t got = queue_recv(s, fd, w, lim);
 
@@ -215,10 +188,29 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 	*ret = w->done && (!w->all || got != -EAGAIN) ? 0 : got;
 	if (got != -EAGAIN || (w->done && !w->all) || w->nonblock)
 		return true;
-	if (!*deadline)
-		*deadline = wait_deadline(s->rcvtimeo);
-	*ret = queue_wait(s, fd, *deadline);
+	*ret = queue_wait(s, fd, deadline(s, w));
 	return *ret != 0;
+}
+
+/*
+ * MSG_PEEK | MSG_WAITALL. 1: the answer is *ret or what w->done says; 0: not
+ * all is there yet, look again; -1: nothing is.
+ */
+static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
+		    ssize_t *ret)
+{
+	*ret = 0;
+	pump_poll(s); /* behind unread bytes, too; an error is final */
+	w->done = look(s, fd, w);
+	if (!w->done)
+		return -1;
+	if (w->done == w->len || peek_final(s, fd))
+		return 1;
+	*ret = wait_rx(s, fd, deadline(s, w), was);
+	if (*ret)
+		return 1;
+	w->done = 0;
+	return 0;
 }
 
 /* Lock held. As anc_where(); -EAGAIN: look again. `was`: the state seen. */
@@ -239,25 +231,10 @@ static int next_at(struct sock *s, int fd, const struct want *w,
 		return -EAGAIN;
 	} else if (where == ANC_AT_ANCHOR && *was == ANC_SPILL) {
 		ring_service(s); /* its FIN may wait for this */
-		zc_answer(s); /* and what it took back before it left */
 	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_RISING) {
 		return ANC_AT_QUEUE; /* to look around the switch */
 	}
 	return where;
-}
-
-/* Up to lim bytes of the ring, or of what the peer has lent behind it. */
-static ssize_t ring_take(struct sock *s, struct want *w, uint64_t lim)
-{
-	bool trunc = w->flags & MSG_TRUNC;
-
-	if (unlikely(s->conn.peer_src_count) && zc_here(s)) {
-		if (trunc || (w->peek && lim > s->rx_avail))
-			zc_refuse(s);
-		else if (!s->rx_avail)
-			return (ssize_t)zc_take(s, &w->c, lim);
-	}
-	return pump_recv(s, &w->c, lim, w->peek, trunc);
 }
 
 /*
@@ -266,10 +243,10 @@ static ssize_t ring_take(struct sock *s, struct want *w, uint64_t lim)
  */
 static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 {
-	uint64_t deadline = 0, lim;
 	enum anc_state was;
-	ssize_t got;
 	int where, err;
+	uint64_t lim;
+	ssize_t got;
 
 	for (;;) {
 		where = next_at(s, fd, w, &was, &lim);
@@ -285,19 +262,26 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		}
 		if ((!s->rx_avail || s->rx_stale) && pump_poll(s))
 			return orphan_recv(s, fd, raw);
+		if (w->peek_all) {
+			err = peek_all(s, fd, w, was, &got);
+			if (err > 0)
+				return got;
+			if (!err)
+				continue;
+		}
 		if (where == ANC_AT_QUEUE) {
-			if (from_queue(s, fd, w, lim, &deadline, &got))
+			if (from_queue(s, fd, w, lim, &got))
 				return got;
 			continue;
 		}
 		if (w->peek && was == ANC_SPILL) {
-			w->done = peek_around(s, fd, w);
+			w->done = look(s, fd, w);
 			if (w->done)
 				return 0;
 		}
 		if (lim > w->len - w->done)
 			lim = w->len - w->done;
-		got = ring_take(s, w, lim);
+		got = pump_recv(s, &w->c, lim, w->peek, w->flags & MSG_TRUNC);
 		if (got < 0)
 			return orphan_recv(s, fd, raw);
 		if (got) {
@@ -307,7 +291,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			took(s, (size_t)got);
 			if (w->done < w->len && !s->rx_avail)
 				pump_poll(s);
-			if (w->done < w->len && (s->rx_avail || zc_here(s)))
+			if (w->done < w->len && s->rx_avail)
 				continue;
 			if (unlikely(anc_bells(s->rx, &s->ar) > 0))
 				ring_bells(s, fd);
@@ -334,9 +318,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			}
 			return -EAGAIN;
 		}
-		if (!deadline)
-			deadline = wait_deadline(s->rcvtimeo);
-		err = wait_rx(s, fd, deadline, was);
+		err = wait_rx(s, fd, deadline(s, w), was);
 		if (err)
 			return err;
 	}
@@ -344,21 +326,44 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 
 /* --- the anchor -------------------------------------------------------- */
 
+/* Of the program's flags, those for a receive on the anchor; -1: lifted. */
+static int raw_flags(struct rawrx *in, const struct want *w)
+{
+	if (likely(!w->all && !w->peek_all))
+		return w->flags;
+	/* it would swallow a bell and sleep on (5.2) */
+	if (w->all || in->s->rd)
+		return w->flags & ~MSG_WAITALL;
+	return raw_rx_hold(in) ? w->flags : -1;
+}
+
 static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 			struct msghdr *m, bool *lifted)
 {
 	__attribute__((cleanup(raw_rx_leave))) struct rawrx in = { 0 };
+	struct cursor seen = w->c;
 	struct iovec one;
-	int flags = w->flags, saved = errno;
+	int flags, saved = errno;
+	uint8_t thrown[1024];
 	ssize_t n;
 
 	*lifted = true;
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
-	    !raw_rx_enter(&in, s))
+	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
 		return 0;
-	if (w->all) /* it would swallow a bell and sleep on (5.2) */
-		flags &= ~MSG_WAITALL;
-	if (m && !w->done) {
+	if (unlikely(w->done && w->deadline) && wait_anchor(fd, w->deadline)) {
+		n = -1;
+	} else if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
+		/* thrown away by us: what it was has to be looked at */
+		one.iov_base = thrown;
+		one.iov_len = w->len - w->done < sizeof(thrown) ?
+				      w->len - w->done :
+				      sizeof(thrown);
+		seen = (struct cursor){ &one, 1, 0 };
+		n = hooks.recv(fd, thrown, one.iov_len, flags & ~MSG_TRUNC);
+		if (m && !w->done)
+			m->msg_controllen = (size_t)(m->msg_flags = 0);
+	} else if (m && !w->done) {
 		n = hooks.recvmsg(fd, m, flags);
 	} else if (w->c.left == 1) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
@@ -384,7 +389,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	}
 	if (unlikely(s->rd) && n > 0 && !w->peek) {
 		if (s->paired &&
-		    rdma_raw_took(s, w->c.iov, w->c.left, w->c.at, (size_t)n)) {
+		    rdma_raw_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {
 			raw_rx_leave(&in);
 			ring_ask_bell(s);
 			return 0;
@@ -398,7 +403,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	}
 	*lifted = false;
 	if (unlikely(s->rd) && n > 0 && !w->peek)
-		rdma_remember(s, false, w->c.iov, w->c.left, w->c.at,
+		rdma_remember(s, false, seen.iov, seen.left, seen.at,
 			      (size_t)n);
 	return n;
 }
@@ -502,7 +507,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			cursor_skip(&w->c, (size_t)n);
 			continue;
 		}
-		if (unlikely(!iov_sound(w->c.iov, w->c.left)))
+		if (unlikely(!iov_sound(w->c.iov, w->c.left)) &&
+		    !(w->flags & MSG_TRUNC))
 			return w->done ? (ssize_t)w->done : -EFAULT;
 		raw = false;
 		if (sock_lock(s))
@@ -518,7 +524,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	}
 	if (unlikely(s->ghost >= 0))
 		sock_exorcise(s);
-	if (m) {
+	if (m && (w->done || n >= 0)) {
 		m->msg_flags = 0;
 		m->msg_controllen = 0;
 		m->msg_namelen = 0;
@@ -542,6 +548,10 @@ static void want_set(struct want *w, struct sock *s, const struct iovec *iov,
 	w->peek = flags & MSG_PEEK;
 	w->all = (flags & MSG_WAITALL) && !w->peek;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
+	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
+	w->deadline = 0;
+	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))
+		deadline(s, w);
 }
 
 /* A receive of nothing waits for something, as on TCP, and takes nothing. */

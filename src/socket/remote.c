@@ -114,8 +114,12 @@ static void make_writer(struct remote *r, uint8_t *out)
 {
 	enum anc_state st = anc_state(r->tx);
 
-	/* one question at a time: the answer tells the newest count */
-	if (r->wait_no == r->wait_done &&
+	/*
+	 * One question at a time: the answer tells the newest count. Who waits
+	 * for room need not ask, it comes with credits; asking would use
+	 * them up.
+	 */
+	if (st != ANC_LIFTED && r->wait_no == r->wait_done &&
 	    __atomic_exchange_n(&r->tx->wait, 0, __ATOMIC_SEQ_CST))
 		r->wait_no++;
 	out[0] = REMOTE_WRITER;
@@ -129,8 +133,9 @@ static void make_writer(struct remote *r, uint8_t *out)
 }
 
 /*
- * The writer wants to hear of a drained direction, or, where it waits for
- * room, of any progress. `wait` is cleared by whoever took (ring.c) or here.
+ * The writer wants to hear of a drained direction, or, where it has switched
+ * since it asked, of any progress. `wait` is cleared by whoever took (ring.c)
+ * or here.
  */
 static void answer(struct remote *r)
 {
@@ -177,6 +182,9 @@ static void make_reader(struct remote *r, uint8_t *out)
 bool remote_make(struct remote *r, enum remote_half half, bool idle,
 		 uint8_t out[REMOTE_LEN])
 {
+	/* who has closed reads no more: there is nothing to tell of a writer */
+	if (half == REMOTE_WRITER && anc_state(r->tx) == ANC_GONE)
+		return false;
 	memset(out, 0, REMOTE_LEN);
 	if (half == REMOTE_WRITER)
 		make_writer(r, out);

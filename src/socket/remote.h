@@ -26,8 +26,10 @@
  * of the reader count only when the writer says so (remote_held()): it may
  * have switched meanwhile.
  *
- * `taken` is told when the writer asks for it (anc_dir.wait), in every snapshot
- * of the reader's half, and when the connection is idle (`idle`).
+ * `taken` is told when the writer asks for it (anc_dir.wait, unless the
+ * direction is LIFTED: then room is what counts, and the credits tell it), in
+ * every snapshot of the reader's half, and when the connection is idle
+ * (`idle`).
  *
  * Pure: no I/O, nothing waits. All calls under the lock of the sock, by the
  * process that has the fabric connection. The peer is not trusted: a snapshot

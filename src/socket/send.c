@@ -6,9 +6,9 @@
 struct load {
 	struct cursor c;
 	size_t len, done;
+	size_t ask; /* of the last call to the kernel */
 	int flags;
 	bool nonblock;
-	struct zc_send zc;
 };
 
 static ssize_t broken_pipe(int flags)
@@ -20,32 +20,26 @@ static ssize_t broken_pipe(int flags)
 
 /* --- the ring ---------------------------------------------------------- */
 
-/* For who does not wait: really? */
-static bool ring_full(struct sock *s, int fd)
+/* Nothing more can be sent. */
+static bool ended(const struct sock *s)
+{
+	return s->shut_wr || s->conn.error || s->orphan;
+}
+
+/* The reset is told once, then there is nobody to send to. */
+static ssize_t reset(struct sock *s, int flags)
+{
+	return s->rst_told++ ? broken_pipe(flags) : -ECONNRESET;
+}
+
+/* Lock held: no room, and not to wait. False: look again after all. */
+static bool refused(struct sock *s, int fd)
 {
 	struct sock_ready r;
 
 	sock_unlock(s);
 	sock_ready(s, fd, &r); /* starts the stall clock */
 	return sock_lock(s) || (tx_by_ring(s) && !pump_room(s));
-}
-
-/*
- * Without a copy: bytes that went, w->done counts them. The lock was not held
- * all the time then. *err ends the send.
- */
-static size_t ring_lend(struct sock *s, int fd, struct load *w, int *err)
-{
-	size_t n;
-
-	*err = zc_send(s, fd, &w->c, wait_deadline(s->sndtimeo), &n);
-	if (n) {
-		s->full = false;
-		w->done += n;
-		/* its reader does not come: the rest of this send by copy */
-		w->zc.lend = s->zc.done == s->zc.len;
-	}
-	return n;
 }
 
 /* Lock held; w->done counts. *raw: go on at the anchor. */
@@ -61,8 +55,10 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			*raw = true;
 			return 0;
 		}
+		if (w->done && ended(s))
+			return 0; /* the next call is told */
 		if (s->shut_wr)
-			return w->done ? 0 : broken_pipe(w->flags);
+			return broken_pipe(w->flags);
 		switch (anc_state(s->tx)) {
 		case ANC_RAW:
 		case ANC_SPILL:
@@ -87,22 +83,13 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 				return err;
 			continue;
 		}
-		if (s->conn.error)
-			return s->rst_told++ ? broken_pipe(w->flags) :
-					       -ECONNRESET;
+		if (s->conn.error || (s->orphan && was_reset(s)))
+			return reset(s, w->flags);
 		if (s->orphan) {
-			if (was_reset(s))
-				return s->rst_told++ ? broken_pipe(w->flags) :
-						       -ECONNRESET;
 			/* as on TCP: the kernel answers RST, then EPIPE */
 			lift_spill(s, fd, WHY_CLOSED, true);
 			*raw = true;
 			return 0;
-		}
-		if (unlikely(w->zc.lend) && ring_lend(s, fd, w, &err)) {
-			if (err || w->done == w->len)
-				return err;
-			continue;
 		}
 		n = pump_send(s, &w->c, w->len - w->done);
 		if (n < 0)
@@ -116,34 +103,18 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			return 0;
 		if (pump_poll(s) || pump_room(s))
 			continue;
-		if (w->nonblock) {
-			if (w->done)
-				return 0;
-			if (ring_full(s, fd))
-				return -EAGAIN;
+		if (w->nonblock && w->done)
+			return 0;
+		if (w->nonblock && refused(s, fd))
+			return -EAGAIN;
+		if (w->nonblock)
 			continue;
-		}
 		if (!deadline)
 			deadline = wait_deadline(s->sndtimeo);
 		err = wait_tx(s, fd, deadline);
 		if (err)
 			return err;
 	}
-}
-
-/* The same for a send that may be worth to be spared the copy. */
-static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
-{
-	size_t len = w->len - w->done;
-	ssize_t ret;
-
-	if (w->nonblock)
-		return ring_send(s, fd, w, raw);
-	zc_choose(s, len, &w->zc);
-	ret = ring_send(s, fd, w, raw);
-	zc_chosen(&w->zc, len, !ret && !*raw);
-	w->zc.lend = false;
-	return ret;
 }
 
 /* --- the anchor -------------------------------------------------------- */
@@ -162,12 +133,14 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	if (*lifted)
 		return 0;
 	in = s;
-	part = raw_tx_piece(s, w->len - w->done) < w->len - w->done;
+	w->ask = w->len - w->done;
+	part = raw_tx_piece(s, w->ask) < w->ask;
 	if (m && !w->done && (!part || m->msg_controllen)) {
 		n = hooks.sendmsg(fd, m, w->flags);
 	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		one.iov_len = raw_tx_piece(s, w->c.iov->iov_len - w->c.at);
+		w->ask = one.iov_len;
 		n = hooks.send(fd, one.iov_base, one.iov_len, w->flags);
 	} else {
 		rest.msg_iov = (struct iovec *)w->c.iov;
@@ -210,7 +183,9 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
 			w->done += (size_t)n;
-			if (w->done == w->len || w->nonblock)
+			/* cut short, the kernel has its reason */
+			if (w->done == w->len || w->nonblock ||
+			    (size_t)n < w->ask)
 				return (ssize_t)w->done;
 			cursor_skip(&w->c, (size_t)n);
 			continue;
@@ -220,10 +195,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		raw = false;
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EINTR;
-		if (unlikely(w->len - w->done >= s->zc.least))
-			n = large_send(s, fd, w, &raw);
-		else
-			n = ring_send(s, fd, w, &raw);
+		n = ring_send(s, fd, w, &raw);
 		sock_unlock(s);
 		if (unlikely(s->ghost >= 0)) {
 			fd = s->ghost;
@@ -250,7 +222,6 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->len = len;
 	w->done = 0;
 	w->flags = flags;
-	w->zc.lend = false;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
 }
 
@@ -266,17 +237,28 @@ static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
 	return n;
 }
 
-/* Urgent data travels as the kernel's own: home first, for good. */
-static ssize_t send_urgent(struct sock *s, int fd, const struct msghdr *m,
-			   int flags)
+/* What the kernel alone can do: its own it must be, then, for good. */
+#define KERNEL_FLAGS (MSG_OOB | MSG_ZEROCOPY)
+
+/* SO_ZEROCOPY by itself changes nothing; programs set it to see if they can. */
+static bool by_kernel(int fd, int flags)
 {
+	return (flags & MSG_OOB) ||
+	       ((flags & MSG_ZEROCOPY) && option_int(fd, SO_ZEROCOPY) > 0);
+}
+
+static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
+			 int flags)
+{
+	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_OPTION;
 	__attribute__((cleanup(raw_tx_leave))) struct sock *in = NULL;
 	ssize_t n;
 
 	while (s->paired) {
 		/* its place on the anchor could not be put back */
-		__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
-		n = lift_leave(s, fd, WHY_OOB);
+		if (flags & MSG_OOB)
+			__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
+		n = lift_leave(s, fd, why);
 		if (n)
 			return n;
 		if (raw_tx_enter(s)) {
@@ -300,8 +282,8 @@ ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
 		iov.iov_len = len = SSIZE_MAX;
 	if (unlikely(!len) || !sock_up(s, fd))
 		return kernel_send(fd, &m, flags);
-	if (unlikely(flags & MSG_OOB))
-		return send_urgent(s, fd, &m, flags);
+	if (unlikely(flags & KERNEL_FLAGS) && by_kernel(fd, flags))
+		return send_home(s, fd, &m, flags);
 	load_set(&w, s, &iov, 1, len, flags);
 	return transmit(s, fd, &w, NULL);
 }
@@ -316,8 +298,8 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (len <= 0)
 		return kernel_send(fd, m, flags);
-	if (flags & MSG_OOB)
-		return send_urgent(s, fd, m, flags);
+	if (unlikely(flags & KERNEL_FLAGS) && by_kernel(fd, flags))
+		return send_home(s, fd, m, flags);
 	load_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
 	return transmit(s, fd, &w, m);
 }
@@ -325,9 +307,10 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 /* --- half-close -------------------------------------------------------- */
 
 /*
- * True: the FIN is taken care of. DisConn goes out as the last message. The kernel's FIN follows as soon as
- * the reader has taken the last byte (home.c, finish()): at once when it has
- * already, else by our next call or the service thread.
+ * True: the FIN is taken care of. DisConn goes out as the last message. The
+ * kernel's FIN follows as soon as the reader has taken the last byte (home.c,
+ * finish()): at once when it has already, else by our next call or the service
+ * thread.
  */
 static bool shut_write(struct sock *s, int fd)
 {
@@ -340,7 +323,6 @@ static bool shut_write(struct sock *s, int fd)
 		switch (anc_state(s->tx)) {
 		case ANC_RISING:
 		case ANC_LIFTED:
-			zc_recall(s);
 			conn_shutdown(&s->conn, clock_ns(), false);
 			pump_control(s);
 			s->shut_wr = s->fin_due = true;
@@ -352,7 +334,10 @@ static bool shut_write(struct sock *s, int fd)
 				return false; /* the FIN is out */
 			s->shut_wr = s->fin_due = true;
 			home_serve(s, fd);
-			return true;
+			/* it is what brings out who sends in the kernel */
+			if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+				s->fin_due = false;
+			return s->fin_due;
 		case ANC_RAW:
 		case ANC_GONE:
 			s->shut_wr = true;

@@ -41,7 +41,6 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 		return NULL;
 	s->ghost = -1;
 	s->wake = -1;
-	s->zc.least = UINT32_MAX;
 	s->pair.fd = -1;
 	s->tx = &s->local[0];
 	s->rx = &s->local[1];
@@ -85,11 +84,15 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 static struct sock *accepted(struct sock *s, int fd)
 {
 	s->role = 2;
-	s->why = WHY_WAITING;
+	s->why = s->pinned ? WHY_OPTION : WHY_WAITING;
 	s->phase = PH_CONNECTED;
 	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
 	       s->use == USE_SDP ? "sdp" : "both");
+	/* what was asked of the listener holds for its connections */
+	s->pinned = s->barred != WHY_NONE;
 	lift_connected(s, fd);
+	if (s->barred)
+		sock_why(s, s->barred);
 	return s;
 }
 
@@ -107,27 +110,9 @@ struct sock *sock_accepted(struct sock *l, int fd, int flags)
 	s->rule_line = l->rule_line;
 	s->rcvtimeo = l->rcvtimeo;
 	s->sndtimeo = l->sndtimeo;
-	s->busy_rx = l->busy_rx;
-	s->zerocopy = l->zerocopy;
+	s->linger0 = l->linger0;
+	s->barred = l->barred;
 	return accepted(s, fd);
-}
-
-static int number_of(int fd, int opt)
-{
-	socklen_t len = sizeof(int);
-	int v = 0;
-
-	return sys_getsockopt(fd, SOL_SOCKET, opt, &v, &len) ? -1 : v;
-}
-
-static int64_t timeo_of(int fd, int opt)
-{
-	struct timeval tv = { 0, 0 };
-	socklen_t len = sizeof(tv);
-
-	if (sys_getsockopt(fd, SOL_SOCKET, opt, &tv, &len))
-		return 0;
-	return (int64_t)tv.tv_sec * 1000000000 + tv.tv_usec * 1000;
 }
 
 struct sock *sock_inherited(int listener, int fd, int flags)
@@ -137,7 +122,7 @@ struct sock *sock_inherited(int listener, int fd, int flags)
 	struct verdict v;
 	struct sock *s;
 
-	if (!may_ever() || number_of(listener, SO_PROTOCOL) != IPPROTO_TCP ||
+	if (!may_ever() || option_int(listener, SO_PROTOCOL) != IPPROTO_TCP ||
 	    sys_getsockname(listener, &ss, &len) ||
 	    (ss.ss_family != AF_INET && ss.ss_family != AF_INET6))
 		return NULL;
@@ -149,10 +134,7 @@ struct sock *sock_inherited(int listener, int fd, int flags)
 		return NULL;
 	s->use = (uint8_t)v.use;
 	s->rule_line = v.line;
-	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
-	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
-	s->busy_rx = number_of(fd, SO_RCVLOWAT) > 1;
-	s->zerocopy = number_of(fd, SO_ZEROCOPY) > 0;
+	option_inherit(s, fd);
 	return accepted(s, fd);
 }
 

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libsocket.la
 libsocket_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocket_la_SOURCES = \
 	src/socket/anchor.c src/socket/anchor.h \
+	src/socket/bed.c \
 	src/socket/close.c \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
@@ -14,10 +15,13 @@ libsocket_la_SOURCES = \
 	src/socket/move.c \
 	src/socket/option.c \
 	src/socket/pair.c src/socket/pair.h \
+	src/socket/peek.c \
 	src/socket/pump.c \
 	src/socket/raw.c \
 	src/socket/remote.c src/socket/remote.h \
 	src/socket/rdma.c src/socket/rdma.h \
+	src/socket/rdma_answer.c \
+	src/socket/rdma_desk.c \
 	src/socket/rdma_link.c \
 	src/socket/rdma_mod.c \
 	src/socket/rdma_proof.c \
@@ -28,11 +32,10 @@ libsocket_la_SOURCES = \
 	src/socket/send.c \
 	src/socket/service.c \
 	src/socket/sock.c src/socket/sock.h \
+	src/socket/spin.c \
 	src/socket/standin.c \
 	src/socket/store.c \
 	src/socket/switch.c \
 	src/socket/told.c \
 	src/socket/vouch.c \
-	src/socket/wait.c \
-	src/socket/zcopy.c src/socket/zcopy.h \
-	src/socket/zcopy_way.c
+	src/socket/wait.c

@@ -116,7 +116,7 @@ static bool switch_tx(struct sock *s, int fd)
 	if (!s->paired || s->orphan || never_lift(s) || s->shut_wr ||
 	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
-	    clock_ns() < s->lift_not_before || !zc_settled(s))
+	    clock_ns() < s->lift_not_before)
 		return false;
 	ret = leave_anchor(s, fd);
 	if (ret < 0)
@@ -162,7 +162,6 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 {
 	int ret = s->rd && !fin && !rdma_anchor_free(s) ? -EBUSY : 0;
 
-	zc_recall(s); /* y counts what was read */
 	if (!ret)
 		ret = anc_spill(s->tx, &s->at, fin);
 	if (ret)

@@ -15,6 +15,7 @@
 
 #include "base/reason.h"
 #include "base/text.h"
+#include "tools/stray.h"
 
 /* A process of this machine. */
 struct proc {
@@ -155,6 +156,13 @@ static bool named_for(const char *name, const struct page *p)
 	return !strcmp(name, want);
 }
 
+static void add_found(struct scan *s, pid_t pid, const struct page *page)
+{
+	s->found =
+		grown(s->found, s->nfound, &s->found_room, sizeof(*s->found));
+	s->found[s->nfound++] = (struct found){ .pid = pid, .page = page };
+}
+
 static void take_page(struct scan *s, const char *dir, const char *name,
 		      bool own)
 {
@@ -174,14 +182,10 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 		if (owner && !may_speak(p, owner, own))
 			owner = NULL;
 	}
-	if (!owner || (s->only && s->only != owner->pid)) {
+	if (owner)
+		add_found(s, owner->pid, p);
+	else
 		munmap((void *)(uintptr_t)p, len);
-		return;
-	}
-	s->found =
-		grown(s->found, s->nfound, &s->found_room, sizeof(*s->found));
-	s->found[s->nfound].pid = owner->pid;
-	s->found[s->nfound++].page = p;
 }
 
 /* `own`: this process's own PAGE_DIR. Each directory is visited once. */
@@ -216,6 +220,64 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
+/* What a process would say of itself that has nothing to say. */
+static const struct page *bare_page(const struct proc *proc)
+{
+	struct page *p = calloc(1, sizeof(*p)); /* sparse */
+	char path[64];
+	FILE *f;
+
+	if (!p)
+		err(2, "memory");
+	p->pid = proc->inner;
+	p->uid = proc->uid[1];
+	p->start = proc->start;
+	snprintf(path, sizeof(path), "/proc/%d/comm", proc->pid);
+	f = fopen(path, "re");
+	if (f && fgets(p->program, sizeof(p->program), f))
+		p->program[strcspn(p->program, "\n")] = '\0';
+	if (f)
+		fclose(f);
+	return p;
+}
+
+static void add_bare(struct scan *s)
+{
+	const size_t pages = s->nfound;
+	size_t i, k;
+
+	for (i = 0; i < s->nprocs; i++) {
+		for (k = 0; k < pages && s->found[k].pid != s->procs[i].pid;
+		     k++)
+			;
+		if (k == pages && stray_suspect(s->procs[i].pid))
+			add_found(s, s->procs[i].pid, bare_page(&s->procs[i]));
+	}
+}
+
+/* Relatives share sockets: what one of them tells of is no stray. */
+static void add_strays(struct scan *s)
+{
+	size_t i;
+
+	for (i = 0; i < s->nfound; i++)
+		stray_follow(s->found[i].pid, s->found[i].page);
+	for (i = 0; i < s->nfound; i++)
+		if (!s->only || s->found[i].pid == s->only)
+			s->found[i].stray = stray_rows(s->found[i].pid,
+						       &s->found[i].strays);
+}
+
+static void keep_only(struct scan *s)
+{
+	size_t i, kept = 0;
+
+	for (i = 0; i < s->nfound; i++)
+		if (s->found[i].pid == s->only)
+			s->found[kept++] = s->found[i];
+	s->nfound = kept;
+}
+
 struct found *scan_pages(pid_t only, size_t *count)
 {
 	struct scan s = { .only = only, .pidns = page_pidns() };
@@ -229,6 +291,10 @@ struct found *scan_pages(pid_t only, size_t *count)
 			 s.procs[i].pid);
 		visit(&s, path, false);
 	}
+	add_bare(&s);
+	add_strays(&s);
+	if (only)
+		keep_only(&s);
 	if (s.nfound)
 		qsort(s.found, s.nfound, sizeof(*s.found), by_pid);
 	free(s.procs);
@@ -242,7 +308,7 @@ void scan_totals(const struct page *p, struct page_counters *c)
 	size_t i;
 
 	*c = p->c;
-	for (i = 0; i < PAGE_ROWS; i++) {
+	for (i = 0; i < p->rows; i++) {
 		const struct page_row *r = &p->row[i];
 
 		if (r->fd < 0)

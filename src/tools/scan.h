@@ -11,15 +11,19 @@
 
 struct found {
 	pid_t pid; /* as seen from here; the page's own may differ */
-	const struct page *page; /* a checked copy */
+	const struct page *page; /* a checked copy; `rows` may be 0 */
+	struct page_row *stray; /* sockets that it does not tell of */
+	size_t strays;
 };
 
 /*
  * All pages this user may read of processes that live, by pid: in /dev/shm
  * and, of processes in other mount namespaces, in theirs. Pages in /dev/shm
  * whose process has ended are removed when they were written in this process
- * namespace and this user may. `only`: of this process, 0: all. The caller
- * frees the array; pages stay to the end of the program.
+ * namespace and this user may. A process that has the library and no page (a
+ * rule keeps it from everything) has an empty one here. `only`: of this
+ * process, 0: all. The caller frees the array; what it points to stays to the
+ * end of the program.
  */
 struct found *scan_pages(pid_t only, size_t *count);
 

@@ -45,7 +45,7 @@ static const char *state_name(uint32_t state)
 
 static const char *rule_name(uint8_t rule)
 {
-	return rule == 0 ? "both" : rule == 1 ? "tcp" : rule == 2 ? "sdp" : "?";
+	return rule == 0 ? "both" : rule == 1 ? "tcp" : rule == 2 ? "sdp" : "-";
 }
 
 static const char *role_name(uint8_t role)
@@ -109,22 +109,25 @@ static void print_sockets(const struct found *found, size_t count)
 				    "MsgTx>|MsgRx>|Wake>");
 	size_t i, n;
 
-	for (i = 0; i < count; i++)
-		for (n = 0; n < PAGE_ROWS; n++)
+	for (i = 0; i < count; i++) {
+		for (n = 0; n < found[i].page->rows; n++)
 			if (row_used(&found[i].page->row[n]))
 				socket_line(t, &found[i],
 					    &found[i].page->row[n]);
+		for (n = 0; n < found[i].strays; n++)
+			socket_line(t, &found[i], &found[i].stray[n]);
+	}
 	table_print(t, stdout);
 }
 
 /* --- one line for each process ---------------------------------------- */
 
-static size_t sockets_open(const struct page *p)
+static size_t sockets_open(const struct found *f)
 {
-	size_t n = 0, i;
+	size_t n = f->strays, i;
 
-	for (i = 0; i < PAGE_ROWS; i++)
-		n += row_used(&p->row[i]);
+	for (i = 0; i < f->page->rows; i++)
+		n += row_used(&f->page->row[i]);
 	return n;
 }
 
@@ -159,7 +162,7 @@ static void print_summary(const struct found *found, size_t count)
 		scan_totals(p, &c);
 		table_cell(t, "%d", found[i].pid);
 		table_cell(t, "%s", p->program);
-		table_cell(t, "%zu", sockets_open(p));
+		table_cell(t, "%zu", sockets_open(&found[i]));
 		table_count(t, c.sockets);
 		table_count(t, c.lifted);
 		table_count(t, c.homecomings);
@@ -242,15 +245,19 @@ static void json_process(const struct found *f, bool sockets)
 		       c.reasons[i]);
 		comma = ",";
 	}
-	printf("},\"open\":%zu", sockets_open(p));
+	printf("},\"open\":%zu", sockets_open(f));
 	if (sockets)
 		printf(",\"list\":[");
-	for (i = 0, comma = ""; sockets && i < PAGE_ROWS; i++) {
+	for (i = 0, comma = ""; sockets && i < p->rows; i++) {
 		if (!row_used(&p->row[i]))
 			continue;
 		printf("%s", comma);
 		json_socket(&p->row[i]);
 		comma = ",";
+	}
+	for (i = 0; sockets && i < f->strays; i++, comma = ",") {
+		printf("%s", comma);
+		json_socket(&f->stray[i]);
 	}
 	printf(sockets ? "]}" : "}");
 }

@@ -19,5 +19,7 @@ sdpstat_SOURCES = \
 	src/tools/out.h \
 	src/tools/scan.c \
 	src/tools/scan.h \
-	src/tools/sdpstat.c
+	src/tools/sdpstat.c \
+	src/tools/stray.c \
+	src/tools/stray.h
 sdpstat_LDADD = libbase.la

@@ -38,7 +38,7 @@ on() {
 	shift 2
 	# shellcheck disable=SC2016
 	ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
-		LIBSDP_LOG="1:$TMP/$name.log" LIBSDP_SOFT_DEVICES="$SOFT" \
+		LIBSDP_LOG=7:stderr LIBSDP_SOFT_DEVICES="$SOFT" \
 		sh -c 'mount -t tmpfs none /sys/class &&
 		mkdir -p /sys/class/infiniband/fake0 &&
 		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@"
@@ -83,4 +83,18 @@ sum() {
 	[ "$(sum client lifted)" -eq 0 ]
 	[ "$(sum client bytes_sdp_tx)" -eq 0 ]
 	grep -q '"remote":1' "$TMP/client.stats"
+}
+
+@test "hosts: whoever waits comes out when the peer spills" {
+	local how server py=$BATS_TEST_DIRNAME/py/spill.py
+	SOFT=yes
+	for how in recv poll select level edge; do
+		on "$B" server timeout 60 /usr/bin/python3 "$py" server 7778 $how &
+		server=$!
+		until ip netns exec "$B" ss -ltn | grep -q :7778; do sleep 0.1; done
+		on "$A" client timeout 60 /usr/bin/python3 "$py" \
+			client 10.99.0.2 7778 2
+		wait "$server"
+	done
+	[ "$(sum client spills)" -ge 5 ]
 }

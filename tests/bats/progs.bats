@@ -103,6 +103,54 @@ plain() {
 	no_rule calls
 }
 
+@test "corners: plain" {
+	plain corners
+}
+
+@test "corners: lifted" {
+	lifted corners
+}
+
+@test "corners: at once" {
+	at_once corners
+}
+
+@test "corners: home" {
+	home corners
+}
+
+@test "corners: alone" {
+	alone corners
+}
+
+@test "corners: no rule" {
+	no_rule corners
+}
+
+@test "ended: plain" {
+	plain ended
+}
+
+@test "ended: lifted" {
+	lifted ended
+}
+
+@test "ended: at once" {
+	at_once ended
+}
+
+@test "ended: home" {
+	home ended
+}
+
+@test "ended: alone" {
+	alone ended
+}
+
+@test "ended: no rule" {
+	no_rule ended
+}
+
 @test "flags: plain" {
 	plain flags
 }

@@ -6,7 +6,7 @@ load helpers
 load web
 
 setup() {
-	need "$PY" curl openssl
+	need "$PY" curl openssl jq
 }
 
 teardown() {
@@ -88,4 +88,11 @@ sockets() {
 
 @test "python sockets: only one end preloaded" {
 	sockets half
+}
+
+@test "python: readers late by thousands of small writes are lifted" {
+	mode lifted
+	client "$PY" "$BATS_TEST_DIRNAME/py/late.py"
+	[ -n "${SDP_BATS_PLAIN-}" ] ||
+		jq -es 'map(.lifted) | add == 4' "$STATS"
 }

@@ -168,3 +168,32 @@ has() {
 	[ "$status" -eq 0 ]
 	json 'len(d)' <<<"$output"
 }
+
+@test "sdpstat: sockets that the library lets alone are shown, too" {
+	printf 'use tcp server * *:*\nuse tcp client * *:*\n' >"$rules"
+	cat >alone.py <<-'END'
+	import socket, sys
+	with socket.create_server(("127.0.0.1", 0)) as listener, \
+	        socket.create_connection(listener.getsockname()) as c, \
+	        listener.accept()[0] as a:
+	    print(a.getsockname()[1], a.getpeername()[1], flush=True)
+	    sys.stdin.read()
+	END
+	mkfifo in
+	env LD_PRELOAD="$LIBSDP" LIBSDP_CONFIG_FILE="$rules" \
+		/usr/bin/python3 alone.py <in >out 3>&- &
+	pid=$!
+	exec 4>in
+	for ((i = 0; i < 500; i++)); do
+		[ ! -s out ] || break
+		sleep 0.02
+	done
+	read -r port peer <out
+	run sdpstat --json --pid "$pid"
+	exec 4>&-
+	wait "$pid"
+	[ "$status" -eq 0 ]
+	[ "$(json '[(s["state"], s["reason"], s["path"]["tx"],
+		s["local"]["port"]) for s in d[0]["list"]]' <<<"$output")" = \
+		"[('listen', 'unfollowed', 'tcp', $port), ('open', 'unfollowed', 'tcp', $peer), ('open', 'unfollowed', 'tcp', $port)]" ]
+}

@@ -93,9 +93,12 @@ static int v_listen(struct verbs *v, int family, uint16_t port)
 {
 	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
 	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
 	int on = 1, ret, fd;
 
-	in6.sin6_port = in.sin_port = htons(PORT(port));
+	if (v->listeners == LISTENERS)
+		return -ENOMEM;
+	in6.sin6_port = in.sin_port = port ? htons(PORT(port)) : 0;
 	fd = hidden(v,
 		    sys_socket(family,
 			       SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -112,6 +115,9 @@ static int v_listen(struct verbs *v, int family, uint16_t port)
 		fd_drop(v, fd);
 		return ret;
 	}
+	/* the port is at the same place in both */
+	if (!port && !sys_getsockname(fd, &in, &len))
+		port = PORT(ntohs(in.sin_port));
 	v->l[v->listeners].fd = fd;
 	v->l[v->listeners++].port = port;
 	watch(v, fd, EPOLLIN, v, EPOLL_CTL_ADD);
@@ -120,8 +126,13 @@ static int v_listen(struct verbs *v, int family, uint16_t port)
 
 static void v_unlisten(struct verbs *v, uint16_t port)
 {
-	(void)v;
-	(void)port;
+	int i;
+
+	for (i = v->listeners; i--;)
+		if (v->l[i].port == port) {
+			fd_drop(v, v->l[i].fd);
+			v->l[i] = v->l[--v->listeners];
+		}
 }
 
 static int v_dial(struct verbs *v, const union verbs_addr *local,
@@ -378,8 +389,9 @@ static int v_flushed(struct end *end)
 
 static void v_disconnect(struct end *end)
 {
+	/* what the peer still sends must not make a reset of this */
 	fake_frame(of(end), DREQ, NULL, 0);
-	sys_shutdown(of(end)->fd, SHUT_RDWR);
+	sys_shutdown(of(end)->fd, SHUT_WR);
 }
 
 static int v_resize(struct end *end, uint32_t size, uint16_t count)

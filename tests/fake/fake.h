@@ -23,6 +23,7 @@
 
 #define SIOCOUTQ_  0x5411
 #define ENDS	   1024
+#define LISTENERS  72
 #define PORT(p)	   ((uint16_t)((p) ^ 0x4000))
 #define FRAME_HEAD 8
 #define IN_MAX	   (1u << 20)
@@ -67,7 +68,7 @@ struct verbs {
 	struct {
 		int fd;
 		uint16_t port;
-	} l[16];
+	} l[LISTENERS];
 	int listeners;
 	struct verbs_event q[256];
 	unsigned int put, get;

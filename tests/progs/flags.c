@@ -3,6 +3,7 @@
 #include "prog.h"
 
 #include <fcntl.h>
+#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -320,6 +321,74 @@ static void many_peer(struct end *e)
 	link_turn(&e->l, 100, false);
 }
 
+/* Which of our MSG_ZEROCOPY sends are done: first and last of a range. */
+static bool zerocopy_done(int fd, uint32_t *first, uint32_t *last)
+{
+	char room[CMSG_SPACE(sizeof(struct sock_extended_err)) + 64];
+	struct msghdr m = { .msg_control = room,
+			    .msg_controllen = sizeof(room) };
+	struct sock_extended_err err;
+	struct cmsghdr *c;
+
+	if (recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		return false;
+	c = CMSG_FIRSTHDR(&m);
+	CHECK(c);
+	memcpy(&err, CMSG_DATA(c), sizeof(err));
+	CHECK(err.ee_errno == 0 && err.ee_origin == SO_EE_ORIGIN_ZEROCOPY);
+	*first = err.ee_info;
+	*last = err.ee_data;
+	return true;
+}
+
+/*
+ * SO_ZEROCOPY changes nothing by itself. A send with MSG_ZEROCOPY is told
+ * when it is done, and only such a send.
+ */
+static void zerocopy_run(struct end *e)
+{
+	static uint8_t b[20000];
+	uint32_t first, last, next = 0;
+	int on = 1, i;
+
+	/* without the option the flag means nothing */
+	flow_fill(&e->l.tx, b, 100);
+	CHECK(send(e->l.fd, b, 100, MSG_ZEROCOPY) == 100);
+	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)));
+	for (i = 0; i < 10; i++)
+		link_turn(&e->l, 500, true);
+	CHECK(!zerocopy_done(e->l.fd, &first, &last));
+	for (i = 0; i < 10; i++) {
+		flow_fill(&e->l.tx, b, sizeof(b));
+		CHECK(send(e->l.fd, b, sizeof(b), MSG_ZEROCOPY) == sizeof(b));
+		prog_sync(e);
+		link_turn(&e->l, 10, true);
+	}
+	while (next < 10) {
+		struct pollfd p = { .fd = e->l.fd };
+
+		CHECK(poll(&p, 1, 5000) == 1 && p.revents & POLLERR);
+		if (zerocopy_done(e->l.fd, &first, &last)) {
+			CHECK(first == next && last < 10);
+			next = last + 1;
+		}
+	}
+}
+
+static void zerocopy_peer(struct end *e)
+{
+	int i;
+
+	link_get(&e->l, 100);
+	for (i = 0; i < 10; i++)
+		link_turn(&e->l, 500, false);
+	for (i = 0; i < 10; i++) {
+		link_get(&e->l, 20000);
+		prog_sync(e);
+		link_turn(&e->l, 10, false);
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "peek", peek_run, peek_peer, 0 },
 	{ "waitall", waitall_run, waitall_peer, 0 },
@@ -330,6 +399,7 @@ static const struct prog_case cases[] = {
 	{ "urgent", urgent_run, urgent_peer, 0 },
 	{ "inline", inline_run, urgent_peer, 0 },
 	{ "many", many_run, many_peer, 0 },
+	{ "zerocopy", zerocopy_run, zerocopy_peer, 0 },
 };
 
 int main(int argc, char **argv)

@@ -318,6 +318,104 @@ static void state_peer(struct end *e)
 	link_eof(&e->l);
 }
 
+/* --- what connections have from their listener -------------------------- */
+
+static void heir_set(struct end *e, int opt, const void *v, socklen_t len)
+{
+	if (e->lfd >= 0)
+		CHECK(!setsockopt(e->lfd, SOL_SOCKET, opt, v, len));
+	prog_sync(e);
+}
+
+/* Its end is a reset. */
+static void heir_linger(struct end *e)
+{
+	struct linger reset = { 1, 0 }, none = { 0, 0 };
+	struct link l;
+	char b;
+
+	heir_set(e, SO_LINGER, &reset, sizeof(reset));
+	prog_link(e, &l);
+	heir_set(e, SO_LINGER, &none, sizeof(none));
+	link_turn(&l, 40, !e->peer);
+	prog_sync(e);
+	if (e->lfd < 0)
+		FAILS(read(l.fd, &b, 1), ECONNRESET);
+	CHECK(!close(l.fd));
+}
+
+/* Without warming up: that moves less than the mark, and would wait. */
+static void heir_link(struct end *e, struct link *l)
+{
+	*l = (struct link){ .tx.seed = e->l.tx.seed, .rx.seed = e->l.rx.seed };
+	if (e->lfd >= 0) {
+		l->fd = accept(e->lfd, NULL, NULL);
+		CHECK(l->fd >= 0);
+		return;
+	}
+	l->fd = socket(e->addr.ss_family, SOCK_STREAM, 0);
+	CHECK(l->fd >= 0);
+	CHECK(!connect(l->fd, (struct sockaddr *)&e->addr, e->addrlen));
+}
+
+static void heir_lowat(struct end *e)
+{
+	int many = 500, one = 1, i;
+	struct link l;
+
+	heir_set(e, SO_RCVLOWAT, &many, sizeof(many));
+	heir_link(e, &l);
+	for (i = 0; i < 100; i++)
+		link_turn(&l, 600, !e->peer);
+	heir_set(e, SO_RCVLOWAT, &one, sizeof(one));
+	if (e->lfd < 0) {
+		link_put(&l, 300);
+		prog_sync(e);
+		prog_sync(e);
+		link_put(&l, 300);
+	} else {
+		struct pollfd p = { .fd = l.fd, .events = POLLIN };
+
+		prog_sync(e);
+		CHECK(poll(&p, 1, 30) == 0);
+		prog_sync(e);
+		CHECK(poll(&p, 1, 5000) == 1);
+		link_get(&l, 600);
+	}
+	prog_sync(e);
+	link_close(&l);
+}
+
+static void heir_urgent(struct end *e)
+{
+	int on = 1, off = 0;
+	struct link l;
+	char b[8];
+
+	heir_set(e, SO_OOBINLINE, &on, sizeof(on));
+	prog_link(e, &l);
+	heir_set(e, SO_OOBINLINE, &off, sizeof(off));
+	if (e->lfd < 0) {
+		link_put(&l, 50);
+		CHECK(send(l.fd, "!", 1, MSG_OOB) == 1);
+		link_put(&l, 30);
+	} else {
+		link_get(&l, 50);
+		CHECK(recv(l.fd, b, 1, 0) == 1);
+		CHECK(b[0] == '!');
+		link_get(&l, 30);
+	}
+	prog_sync(e);
+	link_close(&l);
+}
+
+static void heir(struct end *e)
+{
+	heir_linger(e);
+	heir_lowat(e);
+	heir_urgent(e);
+}
+
 static const struct prog_case cases[] = {
 	{ "table", table_run, table_peer, 0 },
 	{ "fresh", fresh_run, turn_peer, 0 },
@@ -326,6 +424,7 @@ static const struct prog_case cases[] = {
 	{ "lowat", lowat_run, lowat_peer, 0 },
 	{ "names", names, names, 0 },
 	{ "state", state_run, state_peer, 0 },
+	{ "heir", heir, heir, 0 },
 };
 
 int main(int argc, char **argv)

@@ -15,6 +15,8 @@ PROGS_CFLAGS = -std=gnu11 -O2
 check_PROGRAMS += \
 	tests/progs/cage \
 	tests/progs/calls \
+	tests/progs/corners \
+	tests/progs/ended \
 	tests/progs/epolls \
 	tests/progs/flags \
 	tests/progs/halfclose \
@@ -30,14 +32,22 @@ check_PROGRAMS += \
 	tests/progs/procs \
 	tests/progs/sandbox \
 	tests/progs/signals \
-	tests/progs/stream \
-	tests/progs/zcends \
-	tests/progs/zcopy
+	tests/progs/stream
 
 tests_progs_calls_SOURCES = tests/progs/calls.c $(PROGS_COMMON)
 tests_progs_calls_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_calls_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_calls_LDADD = -lpthread
+
+tests_progs_corners_SOURCES = tests/progs/corners.c $(PROGS_COMMON)
+tests_progs_corners_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_corners_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_corners_LDADD = -lpthread
+
+tests_progs_ended_SOURCES = tests/progs/ended.c $(PROGS_COMMON)
+tests_progs_ended_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_ended_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_ended_LDADD = -lpthread
 
 tests_progs_epolls_SOURCES = tests/progs/epolls.c $(PROGS_COMMON)
 tests_progs_epolls_CPPFLAGS = $(PROGS_CPPFLAGS)
@@ -124,15 +134,3 @@ tests_progs_plainecho_SOURCES = tests/progs/plainecho.c
 tests_progs_plainecho_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_plainecho_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_plainecho_LDFLAGS = -all-static
-
-tests_progs_zcends_SOURCES = tests/progs/zcends.c tests/progs/zcopy.h \
-	$(PROGS_COMMON)
-tests_progs_zcends_CPPFLAGS = $(PROGS_CPPFLAGS)
-tests_progs_zcends_CFLAGS = $(PROGS_CFLAGS)
-tests_progs_zcends_LDADD = -lpthread
-
-tests_progs_zcopy_SOURCES = tests/progs/zcopy.c tests/progs/zcopy.h \
-	$(PROGS_COMMON)
-tests_progs_zcopy_CPPFLAGS = $(PROGS_CPPFLAGS)
-tests_progs_zcopy_CFLAGS = $(PROGS_CFLAGS)
-tests_progs_zcopy_LDADD = -lpthread

@@ -349,7 +349,36 @@ static void receive_buffers(void **state)
 	m.bytes = 5 * RCV_SIZE;
 	assert_int_equal(give(&c, m, 0, NULL), 0);
 	assert_int_equal(take(&c, 0).bytes, 4 * RCV_SIZE);
-	up_kind(&c, true, true);
+}
+
+/* Kernel peers count stream bytes alone, and are never asked [5.6]. */
+static void native_receive_buffers(void **state)
+{
+	struct conn_in in;
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	up_kind(&c, false, true);
+	m = msg(&c, WIRE_RCVBUF);
+	m.bytes = RCV_SIZE - WIRE_BSDH; /* it is so large */
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	assert_int_equal(conn_rcvbuf_wanted(&c), 0);
+	assert_int_equal(take(&c, 0).bytes, RCV_SIZE - WIRE_BSDH);
+	m = msg(&c, WIRE_RCVBUF);
+	m.bytes = 2 * RCV_SIZE;
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	assert_int_equal(conn_rcvbuf_wanted(&c), 2 * RCV_SIZE + WIRE_BSDH);
+	conn_rcvbuf_ready(&c, 2 * RCV_SIZE + WIRE_BSDH);
+	m = take(&c, 0);
+	assert_int_equal(m.mid, WIRE_RCVBUF_ACK);
+	assert_int_equal(m.bytes, 2 * RCV_SIZE);
+	assert_int_equal(give(&c, msg(&c, WIRE_DATA), m.bytes, &in), 0);
+	assert_int_equal(in.len, 2 * RCV_SIZE);
+	m = msg(&c, WIRE_RCVBUF);
+	m.bytes = UINT32_MAX;
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	assert_int_equal(conn_rcvbuf_wanted(&c), 4 * RCV_SIZE);
 	assert_int_equal(conn_ask_rcvbuf(&c, 2 * RCV_SIZE), -EOPNOTSUPP);
 }
 
@@ -387,6 +416,7 @@ int main(void)
 		cmocka_unit_test(mode_changes),
 		cmocka_unit_test(mode_crossing),
 		cmocka_unit_test(receive_buffers),
+		cmocka_unit_test(native_receive_buffers),
 		cmocka_unit_test(tiny_peer),
 	};
 

@@ -425,6 +425,29 @@ static void lies(void **state)
 	}
 }
 
+/* A kernel peer is let at no memory of ours, whatever is offered [7]. */
+static void native_none(void **state)
+{
+	struct conn_mem mem = { .vaddr = 4096, .key = 1, .len = 50000 };
+	struct conn_zc zc = { .src = mem, .sink = mem };
+	struct conn_offer offer = { .bytes = 50000, .zc = &zc };
+	struct wire_msg m;
+	struct conn_op op;
+	struct conn c;
+
+	(void)state;
+	up_kind(&c, true, true);
+	assert_false(conn_src_wanted(&c, 50000));
+	conn_next(&c, 1, &offer, 1 << 20, &op);
+	assert_int_equal(op.hdr[0], WIRE_DATA);
+	m = msg(&c, WIRE_MODE); /* of no kernel that is known */
+	m.mode = WIRE_PIPELINED;
+	assert_int_equal(give(&c, m, 0, NULL), 0);
+	assert_false(conn_sink_wanted(&c, 50000));
+	conn_next(&c, 1, &offer, 1 << 20, &op);
+	assert_int_equal(op.hdr[0], WIRE_DATA);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -443,6 +466,7 @@ int main(void)
 		cmocka_unit_test(unfetched),
 		cmocka_unit_test(suspended),
 		cmocka_unit_test(lies),
+		cmocka_unit_test(native_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

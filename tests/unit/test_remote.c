@@ -73,10 +73,53 @@ static void test_unsound(void **state)
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* y was passed */
 }
 
+/* What was taken is asked for before the lift; behind it credits tell. */
+static void test_asks(void **state)
+{
+	struct end *e = &end;
+	uint8_t out[REMOTE_LEN], in[REMOTE_LEN];
+
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+	e->tx = e->r.tx;
+	anc_sent(e->tx, &e->at, 10);
+	e->tx->wait = 1;
+	assert_true(remote_make(&e->r, REMOTE_WRITER, false, out));
+	assert_int_equal(wire_get32(out + 8), 1);
+	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 10);
+	wire_put32(in + 8, 1);
+	assert_true(remote_take(&e->r, in) & REMOTE_TAKEN);
+	assert_int_equal(anc_switch(e->tx, &e->at, false), 0);
+	assert_true(remote_make(&e->r, REMOTE_WRITER, false, out));
+	e->tx->wait = 1;
+	assert_false(remote_make(&e->r, REMOTE_WRITER, false, out));
+}
+
+/* A reader that has gone is told nothing of the writer any more. */
+static void test_gone(void **state)
+{
+	struct end *e = &end;
+	uint8_t out[REMOTE_LEN], in[REMOTE_LEN];
+
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+	snapshot(in, REMOTE_READER, ANC_GONE, 0, 0, 0);
+	in[2] = 0x10; /* IS_GONE */
+	assert_true(remote_take(&e->r, in) & REMOTE_STATE);
+	assert_int_equal(anc_state(e->r.tx), ANC_GONE);
+	e->r.own->ready = 1;
+	assert_false(remote_make(&e->r, REMOTE_WRITER, true, out));
+	assert_true(remote_make(&e->r, REMOTE_READER, true, out));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unsound),
+		cmocka_unit_test(test_asks),
+		cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,5 +3,7 @@ check_PROGRAMS += tests/unit/test_scan
 tests_unit_test_scan_SOURCES = \
 	tests/unit/test_scan.c \
 	src/tools/scan.c \
-	src/tools/scan.h
+	src/tools/scan.h \
+	src/tools/stray.c \
+	src/tools/stray.h
 tests_unit_test_scan_LDADD = libbase.la $(CMOCKA_LIBS)

@@ -113,7 +113,8 @@ vm_restore() {
 # capture NAME: from now on what crosses the link, RoCE v2 and marks, goes to
 # $TMP/NAME.pcap. (A node's own RDMA traffic never reaches the card.)
 capture() {
-	tcpdump -i "$VM_LINK" -U --immediate-mode -s 0 -w "$TMP/$1.pcap" \
+	tcpdump -i "$VM_LINK" -U --immediate-mode -B 32768 -s 0 \
+		-w "$TMP/$1.pcap" \
 		'udp port 4791 or udp port 9' </dev/null >/dev/null \
 		2>"$TMP/$1.tcpdump" 3>&- &
 	PID[$1]=$!

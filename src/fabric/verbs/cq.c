@@ -123,5 +123,16 @@ void cq_reap(struct vend *e)
 
 int verbs_arm(struct end *end, bool solicited)
 {
-	return -ibv_req_notify_cq(vend_of(end)->cq, solicited);
+	struct vend *e = vend_of(end);
+	int ret = -ibv_req_notify_cq(e->cq, solicited);
+
+	/*
+	 * No event tells of what came before. A thread inside pending() may
+	 * have it in hand and not in the stash yet: it is waited for.
+	 */
+	if (lock_take(&e->stash.lock) != -EDEADLK) {
+		stash_fill(e);
+		lock_drop(&e->stash.lock);
+	}
+	return ret;
 }

@@ -18,13 +18,18 @@ static void until_down(struct rig *r, int error)
 {
 	struct verbs_event ev;
 	struct fab_msg m;
+	uint64_t limit;
+	int ret;
 
 	while (!r->down)
 		rig_event(r, &ev, 60000);
 	IS(r->down_error, error);
-	while (r->end->ops->poll(r->end, &m) == 1)
-		;
-	IS(r->end->ops->poll(r->end, &m), -ECONNRESET);
+	limit = rig_ns() + 10000000000u;
+	/* the flush of the queue pair may take the device a moment */
+	do {
+		ret = r->end->ops->poll(r->end, &m);
+	} while (ret == 1 || (!ret && rig_ns() < limit));
+	IS(ret, -ECONNRESET);
 }
 
 /* Messages sent and not acknowledged: bytes of the stream in them. */

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Who sleeps on a wake-up socket. A sleep that is cancelled counts itself out;
+ * one that a signal handler jumped out of (siglongjmp, the classic time-out)
+ * cannot. So sleepers leave their names: a thread that comes here again from
+ * no deeper than its own sleep does not sleep any more, nor does a dead one.
+ * What has no room for its name is only counted.
+ */
+
+#include "socket/impl.h"
+
+static uint32_t *count_of(struct sock *s, bool writer)
+{
+	return writer ? &s->writers : &s->readers;
+}
+
+static void strike_off(struct sock *s, struct bed *b)
+{
+	--*count_of(s, b->writer);
+	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_RELAXED);
+	b->tid = 0;
+}
+
+static bool dead(uint32_t tid)
+{
+	return sys_call3(SYS_tkill, (long)tid, 0, 0) == -ESRCH;
+}
+
+/* Strikes off where this thread slept and was jumped out; how often it does. */
+static uint32_t mine(struct sock *s, uintptr_t here)
+{
+	uint32_t n = 0;
+	int i;
+
+	for (i = 0; i < SOCK_BEDS; i++) {
+		struct bed *b = &s->bed[i];
+
+		if (b->tid != lock_tid())
+			continue;
+		if (b->frame <= here)
+			strike_off(s, b);
+		else
+			n++; /* this is a signal handler, perhaps */
+	}
+	return n;
+}
+
+uint32_t bed_others(struct sock *s)
+{
+	uint32_t own;
+	int i;
+
+	if (likely(!(s->readers + s->writers)))
+		return 0;
+	own = mine(s, (uintptr_t)__builtin_frame_address(0));
+	for (i = 0; i < SOCK_BEDS; i++)
+		if (s->bed[i].tid && dead(s->bed[i].tid))
+			strike_off(s, &s->bed[i]);
+	return s->readers + s->writers - own;
+}
+
+void bed_in(struct sock *s, struct bed *me, bool writer)
+{
+	int i;
+
+	*me = (struct bed){ .tid = lock_tid(),
+			    .writer = writer,
+			    .frame = (uintptr_t)me };
+	if (unlikely(s->readers + s->writers))
+		mine(s, me->frame);
+	++*count_of(s, writer);
+	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_RELAXED);
+	for (i = 0; i < SOCK_BEDS; i++)
+		if (!s->bed[i].tid) {
+			s->bed[i] = *me;
+			return;
+		}
+	me->tid = 0;
+}
+
+void bed_out(struct sock *s, struct bed *me)
+{
+	int i;
+
+	if (!me->tid) {
+		strike_off(s, me);
+		return;
+	}
+	/* not there: taken for one that will not come back */
+	for (i = 0; i < SOCK_BEDS; i++)
+		if (s->bed[i].tid == me->tid && s->bed[i].frame == me->frame)
+			strike_off(s, &s->bed[i]);
+	me->tid = 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Spinning (D7): looking at the ring again and again, for a bounded time,
+ * while that has lately paid; wait.c sleeps when it has not.
+ */
+
+#include <sched.h>
+
+#include "socket/rdma.h"
+
+#define SPIN_SKIP_MAX 128
+
+/*
+ * Threads bound to one processor each: they move side by side, or only in
+ * turns if it is the same one. Asked once a connection, by the thread that
+ * pairs; a thread bound later only spins less cleverly.
+ */
+void spin_bound(struct sock *s)
+{
+	uint32_t bound = 0;
+	cpu_set_t set;
+	size_t cpu;
+
+	CPU_ZERO(&set);
+	if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 1)
+		for (cpu = 0; cpu < CPU_SETSIZE && !bound; cpu++)
+			if (CPU_ISSET(cpu, &set))
+				bound = (uint32_t)cpu + 1;
+	__atomic_store_n(&s->own->bound, bound, __ATOMIC_RELAXED);
+}
+
+/* Can the other end move only while we do not? */
+static bool in_turns(struct sock *s)
+{
+	return s->own && unlikely(s->own->bound) &&
+	       s->own->bound ==
+		       __atomic_load_n(&s->peer->bound, __ATOMIC_RELAXED);
+}
+
+/*
+ * Where all processors are busy with other work, a thread that spins uses up
+ * its share of them and is taken off the processor for milliseconds when the
+ * message comes; one that sleeps is put on at once. That it was taken off
+ * shows by the clock: the spin ended much later than it should. Then this
+ * process does not spin for a while, twice as long each time; after a row of
+ * spins that ended in time it starts anew. A lost update is harmless.
+ */
+#define LATE_NS	   100000u
+#define REST_NS	   4000000u
+#define REST_STEPS 7u
+#define GOOD_SPINS 256u
+#define SPIN_LOOKS 8
+
+static struct {
+	uint64_t until;
+	uint32_t step, good;
+} rest;
+
+static bool crowded(void)
+{
+	uint64_t until = __atomic_load_n(&rest.until, __ATOMIC_RELAXED);
+
+	if (likely(!until))
+		return false;
+	if (clock_ns() < until)
+		return true;
+	__atomic_store_n(&rest.until, 0, __ATOMIC_RELAXED);
+	return false;
+}
+
+void sock_spin_ended(uint64_t now, uint64_t end)
+{
+	uint32_t step = __atomic_load_n(&rest.step, __ATOMIC_RELAXED);
+
+	if (likely(now <= end + LATE_NS)) {
+		if (step && ++rest.good >= GOOD_SPINS)
+			rest.step = rest.good = 0;
+		return;
+	}
+	__atomic_store_n(&rest.until, now + ((uint64_t)REST_NS << step),
+			 __ATOMIC_RELAXED);
+	rest.good = 0;
+	if (step < REST_STEPS)
+		rest.step = step + 1;
+}
+
+uint64_t sock_spin_ns(struct sock *s)
+{
+	if (!settings.spin_us || crowded())
+		return 0;
+	if (s->spin_skip) {
+		s->spin_skip--;
+		return 0;
+	}
+	return (uint64_t)settings.spin_us * 1000;
+}
+
+/* After each spin that found nothing, twice as many waits go without. */
+void sock_spun(struct sock *s, bool paid)
+{
+	/* giving way costs more than looking */
+	const uint32_t most = (in_turns(s) ? 8 : 1) * SPIN_SKIP_MAX;
+
+	if (paid) {
+		s->spin_ns = 0;
+		return;
+	}
+	s->spin_ns = s->spin_ns ? s->spin_ns * 2 : 1;
+	if (s->spin_ns > most)
+		s->spin_ns = most;
+	s->spin_skip = s->spin_ns;
+}
+
+bool sock_pending(struct sock *s)
+{
+	return s->paired && (fab_pending(s) || anc_state(s->rx) != ANC_LIFTED ||
+			     s->orphan || (unlikely(s->rd) && rdma_fresh(s)));
+}
+
+/*
+ * Between two looks. On one processor the other end can only move when it is
+ * let on: then spinning is giving way, without a wake-up on either side.
+ */
+static void breathe(bool turns)
+{
+	if (unlikely(turns))
+		sys_call3(SYS_sched_yield, 0, 0, 0);
+	else
+		clock_relax();
+}
+
+bool spin_rx(struct sock *s, enum anc_state was)
+{
+	uint64_t ns = sock_spin_ns(s), end, now = 0;
+	bool turns = in_turns(s);
+	int burst = turns ? 1 : 64, i;
+	uint32_t gen = s->in_gen;
+	bool paid = false;
+
+	if (!ns)
+		return false;
+	sock_unlock(s);
+	end = clock_ns() + ns;
+	do {
+		for (i = 0; i < burst && !paid; i++) {
+			paid = fab_pending(s) || anc_state(s->rx) != was ||
+			       s->orphan ||
+			       __atomic_load_n(&s->in_gen, __ATOMIC_RELAXED) !=
+				       gen;
+			if (!paid)
+				breathe(turns);
+		}
+		/* what was there at once tells nothing */
+		if (!paid || i > SPIN_LOOKS || now)
+			now = clock_ns();
+	} while (!paid && now < end);
+	if (now)
+		sock_spin_ended(now, end);
+	lock_take(&s->lock);
+	sock_spun(s, paid);
+	return paid;
+}
+
+bool spin_tx(struct sock *s)
+{
+	uint64_t ns = sock_spin_ns(s), end, now;
+	bool turns = in_turns(s);
+	int burst = turns ? 1 : 16, i;
+	bool paid = false;
+
+	if (!ns)
+		return false;
+	now = clock_ns();
+	end = now + ns;
+	do {
+		sock_unlock(s);
+		for (i = 0; i < burst; i++)
+			breathe(turns);
+		lock_take(&s->lock);
+		if (!s->paired)
+			return true;
+		if (fab_pending(s))
+			pump_poll(s); /* credits may come with it */
+		paid = pump_room(s) || !tx_by_ring(s) || s->orphan;
+		now = clock_ns();
+	} while (!paid && now < end);
+	sock_spin_ended(now, end);
+	sock_spun(s, paid);
+	return paid;
+}

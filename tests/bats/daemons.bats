@@ -1,0 +1,37 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Daemons, each for something that only its kind of program does.
+
+load helpers
+
+teardown() {
+	stop_all
+}
+
+# qemu sets SO_ZEROCOPY on each connection, to see whether it could.
+disk() {
+	mode "$1"
+	need qemu-nbd qemu-img openssl
+	random_file "$TMP/disk" 33554432
+	PORT=$(free_port)
+	server nbd qemu-nbd -t -f raw -b 127.0.0.1 -p "$PORT" "$TMP/disk"
+	wait_port "$PORT"
+	client qemu-img convert -f raw -O raw "nbd://127.0.0.1:$PORT" \
+		"$TMP/copy"
+	same "$TMP/disk" "$TMP/copy"
+	client qemu-img bench -c 2000 -d 8 -s 4k -w --pattern=7 -f raw \
+		"nbd://127.0.0.1:$PORT" >"$TMP/bench"
+	head -c 8192000 /dev/zero | tr '\0' '\7' | cmp -n 8192000 - "$TMP/disk"
+	stop nbd
+	silent nbd
+	proof 20000000 qemu-img qemu-nbd
+}
+
+@test "a disk over the network: plain" {
+	disk plain
+}
+
+@test "a disk over the network: lifted" {
+	disk lifted
+}

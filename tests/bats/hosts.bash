@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Two hosts on one machine: network namespaces joined by a veth, and in place
+# of libsdp-verbs.so the pretended devices of tests/fake. Host A is 10.99.0.1
+# and has the clients, B is 10.99.0.2.
+
+hosts_up() {
+	export A="sdpA$$" B="sdpB$$"
+	ip netns add "$A" 2>/dev/null || return 0
+	ip netns add "$B"
+	ip link add veth0 netns "$A" type veth peer name veth0 netns "$B"
+	ip -n "$A" addr add 10.99.0.1/24 dev veth0
+	ip -n "$B" addr add 10.99.0.2/24 dev veth0
+	ip -n "$A" link set veth0 up
+	ip -n "$B" link set veth0 up
+	ip -n "$A" link set lo up
+	ip -n "$B" link set lo up
+}
+
+hosts_down() {
+	ip netns del "$A" 2>/dev/null || :
+	ip netns del "$B" 2>/dev/null || :
+}
+
+# The library with the pretended module beside it.
+hosts_library() {
+	ip netns pids "$A" >/dev/null 2>&1 ||
+		skip "no network namespaces here (needs root)"
+	[ -f "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" ] ||
+		skip "tests/fake is not built (make check)"
+	mkdir -p "$TMP/lib"
+	cp "$LIBSDP" "$TMP/lib/libsdp.so"
+	cp "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" \
+		"$TMP/lib/libsdp-verbs.so"
+}
+
+# on HOST NAME COMMAND...: preloaded, on a host with a device; what it counted
+# goes to NAME.stats, its log to NAME.log. ON is more environment.
+on() {
+	(on_become "$@")
+}
+
+# on_start HOST NAME COMMAND...: the same in the background, PID[NAME].
+on_start() {
+	on_become "$@" 3>&- &
+	PID[$2]=$!
+}
+
+on_become() {
+	local ns=$1 name=$2
+	shift 2
+	# shellcheck disable=SC2016
+	exec ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
+		LIBSDP_LOG="1:stderr" LIBSDP_SOFT_DEVICES="${SOFT-yes}" \
+		"${ON[@]}" \
+		sh -c 'mount -t tmpfs none /sys/class &&
+		mkdir -p /sys/class/infiniband/fake0 &&
+		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@" \
+		2>>"$TMP/$name.log"
+}
+
+# ready PORT: somebody on B listens there.
+ready() {
+	until_true 10 b_listens "$1"
+}
+
+b_listens() {
+	ip netns exec "$B" ss -Hltn "sport = :$1" | grep -q .
+}
+
+# sum NAME FIELD: over the processes of that side.
+sum() {
+	grep -o "\"$2\":[0-9]*" "$TMP/$1.stats" |
+		awk -F: '{ n += $2 } END { print n + 0 }'
+}
+
+# How many processes of that side have it not 0?
+processes() {
+	grep -o "\"$2\":[0-9]*" "$TMP/$1.stats" |
+		awk -F: '$2 { n++ } END { print n + 0 }'
+}
+
+# came NAME FIELD N: the processes that have ended sum up to it.
+came() {
+	[ "$(sum "$1" "$2")" -ge "$3" ]
+}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""many_echo.py prefork PORT WORKERS | forking PORT | client HOST PORT CONNECTIONS COUNT
+
+The servers answer each request with as many bytes of its digest as were asked
+for: workers that share a listening socket, or a child for each connection.
+They end at SIGTERM. The client has all connections open at once, asks COUNT
+times on each and checks every byte."""
+import hashlib
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+
+
+def take(sock, count):
+    data = b""
+    while len(data) < count:
+        part = sock.recv(count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def answer(data, count):
+    digest = hashlib.sha256(data).digest()
+    return (digest * (count // len(digest) + 1))[:count]
+
+
+def serve(sock):
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        while True:
+            size = int.from_bytes(take(sock, 4), "big")
+            back = int.from_bytes(take(sock, 4), "big")
+            sock.sendall(answer(take(sock, size), back))
+    except (EOFError, ConnectionError):
+        sock.close()
+
+
+def worker(listener):
+    while True:
+        sock, _ = listener.accept()
+        threading.Thread(target=serve, args=(sock,), daemon=True).start()
+
+
+def leave(*_):
+    sys.exit(0)
+
+
+def prefork(port, workers):
+    listener = socket.create_server(("", port), backlog=256)
+    children = []
+    for _ in range(workers):
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGTERM, leave)
+            worker(listener)
+        children.append(child)
+
+    def end(*_):
+        for child in children:
+            os.kill(child, signal.SIGTERM)
+        for child in children:
+            os.waitpid(child, 0)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    while True:
+        signal.pause()
+
+
+def forking(port):
+    listener = socket.create_server(("", port), backlog=256)
+    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        sock, _ = listener.accept()
+        if not os.fork():
+            listener.close()
+            serve(sock)
+            sys.exit(0)
+        sock.close()
+
+
+def ask(sock, count, seed):
+    dice = random.Random(seed)
+    for _ in range(count):
+        size = dice.choice([1, 10, 100, 1000, 20000])
+        back = dice.choice([1, 50, 3000, 40000])
+        data = dice.randbytes(size)
+        sock.sendall(size.to_bytes(4, "big") + back.to_bytes(4, "big") + data)
+        assert take(sock, back) == answer(data, back)
+
+
+def client(host, port, connections, count):
+    wrong = []
+    sockets = []
+
+    def one(i):
+        try:
+            ask(sockets[i], count, i)
+        except BaseException as e:
+            wrong.append(e)
+
+    for _ in range(connections):
+        sock = socket.create_connection((host, port))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sockets.append(sock)
+    threads = [threading.Thread(target=one, args=(i,))
+               for i in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+    for sock in sockets:
+        sock.close()
+
+
+if sys.argv[1] == "prefork":
+    prefork(int(sys.argv[2]), int(sys.argv[3]))
+elif sys.argv[1] == "forking":
+    forking(int(sys.argv[2]))
+else:
+    client(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))

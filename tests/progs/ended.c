@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ended - calls that are ended from outside while they are half done. */
+#include "prog.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static void *receiver(void *arg)
+{
+	uint8_t b;
+
+	recv(*(int *)arg, &b, 1, 0);
+	CHECK(!"not cancelled");
+	return NULL;
+}
+
+/* After a cancelled receive a close is a close: the peer sees the end. */
+static void cancel_run(struct end *e)
+{
+	pthread_t t;
+	void *ret;
+
+	CHECK(!pthread_create(&t, NULL, receiver, &e->l.fd));
+	prog_nap_ms(30);
+	CHECK(!pthread_cancel(t));
+	CHECK(!pthread_join(t, &ret));
+	CHECK(ret == PTHREAD_CANCELED);
+	CHECK(!close(e->l.fd));
+	e->l.fd = -1;
+	CHECK(prog_hear(e) == 1);
+}
+
+static void ends_peer(struct end *e)
+{
+	link_eof(&e->l);
+	prog_tell(e, 1);
+}
+
+static sigjmp_buf back;
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	siglongjmp(back, 1);
+}
+
+/* So it is after a handler that jumped out of one. */
+static void jump_run(struct end *e)
+{
+	struct itimerval it = { .it_value = { .tv_usec = 30000 } };
+	struct sigaction sa = { .sa_handler = on_alarm }, old;
+	uint8_t b;
+
+	CHECK(!sigaction(SIGALRM, &sa, &old));
+	if (!sigsetjmp(back, 1)) {
+		CHECK(!setitimer(ITIMER_REAL, &it, NULL));
+		recv(e->l.fd, &b, 1, 0);
+		CHECK(!"not interrupted");
+	}
+	CHECK(!sigaction(SIGALRM, &old, NULL));
+	CHECK(!close(e->l.fd));
+	e->l.fd = -1;
+	CHECK(prog_hear(e) == 1);
+}
+
+static atomic_int pipes;
+
+static void on_pipe(int sig)
+{
+	(void)sig;
+	atomic_fetch_add(&pipes, 1);
+}
+
+static void *shutter(void *arg)
+{
+	struct end *e = arg;
+
+	prog_nap_ms(100);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	return NULL;
+}
+
+/*
+ * A send that is half done when its direction ends tells how far it came; the
+ * signal is for the next.
+ */
+static void half_run(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = on_pipe }, old;
+	size_t n = 64 << 20;
+	char *big = mmap(NULL, n, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_t t;
+	ssize_t ret;
+
+	CHECK(big != MAP_FAILED);
+	atomic_store(&pipes, 0);
+	CHECK(!sigaction(SIGPIPE, &sa, &old));
+	CHECK(!pthread_create(&t, NULL, shutter, e));
+	ret = send(e->l.fd, big, n, 0);
+	CHECK(ret > 0 && (size_t)ret < n);
+	CHECK(atomic_load(&pipes) == 0);
+	FAILS(send(e->l.fd, big, n, 0), EPIPE);
+	CHECK(atomic_load(&pipes) == 1);
+	CHECK(!pthread_join(t, NULL));
+	CHECK(!sigaction(SIGPIPE, &old, NULL));
+	CHECK(!munmap(big, n));
+	prog_tell(e, (uint64_t)ret);
+	CHECK(prog_hear(e) == (uint64_t)ret);
+}
+
+static void half_peer(struct end *e)
+{
+	uint64_t n = prog_hear(e), got = 0;
+	char buf[65536];
+	ssize_t ret;
+
+	while ((ret = read(e->l.fd, buf, sizeof(buf))) > 0)
+		got += (uint64_t)ret;
+	CHECK(ret == 0);
+	CHECK(got == n);
+	prog_tell(e, got);
+}
+
+static const struct prog_case cases[] = {
+	{ "cancel", cancel_run, ends_peer, 0 },
+	{ "jump", jump_run, ends_peer, 0 },
+	{ "half", half_run, half_peer, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}

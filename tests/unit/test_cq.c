@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <time.h>
+
+#include "fabric/verbs/int.h"
+
+/*
+ * The completion queue of an end, under a made-up device: a thread that asks
+ * pending() beside the one that arms and is about to sleep.
+ */
+
+static struct vend end;
+static struct ibv_context ctx;
+static struct ibv_cq queue = { .context = &ctx };
+static sem_t inside, armed;
+static int completions; /* in the queue; guarded by the stash's lock */
+
+void event_broken(struct vend *e)
+{
+	(void)e;
+	fail();
+}
+
+void rx_arrived(struct vend *e, uint32_t slot, uint32_t len)
+{
+	(void)e;
+	(void)slot;
+	(void)len;
+	fail();
+}
+
+void tx_completed(struct vend *e, uint32_t wr, int err)
+{
+	(void)e;
+	(void)wr;
+	(void)err;
+	fail();
+}
+
+/* Takes the completion out, and is held up before it can show it. */
+static int slow_poll(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	struct timespec nap = { 0, 20000000 };
+
+	(void)cq;
+	(void)max;
+	if (!completions)
+		return 0;
+	completions = 0;
+	*wc = (struct ibv_wc){ .status = IBV_WC_SUCCESS, .byte_len = 16 };
+	sem_post(&inside);
+	sem_wait(&armed);
+	nanosleep(&nap, NULL);
+	return 1;
+}
+
+static int notify(struct ibv_cq *cq, int solicited)
+{
+	(void)cq;
+	(void)solicited;
+	sem_post(&armed);
+	return 0;
+}
+
+static void *ask(void *arg)
+{
+	(void)arg;
+	return cq_pending(&end.end) ? &end : NULL;
+}
+
+/* No event will come for what was there before: it has to be seen now. */
+static void armed_is_never_told_of_nothing(void **state)
+{
+	pthread_t other;
+	void *saw;
+
+	(void)state;
+	sem_init(&inside, 0, 0);
+	sem_init(&armed, 0, 0);
+	ctx.ops.poll_cq = slow_poll;
+	ctx.ops.req_notify_cq = notify;
+	end.cq = &queue;
+	completions = 1;
+	assert_int_equal(pthread_create(&other, NULL, ask, NULL), 0);
+	sem_wait(&inside);
+	assert_int_equal(verbs_arm(&end.end, false), 0);
+	assert_true(cq_pending(&end.end));
+	pthread_join(other, &saw);
+	assert_ptr_equal(saw, &end);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(armed_is_never_told_of_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

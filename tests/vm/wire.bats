@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# What lifted connections look like on the wire: wire.py reads each packet
+# twice, by itself and through tshark. Each node keeps its own statistics.
+
+unset SDP_SHARED
+SDP_CLIENT_ON=2
+load lib
+
+WIRE=$BATS_TEST_DIRNAME/wire.py
+DUPLEX=$BATS_TEST_DIRNAME/../bats/py/duplex.py
+
+setup() {
+	need tshark tcpdump redis-server redis-benchmark
+	mode lifted
+	with LIBSDP_SOFT_DEVICES=yes
+	on 2 mkdir -p "$TMP"
+	until_true 30 busybox ping -c 1 -W 1 "$VM_ADDR4_2"
+	until_true 30 busybox ping6 -c 1 -W 1 "$VM_ADDR6_2"
+}
+
+teardown() {
+	stop_all
+	vm_restore
+}
+
+# duplex ADDRESS PORT MIB [ROUNDS]
+duplex() {
+	server duplex "$PY" "$DUPLEX" server "$1" "$2"
+	wait_port "$2"
+	LIMIT=150 client "$PY" "$DUPLEX" client "$@" >"$TMP/client.out"
+	[ "$(tail -n 1 "$TMP/client.out")" = ok ]
+	wait_end duplex
+	[ "$(tail -n 1 "$TMP/duplex.out")" = ok ]
+}
+
+# right NAME CONNECTIONS: wire.py has nothing to say against it.
+right() {
+	"$PY" "$WIRE" "$TMP/$1.pcap" --connections "$2" >"$TMP/$1.said" ||
+		fail "$(tail -n 25 "$TMP/$1.said")"
+}
+
+@test "wire: each message of a dialogue, and tshark says the same" {
+	capture one
+	duplex "$VM_ADDR4_1" "$(free_port)" 1
+	capture_end one
+	right one 1
+	assert_lifted python3 10000
+	grep -q 'Data [1-9]' "$TMP/one.said"
+	grep -q 'DisConn 1' "$TMP/one.said"
+	grep -q 'Words [1-9]' "$TMP/one.said"
+	# and what is wrong is found
+	for kind in mseq ack credits len mid hello words; do
+		"$PY" "$WIRE" "$TMP/one.pcap" --spoil "$kind" "$TMP/bad.pcap"
+		refuse "$PY" "$WIRE" "$TMP/bad.pcap" --connections 1 --alone \
+			>"$TMP/bad"
+		grep -q '^FAULT' "$TMP/bad"
+	done
+	refuse "$PY" "$WIRE" "$TMP/one.pcap" --connections 2 --alone >"$TMP/bad"
+}
+
+@test "wire: IPv6, and the server's end is the one that dials" {
+	capture six
+	duplex "$VM_ADDR6_1" 62001 1
+	capture_end six
+	right six 1
+	assert_lifted python3 10000
+}
+
+@test "wire: twenty connections and pipelines" {
+	PORT=$(free_port)
+	capture many
+	server redis redis-server --port "$PORT" --bind "$VM_ADDR4_1" \
+		--save '' --appendonly no --protected-mode no --dir "$TMP"
+	wait_port "$PORT"
+	client redis-benchmark -h "$VM_ADDR4_1" -p "$PORT" -t set,get \
+		-n 12000 -c 20 -P 4 -d 700 --csv >"$TMP/bench"
+	[ "$(grep -c '^"[GS]ET' "$TMP/bench")" -eq 2 ]
+	stop redis
+	capture_end many
+	assert_lifted redis-server 100000
+	right many "$(stat_sum redis-server lifted)"
+}
+
+@test "wire: packets are lost and come in disorder" {
+	netem 1 loss 1% delay 1ms 1ms reorder 10%
+	netem 2 loss 1%
+	capture lossy
+	duplex "$VM_ADDR4_1" "$(free_port)" 1
+	netem_off 1
+	netem_off 2
+	capture_end lossy
+	right lossy 1
+	assert_lifted python3 10000
+	grep -qE '[1-9][0-9]* packets again' "$TMP/lossy.said"
+}
