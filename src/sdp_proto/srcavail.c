@@ -210,11 +210,17 @@ int srcavail_on_cancel(struct conn *c, uint64_t now, const struct wire_msg *m,
 	return 0;
 }
 
-/* Will the unread rest of the peer's sources be given back? */
+/*
+ * Will the unread rest of the peer's sources be given back? Behind our DisConn
+ * a kernel sends no credit updates [3.4]: it may have two receives, and while
+ * its source is out nothing of it comes that tells of new ones. A report and
+ * then SendSm would be one too many.
+ */
 static bool gives_back(const struct conn *c)
 {
 	return !c->may_read || c->refuse || c->read_failed || c->cancel_rx ||
 	       c->rd_shut || zcopy_stopped(c, CONN_RX) ||
+	       (c->native && c->dis_sent) ||
 	       c->peer_rcv_size < wire_hdr_len(WIRE_RD_COMPL);
 }
 

@@ -259,14 +259,21 @@ static bool next_data(struct conn *c, uint64_t now,
 	return true;
 }
 
+/* A kernel's source is dealt with before DisConn; see gives_back(). */
+static bool disconn_may_go(const struct conn *c, const struct conn_offer *offer)
+{
+	return !offer->bytes && !offer->more && !c->src_count &&
+	       !(c->want & CONN_WANT_WR_COMPL) &&
+	       !(c->native && c->peer_src_count);
+}
+
 /* DisConn and SuspCommAck: nothing of ours comes after the latter. */
 static bool next_last(struct conn *c, uint64_t now,
 		      const struct conn_offer *offer, struct conn_op *op)
 {
 	struct wire_msg m = { .mid = WIRE_DISCONN };
 
-	if ((c->want & CONN_WANT_DISC) && !offer->bytes && !offer->more &&
-	    !c->src_count && !(c->want & CONN_WANT_WR_COMPL) &&
+	if ((c->want & CONN_WANT_DISC) && disconn_may_go(c, offer) &&
 	    control_credits(c)) {
 		c->want &= (uint16_t)~CONN_WANT_DISC;
 		tx_msg(c, now, &m, 0, op);

@@ -178,6 +178,7 @@ uint8_t native_byte(bool kernel, uint64_t at); /* of the stream it sends */
 	X(CREDITS_2, "ours: on two credits, without bytes")                 \
 	X(CREDITS_1, "ours: on the last credit, giving new ones")           \
 	X(BLOCKED, "ours: bytes waited for the third credit")               \
+	X(DISC_HELD, "ours: DisConn waited for credits")                    \
 	X(PEER_MIN, "kernel: down to two receives")                         \
 	X(PEER_LAST, "kernel: update on the last credit")                   \
 	X(UPDATE_IN, "kernel: credit update")                               \

@@ -410,6 +410,8 @@ static bool pump(struct native_world *w)
 	offer_memory(w, &offer, &zc);
 	native_saw(SEEN_BLOCKED,
 		   offer.bytes && (w->c.credits == 1 || w->c.credits == 2));
+	native_saw(SEEN_DISC_HELD, (w->c.want & CONN_WANT_DISC) &&
+					   !offer.bytes && w->c.credits < 2);
 	if (!native_rnd(10)) { /* little room, then plenty */
 		conn_next(&w->c, w->now, &offer, 16 + native_rnd(200), &op);
 		if (carry_out(w, &op))

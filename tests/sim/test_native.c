@@ -129,10 +129,10 @@ static void random_kernel(struct kp_plan *p, bool far)
 	p->junk = !native_rnd(3);
 	p->ask = native_rnd(5) ? 0 : scale(40000) - 1;
 	p->gaps = native_rnd(8) ? 0 : 1 + native_rnd(50);
-	p->strangers = native_rnd(8) ? 0 : 1 + native_rnd(20);
+	p->strangers = native_rnd(8) ? 0 : 2 + native_rnd(20);
 }
 
-static void random_ours(struct native_plan *p, bool far)
+static void random_ours(struct native_plan *p, bool far, uint64_t delay)
 {
 	struct pace pace = random_pace(far);
 
@@ -143,7 +143,9 @@ static void random_ours(struct native_plan *p, bool far)
 	p->read_gap = pace.read_gap;
 	p->lazy_until = pace.lazy_until;
 	p->urgents = random_urgents(p->urgent, pace.total);
-	p->close_gap = native_rnd(6) ? 0 : native_pause(90 * KP_S);
+	if (!native_rnd(2))
+		p->close_gap =
+			native_pause(native_rnd(3) ? delay * 3 : 90 * KP_S);
 	p->patient = !native_rnd(3);
 	p->close = native_rnd(2);
 	p->refuse = native_rnd(2) ? 0 : 1 + native_rnd(4);
@@ -191,6 +193,66 @@ static void random_end(struct native_setup *s)
 	}
 }
 
+/* Few receives at both ends, much to say, and a long way. */
+static void starve(struct native_setup *s)
+{
+	struct native_plan *p = &s->plan;
+	struct kp_plan *k = &s->kernel;
+
+	s->delay = native_rnd(2) ? 5 * KP_MS : 600 * KP_MS;
+	s->conn.posted = 4;
+	k->rcvbuf = 4096;
+	k->nodelay = true;
+	p->urgents = k->urgents = 0;
+	p->total = native_rnd(3000);
+	k->total = native_rnd(3000);
+	p->chunk = k->chunk = p->gulp = k->gulp = 200;
+	p->write_gap = k->write_gap = p->close_gap = s->delay * 3;
+	p->read_gap = k->read_gap = s->delay * native_rnd(4);
+}
+
+/* Sources on so long a way that patience ends before the answer comes. */
+static void far_sources(struct native_setup *s)
+{
+	s->delay = 600 * KP_MS;
+	s->kernel.zcopy = 4096;
+	s->kernel.urgents = 0;
+	s->kernel.total = 60000;
+	s->kernel.chunk = 30000;
+}
+
+/* We close our half over a source, to a kernel that has two receives. */
+static void late_sources(struct native_setup *s)
+{
+	struct native_plan *p = &s->plan;
+
+	s->conn.rcv_size = 4112;
+	s->conn.reads = true;
+	s->kernel.rcvbuf = 4096;
+	s->kernel.lazy_until = 30 * KP_S;
+	s->kernel.patient = p->patient = false;
+	p->urgents = 0;
+	p->total = 4096 + native_rnd(2000);
+	p->chunk = 60; /* so many messages take the receives of the Hello */
+	p->write_gap = 0;
+	p->close_gap = native_pause(20 * KP_S);
+	p->lazy_until = 0;
+	p->gulp = 4000;
+	p->read_max = 2000;
+	p->read_gap = native_pause(s->delay);
+}
+
+static void random_corner(struct native_setup *s)
+{
+	if (!native_rnd(10)) {
+		starve(s);
+	} else if (!native_rnd(10) && s->family == KP_OFED) {
+		far_sources(s);
+		if (native_rnd(2))
+			late_sources(s);
+	}
+}
+
 static bool random_world(struct native_world *w, uint64_t seed)
 {
 	static const uint64_t delays[] = { 0, 1000, 100000, 5 * KP_MS,
@@ -212,8 +274,9 @@ static bool random_world(struct native_world *w, uint64_t seed)
 	s->rtu = native_rnd(2) ? s->delay : s->delay + 2 * KP_MS;
 	far = s->delay > KP_S / 10;
 	s->conn = random_conn(s->active);
-	random_ours(&s->plan, far);
+	random_ours(&s->plan, far, s->delay);
 	random_kernel(&s->kernel, far);
+	random_corner(s);
 	/* Somebody has to close first. */
 	if (s->plan.patient && s->kernel.patient)
 		s->kernel.patient = false;

@@ -448,6 +448,41 @@ static void native_none(void **state)
 	assert_int_equal(op.hdr[0], WIRE_DATA);
 }
 
+/*
+ * Behind our DisConn a kernel tells of receives only with its own messages,
+ * and has two at worst: one answer is all that its source can count on.
+ */
+static void native_half_close(void **state)
+{
+	struct conn_params p = params(true, true), q = params(false, true);
+	struct conn_in in;
+	struct wire_msg m;
+	struct conn_op op;
+	struct conn c, d;
+
+	(void)state;
+	p.reads = true;
+	join(&c, &p, &d, &q);
+	m = msg(&c, WIRE_SRC_AVAIL);
+	m.buf_len = 1000;
+	assert_int_equal(give(&c, m, 8, &in), 0);
+	assert_true(conn_read(&c, 100, &op));
+	conn_shutdown(&c, 1, false);
+	silent(&c, 0); /* DisConn waits */
+	assert_int_equal(conn_on_done(&c, 1, CONN_READ, 100), 0);
+	assert_int_equal(take(&c, 0).bytes, 100);
+	silent(&c, 0);
+	assert_true(conn_read(&c, 1000, &op));
+	assert_int_equal(conn_on_done(&c, 1, CONN_READ, 892), 0);
+	sends(&c, WIRE_RD_COMPL);
+	sends(&c, WIRE_DISCONN);
+	m = msg(&c, WIRE_SRC_AVAIL);
+	m.buf_len = 1000;
+	assert_int_equal(give(&c, m, 8, &in), 0);
+	assert_false(in.source);
+	sends(&c, WIRE_SENDSM);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -467,6 +502,7 @@ int main(void)
 		cmocka_unit_test(suspended),
 		cmocka_unit_test(lies),
 		cmocka_unit_test(native_none),
+		cmocka_unit_test(native_half_close),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
