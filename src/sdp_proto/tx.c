@@ -187,7 +187,11 @@ static bool next_control(struct conn *c, uint64_t now,
 
 int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS])
 {
-	if (!(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS))
+	if (set >= CONN_WORDS_SETS)
+		return -EINVAL;
+	/* receives only grow: what fits now will fit */
+	if (!(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS) ||
+	    c->peer_rcv_size < wire_hdr_len(WIRE_WORDS))
 		return -EOPNOTSUPP;
 	if (c->error || c->mute || !state_in(c, STATES_OPEN))
 		return 0;

@@ -103,6 +103,24 @@ static void unasked(void **state)
 	bad(&c, msg(&c, WIRE_WORDS), 0);
 }
 
+/* There are two sets, and a receive of the peer has to hold one. */
+static void bounds(void **state)
+{
+	struct conn_op op;
+
+	(void)state;
+	up_words(CONN_EXT_WORDS);
+	assert_int_equal(conn_words(&c, CONN_WORDS_SETS, set0), -EINVAL);
+	assert_false(conn_wants_send(&c));
+	c.peer_rcv_size = WIRE_HDR_MAX - 1;
+	assert_int_equal(conn_words(&c, 0, set0), -EOPNOTSUPP);
+	assert_false(conn_wants_send(&c));
+	c.peer_rcv_size = WIRE_HDR_MAX;
+	assert_int_equal(conn_words(&c, 0, set0), 0);
+	next(0, &op);
+	is_words(&op, set0);
+}
+
 static void at_the_end(void **state)
 {
 	struct conn_op op;
@@ -132,7 +150,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(order),      cmocka_unit_test(credits),
 		cmocka_unit_test(received),   cmocka_unit_test(unasked),
-		cmocka_unit_test(at_the_end),
+		cmocka_unit_test(bounds),     cmocka_unit_test(at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
