@@ -73,17 +73,20 @@ mode() {
 }
 
 need_library() {
-	[ -f "$LIBSDP" ] || skip "no library at $LIBSDP"
+	[ -f "$LIBSDP" ] || fail "no library at $LIBSDP"
 }
 
-# need PROGRAM...: a test without them is left out, but not where everything
-# was installed for it (scripts/test): there it fails.
+# lack WHAT: this machine does not have what a test needs. It is left out, but
+# not where everything was installed for it (scripts/test): there it fails.
+lack() {
+	[ -z "${SDP_ALL_INSTALLED-}" ] || fail "$*" || return
+	skip "$*"
+}
+
 need() {
 	local p
 	for p in "$@"; do
-		command -v "$p" >/dev/null && continue
-		[ -z "${SDP_ALL_INSTALLED-}" ] || fail "$p is not installed"
-		skip "$p is not installed"
+		command -v "$p" >/dev/null || lack "$p is not installed"
 	done
 }
 

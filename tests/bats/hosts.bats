@@ -25,7 +25,7 @@ setup() {
 	ip netns pids "$A" >/dev/null 2>&1 ||
 		skip "no network namespaces here (needs root)"
 	[ -f "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" ] ||
-		skip "tests/fake is not built (make check)"
+		fail "tests/fake is not built (make check)"
 	mkdir -p "$TMP/lib"
 	cp "$LIBSDP" "$TMP/lib/libsdp.so"
 	cp "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" \
@@ -44,11 +44,16 @@ on() {
 		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@"
 }
 
+# there PORT: somebody listens on the other host.
+there() {
+	ip netns exec "$B" ss -ltn | grep -q ":$1"
+}
+
 talk() {
 	local py=$BATS_TEST_DIRNAME/py/digest_echo.py server
 	on "$B" server /usr/bin/python3 "$py" server 7777 &
 	server=$!
-	until ip netns exec "$B" ss -ltn | grep -q :7777; do sleep 0.1; done
+	until_true 10 there 7777
 	on "$A" client /usr/bin/python3 "$py" client 10.99.0.2 7777 "$@"
 	wait "$server"
 }
@@ -91,7 +96,7 @@ sum() {
 	for how in recv poll select level edge; do
 		on "$B" server timeout 60 /usr/bin/python3 "$py" server 7778 $how &
 		server=$!
-		until ip netns exec "$B" ss -ltn | grep -q :7778; do sleep 0.1; done
+		until_true 10 there 7778
 		on "$A" client timeout 60 /usr/bin/python3 "$py" \
 			client 10.99.0.2 7778 2
 		wait "$server"

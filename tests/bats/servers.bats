@@ -39,7 +39,7 @@ public_mode() {
 start_postgres() {
 	local bin=$1
 	if [ "$(id -u)" -eq 0 ]; then
-		id postgres >/dev/null || skip "no user postgres"
+		id postgres >/dev/null || lack "no user postgres"
 		AS=(setpriv --reuid postgres --regid postgres --clear-groups)
 		install -d -o postgres "$PUB/data"
 	fi
@@ -236,7 +236,7 @@ apache_scenario() {
 
 mpi_scenario() {
 	need mpicc mpirun
-	mpirun --version | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
+	mpirun --version | grep -q 'Open MPI' || lack "mpirun is not Open MPI's"
 	mode "$1"
 	mpicc -O2 -o "$TMP/mpi" "$BATS_TEST_DIRNAME/c/mpi.c"
 	client mpirun --allow-run-as-root --oversubscribe -n 3 \

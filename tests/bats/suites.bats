@@ -11,7 +11,8 @@ teardown() {
 }
 
 tornado() {
-	"$PY" -c 'import tornado.test' || skip "no python3-tornado"
+	"$PY" -c 'import tornado.test' ||
+		lack "no python3-tornado"
 	mode "$1"
 	cd "$TMP" || return
 	client "$PY" -m tornado.test.runtests tornado.test.iostream_test \

@@ -148,9 +148,9 @@ static void at_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order),      cmocka_unit_test(credits),
-		cmocka_unit_test(received),   cmocka_unit_test(unasked),
-		cmocka_unit_test(bounds),     cmocka_unit_test(at_the_end),
+		cmocka_unit_test(order),    cmocka_unit_test(credits),
+		cmocka_unit_test(received), cmocka_unit_test(unasked),
+		cmocka_unit_test(bounds),   cmocka_unit_test(at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
