@@ -8,6 +8,7 @@ BENCH_CFLAGS = -std=gnu11 -O2
 BENCH_LDADD = -lpthread
 
 noinst_PROGRAMS += \
+	bench/between \
 	bench/copy \
 	bench/crr \
 	bench/fan \
@@ -16,6 +17,9 @@ noinst_PROGRAMS += \
 	bench/pingpong \
 	bench/pipe \
 	bench/stream
+
+bench_between_SOURCES = bench/between.c
+bench_between_CFLAGS = $(BENCH_CFLAGS)
 
 bench_copy_SOURCES = bench/copy.c $(BENCH_COMMON)
 bench_copy_CFLAGS = $(BENCH_CFLAGS)
@@ -56,4 +60,5 @@ EXTRA_DIST += \
 	bench/micro.py \
 	bench/report \
 	bench/run \
-	bench/table.py
+	bench/table.py \
+	bench/vm

@@ -9,6 +9,7 @@
  * be reached or is gone. When vm-on is killed, so is the command.
  *
  * vm-on --serve ADDRESS: the agent.
+ * vm-on --tsc: kHz of this machine's time stamp counter, 0 where it has none.
  */
 #include "on.h"
 
@@ -23,7 +24,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <x86intrin.h>
+#endif
 
 #define NOT_REACHED 255
 
@@ -243,10 +248,39 @@ static int relay(void)
 	return status;
 }
 
+static long long ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+/*
+ * An emulated processor has the counter of the real one. Its kernel measures
+ * it against emulated timers, which on a busy machine goes wrong.
+ */
+static int tsc(void)
+{
+#ifdef __x86_64__
+	const struct timespec nap = { 0, 100000000 };
+	long long begin = ns(), ticks = (long long)__rdtsc();
+
+	nanosleep(&nap, NULL);
+	ticks = (long long)__rdtsc() - ticks;
+	printf("%lld\n", ticks * 1000000 / (ns() - begin));
+#else
+	puts("0");
+#endif
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	char cwd[4096];
 
+	if (argc == 2 && !strcmp(argv[1], "--tsc"))
+		return tsc();
 	if (argc == 3 && !strcmp(argv[1], "--serve"))
 		return on_serve(argv[2]);
 	if (argc < 3) {

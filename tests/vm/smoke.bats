@@ -58,6 +58,18 @@ cm_listens() {
 	until_true 10 vm-on 2 bash -c '! kill -0 $(cat /run/long.pid)'
 }
 
+@test "both nodes' clocks go right" {
+	# the emulated clock chip has the host's time
+	for n in 1 2; do
+		on $n bash -c 'cd /sys/class/rtc/rtc0
+			d=$(($(date +%s) - $(cat since_epoch)))
+			echo "off by $d s, up $(cut -d" " -f1 /proc/uptime) s"
+			[ "${d#-}" -le 2 ]
+			! grep -q tsc_early_khz /proc/cmdline ||
+			dmesg | grep "tsc: Detected"'
+	done
+}
+
 @test "both nodes have an RDMA device with an active port" {
 	local n
 	for n in 1 2; do

@@ -5,7 +5,7 @@
 # twice, by itself and through tshark. Each node keeps its own statistics.
 
 unset SDP_SHARED
-SDP_CLIENT_ON=2
+export SDP_CLIENT_ON=2
 load lib
 
 WIRE=$BATS_TEST_DIRNAME/wire.py

@@ -1,0 +1,181 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Streams lifted over RDMA between two hosts: servers on node 1, clients on
+# node 2 (SDP_HOST, SDP_CLIENT_ON, SDP_SHARED), and what may happen to them.
+# SDP_BULK_MIB: how much the largest transfer moves in each direction (32; what
+# is asked of a release is 1024).
+
+# shellcheck disable=SC2030,SC2031 # each test has a port of its own
+load lib
+
+DUPLEX=$BATS_TEST_DIRNAME/../bats/py/duplex.py
+BULK=${SDP_BULK_MIB:-32}
+
+setup() {
+	need redis-server redis-benchmark qperf openssl
+	until_true 30 busybox ping -c 1 -W 1 "$VM_ADDR4_2"
+}
+
+teardown() {
+	stop_all
+	vm_restore
+}
+
+# between MODE: what the far end may lift over is a software device.
+between() {
+	mode "$1"
+	[ "$1" = plain ] || with LIBSDP_SOFT_DEVICES=yes
+}
+
+# duplex_serve [PORT], duplex MIB [ROUNDS], duplex_end: both ends are content.
+duplex_serve() {
+	PORT=${1:-$(free_port)}
+	server duplex "$PY" "$DUPLEX" server "$HOST" "$PORT"
+	wait_port "$PORT"
+}
+
+duplex() {
+	LIMIT=${LIMIT:-250} client "$PY" "$DUPLEX" client "$HOST" "$PORT" \
+		"$@" >"$TMP/client.out"
+	cat "$TMP/client.out"
+	[ "$(tail -n 1 "$TMP/client.out")" = ok ]
+}
+
+duplex_end() {
+	wait_end duplex
+	[ "$(tail -n 1 "$TMP/duplex.out")" = ok ]
+}
+
+redis_serve() {
+	PORT=$(free_port)
+	server redis redis-server --port "$PORT" --bind "$HOST" --save '' \
+		--appendonly no --protected-mode no --dir "$TMP"
+	wait_port "$PORT"
+}
+
+# redis_load ARGUMENT...: benchmark without an error.
+redis_load() {
+	client redis-benchmark -h "$HOST" -p "$PORT" -t set,get --csv "$@" \
+		>"$TMP/bench" 2>"$TMP/bench.err"
+	[ "$(grep -c '^"[GS]ET' "$TMP/bench")" -eq 2 ]
+	refuse grep -qi error "$TMP/bench" "$TMP/bench.err"
+}
+
+@test "lift: the case itself, without the library" {
+	between plain
+	duplex_serve
+	duplex 4
+	duplex_end
+}
+
+@test "lift: both ways at once, every byte in its place" {
+	between lifted
+	# where all is slow a reader may be away for longer than 20 ms
+	with LIBSDP_SPILL_MS=2000
+	duplex_serve
+	LIMIT=$((60 + BULK)) duplex "$BULK"
+	duplex_end
+	proof $((BULK << 19)) python3
+}
+
+@test "lift: the server's end dials" {
+	between lifted
+	duplex_serve 62003
+	duplex 4 2
+	duplex_end
+	proof 100000 python3
+}
+
+@test "lift: qperf tcp_lat" {
+	between lifted
+	PORT=$(free_port)
+	server qperf qperf --listen_port "$PORT"
+	wait_port "$PORT"
+	client qperf --listen_port "$PORT" "$HOST" -t 2 tcp_lat >"$TMP/out"
+	grep -A 1 '^tcp_lat:' "$TMP/out" | grep -qE '= +[1-9][0-9.,]* '
+	stop qperf
+	proof 100 qperf
+}
+
+@test "lift: redis, one client and many" {
+	between lifted
+	redis_serve
+	redis_load -n 1000 -c 1
+	redis_load -n 4000 -c 20
+	stop redis
+	proof 100000 redis-server redis-benchmark
+}
+
+@test "lift: two hundred connections" {
+	between lifted
+	redis_serve
+	LIMIT=200 redis_load -n 20000 -c 200
+	stop redis
+	until_true 5 stat_lines redis-server
+	[ "$(stat_sum redis-server lifted)" -ge 200 ]
+}
+
+@test "lift: the peer has no library" {
+	local m
+	for m in half half2; do
+		between "$m"
+		duplex_serve
+		duplex 4
+		duplex_end
+		assert_not_lifted
+	done
+}
+
+@test "lift: the peer has no RDMA device" {
+	rdma_del 1
+	between lifted
+	duplex_serve
+	duplex 4
+	duplex_end
+	assert_not_lifted
+}
+
+@test "lift: the client has no RDMA device" {
+	rdma_del 2
+	between lifted
+	duplex_serve
+	duplex 4
+	duplex_end
+	assert_not_lifted
+}
+
+@test "lift: packets are lost and come in disorder" {
+	netem 1 loss 1% delay 1ms 1ms reorder 10%
+	netem 2 loss 1%
+	between lifted
+	duplex_serve
+	duplex 2 2
+	duplex_end
+	proof 100000 python3
+	[ "$(dropped 1)" -gt 0 ]
+}
+
+# killed NODE-OF-THE-KILLED: the other end is told, soon.
+killed() {
+	between lifted
+	duplex_serve
+	start_on 2 cl env "${CLIENT_ENV[@]}" "$PY" "$DUPLEX" client "$HOST" \
+		"$PORT" 4000
+	until_true 60 grep -q begun "$TMP/cl.out"
+	tick
+}
+
+@test "lift: the server is killed in mid-stream" {
+	killed
+	kill -KILL "${PID[duplex]}"
+	wait_end cl 10 && fail "the client took it for a good end"
+	tail -n 1 "$TMP/cl.err" | grep -qE 'early|Reset|reset|Broken'
+}
+
+@test "lift: the client is killed in mid-stream" {
+	killed
+	signal_on 2 cl KILL
+	wait_end duplex 10 && fail "the server took it for a good end"
+	tail -n 1 "$TMP/duplex.err" | grep -qE 'early|Reset|reset|Broken'
+}
