@@ -10,6 +10,7 @@
 load lib
 
 DUPLEX=$BATS_TEST_DIRNAME/../bats/py/duplex.py
+MANY=$BATS_TEST_DIRNAME/../bats/py/many_echo.py
 BULK=${SDP_BULK_MIB:-32}
 
 setup() {
@@ -107,13 +108,40 @@ redis_load() {
 	proof 100000 redis-server redis-benchmark
 }
 
-@test "lift: two hundred connections" {
+# Few messages each: the rest of the time belongs to those that come later.
+@test "lift: two hundred connections at once" {
 	between lifted
+	with LIBSDP_LIFT_AFTER_MESSAGES=4
 	redis_serve
-	LIMIT=200 redis_load -n 20000 -c 200
+	client redis-benchmark -h "$HOST" -p "$PORT" -t set --csv \
+		-n 40000 -c 200 >"$TMP/bench"
+	[ "$(grep -c '^"SET' "$TMP/bench")" -eq 1 ]
 	stop redis
 	until_true 5 stat_lines redis-server
-	[ "$(stat_sum redis-server lifted)" -ge 200 ]
+	[ "$(stat_sum redis-server lifted)" -ge 190 ]
+}
+
+# many CONNECTIONS COUNT SERVER...: several processes serve the port.
+many() {
+	local connections=$1 count=$2
+	shift 2
+	between lifted
+	with LIBSDP_LIFT_AFTER_MESSAGES=4
+	PORT=$(free_port)
+	server many "$PY" "$MANY" "$1" "$PORT" "${@:2}"
+	wait_port "$PORT"
+	client "$PY" "$MANY" client "$HOST" "$PORT" "$connections" "$count"
+	stop many
+	until_true 5 stat_lines python3 2
+	[ "$(stat_sum python3 lifted)" -ge $((2 * connections - 2)) ]
+}
+
+@test "lift: workers that share a listener" {
+	many 6 150 prefork 2
+}
+
+@test "lift: a server that forks for each connection" {
+	many 4 150 forking
 }
 
 @test "lift: the peer has no library" {
