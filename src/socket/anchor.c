@@ -92,7 +92,8 @@ static bool past_x(struct anc_dir *d, const uint64_t *taken, const uint64_t *x)
 		    __atomic_load_n(taken, __ATOMIC_SEQ_CST) <
 			    __atomic_load_n(x, __ATOMIC_ACQUIRE))
 			return false;
-	} while (st == ANC_RISING && !move(d, ANC_RISING, ANC_LIFTED));
+	} while (st == ANC_RISING && !d->far &&
+		 !move(d, ANC_RISING, ANC_LIFTED));
 	return true;
 }
 
@@ -274,7 +275,8 @@ int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 		return ANC_AT_QUEUE;
 	}
 	if (y == ANC_OPEN) {
-		move(d, ANC_RISING, ANC_LIFTED);
+		if (!d->far)
+			move(d, ANC_RISING, ANC_LIFTED);
 		return ANC_AT_RING;
 	}
 	if (r->taken >= y)

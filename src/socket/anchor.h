@@ -85,6 +85,7 @@ struct anc_dir {
 	uint64_t from; /* R: with RESUME, where W starts over, */
 	uint64_t kept; /* and where in the attic what R keeps begins */
 	uint32_t rawrx; /* R: threads in a receive begun in RAW */
+	uint32_t far; /* R's mirror: W alone makes RISING LIFTED (remote.h) */
 	_Alignas(64) uint32_t armed; /* R sets, W clears by exchange */
 	uint32_t sticky; /* R */
 	_Alignas(64) uint32_t wait; /* W sets, R clears by exchange */

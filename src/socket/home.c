@@ -19,6 +19,10 @@ static void finish(struct sock *s, int fd)
 	switch (anc_state(s->tx)) {
 	case ANC_RISING:
 	case ANC_LIFTED:
+		/* the token goes before anything else */
+		if (!s->orphan && s->rd &&
+		    (s->rd->token_due || anc_state(s->tx) == ANC_RISING))
+			return;
 		if (!s->orphan &&
 		    s->at.sent !=
 			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
@@ -166,7 +170,7 @@ static int paused_home(struct sock *s, int fd)
 	if (pump_poll(s))
 		return -ECONNRESET;
 	/* nor can the writer put back what it does not have any more */
-	if (s->rd && s->rx_avail)
+	if (s->rd && (s->rx_avail || s->rd->hidden))
 		return -EBUSY;
 	ret = keep_pull(s, fd);
 	if (ret <= 0)

@@ -240,13 +240,16 @@ void lift_look(struct sock *s, int fd)
 		s->look = 1;
 		return;
 	}
-	if (s->paired)
+	if (s->paired) {
 		s->look = lift_vouch(s, fd);
-	else if (sock_holders(s) != 1 ||
-		 __atomic_load_n(&s->held, __ATOMIC_RELAXED))
+		if (s->rd)
+			rdma_tell(s, false);
+	} else if (sock_holders(s) != 1 ||
+		   __atomic_load_n(&s->held, __ATOMIC_RELAXED)) {
 		s->look = 16; /* another process has it too: perhaps later */
-	else
+	} else {
 		step(s, fd);
+	}
 	if (!service_running())
 		diag_rest();
 	sock_unlock(s);

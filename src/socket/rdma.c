@@ -486,8 +486,10 @@ void rdma_serve(struct sock *s)
 		sock_exorcise(s);
 		return;
 	}
-	if (lifts)
+	if (lifts) {
 		lift_try_tx(s, sock_fd(s));
+		changed |= tx_ours(s);
+	}
 	if (changed) {
 		sock_changed(s);
 		if (hooks.risen)

@@ -106,6 +106,7 @@ struct rdma {
 	int far; /* the other end of s->wake, -1 */
 	uint8_t token_tx[RDMA_TOKEN], token_rx[RDMA_TOKEN];
 	uint8_t token_due; /* bytes of ours to be written into the anchor */
+	bool ahead; /* it is not due yet: the reader has not passed x */
 	bool token_wait; /* the peer's is not complete yet */
 	bool eof_hidden;
 	bool anchor_watched; /* by the service thread, for the token */
@@ -197,6 +198,18 @@ bool rdma_find(struct rdma *r, uint16_t window);
 uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key);
 /* Both tokens are known: those that will be written into the anchor. */
 void rdma_tokens(struct rdma *r);
+
+/* --- rdma_ahead.c ------------------------------------------------------ */
+
+/* All with the lock held. The writer: the token is the next on the anchor. */
+void rdma_token_begin(struct sock *s);
+/* It has left the anchor ahead of the reader; has that one passed x now? */
+void rdma_rising(struct sock *s);
+void rdma_risen(struct sock *s);
+/* RISING, about to spill: 0, the whole token is on the anchor; -EBUSY. */
+int rdma_token_ahead(struct sock *s, int fd);
+/* The reader: the direction is the anchor's, no token will come. */
+void rdma_token_end(struct sock *s);
 
 /* --- rdma_link.c ------------------------------------------------------- */
 

@@ -51,7 +51,7 @@ int rdma_up(struct sock *s)
 	s->end = r->end;
 	s->end_pid = sock_pid;
 	lift_adopt(s, r->words.tx, r->words.rx);
-	s->look = LOOK_NEVER;
+	s->look = lift_vouch(s, sock_fd(s));
 	s->own->reset = s->linger0;
 	s->own->ready = 1;
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
@@ -93,7 +93,10 @@ void rdma_took(struct sock *s)
 {
 	if (!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST))
 		return;
-	if (anc_state(s->rx) != ANC_RAW)
+	if (anc_state(s->rx) == ANC_RISING &&
+	    s->ar.taken < remote_awaited(s->rx))
+		return;
+	if (anc_state(s->rx) > ANC_RISING)
 		__atomic_store_n(&s->rx->wait, 0, __ATOMIC_SEQ_CST);
 	rdma_tell(s, false);
 }
@@ -101,7 +104,7 @@ void rdma_took(struct sock *s)
 void rdma_took_raw(struct sock *s)
 {
 	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST)) ||
-	    s->ar.taken < __atomic_load_n(&s->rx->sent, __ATOMIC_ACQUIRE))
+	    s->ar.taken < remote_awaited(s->rx))
 		return;
 	if (lock_try(&s->lock)) {
 		s->rd->restless = true;
@@ -142,7 +145,7 @@ int rdma_words(struct sock *s, const uint8_t *in)
 	}
 	now = anc_state(s->rx);
 	if ((was == ANC_RAW || was == ANC_RESUME) &&
-	    (now == ANC_LIFTED || now == ANC_SPILL))
+	    (now == ANC_RISING || now == ANC_LIFTED || now == ANC_SPILL))
 		lifted_rx(s, r);
 	return news;
 }
@@ -191,6 +194,15 @@ static bool token_count(struct sock *s, const uint8_t *got, size_t n)
 	return true;
 }
 
+/* Is the token the next on the anchor, and no stream byte in front of it? */
+static bool token_next(const struct sock *s)
+{
+	enum anc_state st = anc_state(s->rx);
+
+	return st != ANC_RAW && st != ANC_RESUME && st != ANC_GONE &&
+	       s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+}
+
 /*
  * The token lies in front of all else on the anchor, in whatever state it
  * comes. While threads are inside receives that began before the lift it is
@@ -205,7 +217,7 @@ void rdma_token_read(struct sock *s, int fd)
 	uint8_t got[RDMA_TOKEN];
 	ssize_t n;
 
-	if (!r->token_wait || fd < 0 || s->conn.error)
+	if (!r->token_wait || fd < 0 || s->conn.error || !token_next(s))
 		return;
 	r->restless |= token_urgent(s);
 	if (r->serving && s->ghost < 0) {
@@ -228,20 +240,11 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 {
 	struct cursor c = { iov, cnt, at };
 	uint8_t got[64];
-	bool ours = false;
+	bool ours;
 
 	if (!s->paired || sock_lock(s))
 		return false;
-	switch (s->rd ? anc_state(s->rx) : ANC_RAW) {
-	case ANC_LIFTED:
-	case ANC_ASKED:
-	case ANC_PAUSED:
-	case ANC_SPILL:
-		ours = true;
-		break;
-	default:
-		break;
-	}
+	ours = s->rd && token_next(s);
 	while (ours && n) {
 		size_t part = n < sizeof(got) ? n : sizeof(got);
 
@@ -282,7 +285,8 @@ bool rdma_anchor_free(struct sock *s)
 
 bool rdma_may_bell(struct sock *s)
 {
-	return !s->rd->token_due && remote_seen(&s->rd->words);
+	return !s->rd->token_due && remote_seen(&s->rd->words) &&
+	       anc_state(s->tx) != ANC_RISING;
 }
 
 /* --- waking ------------------------------------------------------------ */
@@ -315,8 +319,7 @@ static void wake_readers(struct sock *s)
 
 static void wake_writers(struct sock *s)
 {
-	if ((s->writers || s->full) && anc_state(s->tx) == ANC_LIFTED &&
-	    pump_room(s))
+	if ((s->writers || s->full) && tx_by_ring(s) && pump_room(s))
 		rdma_wake(s);
 }
 
@@ -348,6 +351,8 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	}
 	if (credits || r->state != RDMA_UP)
 		wake_writers(s);
+	if (r->ahead)
+		rdma_risen(s);
 	if (!news)
 		return;
 	if (news & REMOTE_VOID)
@@ -419,7 +424,9 @@ bool rdma_linger(struct sock *s, int fd)
 		return false;
 	if (!s->shut_rd) {
 		pump_poll(s);
-		if (s->rx_avail || s->conn.error)
+		if (s->rx_avail || s->conn.error ||
+		    (anc_state(s->rx) == ANC_RISING &&
+		     s->ar.taken < remote_awaited(s->rx)))
 			return false; /* a reset, as on TCP */
 	}
 	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -430,7 +437,7 @@ bool rdma_linger(struct sock *s, int fd)
 		return false;
 	r->lingers = r->restless = true;
 	r->give_up_at = clock_ns() + LINGER_NS;
-	if (anc_state(s->tx) == ANC_LIFTED || anc_state(s->tx) == ANC_ASKED)
+	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
 		conn_shutdown(&s->conn, clock_ns(), true);
 	rdma_tell(s, true);
 	rdma_arm(s);
@@ -446,14 +453,16 @@ bool rdma_lingered(struct sock *s)
 		pump_poll(s);
 		home_serve(s, s->ghost);
 		rdma_tell(s, true);
+		if (anc_state(s->tx) == ANC_RISING)
+			lift_spill(s, s->ghost, WHY_CLOSED, true);
 		rdma_token_write(s, s->ghost);
 	}
 	if (s->conn.error || r->down || clock_ns() > r->give_up_at)
 		return true;
 	/* what comes to a closed socket is answered by a reset */
 	if (r->token_due || r->token_wait || conn_wants_send(&s->conn) ||
-	    anc_state(s->tx) == ANC_ASKED || anc_state(s->tx) == ANC_PAUSED ||
-	    anc_state(s->tx) == ANC_RESUME)
+	    anc_state(s->tx) == ANC_RISING || anc_state(s->tx) == ANC_ASKED ||
+	    anc_state(s->tx) == ANC_PAUSED || anc_state(s->tx) == ANC_RESUME)
 		return false;
 	return rdma_api->flushed(r->end) != 0;
 }
@@ -466,6 +475,8 @@ void rdma_moved(struct sock *s)
 
 	r->shown_rx = (uint8_t)anc_state(s->rx);
 	r->shown_tx = (uint8_t)anc_state(s->tx);
+	if (anc_state(s->rx) == ANC_RAW || anc_state(s->rx) == ANC_RESUME)
+		rdma_token_end(s);
 	r->changed = r->restless = true;
 	rdma_tell(s, false);
 	service_poke(service_id());
@@ -544,7 +555,7 @@ static void bid_farewell(struct sock *s, void *arg)
 		return;
 	if (rdma_here(s) && s->paired && s->rd->state == RDMA_UP &&
 	    !s->conn.error) {
-		if (anc_state(s->tx) == ANC_LIFTED)
+		if (tx_by_ring(s))
 			conn_shutdown(&s->conn, clock_ns(), false);
 		pump_poll(s);
 		rdma_tell(s, true);

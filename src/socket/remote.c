@@ -30,19 +30,22 @@ enum { /* flags */
        IS_RAWRX = 0x04, /* reader: threads are in a receive begun in RAW */
        IS_BUSY = 0x08, /* reader: wants the direction to stay in RAW */
        IS_GONE = 0x10, /* reader: closed */
+       IS_COUNTED = 0x20, /* either half: it counts all that it receives */
 };
 
 #define TO(s) (1u << ANC_##s)
 
 /* The moves of each end; those of both are the union in anchor.c. */
 static const uint32_t writer_moves[ANC_STATES] = {
-	[ANC_RAW] = TO(LIFTED),
+	[ANC_RAW] = TO(RISING) | TO(LIFTED),
+	[ANC_RISING] = TO(LIFTED) | TO(SPILL),
 	[ANC_LIFTED] = TO(SPILL),
 	[ANC_ASKED] = TO(PAUSED),
 	[ANC_RESUME] = TO(RAW),
 };
 
 static const uint32_t reader_moves[ANC_STATES] = {
+	[ANC_RISING] = TO(ASKED),
 	[ANC_LIFTED] = TO(ASKED),
 	[ANC_SPILL] = TO(RAW),
 	[ANC_PAUSED] = TO(RAW) | TO(RESUME),
@@ -82,6 +85,7 @@ void remote_init(struct remote *r, struct anc_page *mirror,
 	r->rx = &mirror->dir[1];
 	r->own = &mirror->side[0];
 	r->peer = &mirror->side[1];
+	r->rx->far = 1;
 	r->at = at;
 	r->ar = ar;
 	r->bells = (uint32_t)ar->bells;
@@ -107,7 +111,8 @@ void remote_bells_ahead(struct remote *r)
 static uint8_t side_flags(const struct anc_side *own)
 {
 	return (uint8_t)((own->ready ? IS_READY : 0) |
-			 (own->reset ? IS_RESET : 0));
+			 (own->reset ? IS_RESET : 0) |
+			 (own->counted & ANC_COUNTED_RX ? IS_COUNTED : 0));
 }
 
 static void make_writer(struct remote *r, uint8_t *out)
@@ -139,14 +144,13 @@ static void make_writer(struct remote *r, uint8_t *out)
  */
 static void answer(struct remote *r)
 {
-	bool raw = anc_state(r->rx) == ANC_RAW;
+	enum anc_state st = anc_state(r->rx);
 
 	if (r->wait_told == r->wait_seen)
 		return;
-	if (raw &&
-	    r->ar->taken < __atomic_load_n(&r->rx->sent, __ATOMIC_ACQUIRE))
+	if (st <= ANC_RISING && r->ar->taken < remote_awaited(r->rx))
 		return;
-	if (!raw && __atomic_load_n(&r->rx->wait, __ATOMIC_SEQ_CST))
+	if (st > ANC_RISING && __atomic_load_n(&r->rx->wait, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_store_n(&r->rx->wait, 0, __ATOMIC_SEQ_CST);
 	r->wait_told = r->wait_seen;
@@ -203,6 +207,9 @@ static void take_side(struct remote *r, uint8_t flags)
 {
 	if (flags & IS_READY)
 		__atomic_store_n(&r->peer->ready, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&r->peer->counted,
+			 flags & IS_COUNTED ? ANC_COUNTED_RX : 0,
+			 __ATOMIC_RELEASE);
 	if (flags & IS_RESET)
 		__atomic_store_n(&r->peer->reset, 1, __ATOMIC_RELEASE);
 }
@@ -210,13 +217,22 @@ static void take_side(struct remote *r, uint8_t flags)
 static void adopt(struct anc_dir *d, uint32_t epoch, enum anc_state st)
 {
 	__atomic_store_n(&d->epoch, epoch, __ATOMIC_RELEASE);
+	/* what the reader takes in front of x it takes exactly */
+	__atomic_store_n(&d->closing, st == ANC_RISING, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&d->state, (uint32_t)st, __ATOMIC_SEQ_CST);
+}
+
+static bool tied(const struct remote *r, uint32_t epoch, enum anc_state st)
+{
+	return (st == ANC_LIFTED || st == ANC_SPILL) &&
+	       leads(writer_moves, r->writer_state, st,
+		     epoch - r->writer_epoch);
 }
 
 /*
  * The writer of our receive direction is at (epoch, st). 1: we follow it, 0:
- * nothing new, -EPROTO. Equal epochs and another state: both moved, and it is
- * the writer's move that counts.
+ * nothing new, -EPROTO. Where both moved it is the writer's move that counts:
+ * we have asked, and it had moved on from where we last saw it.
  */
 static int follow(const struct remote *r, uint32_t epoch, enum anc_state st)
 {
@@ -228,8 +244,10 @@ static int follow(const struct remote *r, uint32_t epoch, enum anc_state st)
 	if (epoch == own) {
 		if (st == was)
 			return 0;
-		return was == ANC_ASKED && st == ANC_SPILL ? 1 : -EPROTO;
+		return was == ANC_ASKED && tied(r, epoch, st) ? 1 : -EPROTO;
 	}
+	if (was == ANC_ASKED && tied(r, epoch, st))
+		return 1;
 	return leads(writer_moves, was, st, epoch - own) ? 1 : -EPROTO;
 }
 
@@ -263,6 +281,10 @@ static int take_writer(struct remote *r, const uint8_t *in)
 		__atomic_store_n(&d->x, at, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->y, st == ANC_SPILL ? at : ANC_OPEN,
 			 __ATOMIC_RELEASE);
+	if (!before(epoch, epoch_of(d))) {
+		r->writer_epoch = epoch;
+		r->writer_state = (uint8_t)st;
+	}
 	if (ret) {
 		if (__atomic_load_n(&d->state, __ATOMIC_ACQUIRE) >=
 		    ANC_BUSY_ONE)
@@ -291,7 +313,8 @@ static int yield(const struct remote *r, uint32_t epoch, enum anc_state st)
 	if (r->gone || before(epoch, own))
 		return 0;
 	if (epoch == own)
-		return st == now || (st == ANC_ASKED && now == ANC_SPILL) ?
+		return st == now || (st == ANC_ASKED &&
+				     (now == ANC_SPILL || now == ANC_LIFTED)) ?
 			       0 :
 			       -EPROTO;
 	return epoch == own + 1 && (reader_moves[now] & (1u << st)) ? 1 :
@@ -337,8 +360,8 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	    asked - r->bells_asked > BELLS_AHEAD)
 		return -EPROTO;
 	ret = st == ANC_GONE ? 0 : yield(r, epoch, st);
-	if (ret < 0 ||
-	    (ret && st == ANC_RESUME && (from < r->at->x || from > taken)))
+	if (ret < 0 || (ret && st == ANC_RESUME &&
+			(from < r->at->x || (from > taken && from > r->at->x))))
 		return -EPROTO;
 	__atomic_store_n(&d->taken, taken, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->rawrx, in[2] & IS_RAWRX ? 1u : 0u,

@@ -22,7 +22,9 @@
  * the epoch and the state it is in. In every state but those that both ends
  * may leave only one of them can move next, so that an end which is behind
  * simply takes over what it is told. Where both moved from the same epoch, the
- * writer's move stands and the reader's is void (anchor.md rule 1). Busy calls
+ * writer's moves stand and the reader's is void (anchor.md rule 1). That x has
+ * been passed is for the writer to say (anc_dir.far): from RISING the reader
+ * has but one move, to ask. Busy calls
  * of the reader count only when the writer says so (remote_held()): it may
  * have switched meanwhile.
  *
@@ -71,6 +73,8 @@ struct remote {
 	uint32_t wait_done; /* the last one that was answered */
 	uint32_t bells_asked; /* bells the reader asked for so far */
 	/* our receive direction */
+	uint32_t writer_epoch; /* where the writer was, as told last */
+	uint8_t writer_state;
 	uint32_t wait_seen; /* the writer's last question, */
 	uint32_t wait_told; /* the last one we answered */
 	uint32_t bell_no; /* bells we asked for so far */
@@ -98,6 +102,12 @@ int remote_take(struct remote *r, const uint8_t in[REMOTE_LEN]);
  * take it for stream bytes.
  */
 bool remote_seen(const struct remote *r);
+/* Taken so far, what its writer waits for is there: all, or x passed. */
+static inline uint64_t remote_awaited(const struct anc_dir *rx)
+{
+	return __atomic_load_n(anc_state(rx) == ANC_RAW ? &rx->sent : &rx->x,
+			       __ATOMIC_ACQUIRE);
+}
 /* Are our busy calls on the receive direction in force? */
 static inline bool remote_held(const struct remote *r)
 {

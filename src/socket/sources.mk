@@ -20,6 +20,7 @@ libsocket_la_SOURCES = \
 	src/socket/raw.c \
 	src/socket/remote.c src/socket/remote.h \
 	src/socket/rdma.c src/socket/rdma.h \
+	src/socket/rdma_ahead.c \
 	src/socket/rdma_answer.c \
 	src/socket/rdma_desk.c \
 	src/socket/rdma_link.c \

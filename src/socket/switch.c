@@ -81,7 +81,7 @@ static int leave_anchor(struct sock *s, int fd)
 	__atomic_store_n(&s->switching, 1, __ATOMIC_SEQ_CST);
 	if (drained(s, fd))
 		ret = anc_switch(s->tx, &s->at, false);
-	else if (!s->pinned && !s->rd && lift_vouched(s) &&
+	else if (!s->pinned && lift_vouched(s) &&
 		 !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
 		ret = anc_switch(s->tx, &s->at, true);
 	__atomic_store_n(&s->switching, 0, __ATOMIC_SEQ_CST);
@@ -97,9 +97,7 @@ static void first_bell(struct sock *s, int fd)
 	static const char bell;
 
 	if (s->rd) {
-		s->at.bells += RDMA_TOKEN;
-		__atomic_store_n(&s->tx->bells, s->at.bells, __ATOMIC_SEQ_CST);
-		s->rd->token_due = RDMA_TOKEN;
+		rdma_token_begin(s);
 		return;
 	}
 	anc_bell(s->tx, &s->at);
@@ -124,7 +122,12 @@ static bool switch_tx(struct sock *s, int fd)
 	keep_nagle_off(s, fd);
 	if (!ret)
 		first_bell(s, fd);
+	else if (s->rd)
+		rdma_rising(s);
 	ring_note(s);
+	/* the service thread may do this while a set waits for the kernel */
+	if (s->rd)
+		__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
 	s->full = false;
 	s->met = true;
 	sock_is_lifted(s);
@@ -145,7 +148,7 @@ void lift_try_tx(struct sock *s, int fd)
 		rdma_ask(s);
 		sock_unlock(s);
 	}
-	if ((s->rd || !lift_vouched(s)) &&
+	if (!lift_vouched(s) &&
 	    s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE))
 		return;
 	if (lock_try(&s->lock))
@@ -160,8 +163,12 @@ void lift_try_tx(struct sock *s, int fd)
 
 int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 {
-	int ret = s->rd && !fin && !rdma_anchor_free(s) ? -EBUSY : 0;
+	int ret = 0;
 
+	if (s->rd && anc_state(s->tx) == ANC_RISING)
+		ret = rdma_token_ahead(s, fd);
+	else if (s->rd && !fin && !rdma_anchor_free(s))
+		ret = -EBUSY;
 	if (!ret)
 		ret = anc_spill(s->tx, &s->at, fin);
 	if (ret)

@@ -98,7 +98,7 @@ sum() {
 		server=$!
 		until_true 10 there 7778
 		on "$A" client timeout 60 /usr/bin/python3 "$py" \
-			client 10.99.0.2 7778 2
+			client 10.99.0.2 7778 5
 		wait "$server"
 	done
 	[ "$(sum client spills)" -ge 5 ]

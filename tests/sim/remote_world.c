@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "remote_world.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct world w;
+
+uint32_t rnd(uint32_t n)
+{
+	w.rnd ^= w.rnd << 13;
+	w.rnd ^= w.rnd >> 7;
+	w.rnd ^= w.rnd << 17;
+	return (uint32_t)(w.rnd >> 33) % n;
+}
+
+static bool on(enum rule r)
+{
+	return !(w.without & (1u << r));
+}
+
+static void fault(const char *what)
+{
+	if (!w.fault)
+		w.fault = what;
+}
+
+static uint32_t id(const struct end *e)
+{
+	return (uint32_t)(e - w.end);
+}
+
+/* --- channels ---------------------------------------------------------- */
+
+static bool full(const struct pipe *p, uint32_t n)
+{
+	return p->put - p->got + n > QUEUE - 8;
+}
+
+static void put(struct pipe *p, uint32_t off)
+{
+	p->q[p->put++ % QUEUE] = (struct item){ .off = off };
+}
+
+static struct item *next(struct pipe *p)
+{
+	return p->got == p->arrived ? NULL : &p->q[p->got % QUEUE];
+}
+
+static void tell(struct end *e)
+{
+	struct pipe *p = &w.qp[id(e)];
+	enum remote_half h;
+
+	for (h = 0; h < REMOTE_HALVES; h++) {
+		struct item *i = &p->q[p->put % QUEUE];
+
+		if (full(p, 1) || !remote_make(&e->r, h, !rnd(4), i->w))
+			continue;
+		i->words = true;
+		p->put++;
+	}
+}
+
+/* --- the writer -------------------------------------------------------- */
+
+static void token_begin(struct end *e)
+{
+	e->at.bells += TOKEN;
+	e->token_due = true;
+	e->ahead = false;
+}
+
+static void put_token(struct end *e)
+{
+	int i;
+
+	if (e->ahead &&
+	    (anc_state(e->tx) == ANC_RISING || anc_state(e->tx) == ANC_ASKED) &&
+	    (anc_risen(e->tx, &e->at) || (!on(RULE_PASSED) && !rnd(4))))
+		token_begin(e);
+	if (!e->token_due || (on(RULE_SEEN) && !remote_seen(&e->r)) ||
+	    (anc_state(e->tx) != ANC_LIFTED && anc_state(e->tx) != ANC_ASKED &&
+	     (on(RULE_PASSED) || anc_state(e->tx) != ANC_RISING)))
+		return;
+	for (i = 0; i < TOKEN; i++)
+		put(&w.anchor[id(e)], BELL);
+	e->token_due = false;
+}
+
+static void lift(struct end *e)
+{
+	uint64_t taken = e->tx->taken;
+	bool ahead = e->runs_ahead && !rnd(4);
+	int ret;
+
+	if (!on(RULE_DRAINED))
+		e->tx->taken = e->at.sent;
+	ret = anc_switch(e->tx, &e->at, ahead);
+	e->tx->taken = taken;
+	if (ret == -EAGAIN || ret == 1)
+		e->tx->wait = 1;
+	if (ret < 0)
+		return;
+	if (!ret)
+		token_begin(e);
+	w.lifts++;
+	e->ahead = ret;
+	w.aheads += (uint64_t)ret;
+	tell(e);
+}
+
+/* May the anchor carry stream bytes again, or an answer be given? */
+static bool clear(struct end *e)
+{
+	if (on(RULE_EXACT) && e->token_due)
+		return false;
+	return !on(RULE_RAWRX) || (remote_seen(&e->r) && !e->tx->rawrx);
+}
+
+static void serve(struct end *e)
+{
+	uint64_t from, kept;
+
+	switch (anc_state(e->tx)) {
+	case ANC_ASKED:
+		if (clear(e) && !anc_answer(e->tx, &e->at))
+			e->resume = UINT32_MAX;
+		break;
+	case ANC_RESUME:
+		if (anc_resume_from(e->tx, &e->at, 0, &from, &kept)) {
+			fault("unsound resume");
+			break;
+		}
+		if (e->resume == UINT32_MAX)
+			e->resume = (uint32_t)from;
+		while (e->resume < e->at.sent && !full(&w.anchor[id(e)], 1))
+			put(&w.anchor[id(e)], e->resume++);
+		if (e->resume == e->at.sent) {
+			anc_resumed(e->tx);
+			w.resumes++;
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+static void write_some(struct end *e)
+{
+	uint32_t n = 1 + rnd(4);
+	struct pipe *p;
+
+	if (e->holds && anc_state(e->tx) == ANC_RAW && e->at.sent &&
+	    e->at.sent > e->tx->taken && !e->r.reader_busy)
+		return;
+	if (e->at.sent + n > e->total)
+		n = (uint32_t)(e->total - e->at.sent);
+	switch (anc_state(e->tx)) {
+	case ANC_RAW:
+	case ANC_SPILL:
+	case ANC_GONE:
+		p = &w.anchor[id(e)];
+		break;
+	case ANC_RISING:
+	case ANC_LIFTED:
+		p = &w.qp[id(e)];
+		tell(e);
+		break;
+	default:
+		return;
+	}
+	for (; n && !full(p, 1); n--) {
+		put(p, (uint32_t)e->at.sent);
+		anc_sent(e->tx, &e->at, 1);
+	}
+}
+
+static void ring_bell(struct end *e)
+{
+	if (!(anc_ring(e->tx) & ANC_ANCHOR) || e->token_due ||
+	    anc_state(e->tx) != ANC_LIFTED || !remote_seen(&e->r) ||
+	    full(&w.anchor[id(e)], 1))
+		return;
+	put(&w.anchor[id(e)], BELL);
+	anc_bell(e->tx, &e->at);
+}
+
+/* The reader has not passed x: the token goes in front of what follows. */
+static void spill_early(struct end *e)
+{
+	int i;
+
+	if (full(&w.anchor[id(e)], TOKEN) || !clear(e))
+		return;
+	for (i = 0; i < TOKEN; i++)
+		put(&w.anchor[id(e)], BELL);
+	e->at.bells += TOKEN;
+	e->ahead = false;
+	if (anc_spill(e->tx, &e->at, !on(RULE_RAWRX)))
+		fault("no spill after the token");
+	w.early++;
+}
+
+static void spill(struct end *e)
+{
+	if (anc_state(e->tx) == ANC_RISING)
+		spill_early(e);
+	else if (anc_state(e->tx) == ANC_LIFTED && clear(e) && !e->token_due &&
+		 !anc_spill(e->tx, &e->at, !on(RULE_RAWRX)))
+		w.spills++;
+}
+
+/* --- the reader -------------------------------------------------------- */
+
+static void deliver(struct end *e, uint32_t off)
+{
+	if (off == BELL)
+		fault("a control byte reached the program");
+	else if (off != e->expect)
+		fault("bytes out of order");
+	e->expect = off + 1;
+}
+
+static void sink(struct end *e, uint64_t n)
+{
+	struct item *i;
+
+	for (; n && (i = next(&w.anchor[!id(e)])); n--) {
+		if (i->off != BELL)
+			fault("stream byte taken for a bell");
+		w.anchor[!id(e)].got++;
+		e->ar.bells++;
+	}
+}
+
+/* A receive in the kernel that began in RAW comes out. */
+static void raw_out(struct end *e)
+{
+	uint32_t n = 1 + rnd(6);
+	struct item *i = next(&w.anchor[!id(e)]);
+
+	if (!i)
+		return;
+	if (!anc_raw_stream(e->rx, &e->ar)) {
+		sink(e, n);
+		remote_bells_ahead(&e->r);
+	} else {
+		for (; n && (i = next(&w.anchor[!id(e)])); n--) {
+			deliver(e, i->off);
+			w.anchor[!id(e)].got++;
+			anc_taken(e->rx, &e->ar, 1);
+		}
+	}
+	anc_raw_leave(e->rx);
+	e->in_raw = false;
+}
+
+static void from_ring(struct end *e, uint64_t n)
+{
+	if (n > e->ring_n)
+		n = e->ring_n;
+	/* the token lies in front of all else, in whatever state it comes */
+	if (e->ar.bells < e->token_at + TOKEN)
+		sink(e, e->token_at + TOKEN - e->ar.bells);
+	if (e->ar.bells < e->token_at + TOKEN || e->stale)
+		return;
+	for (; n; n--) {
+		deliver(e, e->ring[0]);
+		memmove(e->ring, e->ring + 1, --e->ring_n * sizeof(uint32_t));
+		anc_taken(e->rx, &e->ar, 1);
+		if (anc_state(e->rx) != ANC_RAW)
+			e->rx->wait = 0;
+	}
+}
+
+/* In front of x, or behind y: not one byte more than there are. */
+static void exactly(struct end *e, uint64_t n)
+{
+	struct item *i;
+	uint32_t most = 1 + rnd(6);
+
+	for (; n && most && !e->in_raw && (i = next(&w.anchor[!id(e)]));
+	     n--, most--) {
+		deliver(e, i->off);
+		w.anchor[!id(e)].got++;
+		anc_taken(e->rx, &e->ar, 1);
+	}
+}
+
+static void read_some(struct end *e)
+{
+	uint64_t n;
+
+	if (e->in_raw) {
+		raw_out(e);
+		return;
+	}
+	switch (anc_where(e->rx, &e->ar, &n)) {
+	case ANC_AT_ANCHOR:
+		if (!e->raw && anc_raw_enter(e->rx, &e->ar))
+			e->in_raw = true;
+		break;
+	case ANC_AT_RING:
+		from_ring(e, n < 4 ? n : 1 + rnd(4));
+		if (anc_state(e->rx) == ANC_LIFTED &&
+		    anc_bells(e->rx, &e->ar) > 0)
+			sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
+		break;
+	case ANC_AT_BELLS:
+		if (!e->in_raw)
+			sink(e, n);
+		break;
+	case ANC_AT_QUEUE:
+		exactly(e, n);
+		break;
+	default:
+		fault("where?");
+	}
+}
+
+static void come_home(struct end *e)
+{
+	if (!e->pinned && !anc_busy(e->rx))
+		e->pinned = true;
+	switch (anc_state(e->rx)) {
+	case ANC_RAW:
+		if (e->in_raw || (on(RULE_HELD) && !remote_held(&e->r)))
+			break;
+		e->raw = true;
+		e->homing = false;
+		w.homes++;
+		break;
+	case ANC_RISING:
+	case ANC_LIFTED:
+		anc_ask(e->rx);
+		break;
+	case ANC_PAUSED:
+		if (e->in_raw)
+			break;
+		sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
+		if (anc_bells(e->rx, &e->ar))
+			break;
+		e->stale = e->ring_n > 0;
+		anc_come_home(e->rx, &e->ar, 0);
+		break;
+	case ANC_SPILL:
+	case ANC_RESUME:
+		read_some(e);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Code the library does not see reads the descriptor. */
+static void foreign(struct end *e)
+{
+	if (!e->raw || !next(&w.anchor[!id(e)]))
+		return;
+	deliver(e, next(&w.anchor[!id(e)])->off);
+	w.anchor[!id(e)].got++;
+	e->ar.taken++; /* for the world's sake */
+}
+
+/* --- steps ------------------------------------------------------------- */
+
+static void poll_qp(struct end *e)
+{
+	struct item *i = next(&w.qp[!id(e)]);
+	enum anc_state was = anc_state(e->rx);
+	int news;
+
+	if (!i)
+		return;
+	w.qp[!id(e)].got++;
+	if (!i->words) {
+		e->ring[e->ring_n++] = i->off;
+		return;
+	}
+	news = remote_take(&e->r, i->w);
+	if (news < 0) {
+		fault("a sound peer's snapshot was refused");
+		return;
+	}
+	if (news & REMOTE_VOID)
+		e->pinned = false;
+	/* written back by now; what comes behind this is new */
+	if (e->stale && anc_state(e->rx) != ANC_RESUME &&
+	    anc_state(e->rx) != ANC_PAUSED) {
+		e->stale = false;
+		e->ring_n = 0;
+	}
+	if (was == ANC_ASKED &&
+	    (anc_state(e->rx) == ANC_SPILL || anc_state(e->rx) == ANC_LIFTED))
+		w.ties++;
+	if (was == ANC_RAW && anc_state(e->rx) == ANC_RISING)
+		e->token_at = e->ar.bells;
+	else if (was == ANC_RAW && anc_state(e->rx) == ANC_LIFTED)
+		e->token_at = e->r.bells - TOKEN;
+	if (!on(RULE_BOUNDED))
+		e->rx->closing = 0;
+}
+
+static void arrive(struct pipe *p)
+{
+	if (p->arrived != p->put)
+		p->arrived += 1 + rnd(p->put - p->arrived);
+}
+
+static void step(struct end *e, bool calm)
+{
+	struct anc_dir *tx = e->tx;
+
+	switch (rnd(14)) {
+	case 0:
+	case 1:
+		tell(e);
+		break;
+	case 2:
+	case 3:
+		poll_qp(e);
+		break;
+	case 4:
+		arrive(&w.qp[id(e)]);
+		break;
+	case 5:
+		arrive(&w.anchor[id(e)]);
+		break;
+	case 6:
+		if (!rnd(4))
+			put_token(e);
+		ring_bell(e);
+		serve(e);
+		break;
+	case 7:
+		if (e->at.sent < e->total)
+			write_some(e);
+		break;
+	case 8:
+		if (e->r.peer->ready && anc_state(tx) == ANC_RAW &&
+		    e->at.sent < e->total)
+			lift(e);
+		break;
+	case 9:
+		if (!calm && !rnd(3))
+			spill(e);
+		break;
+	case 10:
+		if (!calm && !rnd(8))
+			anc_arm(e->rx, ANC_ANCHOR);
+		break;
+	case 11:
+		if (e->home_at <= e->ar.taken && !e->raw)
+			e->homing = true;
+		if (e->homing)
+			come_home(e);
+		else
+			foreign(e);
+		break;
+	default:
+		if (!e->raw)
+			read_some(e);
+	}
+}
+
+const char *play(uint64_t seed, uint32_t without)
+{
+	int i, k;
+
+	memset(&w, 0, sizeof(w));
+	w.rnd = seed * 0x9e3779b97f4a7c15ull + 1;
+	w.without = without;
+	rnd(2);
+	for (i = 0; i < 2; i++) {
+		struct end *e = &w.end[i];
+
+		remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+		e->tx = e->r.tx;
+		e->rx = e->r.rx;
+		e->r.own->ready = 1;
+		e->total = 1 + rnd(80);
+		e->holds = rnd(4);
+		e->runs_ahead = rnd(2);
+		e->home_at = rnd(3) ? UINT32_MAX : rnd(40);
+	}
+	for (k = 0; k < STEPS && !w.fault; k++) {
+		bool done = true;
+
+		step(&w.end[rnd(2)], k > STEPS / 2);
+		for (i = 0; i < 2; i++)
+			done = done && w.end[i].expect == w.end[!i].total;
+		if (done)
+			return w.fault;
+	}
+	if (!w.fault)
+		fault("bytes did not arrive");
+	return w.fault;
+}
