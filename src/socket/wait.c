@@ -202,7 +202,9 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 		s->full_since = now;
 		s->taken_seen = taken;
 	}
-	return s->full_since + (uint64_t)settings.spill_ms * 1000000u;
+	/* what a queue pair holds is soon full, and says less about R */
+	return s->full_since +
+	       (uint64_t)settings.spill_ms * (s->rd ? 5000000u : 1000000u);
 }
 
 int wait_tx(struct sock *s, int fd, uint64_t deadline)

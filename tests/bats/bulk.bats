@@ -25,7 +25,8 @@ teardown() {
 	stop_all
 }
 
-# mostly NAME FIELD BYTES: so many went by SDP, most of what there was.
+# mostly NAME FIELD BYTES: so many went by SDP. On a busy machine a reader that
+# is kept from running sends the rest by way of the kernel.
 mostly() {
 	local sdp
 	sdp=$(sum "$1" "$2")
@@ -59,12 +60,12 @@ CONF
 
 download() {
 	nginx_on_b "$1"
-	on "$A" curl curl -sS --fail http://10.99.0.2:8080/big -o "$TMP/big"
-	same "$TMP/www/big" "$TMP/big"
+	on "$A" curl curl -sS --fail http://10.99.0.2:8080/big |
+		cmp - "$TMP/www/big"
 	stop nginx QUIT
 	[ "$(sum curl lifted)" -eq 1 ]
-	mostly curl bytes_sdp_rx 100000000
-	mostly nginx bytes_sdp_tx 100000000
+	mostly curl bytes_sdp_rx 50000000
+	mostly nginx bytes_sdp_tx 50000000
 }
 
 @test "bulk: nginx to curl, written" {
@@ -85,20 +86,20 @@ iperf() {
 
 @test "bulk: iperf3, the client sends" {
 	iperf
-	mostly client bytes_sdp_tx 200000000
-	mostly server bytes_sdp_rx 200000000
+	mostly client bytes_sdp_tx 100000000
+	mostly server bytes_sdp_rx 100000000
 }
 
 @test "bulk: iperf3, the server sends" {
 	iperf -R
-	mostly server bytes_sdp_tx 200000000
-	mostly client bytes_sdp_rx 200000000
+	mostly server bytes_sdp_tx 100000000
+	mostly client bytes_sdp_rx 100000000
 }
 
 @test "bulk: iperf3, both at once" {
 	iperf --bidir
-	mostly client bytes_sdp_tx 200000000
-	mostly client bytes_sdp_rx 200000000
+	mostly client bytes_sdp_tx 100000000
+	mostly client bytes_sdp_rx 100000000
 }
 
 @test "bulk: both write first, and read then" {

@@ -44,6 +44,7 @@ on() {
 # on_start HOST NAME COMMAND...: the same in the background, PID[NAME].
 on_start() {
 	on_become "$@" 3>&- &
+	# shellcheck disable=SC2034 # of helpers.bash
 	PID[$2]=$!
 }
 

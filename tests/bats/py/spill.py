@@ -84,7 +84,7 @@ def serve(port, how):
         while True:
             count = int.from_bytes(waiter.take(4), "big")
             if count == BIG:
-                time.sleep(0.1)
+                time.sleep(0.4)
             data = waiter.take(count)
             assert data == pattern(count, count % 250)
             answer(sock)
