@@ -166,19 +166,18 @@ static ssize_t put_out(struct sock *s, int fd, const uint8_t *buf, size_t n)
 
 /*
  * Pipe to socket. What is read from the pipe cannot be put back: who may not
- * wait reads no more than the ring takes now.
+ * wait reads no more than the ring takes now. SPLICE_F_NONBLOCK is the pipe's.
  */
 ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 		       unsigned int flags)
 {
-	bool nonblock = (flags & SPLICE_F_NONBLOCK) || s->nonblock;
 	uint8_t buf[16384];
 	size_t room = sizeof(buf);
 	ssize_t ret = raw_splice_to(s, fd, pipe, n, flags);
 
 	if (ret != -ERESTART)
 		return ret;
-	if (nonblock)
+	if (s->nonblock)
 		room = room_now(s, fd);
 	if (!room) {
 		ret = raw_splice_to(s, fd, pipe, n, flags);
@@ -192,12 +191,24 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 	return ret > 0 ? put_out(s, fd, buf, (size_t)ret) : ret;
 }
 
+/* Has the pipe room? Who may wait does. */
+static bool pipe_room(int pipe, bool wait)
+{
+	struct pollfd p = { .fd = pipe, .events = POLLOUT };
+	struct timespec now = { 0, 0 };
+
+	if (sys_ppoll(&p, 1, &now, NULL))
+		return true;
+	return wait && !(sys_fcntl(pipe, F_GETFL, 0) & O_NONBLOCK) &&
+	       sys_ppoll(&p, 1, NULL, NULL);
+}
+
 /* Socket to pipe: no more than the pipe surely takes. */
 ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			 unsigned int flags)
 {
 	uint8_t buf[4096]; /* PIPE_BUF: written whole or not at all */
-	bool nonblock = flags & SPLICE_F_NONBLOCK;
+	bool now = flags & SPLICE_F_NONBLOCK;
 	ssize_t got, put;
 	size_t done = 0;
 
@@ -219,15 +230,11 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 		raw_rx_leave(&in);
 	}
 	do {
-		struct pollfd p = { .fd = pipe, .events = POLLOUT };
-		struct timespec now = { 0, 0 };
 		size_t want = n - done < sizeof(buf) ? n - done : sizeof(buf);
 
-		if (sys_ppoll(&p, 1, (nonblock || done) ? &now : NULL, NULL) ==
-		    0)
+		if (!pipe_room(pipe, !now && !done))
 			return done ? (ssize_t)done : -EAGAIN;
-		got = sock_recv(s, fd, buf, want,
-				nonblock || done ? MSG_DONTWAIT : 0);
+		got = sock_recv(s, fd, buf, want, done ? MSG_DONTWAIT : 0);
 		if (got <= 0)
 			return done ? (ssize_t)done : got;
 		put = sys_write(pipe, buf, (size_t)got);

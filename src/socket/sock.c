@@ -144,6 +144,8 @@ bool sock_before_listen(struct sock *s, int fd)
 	socklen_t len = sizeof(ss);
 	struct verdict v = { USE_SDP, 0 };
 
+	if (sock_up(s, fd))
+		return true; /* the kernel refuses it */
 	if (!s->native) {
 		if (sys_getsockname(fd, &ss, &len))
 			return true;

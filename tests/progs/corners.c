@@ -397,6 +397,72 @@ static void slow_peer(struct end *e)
 	prog_tell(e, got);
 }
 
+/*
+ * SPLICE_F_NONBLOCK is the pipe's: a blocking socket waits for bytes, and for
+ * room.
+ */
+static void patient_run(struct end *e)
+{
+	char b[10];
+	int p[2];
+
+	CHECK(!pipe(p));
+	prog_sync(e);
+	CHECK(splice(e->l.fd, NULL, p[1], NULL, 10, SPLICE_F_NONBLOCK) == 10);
+	CHECK(read(p[0], b, 10) == 10);
+	flow_check(&e->l.rx, b, 10);
+	FAILS(splice(p[0], NULL, e->l.fd, NULL, 10, SPLICE_F_NONBLOCK), EAGAIN);
+	CHECK(!close(p[0]));
+	CHECK(!close(p[1]));
+	link_turn(&e->l, 100, true);
+}
+
+static void patient_peer(struct end *e)
+{
+	prog_sync(e);
+	prog_nap_ms(40);
+	link_put(&e->l, 10);
+	link_turn(&e->l, 100, false);
+}
+
+static void full_run(struct end *e)
+{
+	static char buf[65536];
+	uint64_t out = 0;
+	ssize_t n;
+	int i, p[2];
+
+	CHECK(!pipe(p));
+	prog_tell(e, 1);
+	for (i = 0; i < 200; i++) {
+		CHECK(write(p[1], buf, sizeof(buf)) == sizeof(buf));
+		while (out < (uint64_t)(i + 1) * sizeof(buf)) {
+			n = splice(p[0], NULL, e->l.fd, NULL, sizeof(buf),
+				   SPLICE_F_NONBLOCK);
+			CHECK(n > 0);
+			out += (uint64_t)n;
+		}
+	}
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	CHECK(prog_hear(e) == out);
+	CHECK(!close(p[0]));
+	CHECK(!close(p[1]));
+}
+
+static void full_peer(struct end *e)
+{
+	char buf[65536];
+	uint64_t got = 0;
+	ssize_t n;
+
+	CHECK(prog_hear(e) == 1);
+	prog_nap_ms(300);
+	while ((n = read(e->l.fd, buf, sizeof(buf))) > 0)
+		got += (uint64_t)n;
+	CHECK(n == 0);
+	prog_tell(e, got);
+}
+
 /* --- options of the kernel's own way with bytes --------------------------- */
 
 #ifndef SO_PEEK_OFF
@@ -474,6 +540,30 @@ static void fioasync_peer(struct end *e)
 	}
 }
 
+/* --- calls that fail ------------------------------------------------------ */
+
+/* What a connection refuses changes nothing about it. */
+static void refused_run(struct end *e)
+{
+	struct sockaddr_storage any = e->addr;
+
+	FAILS(listen(e->l.fd, 5), EINVAL);
+	link_turn(&e->l, 1000, true);
+	FAILS(connect(e->l.fd, (struct sockaddr *)&any, e->addrlen), EISCONN);
+	link_turn(&e->l, 1000, true);
+	FAILS(bind(e->l.fd, (struct sockaddr *)&any, e->addrlen), EINVAL);
+	FAILS(accept(e->l.fd, NULL, NULL), EINVAL);
+	link_turn(&e->l, 1000, true);
+}
+
+static void refused_peer(struct end *e)
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		link_turn(&e->l, 1000, false);
+}
+
 static const struct prog_case cases[] = {
 	{ "pointers", pointers_run, pointers_peer, 0 },
 	{ "header", header_run, header_peer, 0 },
@@ -486,6 +576,9 @@ static const struct prog_case cases[] = {
 	{ "lowat", lowat_run, lowat_run, CASE_BARE },
 	{ "nothing", nothing_run, nothing_peer, 0 },
 	{ "slow", slow_run, slow_peer, 0 },
+	{ "patient", patient_run, patient_peer, 0 },
+	{ "full", full_run, full_peer, 0 },
+	{ "refused", refused_run, refused_peer, 0 },
 	{ "peekoff", peekoff_run, peekoff_peer, 0 },
 	{ "fioasync", fioasync_run, fioasync_peer, 0 },
 };
