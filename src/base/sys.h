@@ -264,6 +264,12 @@ static inline int sys_fstat(int fd, struct stat *st)
 			      AT_EMPTY_PATH, 0, 0);
 }
 
+static inline int sys_stat(const char *path, struct stat *st)
+{
+	return (int)sys_call6(SYS_newfstatat, AT_FDCWD, (long)path, (long)st, 0,
+			      0, 0);
+}
+
 static inline int sys_openat(int dir, const char *name, int flags,
 			     unsigned int mode)
 {

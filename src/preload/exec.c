@@ -46,6 +46,22 @@ static struct sock *next_survivor(int *fd)
 }
 
 /*
+ * Who else holds what the exec closes will be alone with it. A number that
+ * survives comes later and takes it back.
+ */
+static void leave(bool leaves)
+{
+	struct sock *s;
+	int fd;
+
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
+		s = fdt_sock(fd);
+		if (s && !sock_listening(s))
+			sock_exec(s, fd, leaves);
+	}
+}
+
+/*
  * In a vfork() child the numbers are its own but the socks are the parent's:
  * found by the inode of what the number really is.
  */
@@ -109,8 +125,11 @@ void exec_home(enum reason why)
 		home_by_kernel(why);
 		return;
 	}
-	for (fd = 0; (s = next_survivor(&fd)); fd++)
+	leave(true);
+	for (fd = 0; (s = next_survivor(&fd)); fd++) {
+		sock_exec(s, fd, false);
 		sock_home_begin(s, fd, why);
+	}
 	for (fd = 0; (s = next_survivor(&fd)); fd++)
 		if (sock_home(s, fd, why))
 			log_warn("descriptor %d could not be brought home", fd);
@@ -124,9 +143,11 @@ void exec_undo(void)
 	struct sock *s;
 	int fd, keep = errno;
 
-	if (fdt_any && fdt_is_owner())
+	if (fdt_any && fdt_is_owner()) {
+		leave(false);
 		for (fd = 0; (s = next_survivor(&fd)); fd++)
 			sock_unpin(s);
+	}
 	errno = keep;
 }
 

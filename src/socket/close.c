@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The processes that hold a sock, fork, and its death. */
 
+#include "base/text.h"
 #include "socket/rdma.h"
 
 /* --- holders ----------------------------------------------------------- */
@@ -15,6 +16,27 @@ struct holder *holder_of(struct sock *s, int32_t pid)
 	return NULL;
 }
 
+/*
+ * A process that executes another program keeps its pid. Has it let go of the
+ * number? (Where /proc shows nothing of it: who knows.)
+ */
+static bool has_left(const struct sock *s, const struct holder *h)
+{
+	char room[48];
+	struct text path = TEXT_IN(room);
+	struct stat st;
+	int ret;
+
+	if (!h->leaves || !s->inode)
+		return false;
+	text_add(&path, "/proc/%d/fd", h->pid);
+	if (sys_stat(room, &st))
+		return false;
+	text_add(&path, "/%d", h->fd);
+	ret = sys_stat(room, &st);
+	return ret ? ret == -ENOENT : st.st_ino != s->inode;
+}
+
 int sock_holders(struct sock *s)
 {
 	int i, n = 0;
@@ -23,7 +45,7 @@ int sock_holders(struct sock *s)
 		struct holder *h = &s->holder[i];
 
 		if (h->pid > 0 && h->pid != sock_pid &&
-		    sys_kill(h->pid, 0) == -ESRCH)
+		    (sys_kill(h->pid, 0) == -ESRCH || has_left(s, h)))
 			h->pid = 0;
 		n += h->pid != 0;
 	}
@@ -49,6 +71,25 @@ void sock_hold(struct sock *s)
 	sock_unlock(s);
 }
 
+/*
+ * `leaves`: this process is about to execute another program, which will not
+ * have `fd`; else it does have it, or the exec failed.
+ */
+void sock_exec(struct sock *s, int fd, bool leaves)
+{
+	struct holder *h;
+
+	if (sock_lock(s))
+		return;
+	sock_inode_at(s, fd);
+	h = holder_of(s, sock_pid);
+	if (h) {
+		h->fd = fd;
+		h->leaves = leaves;
+	}
+	sock_unlock(s);
+}
+
 void sock_fork_before(struct sock *s, int fd)
 {
 	struct holder *h, *child;
@@ -56,11 +97,14 @@ void sock_fork_before(struct sock *s, int fd)
 
 	if (sock_lock(s))
 		return;
+	if (!holder_of(s, 0))
+		sock_holders(s); /* the dead make room */
 	child = holder_of(s, -sock_pid);
 	if (child) {
 		child->fds++;
 	} else if ((h = holder_of(s, 0))) {
 		h->pid = -sock_pid;
+		h->leaves = 0;
 		h->fds = 1;
 		h->fd = sock_fd(s);
 	} else {

@@ -45,7 +45,8 @@ enum sock_phase {
 /* A process that has the sock open. */
 struct holder {
 	int32_t pid; /* 0: free; -1: a child about to be born */
-	uint32_t fds; /* numbers that point to it there */
+	uint32_t fds : 31; /* numbers that point to it there */
+	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
 	int32_t fd; /* one of them, as last known */
 };
 

@@ -226,6 +226,16 @@ static void step(struct sock *s, int fd)
 	}
 }
 
+/* Does another process have it, too? */
+static bool shared(struct sock *s)
+{
+	if (sock_holders(s) == 1)
+		return false;
+	if (s->why == WHY_WAITING)
+		sock_why(s, WHY_SHARED);
+	return true;
+}
+
 void lift_look(struct sock *s, int fd)
 {
 	bool was = s->paired;
@@ -244,9 +254,8 @@ void lift_look(struct sock *s, int fd)
 		s->look = lift_vouch(s, fd);
 		if (s->rd)
 			rdma_tell(s, false);
-	} else if (sock_holders(s) != 1 ||
-		   __atomic_load_n(&s->held, __ATOMIC_RELAXED)) {
-		s->look = 16; /* another process has it too: perhaps later */
+	} else if (__atomic_load_n(&s->held, __ATOMIC_RELAXED) || shared(s)) {
+		s->look = 16; /* perhaps later */
 	} else {
 		step(s, fd);
 	}

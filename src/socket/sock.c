@@ -84,15 +84,13 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 static struct sock *accepted(struct sock *s, int fd)
 {
 	s->role = 2;
-	s->why = s->pinned ? WHY_OPTION : WHY_WAITING;
 	s->phase = PH_CONNECTED;
 	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
 	       s->use == USE_SDP ? "sdp" : "both");
 	/* what was asked of the listener holds for its connections */
 	s->pinned = s->barred != WHY_NONE;
+	sock_why(s, s->pinned ? s->barred : WHY_WAITING);
 	lift_connected(s, fd);
-	if (s->barred)
-		sock_why(s, s->barred);
 	return s;
 }
 

@@ -102,6 +102,12 @@ enum sock_close sock_close(struct sock *s, int fd);
 void sock_forget(struct sock *s);
 
 /*
+ * exec: before it for each number, `leaves` where the number is closed by it;
+ * once more, false, when it failed.
+ */
+void sock_exec(struct sock *s, int fd, bool leaves);
+
+/*
  * fork: `before` in the parent for each number of the table; afterwards
  * `parent` (pid: the child, or -1) for each number, `child` once for each
  * sock; it returns false when its numbers must be forgotten there.

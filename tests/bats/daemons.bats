@@ -35,3 +35,35 @@ disk() {
 @test "a disk over the network: lifted" {
 	disk lifted
 }
+
+# Of some 5500 turns of 4 bytes, at most the first 500 may go by TCP.
+forks() {
+	mode "$1"
+	client "$PY" "$BATS_TEST_DIRNAME/py/forks.py" "$2" >"$TMP/out"
+	[ "$(cat "$TMP/out")" = "done" ]
+	[ "$MODE" = plain ] || stat_lines python3 2
+	proof 40000 python3
+}
+
+@test "a server that forks: plain" {
+	forks plain first
+	forks plain execs
+	forks plain fails
+	forks plain ends
+}
+
+@test "a child that executes another program holds nothing" {
+	forks lifted first
+}
+
+@test "40 children that execute other programs hold nothing" {
+	forks lifted execs
+}
+
+@test "a child that fails to execute another program holds on" {
+	forks lifted fails
+}
+
+@test "40 children that ended hold nothing" {
+	forks lifted ends
+}

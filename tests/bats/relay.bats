@@ -19,7 +19,7 @@ socat_relay() {
 	local size=$1 back=$2 front
 	PORT=$(free_port)
 	server sink socat "TCP-LISTEN:$PORT,bind=$HOST,reuseaddr" \
-		"SYSTEM:sha256sum"
+		"EXEC:sha256sum"
 	wait_port "$PORT"
 	front=$(free_port)
 	server relay socat -t 60 \
