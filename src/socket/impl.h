@@ -147,6 +147,7 @@ struct sock {
 	uint32_t spin_ns; /* current spin budget */
 	uint32_t spin_skip; /* waits left before spinning is tried again */
 	bool pinned; /* never again (foreign holder) */
+	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
 	uint8_t barred; /* enum reason: an option that only the kernel has */
 	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
 

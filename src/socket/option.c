@@ -102,9 +102,11 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		if (one >= 0 && kernel_only(s, fd, WHY_OPTION))
 			return -EAGAIN;
 		break;
-	case SO_TIMESTAMPING:
 	case SO_TIMESTAMP:
 	case SO_TIMESTAMPNS:
+		s->stamps = s->stamps || one;
+		break;
+	case SO_TIMESTAMPING:
 	case SO_ATTACH_FILTER:
 	case SO_ATTACH_BPF:
 		if (one && kernel_only(s, fd, WHY_OPTION))
@@ -217,21 +219,18 @@ static bool filtered(int fd)
 
 void option_inherit(struct sock *s, int fd)
 {
-	static const int stamps[] = { SO_TIMESTAMP, SO_TIMESTAMPNS,
-				      SO_TIMESTAMPING };
 	struct linger l = { 0, 0 };
 	socklen_t len = sizeof(l);
-	size_t i;
 
 	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
 	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
 	if (!sys_getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len))
 		s->linger0 = l.l_onoff && !l.l_linger;
-	if (option_int(fd, SO_RCVLOWAT) > 1 || filtered(fd))
+	s->stamps = option_int(fd, SO_TIMESTAMP) > 0 ||
+		    option_int(fd, SO_TIMESTAMPNS) > 0;
+	if (option_int(fd, SO_RCVLOWAT) > 1 || filtered(fd) ||
+	    option_int(fd, SO_TIMESTAMPING) > 0)
 		s->barred = WHY_OPTION;
-	for (i = 0; i < sizeof(stamps) / sizeof(stamps[0]); i++)
-		if (option_int(fd, stamps[i]) > 0)
-			s->barred = WHY_OPTION;
 	if (option_int(fd, SO_OOBINLINE) > 0)
 		s->barred = WHY_OOB;
 }

@@ -591,6 +591,9 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
 		return nothing(s, fd, flags);
 	if (len <= 0)
 		return kernel_recv(fd, m, flags);
+	/* no time is no error: the kernel's own bytes may have none, too */
+	if (unlikely(s->stamps) && m->msg_controllen && !s->homes)
+		sock_home(s, fd, WHY_OPTION);
 	want_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
 	return receive(s, fd, &w, m);
 }

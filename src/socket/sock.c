@@ -110,6 +110,7 @@ struct sock *sock_accepted(struct sock *l, int fd, int flags)
 	s->sndtimeo = l->sndtimeo;
 	s->linger0 = l->linger0;
 	s->barred = l->barred;
+	s->stamps = l->stamps;
 	return accepted(s, fd);
 }
 

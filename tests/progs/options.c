@@ -409,11 +409,53 @@ static void heir_urgent(struct end *e)
 	link_close(&l);
 }
 
+/* The time at which bytes came, for who has room to be told. */
+static bool stamped(int fd, size_t n)
+{
+	char buf[1000], room[256];
+	struct iovec iov = { buf, n };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = room,
+			    .msg_controllen = sizeof(room) };
+	struct cmsghdr *c;
+
+	CHECK(recvmsg(fd, &m, 0) > 0);
+	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+		if (c->cmsg_level == SOL_SOCKET &&
+		    c->cmsg_type == SCM_TIMESTAMP)
+			return true;
+	return false;
+}
+
+/* It takes the kernel a moment until it stamps what comes. */
+static void heir_stamps(struct end *e)
+{
+	int on = 1, off = 0, i;
+	bool any = false;
+	struct link l;
+
+	heir_set(e, SO_TIMESTAMP, &on, sizeof(on));
+	prog_link(e, &l);
+	heir_set(e, SO_TIMESTAMP, &off, sizeof(off));
+	for (i = 0; i < 200; i++) {
+		link_turn(&l, 100, !e->peer);
+		prog_nap_ms(1);
+		if (e->lfd < 0)
+			CHECK(send(l.fd, "x", 1, 0) == 1);
+		else
+			any = stamped(l.fd, 1) || any;
+	}
+	CHECK(any == (e->lfd >= 0));
+	link_close(&l);
+}
+
 static void heir(struct end *e)
 {
 	heir_linger(e);
 	heir_lowat(e);
 	heir_urgent(e);
+	heir_stamps(e);
 }
 
 static const struct prog_case cases[] = {
