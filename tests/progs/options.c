@@ -450,14 +450,6 @@ static void heir_stamps(struct end *e)
 	link_close(&l);
 }
 
-static void heir(struct end *e)
-{
-	heir_linger(e);
-	heir_lowat(e);
-	heir_urgent(e);
-	heir_stamps(e);
-}
-
 static const struct prog_case cases[] = {
 	{ "table", table_run, table_peer, 0 },
 	{ "fresh", fresh_run, turn_peer, 0 },
@@ -466,7 +458,10 @@ static const struct prog_case cases[] = {
 	{ "lowat", lowat_run, lowat_peer, 0 },
 	{ "names", names, names, 0 },
 	{ "state", state_run, state_peer, 0 },
-	{ "heir", heir, heir, 0 },
+	{ "linger", heir_linger, heir_linger, 0 },
+	{ "marked", heir_lowat, heir_lowat, 0 },
+	{ "inline", heir_urgent, heir_urgent, 0 },
+	{ "stamps", heir_stamps, heir_stamps, 0 },
 };
 
 int main(int argc, char **argv)
