@@ -79,12 +79,13 @@ enum reason rdma_begin(struct sock *s, int fd)
 	enum reason why;
 	struct rdma *r;
 
-	/* not everything is there yet (doc/design.md 6): who wants it says so */
-	if (settings.path != SET_PATH_VERBS &&
-	    (settings.path == SET_PATH_SHM || !settings.soft_devices))
+	if (settings.path == SET_PATH_SHM)
 		return WHY_REMOTE;
-	if (!rdma_any_device())
-		return WHY_REMOTE;
+	why = rdma_devices();
+	if (why)
+		return why;
+	if (s->use == USE_SDP) /* before the first byte there is no proof */
+		return WHY_UNPROVED;
 	if (rd.hopeless)
 		return rd.why;
 	if (diag_names(fd, &n))
@@ -215,6 +216,10 @@ static void dial(struct sock *s)
 
 	if (clock_ns() < r->retry_at || !rdma_choose(r, &window) || !opened())
 		return;
+	if (!rdma_turn(r)) {
+		r->retry_at = clock_ns() + TRY_NS;
+		return;
+	}
 	rdma_address(&local, &r->names, false, 0);
 	rdma_address(&peer, &r->names, true, r->port);
 	ret = rdma_api->dial(rd.v, &local, &peer, (uintptr_t)r, &r->end);
@@ -307,6 +312,8 @@ static void on_refused(struct sock *s, const struct verbs_event *ev)
 	bool ours = ev->len >= RDMA_REJ_LEN &&
 		    wire_get32(ev->data) == WIRE_EXT_MAGIC;
 
+	if (ours)
+		rdma_answers(&s->rd->names);
 	if (ours && moved(s->rd, ev)) {
 		log_debug("fd %d: sent on to RDMA port %u", sock_fd(s),
 			  s->rd->port);
@@ -332,6 +339,8 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 		ret = on_answered(s, ev);
 		break;
 	case VE_UP:
+		if (r->dials)
+			rdma_answers(&r->names);
 		forget_hist(r);
 		ret = rdma_up(s);
 		if (!ret)
@@ -443,12 +452,16 @@ void rdma_run(void)
 static void seek(struct sock *s)
 {
 	struct rdma *r = s->rd;
+	enum reason why;
 
 	r->restless = false;
 	if (sock_holders(s) != 1)
 		return;
-	if (clock_ns() > r->give_up_at) {
-		rdma_drop(s, WHY_PEER_PLAIN);
+	why = rdma_barred(&r->names); /* by another's tries */
+	if (!why && clock_ns() > r->give_up_at)
+		why = WHY_PEER_PLAIN;
+	if (why) {
+		rdma_drop(s, why);
 		return;
 	}
 	if (r->dials)

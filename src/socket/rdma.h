@@ -175,16 +175,24 @@ void rdma_unlisten(void);
 /* The module's table, or NULL (said once in the log). */
 const struct verbs_api *rdma_load(void);
 void rdma_say(int level, const char *line);
-bool rdma_any_device(void); /* has the kernel one? */
+/* Has the kernel a device that may be used? WHY_NONE, or why not. */
+enum reason rdma_devices(void);
 /* Who dials: positive for the end that does. */
 int rdma_order(const struct diag_names *n);
 /* The address of one end, with another port. */
 void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 		  uint16_t port);
 bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
-/* The peer's host is of no use for settings.rdma_retry_s, and why. */
+/*
+ * The peer is of no use for settings.rdma_retry_s, and why: its host, if no
+ * usable device leads there, else that port of it.
+ */
 void rdma_bar(const struct diag_names *n, enum reason why);
 enum reason rdma_barred(const struct diag_names *n);
+/* Somebody answers there: all who want may dial. */
+void rdma_answers(const struct diag_names *n);
+/* May this candidate dial now, or does another one try for it? */
+bool rdma_turn(const struct rdma *r);
 
 /* --- rdma_proof.c ------------------------------------------------------ */
 

@@ -9,7 +9,9 @@
 #include "base/text.h"
 #include "socket/rdma.h"
 
-#define BARRED 64
+#define DEVICES	 "/sys/class/infiniband"
+#define KNOWN	 64
+#define TRIER_NS 4000000000ull /* longer than it waits between tries */
 
 /* --- the module -------------------------------------------------------- */
 
@@ -51,15 +53,51 @@ const struct verbs_api *rdma_load(void)
 	return api;
 }
 
-/* Nothing is started, loaded or opened where the kernel has no device. */
-bool rdma_any_device(void)
+/*
+ * Nothing is started, loaded or opened where the kernel has no device, or only
+ * Soft-RoCE (it alone has the attribute `parent`) that may not be used. Other
+ * software devices the module tells.
+ */
+static bool usable(const char *device)
 {
-	int fd = sys_open("/sys/class/infiniband",
-			  O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	char path[128];
+	struct text t = TEXT_IN(path);
+	int fd;
 
+	if (device[0] == '.')
+		return false;
+	if (settings.soft_devices)
+		return true;
+	text_add(&t, DEVICES "/%s/parent", device);
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
 	if (fd >= 0)
 		sys_close(fd);
-	return fd >= 0;
+	return fd < 0;
+}
+
+enum reason rdma_devices(void)
+{
+	char buf[2048];
+	enum reason why = WHY_REMOTE;
+	long n, at;
+	int fd = sys_open(DEVICES, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return why;
+	while ((n = sys_call3(SYS_getdents64, fd, buf, sizeof(buf))) > 0)
+		for (at = 0; at < n;) {
+			const char *ent = buf + at;
+			unsigned short len;
+
+			memcpy(&len, ent + 16, sizeof(len));
+			at += len;
+			if (usable(ent + 19))
+				why = WHY_NONE;
+			else if (why == WHY_REMOTE && ent[19] != '.')
+				why = WHY_SOFT_DEVICE;
+		}
+	sys_close(fd);
+	return why;
 }
 
 bool rdma_foreign_cm(void)
@@ -106,49 +144,103 @@ void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 
 /* --- hosts of no use --------------------------------------------------- */
 
+/*
+ * What is known of the other end of a route: that nothing leads there (of the
+ * host, port 0), that nobody answers at a port, or that somebody does. While
+ * neither is known one candidate tries for all, so that a burst of connections
+ * pays once.
+ */
 static struct {
-	bool v4;
+	bool v4, good;
 	uint8_t ip[16];
-	uint64_t until;
-	enum reason why;
-} barred[BARRED];
-static struct lock barred_lock;
+	uint16_t port;
+	uint64_t until; /* what is said holds so long */
+	enum reason why; /* barred; none: not */
+	const struct rdma *trier;
+} known[KNOWN];
+static struct lock known_lock;
+
+/* With the lock held; a new one takes the place of what ended first. */
+static unsigned int entry(const struct diag_names *n, uint16_t port, bool make)
+{
+	unsigned int i, at = 0;
+
+	for (i = 0; i < KNOWN; i++) {
+		if (known[i].until && known[i].v4 == n->v4 &&
+		    known[i].port == port && !memcmp(known[i].ip, n->peer, 16))
+			return i;
+		if (known[i].until < known[at].until)
+			at = i;
+	}
+	if (!make)
+		return KNOWN;
+	memset(&known[at], 0, sizeof(known[at]));
+	known[at].v4 = n->v4;
+	known[at].port = port;
+	memcpy(known[at].ip, n->peer, 16);
+	return at;
+}
+
+static void say(const struct diag_names *n, uint16_t port, bool good,
+		enum reason why)
+{
+	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
+	unsigned int i;
+
+	lock_take(&known_lock);
+	i = entry(n, port, true);
+	known[i].good = good;
+	known[i].why = why;
+	known[i].until = clock_ns() + ns;
+	known[i].trier = NULL;
+	lock_drop(&known_lock);
+}
 
 void rdma_bar(const struct diag_names *n, enum reason why)
 {
-	uint64_t now = clock_ns();
-	int i, at = 0;
+	bool host = why == WHY_REMOTE || why == WHY_SOFT_DEVICE;
 
-	lock_take(&barred_lock);
-	for (i = 0; i < BARRED; i++) {
-		if (barred[i].v4 == n->v4 &&
-		    !memcmp(barred[i].ip, n->peer, 16)) {
-			at = i;
-			break;
-		}
-		if (barred[i].until < barred[at].until)
-			at = i;
-	}
-	barred[at].v4 = n->v4;
-	memcpy(barred[at].ip, n->peer, 16);
-	barred[at].why = why;
-	barred[at].until = now + (uint64_t)settings.rdma_retry_s * 1000000000u;
-	lock_drop(&barred_lock);
+	say(n, host ? 0 : n->peer_port, false, why);
+}
+
+void rdma_answers(const struct diag_names *n)
+{
+	say(n, n->peer_port, true, WHY_NONE);
 }
 
 enum reason rdma_barred(const struct diag_names *n)
 {
 	enum reason why = WHY_NONE;
 	uint64_t now = clock_ns();
-	int i;
+	unsigned int i, k;
 
-	lock_take(&barred_lock);
-	for (i = 0; i < BARRED; i++)
-		if (barred[i].until > now && barred[i].v4 == n->v4 &&
-		    !memcmp(barred[i].ip, n->peer, 16))
-			why = barred[i].why;
-	lock_drop(&barred_lock);
+	lock_take(&known_lock);
+	for (k = 0; k < 2 && !why; k++) {
+		i = entry(n, k ? n->peer_port : 0, false);
+		if (i < KNOWN && known[i].until > now)
+			why = known[i].why;
+	}
+	lock_drop(&known_lock);
 	return why;
+}
+
+bool rdma_turn(const struct rdma *r)
+{
+	uint64_t now = clock_ns();
+	unsigned int i;
+	bool mine;
+
+	lock_take(&known_lock);
+	i = entry(&r->names, r->names.peer_port, true);
+	mine = known[i].until <= now || known[i].good || known[i].trier == r;
+	if (mine && !(known[i].good && known[i].until > now)) {
+		known[i].good = false;
+		known[i].why = WHY_NONE;
+		known[i].trier = r;
+		known[i].until = now + TRIER_NS;
+	}
+	lock_drop(&known_lock);
+	return mine;
 }
 
 /* --- nowhere ----------------------------------------------------------- */

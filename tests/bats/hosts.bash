@@ -57,6 +57,7 @@ on_become() {
 		"${ON[@]}" \
 		sh -c 'mount -t tmpfs none /sys/class &&
 		mkdir -p /sys/class/infiniband/fake0 &&
+		{ [ -z "${RXE-}" ] || : >/sys/class/infiniband/fake0/parent; } &&
 		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@" \
 		2>>"$TMP/$name.log"
 }

@@ -87,7 +87,7 @@ sum() {
 	talk 500
 	[ "$(sum client lifted)" -eq 0 ]
 	[ "$(sum client bytes_sdp_tx)" -eq 0 ]
-	grep -q '"remote":1' "$TMP/client.stats"
+	grep -q '"soft-device":1' "$TMP/client.stats"
 }
 
 @test "hosts: whoever waits comes out when the peer spills" {

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""many_echo.py prefork PORT WORKERS | forking PORT | client HOST PORT CONNECTIONS COUNT
+"""many_echo.py prefork PORT WORKERS | forking PORT | client HOST PORT CONNECTIONS COUNT [ROUNDS SECONDS]
 
 The servers answer each request with as many bytes of its digest as were asked
 for: workers that share a listening socket, or a child for each connection.
 They end at SIGTERM. The client has all connections open at once, asks COUNT
-times on each and checks every byte."""
+times on each and checks every byte; after each round it goes on to ask now and
+then for some seconds."""
 import hashlib
 import os
 import random
@@ -12,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 
 def take(sock, count):
@@ -95,13 +97,18 @@ def ask(sock, count, seed):
         assert take(sock, back) == answer(data, back)
 
 
-def client(host, port, connections, count):
+def client(host, port, connections, count, rounds=1, seconds=0):
     wrong = []
     sockets = []
 
     def one(i):
         try:
-            ask(sockets[i], count, i)
+            for _ in range(rounds):
+                ask(sockets[i], count, i)
+                end = time.monotonic() + seconds
+                while time.monotonic() < end:
+                    ask(sockets[i], 5, i)
+                    time.sleep(0.1)
         except BaseException as e:
             wrong.append(e)
 
@@ -125,4 +132,4 @@ if sys.argv[1] == "prefork":
 elif sys.argv[1] == "forking":
     forking(int(sys.argv[2]))
 else:
-    client(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]))
+    client(sys.argv[2], *map(int, sys.argv[3:]))
