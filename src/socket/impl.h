@@ -255,6 +255,9 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s);
  */
 bool raw_rx_hold(struct rawrx *c);
 void raw_rx_leave(struct rawrx *c);
+/* Counts out what this thread jumped out of, seen from `frame`. */
+void raw_rx_jumped(uintptr_t frame);
+void raw_rx_forked(void);
 bool raw_tx_enter(struct sock *s);
 /*
  * How much of n bytes one call may hand to the kernel. Behind a spill the

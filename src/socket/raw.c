@@ -10,6 +10,8 @@
  * (s->carry) that lift.c left for them in the new words.
  */
 
+#include <signal.h>
+
 #include "socket/rdma.h"
 
 static void leave(struct sock *s, struct anc_dir *d)
@@ -21,8 +23,40 @@ static void leave(struct sock *s, struct anc_dir *d)
 		anc_raw_leave(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
 }
 
+/*
+ * The raw receive this thread is inside of. A signal handler may jump out of
+ * it (siglongjmp): who comes here again from no deeper on the same stack has.
+ */
+static __thread struct {
+	struct rawrx in;
+	uintptr_t frame;
+} inside __attribute__((tls_model("initial-exec")));
+
+static bool on_signal_stack(void)
+{
+	stack_t ss = { .ss_flags = 0 };
+
+	return sys_call3(SYS_sigaltstack, 0, &ss, 0) ||
+	       (ss.ss_flags & SS_ONSTACK);
+}
+
+void raw_rx_jumped(uintptr_t frame)
+{
+	struct rawrx left = inside.in;
+
+	if (likely(!left.s) || inside.frame > frame || on_signal_stack())
+		return;
+	raw_rx_leave(&left);
+}
+
+void raw_rx_forked(void)
+{
+	inside.in.s = NULL; /* it is the parent's */
+}
+
 bool raw_rx_enter(struct rawrx *c, struct sock *s)
 {
+	raw_rx_jumped((uintptr_t)c);
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
@@ -32,6 +66,8 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
 			c->s = s;
 			c->d = d;
+			inside.in = *c;
+			inside.frame = (uintptr_t)c;
 			return true;
 		}
 		leave(s, d);
@@ -59,6 +95,7 @@ bool raw_rx_hold(struct rawrx *c)
 		ret = d == local || anc_state(d) == ANC_GONE;
 	}
 	sock_unlock(s);
+	inside.in.held = c->held;
 	return ret;
 }
 
@@ -66,6 +103,7 @@ void raw_rx_leave(struct rawrx *c)
 {
 	if (!c->s)
 		return;
+	inside.in.s = NULL;
 	if (unlikely(c->held == &c->s->local[1]))
 		__atomic_sub_fetch(&c->s->held, 1, __ATOMIC_RELAXED);
 	else if (unlikely(c->held))

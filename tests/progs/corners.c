@@ -277,24 +277,6 @@ static void reset_run(struct end *e)
 	link_eof(&e->l);
 }
 
-/* The two ends without a warm-up: its small messages would be too small. */
-static void bare_link(struct end *e)
-{
-	int fd;
-
-	if (e->lfd >= 0) {
-		fd = accept4(e->lfd, NULL, NULL, SOCK_CLOEXEC);
-		CHECK(fd >= 0);
-	} else {
-		fd = socket(e->addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		CHECK(fd >= 0);
-		CHECK(!connect(fd, (struct sockaddr *)&e->addr, e->addrlen));
-	}
-	e->l = (struct link){ .fd = fd,
-			      .tx.seed = e->peer ? 2 : 1,
-			      .rx.seed = e->peer ? 1 : 2 };
-}
-
 /* Receives of less than that do not come back. */
 static void lowat_run(struct end *e)
 {
@@ -306,7 +288,7 @@ static void lowat_run(struct end *e)
 		CHECK(!setsockopt(e->lfd, SOL_SOCKET, SO_RCVLOWAT, &n,
 				  sizeof(n)));
 	prog_sync(e);
-	bare_link(e);
+	link_bare(e);
 	for (i = 0; i < 100; i++)
 		link_turn(&e->l, 100, e->lfd >= 0);
 	if (e->lfd < 0) {

@@ -68,6 +68,49 @@ static void jump_run(struct end *e)
 	CHECK(prog_hear(e) == 1);
 }
 
+/* Jumped out of before anything was lifted; the stream goes on, and home. */
+static void early_run(struct end *e)
+{
+	struct itimerval it = { .it_value = { .tv_usec = 30000 } };
+	struct sigaction sa = { .sa_handler = on_alarm }, old;
+	uint8_t b;
+
+	link_bare(e);
+	CHECK(!sigaction(SIGALRM, &sa, &old));
+	if (!sigsetjmp(back, 1)) {
+		CHECK(!setitimer(ITIMER_REAL, &it, NULL));
+		recv(e->l.fd, &b, 1, 0);
+		CHECK(!"not interrupted");
+	}
+	CHECK(!sigaction(SIGALRM, &old, NULL));
+	prog_tell(e, 1);
+	/* from where the other was: that shows that it is over */
+	CHECK(recv(e->l.fd, &b, 1, 0) == 1);
+	flow_check(&e->l.rx, &b, 1);
+	prog_warm(&e->l, true, 200);
+	prog_mid(e->l.fd);
+	/* more than a ring holds, before the other end reads */
+	link_put(&e->l, 3000000);
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 1);
+	link_get(&e->l, 3000000);
+	prog_sync(e);
+}
+
+static void early_peer(struct end *e)
+{
+	link_bare(e);
+	CHECK(prog_hear(e) == 1);
+	link_put(&e->l, 1);
+	prog_warm(&e->l, false, 200);
+	CHECK(prog_hear(e) == 1);
+	link_get(&e->l, 3000000);
+	link_put(&e->l, 2000000);
+	prog_tell(e, 1);
+	link_put(&e->l, 1000000);
+	prog_sync(e);
+}
+
 static atomic_int pipes;
 
 static void on_pipe(int sig)
@@ -130,6 +173,7 @@ static void half_peer(struct end *e)
 static const struct prog_case cases[] = {
 	{ "cancel", cancel_run, ends_peer, 0 },
 	{ "jump", jump_run, ends_peer, 0 },
+	{ "early", early_run, early_peer, CASE_BARE },
 	{ "half", half_run, half_peer, 0 },
 };
 

@@ -193,7 +193,7 @@ static void link_init(struct link *l, int fd, bool peer)
 	l->rx.seed = peer ? 1 : 2;
 }
 
-void prog_link(struct end *e, struct link *l)
+static void link_make(struct end *e, struct link *l)
 {
 	int one = 1;
 	int fd;
@@ -210,7 +210,17 @@ void prog_link(struct end *e, struct link *l)
 	}
 	CHECK(!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)));
 	link_init(l, fd, e->peer);
+}
+
+void prog_link(struct end *e, struct link *l)
+{
+	link_make(e, l);
 	prog_warm(l, !e->peer, opt_warm);
+}
+
+void link_bare(struct end *e)
+{
+	link_make(e, &e->l);
 }
 
 void link_self(struct link *a, struct link *b, unsigned int rounds)

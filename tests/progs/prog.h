@@ -111,6 +111,7 @@ void node_exec(char **argv) __attribute__((noreturn));
 /* Both ends call these in the same order. */
 void prog_sync(struct end *e);
 void prog_link(struct end *e, struct link *l);
+void link_bare(struct end *e); /* e->l by e->lfd or to e->addr, not warmed */
 void prog_warm(struct link *l, bool leader, unsigned int rounds);
 
 /* One value across ctl, to the other end and from it. */
