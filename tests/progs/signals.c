@@ -141,6 +141,7 @@ static void rcvtimeo_run(struct end *e)
 	t0 = prog_now_ms();
 	FAILS(recv(e->l.fd, b, 1, MSG_PEEK), EAGAIN);
 	CHECK(prog_now_ms() - t0 >= 55);
+	timeout(e->l.fd, SO_RCVTIMEO, 500); /* time for the peer to be on */
 	ask(e, 50, 0);
 	CHECK(recv(e->l.fd, b, 100, MSG_WAITALL) == 50);
 	flow_check(&e->l.rx, b, 50);
