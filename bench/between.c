@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WARM_SECS 2.0
+#define WARM_SECS 4.0
 #define WARM_SIZE 64u
 #define MOST	  (4u << 20)
 
