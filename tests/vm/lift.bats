@@ -118,6 +118,7 @@ redis_load() {
 	[ "$(grep -c '^"SET' "$TMP/bench")" -eq 1 ]
 	stop redis
 	until_true 5 stat_lines redis-server
+	show_stats
 	[ "$(stat_sum redis-server lifted)" -ge 190 ]
 }
 
