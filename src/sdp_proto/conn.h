@@ -139,7 +139,7 @@ struct conn_params {
 	bool native; /* towards kernel SDP peers: leniency of [6], [7] */
 	uint32_t rcv_size; /* bytes of one receive buffer, BSDH included */
 	uint32_t rcv_max; /* may grow to this by ChRcvBuf; 0: never */
-	uint16_t posted; /* receives posted at birth, >= 4 (D1) */
+	uint16_t posted; /* receives at birth, >= 4 (D1), native >= 5 */
 	uint16_t max_adverts; /* we accept; cut to 1..CONN_ADVERTS */
 	uint8_t ext_flags; /* extension flags of anchor.md section 7 */
 	uint64_t keepalive_ns; /* 0: off */
@@ -321,6 +321,19 @@ static inline bool conn_view_low(const struct conn *c)
 }
 
 /*
+ * May a message without payload use the last credit [3.3]? It has to tell of
+ * new receives. A kernel that has our DisConn tells us of its own only with
+ * bytes, and needs three for those: ours have to be that many, whatever is
+ * under way, or both ends could wait for the other for ever.
+ */
+static inline bool conn_last_credit(const struct conn *c)
+{
+	uint32_t news = c->native && c->dis_sent ? 3 : 1;
+
+	return c->posted >= conn_peer_view(c) + news;
+}
+
+/*
  * Is a credit update due now? Only with fewer than 4 receives could two ends
  * answer each other's updates for ever; then one that answers an empty Data
  * waits until update_at, unless the peer has nothing left.
@@ -328,6 +341,7 @@ static inline bool conn_view_low(const struct conn *c)
 static inline bool conn_update_due(const struct conn *c)
 {
 	return conn_view_low(c) && c->credits && !c->mute &&
+	       (c->credits > 1 || conn_last_credit(c)) &&
 	       (!c->update_late || c->posted > 3 || !conn_peer_view(c));
 }
 

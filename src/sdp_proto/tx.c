@@ -83,7 +83,7 @@ void tx_msg(struct conn *c, uint64_t now, struct wire_msg *m, uint32_t payload,
 /* Enough credits for a message without payload? */
 static bool control_credits(const struct conn *c)
 {
-	return c->credits >= 2 || (c->credits && c->posted > conn_peer_view(c));
+	return c->credits >= 2 || (c->credits && conn_last_credit(c));
 }
 
 /* What a control message about to be posted says, and changes. */
@@ -263,12 +263,15 @@ static bool next_data(struct conn *c, uint64_t now,
 	return true;
 }
 
-/* A kernel's source is dealt with before DisConn; see gives_back(). */
+/*
+ * A kernel's source is dealt with before DisConn; see gives_back(). Nor does
+ * it take the last credit, of which conn_last_credit() knows a better use.
+ */
 static bool disconn_may_go(const struct conn *c, const struct conn_offer *offer)
 {
 	return !offer->bytes && !offer->more && !c->src_count &&
 	       !(c->want & CONN_WANT_WR_COMPL) &&
-	       !(c->native && c->peer_src_count);
+	       !(c->native && (c->peer_src_count || c->credits < 2));
 }
 
 /* DisConn and SuspCommAck: nothing of ours comes after the latter. */

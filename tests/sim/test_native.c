@@ -88,8 +88,8 @@ static struct pace random_pace(bool far)
 	p.chunk = scale(60000);
 	if (p.chunk < p.total / 500)
 		p.chunk = p.total / 500;
-	if (p.gulp < p.total / 500)
-		p.gulp = p.total / 500;
+	if (p.read_gap && p.gulp < 400)
+		p.gulp = 400;
 	if (!native_rnd(8)) { /* a minute and more */
 		p.write_gap = native_pause(40 * KP_S);
 		p.chunk = p.total / 4 + 1;
@@ -165,7 +165,7 @@ static struct conn_params random_conn(bool active)
 		.native = true,
 		.rcv_size = size,
 		.rcv_max = native_rnd(2) ? 0 : size + native_rnd(3000),
-		.posted = (uint16_t)(4 + native_rnd(native_rnd(2) ? 4 : 60)),
+		.posted = (uint16_t)(5 + native_rnd(native_rnd(2) ? 4 : 60)),
 		.max_adverts = (uint16_t)(1 + native_rnd(8)),
 		.ext_flags = (uint8_t)native_rnd(32),
 		.keepalive_ns = native_rnd(3) ? 0 : scale(20) * KP_S,
@@ -200,7 +200,7 @@ static void starve(struct native_setup *s)
 	struct kp_plan *k = &s->kernel;
 
 	s->delay = native_rnd(2) ? 5 * KP_MS : 600 * KP_MS;
-	s->conn.posted = 4;
+	s->conn.posted = 5;
 	k->rcvbuf = 4096;
 	k->nodelay = true;
 	p->urgents = k->urgents = 0;
@@ -242,10 +242,36 @@ static void late_sources(struct native_setup *s)
 	p->read_gap = native_pause(s->delay);
 }
 
+/* We close our half on our last credits; the kernel has much to say yet. */
+static void last_credits(struct native_setup *s)
+{
+	struct native_plan *p = &s->plan;
+	struct kp_plan *k = &s->kernel;
+
+	s->conn.posted = (uint16_t)(5 + native_rnd(8));
+	s->conn.rcv_size = 1000;
+	k->nodelay = true;
+	k->rcvbuf = 4096;
+	k->patient = p->patient = false;
+	p->urgents = k->urgents = 0;
+	s->delay = 5 * KP_MS;
+	p->chunk = 60;
+	p->total = 31 * p->chunk; /* 62 messages, more or less */
+	k->total = 30000 + native_rnd(30000);
+	k->chunk = 5000;
+	k->ask = native_rnd(4) ? 28 : 0;
+	p->write_gap = k->write_gap = 0;
+	p->close_gap = native_rnd(2) ? 0 : native_pause(2 * s->delay);
+	p->lazy_until = KP_MS + native_pause(3 * s->delay);
+	p->gulp = 3000;
+}
+
 static void random_corner(struct native_setup *s)
 {
 	if (!native_rnd(10)) {
 		starve(s);
+	} else if (!native_rnd(10)) {
+		last_credits(s);
 	} else if (!native_rnd(10) && s->family == KP_OFED) {
 		far_sources(s);
 		if (native_rnd(2))

@@ -472,6 +472,30 @@ static void suspend_crossing(void **state)
 	assert_int_equal(conn_suspend(&c, 1), -EOPNOTSUPP);
 }
 
+/* Behind DisConn a kernel is told of three receives by the last credit. */
+static void native_last_credit(void **state)
+{
+	struct conn c;
+
+	(void)state;
+	up_kind(&c, true, true);
+	conn_shutdown(&c, 1, false);
+	c.credits = 1;
+	c.posted++; /* news, but DisConn is not for the last credit */
+	silent(&c, 0);
+	c.credits = 2;
+	sends(&c, WIRE_DISCONN);
+	assert_int_equal(c.credits, 1);
+	c.bufs_told = 2;
+	c.posted = 4;
+	silent(&c, 0);
+	assert_false(conn_wants_send(&c));
+	conn_reposted(&c, 1);
+	assert_true(conn_wants_send(&c));
+	sends(&c, WIRE_DATA);
+	assert_int_equal(c.credits, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -492,6 +516,7 @@ int main(void)
 		cmocka_unit_test(suspend_asked),
 		cmocka_unit_test(suspend_answered),
 		cmocka_unit_test(suspend_crossing),
+		cmocka_unit_test(native_last_credit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
