@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
-#define PAGE_VERSION 2
+#define PAGE_VERSION 3
 #define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
@@ -65,6 +65,8 @@ struct page_row {
 	uint32_t rule_line; /* line in the rule file, 0: default */
 	uint32_t why; /* enum reason */
 	uint32_t state; /* 0 new 1 listening 2 connected 3 closing */
+	char device[24]; /* of RDMA, "mlx5_0/1"; "": none */
+	uint64_t registered; /* bytes of memory that the device may use */
 	uint64_t bytes_sdp_tx, bytes_sdp_rx, bytes_tcp_tx, bytes_tcp_rx;
 	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, homecomings;
 };

@@ -79,6 +79,7 @@ static int page_load(int fd, struct page *p, struct page *again)
 {
 	struct stat st;
 	int err = sys_fstat(fd, &st);
+	size_t i;
 
 	if (err)
 		return err;
@@ -90,6 +91,8 @@ static int page_load(int fd, struct page *p, struct page *again)
 		err = page_check(p);
 	p->uid = st.st_uid;
 	p->program[sizeof(p->program) - 1] = '\0';
+	for (i = 0; i < PAGE_ROWS; i++)
+		p->row[i].device[sizeof(p->row[i].device) - 1] = '\0';
 	return err;
 }
 

@@ -182,6 +182,8 @@ int rdma_order(const struct diag_names *n);
 /* The address of one end, with another port. */
 void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 		  uint16_t port);
+/* Lock held: device and registered memory, for people to see. */
+void rdma_row(const struct sock *s, struct page_row *r);
 bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
 /*
  * The peer is of no use for settings.rdma_retry_s, and why: its host, if no

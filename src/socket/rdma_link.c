@@ -336,6 +336,7 @@ static void more_receives(struct sock *s)
 	if (n > 0)
 		conn_reposted(&s->conn, (uint32_t)n);
 	s->rd->idle_seen = moved;
+	sock_publish(s);
 }
 
 void rdma_polled(struct sock *s, int news, bool in, bool credits)

@@ -115,6 +115,21 @@ void rdma_say(int level, const char *line)
 	log_at(level, "%s", line);
 }
 
+void rdma_row(const struct sock *s, struct page_row *r)
+{
+	struct text t = TEXT_IN(r->device);
+	struct verbs_info info;
+
+	if (!rdma_here(s) || s->rd->state != RDMA_UP || !rdma_api) {
+		memset(r->device, 0, sizeof(r->device));
+		r->registered = 0;
+		return;
+	}
+	rdma_api->info(s->rd->end, &info);
+	text_add(&t, "%.*s", (int)sizeof(r->device) - 1, info.device);
+	r->registered = info.registered;
+}
+
 /* --- names ------------------------------------------------------------- */
 
 int rdma_order(const struct diag_names *n)

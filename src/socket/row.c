@@ -90,6 +90,8 @@ void sock_publish(struct sock *s)
 	r->state = s->phase == PH_LISTEN ? 1 : s->phase == PH_CONNECTED ? 2 : 0;
 	r->path[0] = path_of(s, s->tx_shown);
 	r->path[1] = path_of(s, s->rx_shown);
+	if (s->rd)
+		rdma_row(s, r);
 	/* short connections are over before anybody could look */
 	if ((s->turns >= NAMES_AT || s->paired || s->phase == PH_LISTEN) &&
 	    !r->local.family && !sys_getsockname(fd, &ss, &len))

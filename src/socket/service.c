@@ -195,6 +195,8 @@ static void trim(struct sock *s, void *arg)
 	if (s->paired && !s->orphan && !s->rx_avail) {
 		FAB(s)->trim(END(s));
 		s->trimmed = true;
+		if (s->rd)
+			sock_publish(s);
 	}
 	sock_unlock(s);
 }

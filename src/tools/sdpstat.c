@@ -73,7 +73,7 @@ static bool row_used(const struct page_row *r)
 /* --- one line for each socket ----------------------------------------- */
 
 static void socket_line(struct table *t, const struct found *f,
-			const struct page_row *r)
+			const struct page_row *r, bool devices)
 {
 	char buf[64];
 
@@ -100,22 +100,42 @@ static void socket_line(struct table *t, const struct found *f,
 	table_count(t, r->msgs_tx);
 	table_count(t, r->msgs_rx);
 	table_count(t, r->wakeups);
+	if (!devices)
+		return;
+	table_cell(t, "%s", r->device[0] ? r->device : "-");
+	table_count(t, r->registered);
+}
+
+static bool any_device(const struct found *found, size_t count)
+{
+	size_t i, n;
+
+	for (i = 0; i < count; i++)
+		for (n = 0; n < found[i].page->rows; n++)
+			if (row_used(&found[i].page->row[n]) &&
+			    found[i].page->row[n].device[0])
+				return true;
+	return false;
 }
 
 static void print_sockets(const struct found *found, size_t count)
 {
-	struct table *t = table_new("Pid>|Program|Fd>|State|Local|Peer|Path|"
-				    "Rule|Reason|SdpTx>|SdpRx>|TcpTx>|TcpRx>|"
-				    "MsgTx>|MsgRx>|Wake>");
+#define COLUMNS                                                      \
+	"Pid>|Program|Fd>|State|Local|Peer|Path|Rule|Reason|SdpTx>|" \
+	"SdpRx>|TcpTx>|TcpRx>|MsgTx>|MsgRx>|Wake>"
+	bool devices = any_device(found, count);
+	struct table *t =
+		table_new(devices ? COLUMNS "|Device|Registered>" : COLUMNS);
+#undef COLUMNS
 	size_t i, n;
 
 	for (i = 0; i < count; i++) {
 		for (n = 0; n < found[i].page->rows; n++)
 			if (row_used(&found[i].page->row[n]))
 				socket_line(t, &found[i],
-					    &found[i].page->row[n]);
+					    &found[i].page->row[n], devices);
 		for (n = 0; n < found[i].strays; n++)
-			socket_line(t, &found[i], &found[i].stray[n]);
+			socket_line(t, &found[i], &found[i].stray[n], devices);
 	}
 	table_print(t, stdout);
 }
@@ -220,7 +240,23 @@ static void json_socket(const struct page_row *r)
 	X(zcopy)
 	X(homecomings)
 #undef X
+	if (r->device[0]) {
+		printf(",\"device\":");
+		out_json(stdout, r->device);
+		printf(",\"registered\":%" PRIu64, r->registered);
+	}
 	printf("}");
+}
+
+static uint64_t registered(const struct found *f)
+{
+	uint64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < f->page->rows; i++)
+		if (row_used(&f->page->row[i]))
+			sum += f->page->row[i].registered;
+	return sum;
 }
 
 static void json_process(const struct found *f, bool sockets)
@@ -245,7 +281,8 @@ static void json_process(const struct found *f, bool sockets)
 		       c.reasons[i]);
 		comma = ",";
 	}
-	printf("},\"open\":%zu", sockets_open(f));
+	printf("},\"open\":%zu,\"registered\":%" PRIu64, sockets_open(f),
+	       registered(f));
 	if (sockets)
 		printf(",\"list\":[");
 	for (i = 0, comma = ""; sockets && i < p->rows; i++) {

@@ -77,6 +77,35 @@ dialogue() {
 	grep -q '"no-verbs":1' "$TMP/client.stats"
 }
 
+@test "devices: sdpstat shows which, and the memory registered" {
+	on_start "$B" server "$PY" "$MANY" prefork 7904 1
+	ready 7904
+	on_start "$A" client timeout 60 "$PY" "$MANY" client 10.99.0.2 7904 2 \
+		1000 1 6
+	until_true 10 shown
+	until_true 10 shown_line
+	wait_end client
+	stop server
+}
+
+shown() {
+	sdpstat --json >"$TMP/sdpstat"
+	"$PY" - "$TMP/sdpstat" <<END_PY
+import json, sys
+procs = json.load(open(sys.argv[1]))
+rows = [(p, s) for p in procs for s in p["list"] if "device" in s]
+assert len(rows) == 4
+for p, s in rows:
+    assert s["path"] == {"tx": "verbs", "rx": "verbs"}
+    assert s["device"] == "fake0/1" and 0 < s["registered"] <= 65536
+    assert p["registered"] == 2 * s["registered"]
+END_PY
+}
+
+shown_line() {
+	sdpstat | grep -q "verbs .* fake0/1 "
+}
+
 @test "strangers: a burst to a peer without the library pays once" {
 	ip netns exec "$B" "$PY" "$MANY" prefork 7902 1 3>&- &
 	PID["plain"]=$!

@@ -413,7 +413,9 @@ static int v_shed(struct end *end)
 static void v_info(const struct end *end, struct verbs_info *i)
 {
 	(void)end;
-	*i = (struct verbs_info){ .device = "fake0/1", .soft = true };
+	*i = (struct verbs_info){ .device = "fake0/1",
+				  .soft = true,
+				  .registered = VERBS_IDLE_MAX };
 }
 
 static int v_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
