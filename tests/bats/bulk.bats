@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck disable=SC2034 # what is for hosts.bash and helpers.bash
+#
 # Between hosts: a stream that runs one way and never rests is lifted all the
 # same, ahead of its reader.
 
@@ -17,7 +19,6 @@ teardown_file() {
 setup() {
 	hosts_library
 	need nginx curl iperf3
-	# shellcheck disable=SC2034 # for on
 	ON=()
 }
 

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck disable=SC2034 # what is for hosts.bash and helpers.bash
+#
 # Between hosts, where several processes serve one port: a request comes to the
 # one that has the RDMA port, and the connection is another's.
 
@@ -17,7 +19,6 @@ teardown_file() {
 setup() {
 	hosts_library
 	MANY=$BATS_TEST_DIRNAME/py/many_echo.py
-	# shellcheck disable=SC2034 # for on
 	ON=()
 }
 
@@ -51,4 +52,47 @@ many() {
 	many 6 1500 forking 7802
 	[ "$(processes server lifted)" -eq 6 ]
 	grep -q "sent on to RDMA port" "$TMP/client.log"
+}
+
+@test "redirect: nginx with two workers" {
+	need nginx wrk
+	mkdir -p "$TMP/www"
+	random_file "$TMP/www/page" 1024
+	cat >"$TMP/nginx.conf" <<CONF
+worker_processes 2;
+daemon off;
+user root;
+pid $TMP/nginx.pid;
+error_log $TMP/error.log info;
+events { worker_connections 256; }
+http {
+	access_log off;
+	keepalive_requests 1000000;
+	client_body_temp_path $TMP/body;
+	proxy_temp_path $TMP/proxy;
+	fastcgi_temp_path $TMP/fastcgi;
+	uwsgi_temp_path $TMP/uwsgi;
+	scgi_temp_path $TMP/scgi;
+	server { listen 10.99.0.2:7804 reuseport; root $TMP/www; }
+}
+CONF
+	on_start "$B" server nginx -p "$TMP" -c "$TMP/nginx.conf"
+	ready 7804
+	on "$A" client wrk -t 2 -c 16 -d 4s http://10.99.0.2:7804/page >"$TMP/wrk"
+	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+	stop server QUIT
+	[ "$(sum client lifted)" -ge 14 ]
+	[ "$(sum server lifted)" -ge 14 ]
+	[ "$(processes server lifted)" -eq 2 ]
+	grep -q "sent on to RDMA port" "$TMP/client.log"
+}
+
+@test "redirect: socat, a child for each connection" {
+	need socat
+	on_start "$B" server socat TCP-LISTEN:7805,fork,reuseaddr EXEC:cat
+	ready 7805
+	on "$A" client timeout 60 "$PY" "$MANY" echo 10.99.0.2 7805 4 3000
+	stop server
+	[ "$(sum client lifted)" -eq 4 ]
+	[ "$(processes server lifted)" -eq 4 ]
 }

@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck disable=SC2034 # what is for hosts.bash and helpers.bash
+#
 # Between hosts: which devices count, peers that do not answer, and requests of
 # those who have no connection.
 
@@ -34,7 +36,6 @@ dialogue() {
 
 @test "devices: a real one needs no setting" {
 	SOFT=no
-	# shellcheck disable=SC2034 # for on
 	ON=(FAKE_HARD=1)
 	dialogue 1 2000 2 1
 	[ "$(sum client lifted)" -eq 1 ]
@@ -42,7 +43,6 @@ dialogue() {
 }
 
 @test "devices: path shm keeps what leaves the host on TCP" {
-	# shellcheck disable=SC2034 # for on
 	ON=(LIBSDP_PATH=shm)
 	dialogue 1 500
 	[ "$(sum client lifted)" -eq 0 ]
@@ -51,7 +51,6 @@ dialogue() {
 
 @test "devices: for Soft-RoCE not even the module is loaded" {
 	SOFT=no
-	# shellcheck disable=SC2034 # for on
 	ON=(FAKE_HARD=1 RXE=1)
 	rm "$TMP/lib/libsdp-verbs.so"
 	dialogue 1 500
@@ -62,7 +61,6 @@ dialogue() {
 @test "devices: a rule that insists is refused at once" {
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
-	# shellcheck disable=SC2034 # for on
 	ON=(LIBSDP_USE=sdp)
 	refuse on "$A" client timeout 4 "$PY" "$MANY" client 10.99.0.2 7901 1 1
 	stop server

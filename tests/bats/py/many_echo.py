@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """many_echo.py prefork PORT WORKERS | forking PORT | client HOST PORT CONNECTIONS COUNT [ROUNDS SECONDS]
+echo HOST PORT CONNECTIONS COUNT
 
 The servers answer each request with as many bytes of its digest as were asked
 for: workers that share a listening socket, or a child for each connection.
 They end at SIGTERM. The client has all connections open at once, asks COUNT
 times on each and checks every byte; after each round it goes on to ask now and
-then for some seconds."""
+then for some seconds. With echo it is to get back what it sent."""
 import hashlib
 import os
 import random
@@ -87,6 +88,14 @@ def forking(port):
         sock.close()
 
 
+def echo(sock, count, seed):
+    dice = random.Random(seed)
+    for _ in range(count):
+        data = dice.randbytes(dice.choice([1, 10, 100, 1000, 8000]))
+        sock.sendall(data)
+        assert take(sock, len(data)) == data
+
+
 def ask(sock, count, seed):
     dice = random.Random(seed)
     for _ in range(count):
@@ -97,7 +106,8 @@ def ask(sock, count, seed):
         assert take(sock, back) == answer(data, back)
 
 
-def client(host, port, connections, count, rounds=1, seconds=0):
+def client(host, port, connections, count, rounds=1, seconds=0,
+           ask=ask):
     wrong = []
     sockets = []
 
@@ -131,5 +141,7 @@ if sys.argv[1] == "prefork":
     prefork(int(sys.argv[2]), int(sys.argv[3]))
 elif sys.argv[1] == "forking":
     forking(int(sys.argv[2]))
+elif sys.argv[1] == "echo":
+    client(sys.argv[2], *map(int, sys.argv[3:]), ask=echo)
 else:
     client(sys.argv[2], *map(int, sys.argv[3:]))
