@@ -237,7 +237,7 @@ static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	if (bells)
 		return ANC_AT_BELLS;
 	if (anc_state(d) == ANC_SPILL &&
-	    __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+	    (r->unsure || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST)))
 		return ANC_AT_BELLS; /* one may have been looked at */
 	*n = UINT64_MAX;
 	if (anc_state(d) != ANC_SPILL)

@@ -117,6 +117,7 @@ struct anc_rx {
 	uint64_t taken, bells;
 	uint64_t kept; /* taken off the anchor before their turn */
 	uint64_t from; /* of the last RESUME */
+	bool unsure; /* in SPILL: does W know that we are? (remote.h) */
 };
 
 static inline enum anc_state anc_state(const struct anc_dir *d)
@@ -217,7 +218,7 @@ enum anc_where {
 	ANC_AT_RING, /* up to `n` bytes from the ring */
 	ANC_AT_BELLS, /* exactly `n` bells lie on the anchor first; 0: who is
 			 inside a receive since before the switch, has to come
-			 out first */
+			 out first, or W has to say something (unsure) */
 	ANC_AT_QUEUE, /* up to `n` from what is kept, then from the anchor: by
 			 receives under the lock, which do not sleep, while
 			 rawrx is 0 */

@@ -117,8 +117,9 @@ void sock_fork_before(struct sock *s, int fd)
 	if (s->rd && s->paired && s->pins != 3)
 		home = true;
 	sock_unlock(s);
-	if (home)
-		sock_home(s, fd, WHY_SHARED);
+	/* with unread bytes the peer cannot help */
+	if (home && sock_home(s, fd, WHY_SHARED) && s->rd)
+		mend_now(s, fd);
 }
 
 /*

@@ -81,6 +81,8 @@ void home_serve(struct sock *s, int fd)
 	if (likely(anc_state(s->tx) <= ANC_SPILL && !s->fin_due) ||
 	    !s->paired || fd < 0)
 		return;
+	if (unlikely(s->rd))
+		mend_flush(s, fd);
 	switch (anc_state(s->tx)) {
 	case ANC_ASKED:
 		if (s->rd && !rdma_anchor_free(s))
@@ -237,13 +239,14 @@ static int tx_home(struct sock *s, int fd, enum reason why)
 	switch (anc_state(s->tx)) {
 	case ANC_RISING:
 	case ANC_LIFTED:
-		return lift_spill(s, fd, why, s->orphan) ? -EAGAIN : 0;
+		return lift_spill(s, fd, why, s->orphan) || s->stand ? -EAGAIN :
+								       0;
 	case ANC_ASKED:
 	case ANC_PAUSED:
 	case ANC_RESUME:
 		return s->orphan ? 0 : -EAGAIN;
 	default:
-		return 0;
+		return s->stand && !s->orphan ? -EAGAIN : 0;
 	}
 }
 

@@ -83,6 +83,8 @@ struct sock {
 	uint32_t rawtx; /* atomic: threads inside a raw send */
 	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
+	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
+	uint32_t lookers; /* atomic: threads that look at END() unlocked */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
 	uint32_t held; /* atomic: raw receives that keep it unpaired */
 	struct page_row *row; /* good in row_pid only */
@@ -299,6 +301,18 @@ static inline bool fab_pending(const struct sock *s)
 {
 	return FAB(s)->pending(END(s));
 }
+/* The same without the lock: over RDMA an end may go while we look. */
+static inline bool fab_glance(struct sock *s)
+{
+	bool yes;
+
+	if (likely(!s->rd))
+		return fab_pending(s);
+	__atomic_add_fetch(&s->lookers, 1, __ATOMIC_SEQ_CST);
+	yes = fab_pending(s);
+	__atomic_sub_fetch(&s->lookers, 1, __ATOMIC_SEQ_CST);
+	return yes;
+}
 /* What was released is worth telling the writer now. */
 static inline bool fab_publish(const struct sock *s)
 {
@@ -397,6 +411,8 @@ void lift_try_tx(struct sock *s, int fd);
 /* Our transmit direction goes back to the anchor for good. */
 int lift_leave(struct sock *s, int fd, enum reason why);
 int lift_spill(struct sock *s, int fd, enum reason why, bool fin);
+/* The anchor has the direction again: its options are the program's. */
+void lift_left(struct sock *s, int fd);
 
 /* Lock held, a writer: room is what the ring has (RISING or LIFTED). */
 static inline bool tx_by_ring(const struct sock *s)
@@ -424,6 +440,11 @@ int keep_pull(struct sock *s, int fd);
 int keep_bells(struct sock *s, int fd); /* exactly those there; -EAGAIN */
 int keep_rest(struct sock *s, int fd); /* the peer is dead: everything */
 void keep_drop(struct sock *s); /* it was written back */
+/*
+ * Lock not held. A receive in RESUME returned n (0, -ECONNRESET): the peer died
+ * over it, and what it did not write back is unread where it was.
+ */
+bool keep_revived(struct sock *s, ssize_t n);
 /* Up to n bytes behind the first `skip`; c may be NULL. */
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);
@@ -463,6 +484,8 @@ void service_forked(void);
 bool service_running(void);
 /* rdma_run() is called when `fd` is readable. */
 int service_watch(int fd, void *tag);
+/* s->rd->called is set when something comes on `fd`, its anchor. */
+void service_anchor(struct sock *s, int fd, bool on);
 void service_stop(void);
 void service_poke(uint64_t id);
 /* Calls `fn` for every paired sock of this process. */

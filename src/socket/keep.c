@@ -148,6 +148,44 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 	return (ssize_t)n;
 }
 
+/* The next `skip` bytes of what is unread came by the anchor after all. */
+static void skip_unread(struct sock *s, uint64_t skip)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.from < x ? x - s->ar.from : 0, n;
+
+	n = skip < front ? skip : front;
+	keep_take(s, NULL, 0, n, false);
+	skip -= n;
+	n = skip < s->rx_avail ? skip : s->rx_avail;
+	pump_recv(s, NULL, n, false, true);
+	keep_take(s, NULL, 0, skip - n, false);
+}
+
+/*
+ * The peer died while it wrote back what we handed it (RESUME): the rest is
+ * still where it was, behind what came by the anchor.
+ */
+bool keep_revived(struct sock *s, ssize_t n)
+{
+	bool ret = false;
+
+	if (n != 0 && n != -ECONNRESET)
+		return false;
+	if (sock_lock(s))
+		return false;
+	if (s->rx_stale && anc_state(s->rx) == ANC_RESUME &&
+	    s->ar.taken >= s->ar.from) {
+		skip_unread(s, s->ar.taken - s->ar.from);
+		s->rx_stale = false;
+		anc_revive(s->rx);
+		lift_orphan(s);
+		ret = true;
+	}
+	sock_unlock(s);
+	return ret;
+}
+
 /* --- writer's part ----------------------------------------------------- */
 
 /* Up to n bytes from offset s->resume_at on, from wherever they lie. */

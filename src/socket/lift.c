@@ -291,6 +291,7 @@ void lift_orphan(struct sock *s)
 	if (!s->conn.error)
 		pump_poll(s); /* what it left in the ring is still ours */
 	__atomic_store_n(&s->orphan, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->stand, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
 	log_debug("fd %d: the peer's library is gone", sock_fd(s));

@@ -89,9 +89,10 @@ int pump_poll(struct sock *s)
 			return pump_fail(s, -ECONNRESET);
 		COUNT(s, msgs_rx, 1);
 	}
-	/* a queue pair that has ended: VE_DOWN tells how */
-	if (unlikely(ret < 0) && (!s->rd || ret != -ECONNRESET))
+	if (unlikely(ret < 0) && !(s->rd && ret == -ECONNRESET))
 		return pump_fail(s, ret);
+	if (unlikely(ret < 0))
+		mend_begin(s, ret); /* nothing more comes this way */
 	if (unlikely(s->rd))
 		rdma_polled(s, news, got, credits);
 	return 0;
@@ -278,12 +279,15 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 
 void pump_control(struct sock *s)
 {
-	if (unlikely(conn_wants_send(&s->conn)) && !s->conn.error)
+	if (unlikely(conn_wants_send(&s->conn)) && !s->conn.error &&
+	    !(s->rd && s->rd->state != RDMA_UP))
 		pump_send(s, NULL, 0);
 }
 
 bool pump_room(struct sock *s)
 {
+	if (unlikely(s->rd) && !mend_room(s))
+		return false;
 	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH;
 }
 

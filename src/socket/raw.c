@@ -122,8 +122,11 @@ bool raw_tx_enter(struct sock *s)
 	if (__atomic_load_n(&s->switching, __ATOMIC_SEQ_CST))
 		goto out;
 	switch (anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST))) {
-	case ANC_RAW:
 	case ANC_SPILL:
+		if (unlikely(__atomic_load_n(&s->stand, __ATOMIC_SEQ_CST)))
+			break;
+		return true;
+	case ANC_RAW:
 	case ANC_GONE:
 		return true;
 	default:

@@ -12,6 +12,7 @@
 #define TRY_NS	    20000000ull /* and doubled each third time, */
 #define TRY_MAX_NS  2000000000ull /* up to this */
 #define MOVES	    3 /* from process to process, per try */
+#define AGAIN_NS    500000000ull /* after a break */
 #define PATIENCE_NS 10000000000ull /* a candidate waits no longer */
 
 const struct verbs_api *rdma_api;
@@ -41,12 +42,18 @@ void rdma_detach(struct sock *s)
 
 	if (!r)
 		return;
+	if (r->owner == sock_pid)
+		rdma_anchor_watch(s, -1);
 	s->rd = NULL;
 	s->end = &rdma_nowhere;
 	s->end_pid = 0;
 	if (r->owner != sock_pid)
 		return; /* its owner's, and it will find out */
 	forget_hist(r);
+	mend_drop(r);
+	if (!r->end)
+		r->end = r->old;
+	r->was = s;
 	if (r->far >= 0) {
 		fd_unhide(r->far);
 		sys_close(r->far);
@@ -112,7 +119,8 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r->port = n.peer_port;
 	r->owner = sock_pid;
 	r->sock = s;
-	r->far = -1;
+	r->far = r->anchor = -1;
+	larder_init(r);
 	r->restless = true;
 	r->give_up_at = clock_ns() + PATIENCE_NS;
 	s->rd = r;
@@ -199,6 +207,15 @@ void rdma_in_vain(struct sock *s, int err)
 	else if (++r->tries > TRIES)
 		why = err == -EACCES ? WHY_UNPROVED : WHY_PEER_PLAIN;
 	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
+	if (r->again) { /* it was there before: now and then */
+		wait = (uint64_t)settings.rdma_retry_s * 1000000000u;
+		if (r->tries < 16 && AGAIN_NS << r->tries < wait)
+			wait = AGAIN_NS << r->tries;
+		if (r->tries < 16)
+			r->tries++;
+		r->retry_at = clock_ns() + wait;
+		return;
+	}
 	if (why) {
 		rdma_bar(&r->names, why);
 		rdma_drop(s, why);
@@ -352,7 +369,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 		return;
 	case VE_FAILED:
 	case VE_DOWN:
-		if (r->state == RDMA_UP) {
+		if (r->state == RDMA_UP || r->state == RDMA_MENDING) {
 			rdma_down(s, ev->error);
 			return;
 		}
@@ -364,7 +381,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 	default:
 		return;
 	}
-	if (!ret || r->state == RDMA_ENDED)
+	if (!ret || r->state > RDMA_UP)
 		return;
 	r->end->ops->destroy(r->end);
 	rdma_in_vain(s, ret);
@@ -412,8 +429,10 @@ static void bury(void)
 		bool over;
 
 		next = r->next;
-		over = !r->end || r->down || r->broken ||
+		over = !r->end || r->down || r->state == RDMA_MENDING ||
 		       clock_ns() > r->give_up_at;
+		if (over && __atomic_load_n(&r->was->lookers, __ATOMIC_SEQ_CST))
+			over = false;
 		if (!over && r->state == RDMA_UP && rdma_api->flushed(r->end)) {
 			rdma_api->disconnect(r->end);
 			r->state = RDMA_ENDED;
@@ -448,6 +467,28 @@ void rdma_run(void)
 		rdma_desk_tidy(rd.v);
 }
 
+void rdma_again(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	struct rdma_hist *h;
+
+	r->state = RDMA_WANTED;
+	r->again = r->changed = true;
+	r->down = false;
+	if (r->lingers)
+		return;
+	r->tries = 0;
+	r->retry_at = clock_ns() + AGAIN_NS;
+	r->give_up_at = UINT64_MAX;
+	h = arena_get(&hists);
+	if (!h)
+		return; /* for good: nothing can be shown */
+	h->dir[0].start = h->dir[0].end = s->at.sent;
+	h->dir[1].start = h->dir[1].end = s->ar.taken;
+	r->hist = h;
+	log_debug("fd %d: on over TCP, to be lifted again", sock_fd(s));
+}
+
 /* A candidate's next step, lock held. */
 static void seek(struct sock *s)
 {
@@ -455,9 +496,12 @@ static void seek(struct sock *s)
 	enum reason why;
 
 	r->restless = false;
-	if (sock_holders(s) != 1)
+	if ((r->old && !mend_old_gone(s)) || r->lingers)
 		return;
-	why = rdma_barred(&r->names); /* by another's tries */
+	if (sock_holders(s) != 1 || never_lift(s) || !mend_all_home(s))
+		return;
+	/* by another's tries; what was up once is tried again and again */
+	why = r->again ? WHY_NONE : rdma_barred(&r->names);
 	if (!why && clock_ns() > r->give_up_at)
 		why = WHY_PEER_PLAIN;
 	if (why) {
@@ -472,7 +516,7 @@ static void seek(struct sock *s)
 		rdma_drop(s, rd.why);
 	else if (s->rd && r->state == RDMA_WANTED)
 		/* until it is time, or enough was moved */
-		r->restless = r->retry_at != UINT64_MAX;
+		r->restless = r->retry_at != UINT64_MAX && !r->again;
 }
 
 void rdma_serve(struct sock *s)
@@ -486,6 +530,8 @@ void rdma_serve(struct sock *s)
 	if (r && r->owner == sock_pid) {
 		if (r->state == RDMA_WANTED)
 			seek(s);
+		else if (r->state == RDMA_MENDING)
+			mend_step(s);
 		else if (r->state >= RDMA_UP)
 			rdma_look_after(s);
 		over = s->rd && r->lingers && s->ghost >= 0;
@@ -533,4 +579,5 @@ void rdma_forked(void)
 	rdma_unlisten();
 	arena_forked(&arena);
 	arena_forked(&hists);
+	mend_forked();
 }

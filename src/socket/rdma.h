@@ -12,6 +12,7 @@
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
  * rdma_link.c  a lifted sock: words as messages, tokens, waking, the end
+ * mend.c       a broken queue pair
  *
  * A sock becomes a candidate (s->rd) when pairing on this host says `remote`.
  * From then on the bytes it moves are remembered, up to HIST of them per
@@ -31,6 +32,7 @@
 #include "fabric/verbs/verbs.h"
 #include "socket/impl.h"
 #include "socket/remote.h"
+#include "socket/resume.h"
 
 #define RDMA_HIST  8192 /* bytes remembered per direction, a power of two */
 #define RDMA_TOKEN 16
@@ -40,8 +42,8 @@ enum rdma_state {
 	RDMA_DIALING, /* route asked for, or REQ on its way */
 	RDMA_ANSWERING, /* REP sent */
 	RDMA_UP, /* the sock is paired */
+	RDMA_MENDING, /* the queue pair broke: mend.c */
 	RDMA_ENDED, /* the queue pair is of no use any more */
-	RDMA_FAILED, /* `why` says it */
 };
 
 /*
@@ -81,11 +83,19 @@ struct rdma_hist {
 	uint32_t window_len;
 };
 
+struct rdma_kept;
+
+/* Unread bytes of an end that was let go: a fabric of one message. */
+struct rdma_larder {
+	struct end end; /* first */
+	uint8_t *mem;
+	uint32_t len, room; /* of mem: in use, mapped */
+};
+
 struct rdma {
 	uint8_t state; /* enum rdma_state */
 	bool dials;
 	bool lingers; /* closed by the program, bytes may be under way */
-	bool broken; /* the queue pair failed: bytes may be lost */
 	bool down; /* VE_DOWN came */
 	bool restless; /* the service thread looks again soon */
 	enum reason why;
@@ -105,6 +115,7 @@ struct rdma {
 	struct remote words;
 	int far; /* the other end of s->wake, -1 */
 	uint8_t token_tx[RDMA_TOKEN], token_rx[RDMA_TOKEN];
+	uint8_t secret_tx[RESUME_SECRET], secret_rx[RESUME_SECRET];
 	uint8_t token_due; /* bytes of ours to be written into the anchor */
 	bool ahead; /* it is not due yet: the reader has not passed x */
 	bool token_wait; /* the peer's is not complete yet */
@@ -119,6 +130,20 @@ struct rdma {
 	uint64_t hidden; /* stream bytes behind the token */
 	uint64_t idle_seen; /* bytes received when receives were counted */
 	uint64_t idle_moved; /* bytes moved when last looked at */
+	/* broken, or to be able to bear it: mend.c */
+	struct rdma_kept *kept; /* sent since the lift, until confirmed */
+	bool confirmed; /* the reader knew of this lift */
+	bool mended; /* the receive half is done */
+	bool again; /* it was up once */
+	bool called; /* something came on the anchor */
+	uint8_t *out; /* to be written to the anchor first */
+	size_t out_len, out_at;
+	struct resume in;
+	struct rdma_larder larder;
+	struct rdma_larder stash; /* taken off the anchor by receives */
+	struct end *old; /* to be destroyed when nobody looks at it */
+	struct sock *was; /* whose it was */
+	int anchor; /* number watched by the service thread, -1 */
 };
 
 extern const struct verbs_api *rdma_api; /* NULL until it is loaded */
@@ -151,6 +176,45 @@ void rdma_in_vain(struct sock *s, int err);
 struct conn_params rdma_params(const struct rdma *r);
 struct conn_names rdma_names(const struct rdma *r);
 uint64_t rdma_answer_key(const struct rdma *r); /* both tokens are known */
+
+/* Lock held, mended: the other end is looked for anew. */
+void rdma_again(struct sock *s);
+
+/* --- mend.c ------------------------------------------------------------ */
+
+/* All with the lock held; but for mend_step() by any thread. */
+/* Before a lift: false, it cannot be. */
+bool mend_keep(struct sock *s);
+/* As pump_send(); pump_room() asks mend_room(). */
+ssize_t mend_send(struct sock *s, struct cursor *c, size_t n);
+bool mend_room(const struct sock *s);
+void mend_seen(struct sock *s); /* the reader may have confirmed */
+/* What a receive got that is for mend_step() to judge. */
+void mend_ahead(struct sock *s, const uint8_t *p, size_t n);
+void mend_begin(struct sock *s, int error); /* the queue pair is broken */
+void mend_flush(struct sock *s, int fd);
+bool mend_called(struct sock *s); /* the peer says so, on the anchor */
+void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
+/* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
+int mend_now(struct sock *s, int fd);
+void mend_drop(struct rdma *r);
+/* What broke is destroyed once no thread looks at it: is it? */
+bool mend_old_gone(struct sock *s);
+/* Before it is up once more: is nothing left of the time before? */
+bool mend_all_home(const struct sock *s);
+void mend_forked(void);
+
+/* --- larder.c ---------------------------------------------------------- */
+
+void larder_init(struct rdma *r);
+void larder_drop(struct rdma *r);
+void *larder_map(size_t len); /* shared with children; NULL */
+void larder_unmap(void *mem, size_t len);
+/* What the program has not read, and r->stash, become END(s)'s to be. */
+bool larder_store(struct sock *s);
+/* What lies on the anchor, behind r->stash: as recv() with MSG_PEEK. */
+ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size);
+bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n);
 
 /* --- rdma_answer.c ----------------------------------------------------- */
 
@@ -253,6 +317,8 @@ void rdma_arm(struct sock *s);
 void rdma_wake(struct sock *s);
 /* The queue pair has ended; lock held. */
 void rdma_down(struct sock *s, int error);
+/* The service thread hears of what comes on this number; -1: of none. */
+void rdma_anchor_watch(struct sock *s, int fd);
 /* The process ends: what was sent has to arrive. Bounded. */
 void rdma_exit(void);
 /* close() of the last number: true, the service thread goes on with it. */

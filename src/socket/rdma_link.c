@@ -9,7 +9,6 @@
 
 #define BUSY_BYTES   65536u /* so much at a time deserves more receives */
 #define BUSY_COUNT   32
-#define LINGER_NS    60000000000ull /* as long as TCP keeps an orphan */
 #define TOKEN_END(r) ((r)->token_at + RDMA_TOKEN)
 
 /* --- becoming one ------------------------------------------------------ */
@@ -37,21 +36,43 @@ static int wake_pair(struct sock *s)
 	return -EMFILE;
 }
 
+/* Up once more: both directions are RAW, counts of bytes go on. */
+static void forget_words(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	memset(&r->words, 0, sizeof(r->words));
+	s->tx->epoch = s->rx->epoch = 0;
+	s->at.bells = s->ar.bells = s->tx->bells = s->rx->bells = 0;
+	s->tx->wait = s->rx->wait = 0;
+	s->ar.unsure = false;
+	r->token_due = 0;
+	r->ahead = false;
+	r->token_at = r->hidden = 0;
+	r->token_wait = r->eof_hidden = false;
+	s->lift_not_before = clock_ns() + 100000000u;
+}
+
 int rdma_up(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	int ret = wake_pair(s);
+	int ret = s->paired ? 0 : wake_pair(s);
 
 	if (ret)
 		return ret;
+	if (s->paired)
+		forget_words(s);
 	r->state = RDMA_UP;
+	r->confirmed = true; /* of what was never lifted */
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;
 	s->peer = r->words.peer;
 	s->end = r->end;
 	s->end_pid = sock_pid;
-	lift_adopt(s, r->words.tx, r->words.rx);
-	s->look = lift_vouch(s, sock_fd(s));
+	if (!s->paired) {
+		lift_adopt(s, r->words.tx, r->words.rx);
+		s->look = lift_vouch(s, sock_fd(s));
+	}
 	s->own->reset = s->linger0;
 	s->own->ready = 1;
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
@@ -128,6 +149,7 @@ static void lifted_rx(struct sock *s, struct rdma *r)
 	r->token_wait = true;
 	r->token_at = s->ar.bells;
 	r->restless |= token_urgent(s);
+	rdma_anchor_watch(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
 }
 
 int rdma_words(struct sock *s, const uint8_t *in)
@@ -138,6 +160,8 @@ int rdma_words(struct sock *s, const uint8_t *in)
 
 	if (!rdma_here(s))
 		return -EPROTO;
+	if (r->state != RDMA_UP)
+		return 0; /* too late: mend.c */
 	news = remote_take(&r->words, in);
 	if (news < 0) {
 		s->conn.fault = "words that cannot be true";
@@ -163,25 +187,10 @@ bool rdma_hide(struct sock *s, uint32_t len, bool eof)
 	return true;
 }
 
-/* Bytes at the place of the token were taken; all of it: the stream is shown. */
-static bool token_count(struct sock *s, const uint8_t *got, size_t n)
+static void token_done(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	bool good = true;
 
-	for (; n--; got++) {
-		if (r->token_wait && s->ar.bells < TOKEN_END(r))
-			good &= *got == r->token_rx[s->ar.bells - r->token_at];
-		s->ar.bells++;
-	}
-	remote_bells_ahead(&r->words);
-	if (!good) {
-		s->conn.fault = "not the token that was agreed on";
-		pump_fail(s, -EPROTO);
-		return false;
-	}
-	if (!r->token_wait || s->ar.bells < TOKEN_END(r))
-		return true;
 	r->token_wait = false;
 	s->rx_avail += r->hidden;
 	s->rx_eof |= r->eof_hidden;
@@ -191,7 +200,35 @@ static bool token_count(struct sock *s, const uint8_t *got, size_t n)
 	if (s->rx_avail && !s->counted)
 		sock_is_lifted(s);
 	log_debug("fd %d: receives over SDP (verbs)", sock_fd(s));
-	return true;
+}
+
+/*
+ * Bytes at the place of token and bells were taken. What is neither comes from
+ * a peer whose queue pair broke: mend.c has to judge it, and what was taken
+ * for the beginning of a token with it.
+ */
+static void token_count(struct sock *s, const uint8_t *got, size_t n)
+{
+	struct rdma *r = s->rd;
+
+	for (; n && r->state == RDMA_UP; got++, n--) {
+		if (*got != (r->token_wait ?
+				     r->token_rx[s->ar.bells - r->token_at] :
+				     0))
+			break;
+		s->ar.bells++;
+		if (r->token_wait && s->ar.bells == TOKEN_END(r))
+			token_done(s);
+	}
+	remote_bells_ahead(&r->words);
+	if (!n)
+		return;
+	if (r->state == RDMA_UP && r->token_wait) {
+		mend_ahead(s, r->token_rx, s->ar.bells - r->token_at);
+		s->ar.bells = r->token_at;
+	}
+	mend_ahead(s, got, n);
+	mend_begin(s, -ECONNRESET);
 }
 
 /* Is the token the next on the anchor, and no stream byte in front of it? */
@@ -217,7 +254,8 @@ void rdma_token_read(struct sock *s, int fd)
 	uint8_t got[RDMA_TOKEN];
 	ssize_t n;
 
-	if (!r->token_wait || fd < 0 || s->conn.error || !token_next(s))
+	if (!r->token_wait || fd < 0 || s->conn.error || !token_next(s) ||
+	    r->state == RDMA_MENDING)
 		return;
 	r->restless |= token_urgent(s);
 	if (r->serving && s->ghost < 0) {
@@ -231,7 +269,9 @@ void rdma_token_read(struct sock *s, int fd)
 		return;
 	n = sys_recv(fd, got, (size_t)(TOKEN_END(r) - s->ar.bells),
 		     MSG_DONTWAIT);
-	if (n > 0 && token_count(s, got, (size_t)n) && !r->token_wait)
+	if (n > 0)
+		token_count(s, got, (size_t)n);
+	if (n > 0 && !r->token_wait)
 		rdma_wake(s);
 }
 
@@ -249,8 +289,7 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		size_t part = n < sizeof(got) ? n : sizeof(got);
 
 		cursor_get(&c, got, part);
-		if (!token_count(s, got, part))
-			break;
+		token_count(s, got, part);
 		n -= part;
 	}
 	if (ours)
@@ -265,7 +304,7 @@ void rdma_token_write(struct sock *s, int fd)
 	enum anc_state st = anc_state(s->tx);
 	ssize_t n;
 
-	if (!r->token_due || fd < 0)
+	if (!r->token_due || fd < 0 || r->state != RDMA_UP)
 		return;
 	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_ASKED))
 		return;
@@ -279,14 +318,16 @@ void rdma_token_write(struct sock *s, int fd)
 
 bool rdma_anchor_free(struct sock *s)
 {
+	if (s->rd->state != RDMA_UP)
+		return false;
 	return !s->rd->token_due && remote_seen(&s->rd->words) &&
 	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
 }
 
 bool rdma_may_bell(struct sock *s)
 {
-	return !s->rd->token_due && remote_seen(&s->rd->words) &&
-	       anc_state(s->tx) != ANC_RISING;
+	return s->rd->state == RDMA_UP && !s->rd->token_due &&
+	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_RISING;
 }
 
 /* --- waking ------------------------------------------------------------ */
@@ -352,14 +393,16 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	}
 	if (credits || r->state != RDMA_UP)
 		wake_writers(s);
-	if (r->ahead)
+	if (r->ahead && r->state == RDMA_UP)
 		rdma_risen(s);
-	if (!news)
+	if (!news || r->state != RDMA_UP)
 		return;
 	if (news & REMOTE_VOID)
 		s->pins &= (uint8_t)~2u;
-	if (news & REMOTE_SEEN)
+	if (news & REMOTE_SEEN) {
+		mend_seen(s);
 		rdma_token_write(s, fd);
+	}
 	if (news & REMOTE_BELL)
 		ring_reader(s, fd);
 	if (news & REMOTE_STATE)
@@ -373,101 +416,6 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 		service_poke(service_id());
 }
 
-/* --- the end ----------------------------------------------------------- */
-
-bool rdma_was_reset(const struct sock *s)
-{
-	const struct rdma *r = s->rd;
-
-	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) || r->broken)
-		return true;
-	/* its DisConn came: it ended in order and said what it took */
-	return !s->conn.dis_rcvd &&
-	       s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
-}
-
-void rdma_down(struct sock *s, int error)
-{
-	struct rdma *r = s->rd;
-	bool home = anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW;
-
-	if (r->down)
-		return;
-	if (!s->conn.error)
-		pump_poll(s);
-	r->down = r->changed = true;
-	r->state = RDMA_ENDED;
-	if (home && !r->lingers) {
-		log_debug("fd %d: RDMA connection ended (%d), on TCP anyway",
-			  sock_fd(s), error);
-		lift_unpaired(s, WHY_RDMA_LOST);
-	} else if (error && !s->conn.dis_rcvd) {
-		log_warn("fd %d: RDMA connection broke: %d", sock_fd(s), error);
-		r->broken = true;
-		conn_on_lost(&s->conn, -ECONNRESET);
-		sock_why(s, WHY_RDMA_LOST);
-	}
-	/* sleepers come out by the end of their socket */
-	if (r->far >= 0)
-		sys_shutdown(r->far, SHUT_WR);
-	lift_orphan(s);
-}
-
-bool rdma_linger(struct sock *s, int fd)
-{
-	struct rdma *r = s->rd;
-	int ghost;
-
-	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error ||
-	    s->linger0 || s->orphan)
-		return false;
-	if (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW)
-		return false;
-	if (!s->shut_rd) {
-		pump_poll(s);
-		if (s->rx_avail || s->conn.error ||
-		    (anc_state(s->rx) == ANC_RISING &&
-		     s->ar.taken < remote_awaited(s->rx)))
-			return false; /* a reset, as on TCP */
-	}
-	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (ghost < 0)
-		return false;
-	s->ghost = fd_hide(ghost);
-	if (s->ghost < 0)
-		return false;
-	r->lingers = r->restless = true;
-	r->give_up_at = clock_ns() + LINGER_NS;
-	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
-		conn_shutdown(&s->conn, clock_ns(), true);
-	rdma_tell(s, true);
-	rdma_arm(s);
-	service_poke(service_id());
-	return true;
-}
-
-bool rdma_lingered(struct sock *s)
-{
-	struct rdma *r = s->rd;
-
-	if (!s->conn.error && !r->down) {
-		pump_poll(s);
-		home_serve(s, s->ghost);
-		rdma_tell(s, true);
-		if (anc_state(s->tx) == ANC_RISING)
-			lift_spill(s, s->ghost, WHY_CLOSED, true);
-		rdma_token_write(s, s->ghost);
-	}
-	if (s->conn.error || r->down || clock_ns() > r->give_up_at)
-		return true;
-	/* what comes to a closed socket is answered by a reset */
-	if (r->token_due || r->token_wait || conn_wants_send(&s->conn) ||
-	    anc_state(s->tx) == ANC_RISING || anc_state(s->tx) == ANC_ASKED ||
-	    anc_state(s->tx) == ANC_PAUSED || anc_state(s->tx) == ANC_RESUME)
-		return false;
-	return rdma_api->flushed(r->end) != 0;
-}
-
 /* --- the service thread ------------------------------------------------ */
 
 void rdma_moved(struct sock *s)
@@ -476,8 +424,10 @@ void rdma_moved(struct sock *s)
 
 	r->shown_rx = (uint8_t)anc_state(s->rx);
 	r->shown_tx = (uint8_t)anc_state(s->tx);
-	if (anc_state(s->rx) == ANC_RAW || anc_state(s->rx) == ANC_RESUME)
+	if (r->shown_rx == ANC_RAW || r->shown_rx == ANC_RESUME)
 		rdma_token_end(s);
+	if (r->shown_rx == ANC_RAW)
+		rdma_anchor_watch(s, -1);
 	r->changed = r->restless = true;
 	rdma_tell(s, false);
 	service_poke(service_id());
@@ -501,6 +451,8 @@ void rdma_readable(struct sock *s)
 
 	bool busy = r->active;
 
+	if (r->state == RDMA_MENDING)
+		r->restless = true;
 	if (r->state != RDMA_UP)
 		return;
 	r->serving = true;
@@ -527,6 +479,9 @@ void rdma_look_after(struct sock *s)
 
 	if (r->state != RDMA_UP)
 		return;
+	if (r->called && mend_called(s))
+		mend_begin(s, -ECONNRESET);
+	r->called = false;
 	r->restless = r->active = false;
 	r->serving = true;
 	r->idle_moved = moved;
@@ -541,49 +496,19 @@ void rdma_look_after(struct sock *s)
 		rdma_arm(s);
 	} while (fab_pending(s));
 	r->serving = false;
-	r->restless |= !quiet || r->token_due || token_urgent(s);
+	r->restless |= !quiet || r->state != RDMA_UP || r->token_due ||
+		       token_urgent(s);
 }
 
-/* --- exit -------------------------------------------------------------- */
-
-#define EXIT_NS 1000000000u
-
-static void bid_farewell(struct sock *s, void *arg)
+void rdma_anchor_watch(struct sock *s, int fd)
 {
-	int *left = arg;
+	struct rdma *r = s->rd;
 
-	if (!rdma_here(s) || lock_try(&s->lock))
+	if (r->anchor == fd)
 		return;
-	if (rdma_here(s) && s->paired && s->rd->state == RDMA_UP &&
-	    !s->conn.error) {
-		if (tx_by_ring(s))
-			conn_shutdown(&s->conn, clock_ns(), false);
-		pump_poll(s);
-		rdma_tell(s, true);
-		rdma_token_write(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
-		if (s->rd->token_due || conn_wants_send(&s->conn) ||
-		    !rdma_api->flushed(s->rd->end))
-			++*left;
-	}
-	sock_unlock(s);
-}
-
-/*
- * What was sent lies in this process's memory until it has arrived; the kernel
- * does not keep it for a program that has ended.
- */
-void rdma_exit(void)
-{
-	uint64_t until = clock_ns() + EXIT_NS;
-	struct timespec nap = { 0, 200000 };
-	int left;
-
-	if (!rdma_api)
-		return;
-	do {
-		left = 0;
-		service_each(bid_farewell, &left);
-		if (left)
-			sys_ppoll(NULL, 0, &nap, NULL);
-	} while (left && clock_ns() < until);
+	if (r->anchor >= 0)
+		service_anchor(s, r->anchor, false);
+	r->anchor = fd;
+	if (fd >= 0)
+		service_anchor(s, fd, true);
 }

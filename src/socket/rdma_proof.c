@@ -26,6 +26,7 @@
 
 #define KEY_ASK	   0x7364702d61736b21ull /* the roles of the hashes */
 #define KEY_ANSWER 0x7364702d616e7377ull
+#define KEY_RECORD 0x7364702d7265636full
 #define KEY_TOKEN  0x7364702d746f6b65ull
 #define KEY_MARK   0x7364702d6d61726bull
 
@@ -258,21 +259,23 @@ uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key)
 				 r->hist->window, r->hist->window_len);
 }
 
-static void token(const struct rdma *r, bool dialler, uint8_t *to)
+static void token(const struct rdma *r, bool dialler, uint64_t key, uint8_t *to)
 {
 	uint64_t d = r->dials ? r->token : r->peer_token;
 	uint64_t a = r->dials ? r->peer_token : r->token;
 	uint64_t half, i;
 
 	for (i = 0; i < 2; i++) {
-		half = siphash(d ^ KEY_TOKEN, a ^ (i << 1 | dialler),
-			       r->hist->window, r->hist->window_len);
+		half = siphash(d ^ key, a ^ (i << 1 | dialler), r->hist->window,
+			       r->hist->window_len);
 		wire_put64(to + 8 * i, half);
 	}
 }
 
 void rdma_tokens(struct rdma *r)
 {
-	token(r, r->dials, r->token_tx);
-	token(r, !r->dials, r->token_rx);
+	token(r, r->dials, KEY_TOKEN, r->token_tx);
+	token(r, !r->dials, KEY_TOKEN, r->token_rx);
+	token(r, r->dials, KEY_RECORD, r->secret_tx);
+	token(r, !r->dials, KEY_RECORD, r->secret_rx);
 }

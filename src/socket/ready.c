@@ -46,6 +46,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (where == ANC_AT_BELLS &&
 	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
 		r->ms = 1; /* a thread may hold one uncounted */
+	} else if (where == ANC_AT_BELLS && s->ar.unsure) {
+		r->ms = 1; /* the writer has not said yet that it knows */
 	} else if (where == ANC_AT_BELLS && s->rd && s->rd->token_wait) {
 		rdma_token_read(s, fd);
 		r->ms = 1;
@@ -91,6 +93,9 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
 	else
 		ring_bells(s, fd);
+	/* a token among them shows what lay behind it */
+	if (unlikely(s->rx_avail))
+		r->now |= IN_BITS;
 	if (s->rx_eof && !s->rx_avail) {
 		r->ours |= EPOLLRDHUP;
 		r->now |= EPOLLRDHUP;
@@ -169,8 +174,13 @@ static void ready_out(struct sock *s, int fd, struct sock_ready *r)
 	case ANC_RISING:
 	case ANC_LIFTED:
 		break;
-	case ANC_RAW:
 	case ANC_SPILL:
+		if (unlikely(s->stand) && !s->orphan) {
+			r->ours |= OUT_BITS;
+			r->ms = 1;
+		}
+		return;
+	case ANC_RAW:
 	case ANC_GONE:
 		return;
 	default:

@@ -213,6 +213,40 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 	return 0;
 }
 
+/*
+ * The writer has not said yet that it knows of the spill. True: the answer is
+ * *ret, or the peer is gone; false: look again.
+ */
+static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
+{
+	*ret = 0;
+	if (pump_poll(s) || s->orphan)
+		return true;
+	if (!s->ar.unsure)
+		return false;
+	if (w->done && !w->all)
+		return true;
+	*ret = -EAGAIN;
+	if (w->nonblock)
+		return true;
+	*ret = queue_wait(s, fd, deadline(s, w));
+	if (!*ret)
+		return false;
+	*ret = w->done ? 0 : *ret;
+	return true;
+}
+
+/* No place to take from. True: the answer is *ret; false: look again. */
+static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
+		   ssize_t *ret)
+{
+	if (where == -EAGAIN || (where == -EBUSY && !await_word(s, fd, w, ret)))
+		return false;
+	if (where != -EBUSY || s->conn.error || s->orphan)
+		*ret = orphan_recv(s, fd, raw);
+	return true;
+}
+
 /* Lock held. As anc_where(); -EAGAIN: look again. `was`: the state seen. */
 static int next_at(struct sock *s, int fd, const struct want *w,
 		   enum anc_state *was, uint64_t *lim)
@@ -226,6 +260,8 @@ static int next_at(struct sock *s, int fd, const struct want *w,
 		where = anc_where(s->rx, &s->ar, lim);
 	if (where < 0) {
 		pump_fail(s, where);
+	} else if (where == ANC_AT_BELLS && unlikely(s->ar.unsure)) {
+		return -EBUSY;
 	} else if (where == ANC_AT_BELLS) {
 		take_bells(s, fd, *lim);
 		return -EAGAIN;
@@ -250,10 +286,11 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 
 	for (;;) {
 		where = next_at(s, fd, w, &was, &lim);
-		if (where == -EAGAIN)
+		if (unlikely(where < 0)) {
+			if (astray(s, fd, w, where, raw, &got))
+				return got;
 			continue;
-		if (where < 0)
-			return orphan_recv(s, fd, raw);
+		}
 		if (where == ANC_AT_ANCHOR) {
 			if (unlikely(s->rd) && s->paired)
 				rdma_passed(s);
@@ -440,44 +477,6 @@ static bool reset_eaten(struct sock *s)
 	return s->rst_eaten && !s->rst_told++;
 }
 
-/* The next `skip` bytes of what is unread came by the anchor after all. */
-static void skip_unread(struct sock *s, uint64_t skip)
-{
-	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
-	uint64_t front = s->ar.from < x ? x - s->ar.from : 0, n;
-
-	n = skip < front ? skip : front;
-	keep_take(s, NULL, 0, n, false);
-	skip -= n;
-	n = skip < s->rx_avail ? skip : s->rx_avail;
-	pump_recv(s, NULL, n, false, true);
-	keep_take(s, NULL, 0, skip - n, false);
-}
-
-/*
- * The peer died while it wrote back what we handed it (RESUME): the rest is
- * still where it was, behind what came by the anchor.
- */
-static bool revived(struct sock *s, ssize_t n)
-{
-	bool ret = false;
-
-	if (n != 0 && n != -ECONNRESET)
-		return false;
-	if (sock_lock(s))
-		return false;
-	if (s->rx_stale && anc_state(s->rx) == ANC_RESUME &&
-	    s->ar.taken >= s->ar.from) {
-		skip_unread(s, s->ar.taken - s->ar.from);
-		s->rx_stale = false;
-		anc_revive(s->rx);
-		lift_orphan(s);
-		ret = true;
-	}
-	sock_unlock(s);
-	return ret;
-}
-
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -493,7 +492,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = raw_recv(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, false);
-			if (unlikely(n <= 0) && s->rx_stale && revived(s, n))
+			if (unlikely(n <= 0) && s->rx_stale &&
+			    keep_revived(s, n))
 				continue;
 			if (unlikely(!n) && s->paired &&
 			    (reset_eaten(s) || end_is_reset(s)))

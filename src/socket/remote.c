@@ -28,6 +28,7 @@ enum { /* flags */
        IS_RESET = 0x02, /* and its end is or will be a reset */
        IS_HELD = 0x04, /* writer: the reader's busy calls are counted */
        IS_RAWRX = 0x04, /* reader: threads are in a receive begun in RAW */
+       IS_SEEN = 0x08, /* writer: knows that the reader knows of SPILL */
        IS_BUSY = 0x08, /* reader: wants the direction to stay in RAW */
        IS_GONE = 0x10, /* reader: closed */
        IS_COUNTED = 0x20, /* either half: it counts all that it receives */
@@ -92,6 +93,13 @@ void remote_init(struct remote *r, struct anc_page *mirror,
 	r->rx->bells = ar->bells;
 }
 
+bool remote_sure(const struct remote *r)
+{
+	return anc_state(r->rx) == ANC_SPILL ?
+		       !r->ar->unsure :
+		       r->writer_epoch == epoch_of(r->rx);
+}
+
 bool remote_seen(const struct remote *r)
 {
 	return r->reader_epoch == epoch_of(r->tx) &&
@@ -130,6 +138,8 @@ static void make_writer(struct remote *r, uint8_t *out)
 	out[0] = REMOTE_WRITER;
 	out[1] = (uint8_t)st;
 	out[2] = side_flags(r->own) | (r->reader_busy ? IS_HELD : 0);
+	if (st == ANC_SPILL && remote_seen(r))
+		out[2] |= IS_SEEN;
 	wire_put32(out + 4, epoch_of(r->tx));
 	wire_put32(out + 8, r->wait_no);
 	wire_put32(out + 12, (uint32_t)r->at->bells);
@@ -289,7 +299,12 @@ static int take_writer(struct remote *r, const uint8_t *in)
 		if (__atomic_load_n(&d->state, __ATOMIC_ACQUIRE) >=
 		    ANC_BUSY_ONE)
 			news |= REMOTE_VOID;
+		r->ar->unsure = st == ANC_SPILL;
 		adopt(d, epoch, st);
+		news |= REMOTE_STATE;
+	}
+	if (r->ar->unsure && (in[2] & IS_SEEN) && epoch == epoch_of(d)) {
+		r->ar->unsure = false;
 		news |= REMOTE_STATE;
 	}
 	held = (in[2] & IS_HELD) && epoch == epoch_of(d) && st == ANC_RAW;

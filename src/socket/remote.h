@@ -16,7 +16,10 @@
  * with the stream bytes of SDP: what a snapshot says is true behind all bytes
  * that came before it. Nothing orders them with the bytes on the anchor; where
  * that matters, the writer waits until the reader has seen its state
- * (remote_seen()).
+ * (remote_seen()): before the first byte after a lift, and before the first
+ * after a spill. The reader in turn leaves SPILL only when it was told that
+ * the writer knows (anc_rx.unsure): who finds the queue pair broken then knows
+ * what the other may have written (resume.h).
  *
  * The state word. Each move counts one in anc_dir.epoch, and each end tells
  * the epoch and the state it is in. In every state but those that both ends
@@ -108,6 +111,8 @@ static inline uint64_t remote_awaited(const struct anc_dir *rx)
 	return __atomic_load_n(anc_state(rx) == ANC_RAW ? &rx->sent : &rx->x,
 			       __ATOMIC_ACQUIRE);
 }
+/* Does the writer know that its reader is where it is? See resume.h. */
+bool remote_sure(const struct remote *r);
 /* Are our busy calls on the receive direction in force? */
 static inline bool remote_held(const struct remote *r)
 {

@@ -32,6 +32,12 @@ static ssize_t reset(struct sock *s, int flags)
 	return s->rst_told++ ? broken_pipe(flags) : -ECONNRESET;
 }
 
+static ssize_t way_out(struct sock *s, struct load *w)
+{
+	return likely(!s->rd) ? pump_send(s, &w->c, w->len - w->done) :
+				mend_send(s, &w->c, w->len - w->done);
+}
+
 /* Lock held: no room, and not to wait. False: look again after all. */
 static bool refused(struct sock *s, int fd)
 {
@@ -40,6 +46,26 @@ static bool refused(struct sock *s, int fd)
 	sock_unlock(s);
 	sock_ready(s, fd, &r); /* starts the stall clock */
 	return sock_lock(s) || (tx_by_ring(s) && !pump_room(s));
+}
+
+/*
+ * Over RDMA the reader has to know of a spill before bytes follow it. 1: look
+ * again.
+ */
+static int stand_by(struct sock *s, int fd, const struct load *w)
+{
+	int err;
+
+	if (likely(!s->stand) || s->orphan)
+		return 0;
+	if (!s->conn.error)
+		pump_poll(s);
+	if (!s->stand)
+		return 1;
+	if (w->nonblock)
+		return -EAGAIN;
+	err = wait_tx(s, fd, wait_deadline(s->sndtimeo));
+	return err ? err : 1;
 }
 
 /* Lock held; w->done counts. *raw: go on at the anchor. */
@@ -60,8 +86,13 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		if (s->shut_wr)
 			return broken_pipe(w->flags);
 		switch (anc_state(s->tx)) {
-		case ANC_RAW:
 		case ANC_SPILL:
+			err = stand_by(s, fd, w);
+			if (err > 0)
+				continue;
+			*raw = !err;
+			return err;
+		case ANC_RAW:
 		case ANC_GONE:
 			*raw = true;
 			return 0;
@@ -91,7 +122,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			*raw = true;
 			return 0;
 		}
-		n = pump_send(s, &w->c, w->len - w->done);
+		n = way_out(s, w);
 		if (n < 0)
 			continue;
 		if (n) {

@@ -20,7 +20,9 @@
 #define REG_MAX	  65536
 #define RETIRE_MS 200
 #define IDLE_MS	  30000
+#define SOON_MS	  250
 #define TICK_NS	  5000000u
+#define ANCHOR	  ((uintptr_t)1) /* in an event's word, beside the sock */
 
 static struct {
 	struct lock lock;
@@ -171,7 +173,8 @@ static void hung_up(struct sock *s)
 	if (sock_lock(s))
 		return;
 	/* the slot may be another connection's by now: ask its own socket */
-	if (s->paired && wake_hung_up(s))
+	/* our own SHUT_RD looks alike; over RDMA its end is told otherwise */
+	if (s->paired && !(s->rd && s->shut_rd) && wake_hung_up(s))
 		lift_orphan(s);
 	sock_unlock(s);
 	sock_changed(s);
@@ -201,7 +204,7 @@ static void trim(struct sock *s, void *arg)
 	sock_unlock(s);
 }
 
-static bool unfinished;
+static bool unfinished, soon;
 
 static void see(struct sock *s, void *arg)
 {
@@ -209,6 +212,8 @@ static void see(struct sock *s, void *arg)
 	if (anc_state(s->tx) == ANC_RESUME || lift_awaited(s) ||
 	    (s->rd && rdma_restless(s)))
 		unfinished = true;
+	else if (unlikely(s->rd) && rdma_seeks(s))
+		soon = true;
 }
 
 static void drop_sockets(void)
@@ -248,10 +253,20 @@ static bool retire(void)
 /* ms until the next look, whatever happens. */
 static int patience(bool empty)
 {
-	int ms = unfinished ? 5 : empty ? RETIRE_MS : IDLE_MS;
+	int ms = unfinished ? 5 : empty ? RETIRE_MS : soon ? SOON_MS : IDLE_MS;
 	int other = rdma_patience_ms();
 
 	return other >= 0 && other < ms ? other : ms;
+}
+
+/* On an anchor that carries control bytes only: rdma_look_after() looks. */
+static void came(struct sock *s)
+{
+	if (sock_lock(s))
+		return;
+	if (rdma_here(s))
+		s->rd->called = s->rd->restless = true;
+	sock_unlock(s);
 }
 
 /* One event; true: something else than the RDMA module's. */
@@ -261,7 +276,9 @@ static bool heard(void *who)
 		rdma_run();
 		return false;
 	}
-	if (who)
+	if ((uintptr_t)who & ANCHOR)
+		came((void *)((uintptr_t)who & ~ANCHOR));
+	else if (who)
 		hung_up(who);
 	return true;
 }
@@ -278,7 +295,7 @@ static void *service_main(void *arg)
 			     !svc.stays;
 		bool look;
 
-		unfinished = false;
+		unfinished = soon = false;
 		service_each(see, NULL);
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
 				   patience(empty), 0, 8);
@@ -399,6 +416,16 @@ void sock_serve_always(void)
 bool service_running(void)
 {
 	return svc.running;
+}
+
+void service_anchor(struct sock *s, int fd, bool on)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+
+	ev.data.u64 = (uintptr_t)s | ANCHOR;
+	if (svc.epoll >= 0)
+		sys_epoll_ctl(svc.epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd,
+			      &ev);
 }
 
 void service_stop(void)

@@ -11,7 +11,9 @@ libsocket_la_SOURCES = \
 	src/socket/impl.h \
 	src/socket/iov.c \
 	src/socket/keep.c \
+	src/socket/larder.c \
 	src/socket/lift.c \
+	src/socket/mend.c \
 	src/socket/move.c \
 	src/socket/option.c \
 	src/socket/pair.c src/socket/pair.h \
@@ -23,11 +25,13 @@ libsocket_la_SOURCES = \
 	src/socket/rdma_ahead.c \
 	src/socket/rdma_answer.c \
 	src/socket/rdma_desk.c \
+	src/socket/rdma_end.c \
 	src/socket/rdma_link.c \
 	src/socket/rdma_mod.c \
 	src/socket/rdma_proof.c \
 	src/socket/ready.c \
 	src/socket/recv.c \
+	src/socket/resume.c src/socket/resume.h \
 	src/socket/ring.c \
 	src/socket/row.c \
 	src/socket/send.c \

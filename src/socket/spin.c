@@ -113,7 +113,7 @@ void sock_spun(struct sock *s, bool paid)
 
 bool sock_pending(struct sock *s)
 {
-	return s->paired && (fab_pending(s) || anc_state(s->rx) != ANC_LIFTED ||
+	return s->paired && (fab_glance(s) || anc_state(s->rx) != ANC_LIFTED ||
 			     s->orphan || (unlikely(s->rd) && rdma_fresh(s)));
 }
 
@@ -143,7 +143,7 @@ bool spin_rx(struct sock *s, enum anc_state was)
 	end = clock_ns() + ns;
 	do {
 		for (i = 0; i < burst && !paid; i++) {
-			paid = fab_pending(s) || anc_state(s->rx) != was ||
+			paid = fab_glance(s) || anc_state(s->rx) != was ||
 			       s->orphan ||
 			       __atomic_load_n(&s->in_gen, __ATOMIC_RELAXED) !=
 				       gen;

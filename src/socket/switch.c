@@ -36,7 +36,7 @@ static void keep_nagle_off(struct sock *s, int fd)
 	sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-static void give_nagle_back(struct sock *s, int fd)
+void lift_left(struct sock *s, int fd)
 {
 	if (s->nodelay == 0)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &s->nodelay,
@@ -116,6 +116,8 @@ static bool switch_tx(struct sock *s, int fd)
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
 	    clock_ns() < s->lift_not_before)
 		return false;
+	if (s->rd && !mend_keep(s))
+		return false;
 	ret = leave_anchor(s, fd);
 	if (ret < 0)
 		return false;
@@ -138,11 +140,12 @@ static bool switch_tx(struct sock *s, int fd)
 
 void lift_try_tx(struct sock *s, int fd)
 {
+	struct anc_side *peer = s->peer; /* closed meanwhile: NULL */
 	struct anc_dir *tx = s->tx;
 	bool done = false;
 
-	if (anc_state(tx) != ANC_RAW || never_lift(s) || s->orphan ||
-	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE))
+	if (!tx || !peer || anc_state(tx) != ANC_RAW || never_lift(s) ||
+	    s->orphan || !__atomic_load_n(&peer->ready, __ATOMIC_ACQUIRE))
 		return;
 	if (s->rd && !lock_try(&s->lock)) {
 		rdma_ask(s);
@@ -169,16 +172,21 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 		ret = rdma_token_ahead(s, fd);
 	else if (s->rd && !fin && !rdma_anchor_free(s))
 		ret = -EBUSY;
-	if (!ret)
-		ret = anc_spill(s->tx, &s->at, fin);
 	if (ret)
 		return ret;
+	if (s->rd && !fin)
+		__atomic_store_n(&s->stand, 1, __ATOMIC_SEQ_CST);
+	ret = anc_spill(s->tx, &s->at, fin);
+	if (ret) {
+		__atomic_store_n(&s->stand, 0, __ATOMIC_SEQ_CST);
+		return ret;
+	}
 	if (s->spills < 255)
 		s->spills++;
 	if (s->spills >= 2)
 		s->lift_not_before = clock_ns() + 1000000000u;
 	s->full = false;
-	give_nagle_back(s, fd);
+	lift_left(s, fd);
 	ring_note(s);
 	page_add(spills, 1);
 	sock_why(s, why);
@@ -195,10 +203,14 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 	if (sock_lock(s))
 		return -EINTR;
 	s->pinned = true;
-	while (s->paired && anc_state(s->tx) != ANC_RAW &&
-	       anc_state(s->tx) != ANC_SPILL && anc_state(s->tx) != ANC_GONE) {
+	while (s->paired &&
+	       ((anc_state(s->tx) != ANC_RAW && anc_state(s->tx) != ANC_SPILL &&
+		 anc_state(s->tx) != ANC_GONE) ||
+		s->stand)) {
 		home_serve(s, fd);
-		if (!lift_spill(s, fd, why, false))
+		if (s->stand)
+			pump_poll(s);
+		else if (!lift_spill(s, fd, why, false) && !s->stand)
 			break;
 		if (clock_ns() > until) {
 			ret = -EAGAIN;

@@ -39,6 +39,7 @@ on() {
 	# shellcheck disable=SC2016
 	ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
 		LIBSDP_LOG=7:stderr LIBSDP_SOFT_DEVICES="$SOFT" \
+		${BREAK:+"$BREAK"} ${DEAF:+"$DEAF"} \
 		sh -c 'mount -t tmpfs none /sys/class &&
 		mkdir -p /sys/class/infiniband/fake0 &&
 		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@"
@@ -49,6 +50,7 @@ there() {
 	ip netns exec "$B" ss -ltn | grep -q ":$1"
 }
 
+# talk COUNT...: as the client of digest_echo.py; BREAK: what befalls it.
 talk() {
 	local py=$BATS_TEST_DIRNAME/py/digest_echo.py server
 	on "$B" server /usr/bin/python3 "$py" server 7777 &
@@ -102,4 +104,46 @@ sum() {
 		wait "$server"
 	done
 	[ "$(sum client spills)" -ge 5 ]
+}
+
+@test "hosts: queue pairs break: on over TCP, lifted again, no byte lost" {
+	local n
+	SOFT=yes
+	for n in 1 2 5 9 30 200; do
+		BREAK=FAKE_BREAK=$n
+		talk 3000
+	done
+	# more than those that broke could carry
+	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
+}
+
+@test "hosts: an end that hears nothing of it is told on the anchor" {
+	local n
+	SOFT=yes
+	DEAF=FAKE_DEAF=1
+	for n in 3 8 40; do
+		BREAK=FAKE_BREAK=$n
+		talk 1500
+	done
+}
+
+@test "hosts: the way is down for a while" {
+	local downs
+	SOFT=yes
+	BREAK=FAKE_DOWN=$TMP/down
+	(
+		# not before something is lifted
+		until grep -qs 'LIFT' "$TMP/talk"; do sleep 0.05; done
+		sleep 0.3
+		touch "$TMP/down"
+		sleep 0.3
+		rm "$TMP/down"
+	) &
+	downs=$!
+	talk 25000 2>"$TMP/talk"
+	wait "$downs"
+	grep -v ' MATCH' "$TMP/talk"
+	grep -q 'RDMA connection broke' "$TMP/talk"
+	# each of them before, and again
+	[ "$(grep -c 'LIFT' "$TMP/talk")" -ge 4 ]
 }

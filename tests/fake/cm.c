@@ -24,6 +24,7 @@ static struct fend *end_new(struct verbs *v, int fd, uint64_t tag)
 	e->tag = tag;
 	e->last = &e->first;
 	e->held_last = &e->held;
+	e->sent_last = &e->sent;
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_mutex_lock(&v->lock);
 	for (i = 0; i < ENDS && v->ends[i]; i++)
@@ -87,7 +88,7 @@ static int v_fd(const struct verbs *v)
 static uint64_t v_patience(const struct verbs *v)
 {
 	(void)v;
-	return UINT64_MAX;
+	return getenv("FAKE_DOWN") ? 20000000u : UINT64_MAX;
 }
 
 static int v_listen(struct verbs *v, int family, uint16_t port)
@@ -145,6 +146,8 @@ static int v_dial(struct verbs *v, const union verbs_addr *local,
 	int fd, ret;
 
 	(void)local;
+	if (fake_down())
+		return -EHOSTUNREACH;
 	to.in.sin_port = htons(PORT(ntohs(to.in.sin_port)));
 	fd = hidden(v,
 		    sys_socket(to.sa.sa_family,
@@ -280,6 +283,11 @@ static void moved(struct fend *e, uint32_t events)
 		fake_tell_end(e, err ? VE_FAILED : VE_READY, -err);
 		return;
 	}
+	if (e->broken || (e->up && fake_down())) {
+		watch(e->v, e->fd, 0, e, EPOLL_CTL_DEL);
+		e->missed = !e->broken;
+		return;
+	}
 	pthread_mutex_lock(&e->lock);
 	if (!e->up || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
 		fake_intake(e);
@@ -303,6 +311,21 @@ static void moved(struct fend *e, uint32_t events)
 	pthread_mutex_unlock(&e->lock);
 }
 
+/* The way is back, or its absence lasts too long. */
+static void tick(struct verbs *v)
+{
+	int k;
+
+	for (k = 0; getenv("FAKE_DOWN") && k < ENDS; k++) {
+		struct fend *e = v->ends[k];
+
+		if (!e || fake_silent(e) || !e->missed)
+			continue;
+		e->missed = false;
+		watch(v, e->fd, EPOLLIN | EPOLLRDHUP, e, EPOLL_CTL_ADD);
+	}
+}
+
 static int v_event(struct verbs *v, struct verbs_event *out)
 {
 	struct epoll_event ev[32];
@@ -310,6 +333,7 @@ static int v_event(struct verbs *v, struct verbs_event *out)
 	int n, i, k, fd;
 
 	sys_read(v->bell, &sink, 8);
+	tick(v);
 	for (;;) {
 		pthread_mutex_lock(&v->lock);
 		n = v->get != v->put;
@@ -371,21 +395,27 @@ static int v_arm(struct end *end, bool solicited)
 
 static int v_unacked(struct end *end, uint32_t *pos, struct fab_msg *m)
 {
-	(void)end;
-	(void)pos;
-	(void)m;
-	return 0;
+	struct fend *e = of(end);
+
+	e->walk = *pos ? e->walk->next : e->sent;
+	if (!e->walk)
+		return 0;
+	*m = (struct fab_msg){ e->walk->mem, e->walk->len, true };
+	++*pos;
+	return 1;
 }
 
 static int v_flushed(struct end *end)
 {
 	struct fend *e = of(end);
-	int queued = 0;
 
+	pthread_mutex_lock(&e->lock);
 	fake_flush(e);
-	if (e->error)
-		return -ECONNRESET;
-	return !e->out_len && !sys_ioctl(e->fd, SIOCOUTQ_, &queued) && !queued;
+	fake_intake(e);
+	pthread_mutex_unlock(&e->lock);
+	if (!e->sent)
+		return 1;
+	return e->error || e->eof ? -ECONNRESET : 0;
 }
 
 static void v_disconnect(struct end *end)

@@ -25,8 +25,45 @@ void fake_tell_end(struct fend *e, enum verbs_event_type type, int error)
 
 /* --- frames ------------------------------------------------------------ */
 
+bool fake_down(void)
+{
+	const char *file = getenv("FAKE_DOWN");
+
+	return file && *file && sys_call3(SYS_access, (long)file, 0, 0) == 0;
+}
+
+/* The queue pair is in its error state: what came before can be polled. */
+void fake_break(struct fend *e, int error)
+{
+	if (e->broken)
+		return;
+	e->broken = true;
+	e->error = error;
+	if (!getenv("FAKE_DEAF"))
+		sys_shutdown(e->fd, SHUT_RDWR);
+	if (!e->told)
+		fake_tell_end(e, VE_DOWN, error);
+	e->told = true;
+}
+
+/* A sender's patience with a way that is down. */
+bool fake_silent(struct fend *e)
+{
+	if (!e->up || !fake_down()) {
+		e->down_at = 0;
+		return false;
+	}
+	if (!e->down_at)
+		e->down_at = clock_ns();
+	if (e->sent && clock_ns() > e->down_at + DOWN_MS * 1000000ull)
+		fake_break(e, -ETIMEDOUT);
+	return true;
+}
+
 void fake_flush(struct fend *e)
 {
+	if (e->broken || fake_silent(e))
+		return;
 	while (e->out_at < e->out_len) {
 		ssize_t n = sys_send(e->fd, e->out + e->out_at,
 				     e->out_len - e->out_at,
@@ -50,7 +87,7 @@ int fake_frame(struct fend *e, enum frame type, const void *data, uint32_t len)
 	fake_flush(e);
 	if (e->error)
 		return e->error;
-	if (e->out_len)
+	if (e->out_len || fake_silent(e))
 		return -EAGAIN;
 	memcpy(e->out, head, FRAME_HEAD);
 	if (data)
@@ -58,6 +95,26 @@ int fake_frame(struct fend *e, enum frame type, const void *data, uint32_t len)
 	e->out_len = FRAME_HEAD + len;
 	fake_flush(e);
 	return 0;
+}
+
+/* Cumulative, and when there is room for it: a later one says it, too. */
+static void acknowledge(struct fend *e)
+{
+	if (e->up && e->got != e->told_got &&
+	    !fake_frame(e, ACK, &e->got, sizeof(e->got)))
+		e->told_got = e->got;
+}
+
+static void acknowledged(struct fend *e, uint32_t count)
+{
+	struct msg *m;
+
+	while ((m = e->sent) && (int32_t)(m->seq - count) <= 0) {
+		e->sent = m->next;
+		if (!e->sent)
+			e->sent_last = &e->sent;
+		free(m);
+	}
 }
 
 static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
@@ -87,6 +144,11 @@ static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 		memcpy(m->mem, p, len);
 		*e->last = m;
 		e->last = &m->next;
+		e->got++;
+		break;
+	case ACK:
+		memcpy(&len, p, sizeof(len));
+		acknowledged(e, len);
 		break;
 	}
 }
@@ -97,6 +159,8 @@ void fake_intake(struct fend *e)
 	uint32_t head[2];
 	ssize_t n;
 
+	if (e->broken || fake_silent(e))
+		return;
 	for (;;) {
 		uint32_t want = FRAME_HEAD;
 
@@ -136,7 +200,7 @@ static uint32_t room(struct end *end)
 	struct fend *e = of(end);
 
 	fake_flush(e);
-	return e->out_len || e->error ? 0 : VERBS_RCV_MAX;
+	return e->out_len || e->error || e->broken ? 0 : VERBS_RCV_MAX;
 }
 
 static void *buf(struct end *end, uint32_t len)
@@ -150,12 +214,41 @@ static void *ctrl(struct end *end)
 	return buf(end, FAB_CTRL);
 }
 
+static void remember(struct fend *e, const void *mem, uint32_t len)
+{
+	struct msg *m = malloc(sizeof(*m) + len);
+
+	m->next = NULL;
+	m->len = len;
+	m->seq = ++e->count;
+	memcpy(m->mem, mem, len);
+	*e->sent_last = m;
+	e->sent_last = &m->next;
+}
+
+static bool unlucky(uint32_t count)
+{
+	const char *at = getenv("FAKE_BREAK");
+
+	return at && *at && (uint32_t)atoi(at) == count;
+}
+
 static int xmit(struct end *end, uint32_t len, bool solicited)
 {
 	uint32_t head[2] = { MSG, len };
 	struct fend *e = of(end);
 
 	(void)solicited;
+	remember(e, e->out + FRAME_HEAD, len);
+	if (unlucky(e->count)) {
+		/* what came so far was acknowledged, and can be polled */
+		pthread_mutex_lock(&e->lock);
+		fake_intake(e);
+		pthread_mutex_unlock(&e->lock);
+		fake_break(e, -ECONNRESET);
+	}
+	if (e->broken || fake_silent(e))
+		return e->error;
 	memcpy(e->out, head, FRAME_HEAD);
 	e->out_len = FRAME_HEAD + len;
 	fake_flush(e);
@@ -176,6 +269,7 @@ static int take(struct end *end, struct fab_msg *out)
 	fake_flush(e);
 	if (!e->first)
 		fake_intake(e);
+	acknowledge(e);
 	m = e->first;
 	if (m) {
 		e->first = m->next;
@@ -195,7 +289,7 @@ static int take(struct end *end, struct fab_msg *out)
 	pthread_mutex_unlock(&e->lock);
 	if (m)
 		return 1;
-	return e->error && !e->eof ? e->error : 0;
+	return e->broken ? -ECONNRESET : 0;
 }
 
 static int front(struct end *end, struct fab_msg *m)
@@ -250,8 +344,8 @@ static bool pending(struct end *end)
 	char c;
 
 	pthread_mutex_lock(&e->lock);
-	yes = e->first ||
-	      (!e->eof && sys_recv(e->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0);
+	yes = e->first || (!e->eof && !e->broken &&
+			   sys_recv(e->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0);
 	pthread_mutex_unlock(&e->lock);
 	return yes;
 }
@@ -274,6 +368,7 @@ static void destroy(struct end *end)
 		if (e->v->q[i % 256].end == end)
 			e->v->q[i % 256].type = VE_NONE;
 	pthread_mutex_unlock(&e->v->lock);
+	acknowledged(e, e->count);
 	if (e->v->host.unhide)
 		e->v->host.unhide(e->fd);
 	sys_close(e->fd);

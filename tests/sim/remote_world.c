@@ -156,6 +156,9 @@ static void write_some(struct end *e)
 		return;
 	if (e->at.sent + n > e->total)
 		n = (uint32_t)(e->total - e->at.sent);
+	/* see resume.h */
+	if (anc_state(e->tx) == ANC_SPILL && !remote_seen(&e->r))
+		return;
 	switch (anc_state(e->tx)) {
 	case ANC_RAW:
 	case ANC_SPILL:

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The larder: what came by SDP, was not read, and lost its end (mend.c). It is
+ * a fabric of one message that came and will never be followed by another, in
+ * memory of the process family. And what receives have taken off the anchor
+ * that is not known to be stream.
+ */
+
+#include "sdp_proto/wire.h"
+#include "socket/rdma.h"
+
+void larder_unmap(void *mem, size_t len)
+{
+	if (mem)
+		sys_munmap(mem, len);
+}
+
+void *larder_map(size_t len)
+{
+	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return sys_is_err(mem) ? NULL : mem;
+}
+
+static uint32_t no_room(struct end *e)
+{
+	(void)e;
+	return 0;
+}
+
+static void *no_buf(struct end *e, uint32_t len)
+{
+	(void)e;
+	(void)len;
+	return NULL;
+}
+
+static void *no_ctrl(struct end *e)
+{
+	(void)e;
+	return NULL;
+}
+
+static int no_send(struct end *e, uint32_t len, bool solicited)
+{
+	(void)e;
+	(void)len;
+	(void)solicited;
+	return -ECONNRESET;
+}
+
+static int no_poll(struct end *e, struct fab_msg *m)
+{
+	(void)e;
+	(void)m;
+	return 0;
+}
+
+static int front(struct end *e, struct fab_msg *m)
+{
+	struct rdma_larder *l = (struct rdma_larder *)e;
+
+	if (!l->mem)
+		return 0;
+	*m = (struct fab_msg){ l->mem, l->len, true };
+	return 1;
+}
+
+static void release(struct end *e)
+{
+	struct rdma_larder *l = (struct rdma_larder *)e;
+
+	larder_unmap(l->mem, l->room);
+	l->mem = NULL;
+}
+
+/* Of what was taken ahead the first n bytes are done with. */
+static void shorten(struct rdma_larder *a, size_t n)
+{
+	memmove(a->mem, a->mem + n, a->len - n);
+	if (a->len == n) {
+		larder_unmap(a->mem, a->room);
+		a->mem = NULL;
+	}
+	a->len -= (uint32_t)n;
+}
+
+static int next(struct end *e, bool own, struct fab_walk *w, struct fab_msg *m)
+{
+	if (own || w->begun)
+		return 0;
+	w->begun = true;
+	return front(e, m);
+}
+
+static bool never(struct end *e)
+{
+	(void)e;
+	return false;
+}
+
+static void nothing(struct end *e)
+{
+	(void)e;
+}
+
+static const struct fabric_ops larder_ops = {
+	.name = "verbs",
+	.room = no_room,
+	.buf = no_buf,
+	.ctrl = no_ctrl,
+	.send = no_send,
+	.poll = no_poll,
+	.front = front,
+	.release = release,
+	.next = next,
+	.pending = never,
+	.trim = nothing,
+	.destroy = nothing,
+};
+
+/* What the program has not read yet, as one message. */
+bool larder_store(struct sock *s)
+{
+	struct rdma_larder *l = &s->rd->larder, *ahead = &s->rd->stash;
+	struct iovec iov;
+	struct cursor c = { &iov, 1, 0 };
+	size_t n = s->rx_avail;
+
+	if (!n && !ahead->len)
+		return true;
+	l->len = (uint32_t)n + ahead->len + WIRE_BSDH;
+	l->room = l->len;
+	l->mem = larder_map(l->room);
+	if (!l->mem)
+		return false;
+	l->mem[0] = WIRE_DATA;
+	iov = (struct iovec){ l->mem + WIRE_BSDH, n };
+	if (pump_recv(s, &c, n, true, false) != (ssize_t)n) {
+		release(&l->end);
+		return false;
+	}
+	if (ahead->len)
+		memcpy(l->mem + WIRE_BSDH + n, ahead->mem, ahead->len);
+	s->rx_avail += ahead->len;
+	shorten(ahead, ahead->len);
+	return true;
+}
+
+void mend_ahead(struct sock *s, const uint8_t *p, size_t n)
+{
+	struct rdma_larder *a = &s->rd->stash;
+	uint8_t *mem;
+
+	if (!n || s->conn.error)
+		return;
+	mem = larder_map(a->len + n);
+	if (!mem) {
+		s->conn.fault = "no memory";
+		pump_fail(s, -ENOMEM);
+		return;
+	}
+	if (a->len)
+		memcpy(mem, a->mem, a->len);
+	memcpy(mem + a->len, p, n);
+	larder_unmap(a->mem, a->room);
+	a->mem = mem;
+	a->len += (uint32_t)n;
+	a->room = a->len;
+}
+
+/* What lies on the anchor, and in front of it what was taken already. */
+ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
+{
+	const struct rdma_larder *a = &s->rd->stash;
+	size_t n = a->len < size ? a->len : size;
+	ssize_t more = 0;
+
+	if (n)
+		memcpy(buf, a->mem, n);
+	if (n < size)
+		more = sys_recv(fd, buf + n, size - n, MSG_PEEK | MSG_DONTWAIT);
+	return more > 0 ? (ssize_t)n + more : n ? (ssize_t)n : more;
+}
+
+bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
+{
+	struct rdma_larder *a = &s->rd->stash;
+	size_t first = n < a->len ? n : a->len;
+
+	if (first)
+		shorten(a, first);
+	n -= first;
+	return !n || sys_recv(fd, buf, n, MSG_DONTWAIT) == (ssize_t)n;
+}
+
+void larder_init(struct rdma *r)
+{
+	r->larder.end.ops = &larder_ops;
+}
+
+void larder_drop(struct rdma *r)
+{
+	if (r->larder.mem)
+		release(&r->larder.end);
+	if (r->stash.len)
+		shorten(&r->stash, r->stash.len);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How a sock over RDMA ends: what its peer's death looks like, close() of the
+ * last number while bytes are under way, and the end of the process.
+ */
+
+#include "socket/rdma.h"
+
+#define LINGER_NS 60000000000ull /* as long as TCP keeps an orphan */
+
+bool rdma_was_reset(const struct sock *s)
+{
+	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE))
+		return true;
+	/* its DisConn came: it ended in order and said what it took */
+	return !s->conn.dis_rcvd &&
+	       s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+}
+
+void rdma_down(struct sock *s, int error)
+{
+	struct rdma *r = s->rd;
+
+	if (r->down)
+		return;
+	r->down = true;
+	if (!s->conn.error)
+		pump_poll(s);
+	if (!s->conn.error)
+		mend_begin(s, error ? error : -ECONNRESET);
+	if (s->conn.error && r->state == RDMA_UP) {
+		/* sleepers come out by the end of their socket */
+		r->state = RDMA_ENDED;
+		r->changed = true;
+		if (r->far >= 0)
+			sys_shutdown(r->far, SHUT_WR);
+		lift_orphan(s);
+	}
+}
+
+bool rdma_linger(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	int ghost;
+
+	if (!rdma_here(s) || s->conn.error || s->linger0 || s->orphan ||
+	    (r->state != RDMA_UP && !(r->state == RDMA_MENDING && r->out)))
+		return false;
+	if (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW)
+		return false;
+	if (!s->shut_rd) {
+		pump_poll(s);
+		if (s->rx_avail || s->conn.error ||
+		    (anc_state(s->rx) == ANC_RISING &&
+		     s->ar.taken < remote_awaited(s->rx)))
+			return false; /* a reset, as on TCP */
+	}
+	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (ghost < 0)
+		return false;
+	s->ghost = fd_hide(ghost);
+	if (s->ghost < 0)
+		return false;
+	r->lingers = r->restless = true;
+	r->give_up_at = clock_ns() + LINGER_NS;
+	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
+		conn_shutdown(&s->conn, clock_ns(), true);
+	rdma_tell(s, true);
+	rdma_arm(s);
+	service_poke(service_id());
+	return true;
+}
+
+/*
+ * The program is done with it: has all been said? The last word is that it is
+ * gone, or the peer would take the end for a broken queue pair.
+ */
+static bool told_all(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	/* what comes to a closed socket is answered by a reset */
+	if (r->token_due || r->token_wait || conn_wants_send(&s->conn) ||
+	    anc_state(s->tx) == ANC_RISING || anc_state(s->tx) == ANC_ASKED ||
+	    anc_state(s->tx) == ANC_PAUSED || anc_state(s->tx) == ANC_RESUME)
+		return false;
+	if (anc_state(s->rx) != ANC_GONE && anc_state(s->rx) > ANC_RISING) {
+		anc_gone(s->rx);
+		rdma_tell(s, true);
+		if (conn_wants_send(&s->conn))
+			return false;
+	}
+	return rdma_api->flushed(r->end) != 0;
+}
+
+bool rdma_lingered(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	/* broken: until the peer's record was taken, else it gets a reset */
+	if (r->state != RDMA_UP)
+		return r->state != RDMA_MENDING || s->orphan ||
+		       clock_ns() > r->give_up_at;
+	if (!s->conn.error && !r->down) {
+		pump_poll(s);
+		home_serve(s, s->ghost);
+		rdma_tell(s, true);
+		if (anc_state(s->tx) == ANC_RISING)
+			lift_spill(s, s->ghost, WHY_CLOSED, true);
+		rdma_token_write(s, s->ghost);
+	}
+	if (s->conn.error || r->down || clock_ns() > r->give_up_at)
+		return true;
+	return told_all(s);
+}
+
+/* --- exit -------------------------------------------------------------- */
+
+#define EXIT_NS 1000000000u
+
+static void bid_farewell(struct sock *s, void *arg)
+{
+	int *left = arg;
+
+	if (!rdma_here(s) || lock_try(&s->lock))
+		return;
+	if (!rdma_here(s) || !s->paired || s->conn.error)
+		goto out;
+	if (s->rd->state == RDMA_MENDING) {
+		mend_flush(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
+		*left += s->rd->out || !s->rd->mended;
+	} else if (s->rd->state == RDMA_UP) {
+		if (tx_by_ring(s))
+			conn_shutdown(&s->conn, clock_ns(), false);
+		pump_poll(s);
+		rdma_tell(s, true);
+		rdma_token_write(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
+		*left += !told_all(s);
+	}
+out:
+	sock_unlock(s);
+}
+
+/*
+ * What was sent lies in this process's memory until it has arrived; the kernel
+ * does not keep it for a program that has ended.
+ */
+void rdma_exit(void)
+{
+	uint64_t until = clock_ns() + EXIT_NS;
+	struct timespec nap = { 0, 200000 };
+	int left;
+
+	if (!rdma_api)
+		return;
+	do {
+		left = 0;
+		service_each(bid_farewell, &left);
+		if (left)
+			sys_ppoll(NULL, 0, &nap, NULL);
+	} while (left && clock_ns() < until);
+}

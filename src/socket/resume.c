@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* After a broken queue pair, see resume.h. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/siphash.h"
+#include "sdp_proto/wire.h"
+#include "socket/resume.h"
+
+#define BEGINS	  1 /* no bell */
+#define FROM_AT	  20
+#define CHECK_AT  28
+#define KEY_CHECK 0x7364702d72736d65ull
+
+static uint32_t check(const uint8_t *rec)
+{
+	return (uint32_t)siphash(wire_get64(rec + 1), KEY_CHECK, rec, CHECK_AT);
+}
+
+enum resume_tx resume_tx(enum anc_state st, bool confirmed)
+{
+	switch (st) {
+	case ANC_RISING:
+	case ANC_LIFTED:
+		return confirmed ? RESUME_RECORDED : RESUME_BACK;
+	case ANC_SPILL:
+		return confirmed ? RESUME_NOTHING : RESUME_RECORDED;
+	case ANC_ASKED:
+	case ANC_PAUSED:
+		return RESUME_RECORDED;
+	default:
+		return RESUME_NOTHING;
+	}
+}
+
+void resume_record(uint8_t to[RESUME_RECORD],
+		   const uint8_t secret[RESUME_SECRET], uint64_t from)
+{
+	memset(to, 0, RESUME_RECORD);
+	to[0] = BEGINS;
+	memcpy(to + 1, secret, RESUME_SECRET);
+	wire_put64(to + FROM_AT, from);
+	wire_put32(to + CHECK_AT, check(to));
+}
+
+void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
+		  bool sure)
+{
+	r->skip = 0;
+	r->back = false;
+	r->spilled = st == ANC_SPILL;
+	switch (st) {
+	case ANC_RISING:
+	case ANC_LIFTED:
+	case ANC_ASKED:
+	case ANC_PAUSED:
+		r->phase = token_wait ? RESUME_AT_TOKEN : RESUME_AT_BELLS;
+		break;
+	case ANC_SPILL:
+		r->phase = sure	      ? RESUME_PLAIN :
+			   token_wait ? RESUME_AT_TOKEN :
+					RESUME_MAYBE;
+		break;
+	case ANC_RAW:
+	case ANC_RESUME:
+		r->phase = sure ? RESUME_PLAIN : RESUME_MAYBE;
+		break;
+	default:
+		r->phase = RESUME_PLAIN;
+		break;
+	}
+}
+
+/* As much of a record as is there begins like one? */
+static bool like_record(const struct resume *r, const uint8_t *p, size_t n)
+{
+	if (n && p[0] != BEGINS)
+		return false;
+	if (n > 1 + RESUME_SECRET)
+		n = 1 + RESUME_SECRET;
+	return n < 2 || !memcmp(p + 1, r->secret, n - 1);
+}
+
+static int at_token(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
+{
+	size_t left = RESUME_TOKEN - (size_t)r->token_got;
+
+	if (n && memcmp(p, r->token + r->token_got, n < left ? n : left)) {
+		if (r->token_got || r->spilled)
+			return -EPROTO;
+		r->phase = RESUME_PLAIN;
+		r->back = true;
+		return 1;
+	}
+	if (n < left)
+		return 0;
+	*eat = left;
+	r->token_got = RESUME_TOKEN;
+	r->bells -= left;
+	r->phase = r->spilled ? RESUME_MAYBE : RESUME_AT_BELLS;
+	return 0;
+}
+
+static int at_record(struct resume *r, const uint8_t *p, size_t n,
+		     uint64_t arrived, size_t *eat)
+{
+	uint64_t from;
+
+	if (n < RESUME_RECORD)
+		return 0;
+	from = wire_get64(p + FROM_AT);
+	/* what W does not have any more has arrived */
+	if (wire_get32(p + CHECK_AT) != check(p) || from > arrived)
+		return -EPROTO;
+	*eat = RESUME_RECORD;
+	r->skip = arrived - from;
+	r->phase = r->skip ? RESUME_SKIP : RESUME_PLAIN;
+	return r->skip ? 0 : 1;
+}
+
+static size_t zeros(const uint8_t *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && !p[i])
+		i++;
+	return i;
+}
+
+int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
+		size_t *eat)
+{
+	*eat = 0;
+	switch (r->phase) {
+	case RESUME_AT_TOKEN:
+		return at_token(r, p, n, eat);
+	case RESUME_AT_BELLS:
+		*eat = zeros(p, n);
+		if (*eat)
+			return 0;
+		if (!like_record(r, p, n))
+			return -EPROTO;
+		return at_record(r, p, n, arrived, eat);
+	case RESUME_MAYBE:
+		if (r->bells && n) {
+			*eat = zeros(p, n < r->bells ? n : (size_t)r->bells);
+			r->bells -= *eat;
+			return *eat ? 0 : -EPROTO;
+		}
+		if (!like_record(r, p, n)) {
+			r->phase = RESUME_PLAIN;
+			return 1;
+		}
+		return at_record(r, p, n, arrived, eat);
+	case RESUME_SKIP:
+		*eat = n < r->skip ? n : (size_t)r->skip;
+		r->skip -= *eat;
+		if (r->skip)
+			return 0;
+		r->phase = RESUME_PLAIN;
+		return 1;
+	default:
+		return 1;
+	}
+}
+
+bool resume_ended(const struct resume *r)
+{
+	return r->phase == RESUME_PLAIN ||
+	       (r->phase == RESUME_MAYBE && !r->bells) ||
+	       (r->phase == RESUME_AT_TOKEN && !r->token_got && !r->spilled);
+}
+
+bool resume_called(const struct resume *r, const uint8_t *p, size_t n)
+{
+	size_t left = RESUME_TOKEN - (size_t)r->token_got;
+
+	if (r->phase == RESUME_AT_TOKEN) {
+		if (n <= left || memcmp(p, r->token + r->token_got, left))
+			return false;
+		p += left;
+		n -= left;
+	} else if (r->phase != RESUME_AT_BELLS) {
+		return false;
+	}
+	while (n && !*p) {
+		p++;
+		n--;
+	}
+	return n > RESUME_SECRET && like_record(r, p, n);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_RESUME_H
+#define LIBSDP_SOCKET_RESUME_H
+
+/*
+ * Going on over the anchor when the queue pair has broken (anchor.md 6.2).
+ *
+ * Each direction for itself, and the two ends learn of it when they do. The
+ * writer W keeps what is not known to have arrived. Where its reader R may
+ * take what comes on the anchor for control bytes, W writes a *record* first:
+ * "the stream goes on here, from offset `from`". R drops what it has of that
+ * already. What R has not heard of the last moves of W does not matter:
+ *
+ *   W is in          its anchor then gets        because R is in
+ *   RAW              the stream                  RAW, or past y and sure of it
+ *   LIFTED, R has    the stream from x           RAW, or LIFTED and waits for
+ *   not confirmed                                the token, which does not come
+ *   (RISING is LIFTED here: R has taken all in front of x before it looks.)
+ *   LIFTED, ASKED    (rest of) token, bells,     LIFTED or ASKED
+ *                    record, stream
+ *   SPILL, R has     record, stream              LIFTED, SPILL, RAW
+ *   not confirmed
+ *   SPILL            the stream                  SPILL and has all up to y
+ *   PAUSED           record, stream              ASKED, PAUSED, RAW
+ *
+ * For this W, until R has confirmed, keeps a copy of what it sends after a lift
+ * and writes nothing to the anchor after a spill; and R, having passed y, does
+ * not let go of the direction before W has said that it knows. A record cannot
+ * be mistaken: it begins with a secret that both ends made at the pairing.
+ *
+ * Pure: no I/O, nothing waits. All calls under the lock of the sock.
+ */
+
+#include <stddef.h>
+
+#include "socket/anchor.h"
+
+#define RESUME_TOKEN  16
+#define RESUME_SECRET 16
+#define RESUME_RECORD 32 /* 1, secret, 3 x 0, from, check */
+
+/* What W has to write. */
+enum resume_tx {
+	RESUME_NOTHING, /* the stream goes on at `sent` */
+	RESUME_BACK, /* the stream from x, which W kept */
+	RESUME_RECORDED, /* the rest of the token, a record, what is unacked */
+};
+/* `confirmed`: R knows of the state that W is in. */
+enum resume_tx resume_tx(enum anc_state st, bool confirmed);
+void resume_record(uint8_t to[RESUME_RECORD],
+		   const uint8_t secret[RESUME_SECRET], uint64_t from);
+
+enum resume_phase {
+	RESUME_PLAIN, /* stream bytes follow */
+	RESUME_AT_TOKEN, /* a token, or the stream from x */
+	RESUME_AT_BELLS, /* bells, then a record */
+	RESUME_MAYBE, /* exactly `bells` bells, then a record or the stream */
+	RESUME_SKIP, /* `skip` bytes that R has already */
+};
+
+/* R's account of what lies on the anchor. */
+struct resume {
+	uint8_t phase;
+	bool spilled; /* begun in SPILL */
+	uint8_t token_got; /* bytes of the token that were taken */
+	const uint8_t *token, *secret;
+	uint64_t bells, skip;
+	bool back; /* W went back to x: what came by SDP does not count */
+};
+
+/*
+ * R is in `st` and knows that the queue pair is broken. `token_wait`: the
+ * token has not come completely; `sure`: W knows that R is there. `token`,
+ * `secret`, `token_got`, and in SPILL `bells` (the token counts), are set.
+ */
+void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
+		  bool sure);
+/*
+ * The next bytes on the anchor are these; `arrived`: offset behind the last
+ * byte that came by SDP. *eat: so many of them are no news to the program, to
+ * be taken now; then, if it is not 0, look again. 1: all that follows is the
+ * stream, 0: more has to come, -EPROTO.
+ */
+int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
+		size_t *eat);
+/* Nothing will follow what was looked at: may it be the stream? */
+bool resume_ended(const struct resume *r);
+/*
+ * Does a record lie behind the bells, while R knows of no break? Never true
+ * where the stream may lie.
+ */
+bool resume_called(const struct resume *r, const uint8_t *p, size_t n);
+
+#endif
