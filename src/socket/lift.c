@@ -324,6 +324,8 @@ void lift_unpaired(struct sock *s, enum reason why)
 /*
  * The stream must be SDP before the program's first byte. The peer may be in
  * this very thread's hands: its part is run from here when it is one of ours.
+ * Between hosts the first bytes are what the ends know each other by: a
+ * program that asked for the family, and has no other way, sends them by TCP.
  */
 int lift_demand(struct sock *s, int fd, bool tx)
 {
@@ -332,7 +334,7 @@ int lift_demand(struct sock *s, int fd, bool tx)
 	struct timespec nap = { 0, 200000 };
 	bool up;
 
-	if (s->rst_told || s->shut_wr)
+	if (s->rst_told || s->shut_wr || (s->native && s->met))
 		return 0;
 	for (;;) {
 		struct sock *twin;
@@ -341,6 +343,10 @@ int lift_demand(struct sock *s, int fd, bool tx)
 
 		if (!s->paired)
 			lift_look(s, fd);
+		if (s->native && s->rd) {
+			s->met = true;
+			return 0;
+		}
 		if (s->paired && tx)
 			lift_try_tx(s, fd);
 		up = s->paired && (!tx || s->met);

@@ -91,7 +91,8 @@ enum reason rdma_begin(struct sock *s, int fd)
 	why = rdma_devices();
 	if (why)
 		return why;
-	if (s->use == USE_SDP) /* before the first byte there is no proof */
+	/* before the first byte there is no proof: what a rule forbids to send */
+	if (s->use == USE_SDP && !s->native)
 		return WHY_UNPROVED;
 	if (rd.hopeless)
 		return rd.why;

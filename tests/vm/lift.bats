@@ -99,6 +99,18 @@ redis_load() {
 	proof 100 qperf
 }
 
+@test "lift: qperf sdp_bw and sdp_lat, of the old address family" {
+	between lifted
+	PORT=$(free_port)
+	server qperf qperf --listen_port "$PORT"
+	wait_port "$PORT"
+	client qperf --listen_port "$PORT" "$HOST" -t 10 sdp_bw sdp_lat \
+		>"$TMP/out"
+	[ "$(grep -cE '(bw|latency) += +[1-9]' "$TMP/out")" -eq 2 ]
+	stop qperf
+	proof 1000 qperf
+}
+
 @test "lift: redis, one client and many" {
 	between lifted
 	redis_serve
