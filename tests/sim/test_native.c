@@ -209,6 +209,16 @@ static void starve(struct native_setup *s)
 	p->chunk = k->chunk = p->gulp = k->gulp = 200;
 	p->write_gap = k->write_gap = p->close_gap = s->delay * 3;
 	p->read_gap = k->read_gap = s->delay * native_rnd(4);
+	if (native_rnd(2))
+		return;
+	/* Its updates alone take what credits it has, while we do not read. */
+	s->delay = 5 * KP_MS;
+	p->total = 7000 + native_rnd(3000);
+	p->lazy_until = s->delay * 200;
+	p->write_gap = s->delay * 3;
+	k->total = 250 + native_rnd(150);
+	k->write_gap = s->delay * 60;
+	k->patient = false;
 }
 
 /* Sources on so long a way that patience ends before the answer comes. */
