@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What lies on the anchor after a queue pair broke (resume.h). */
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "socket/resume.h"
+
+static const uint8_t token[RESUME_TOKEN] = "sixteen bytes!!";
+static const uint8_t secret[RESUME_SECRET] = "sixteen others!";
+
+static uint8_t wire[256];
+static size_t len;
+
+static void put(const void *p, size_t n)
+{
+	memcpy(wire + len, p, n);
+	len += n;
+}
+
+static void put_record(uint64_t from)
+{
+	resume_record(wire + len, secret, from);
+	len += RESUME_RECORD;
+}
+
+/*
+ * All that was put arrives piece by piece; the offset at which the stream
+ * begins, or an errno; -EAGAIN: it does not.
+ */
+static int play(enum anc_state st, bool token_wait, bool sure, uint64_t bells,
+		uint64_t arrived, size_t piece, struct resume *r)
+{
+	size_t at = 0, there = 0, eat;
+	int ret = 0;
+
+	*r = (struct resume){ .token = token,
+			      .secret = secret,
+			      .bells = bells };
+	r->token_got = token_wait ? 0 : RESUME_TOKEN;
+	resume_begin(r, st, token_wait, sure);
+	while (!ret && there < len) {
+		there += piece;
+		if (there > len)
+			there = len;
+		do {
+			ret = resume_look(r, wire + at, there - at, arrived,
+					  &eat);
+			at += eat;
+		} while (!ret && eat);
+	}
+	return ret == 1 ? (int)at : ret ? ret : -EAGAIN;
+}
+
+static void test_ways(void **state)
+{
+	struct resume r;
+	size_t piece;
+
+	(void)state;
+	for (piece = 1; piece < 80; piece++) {
+		/* confirmed: token, bells, record, what came already */
+		len = 0;
+		put(token, sizeof(token));
+		put("\0\0\0", 3);
+		put_record(100);
+		put("repeated", 8);
+		put("news", 4);
+		assert_int_equal(play(ANC_LIFTED, true, false, 0, 108, piece,
+				      &r),
+				 (int)len - 4);
+		assert_false(r.back);
+		/* not confirmed: the stream, and no token at all */
+		len = 0;
+		put("sixteen birds", 13);
+		assert_int_equal(
+			play(ANC_LIFTED, true, false, 0, 108, piece, &r), 0);
+		assert_true(r.back);
+		/* behind a spill: two bells, a record or none */
+		len = 0;
+		put("\0\0", 2);
+		put_record(108);
+		put("news", 4);
+		assert_int_equal(play(ANC_SPILL, false, false, 2, 108, piece,
+				      &r),
+				 (int)len - 4);
+		len = 0;
+		put("\0\0\1stream", 9);
+		assert_int_equal(
+			play(ANC_SPILL, false, false, 2, 108, piece, &r), 2);
+		/* what both know is the stream's at once */
+		assert_int_equal(play(ANC_RAW, false, true, 0, 108, piece, &r),
+				 0);
+	}
+}
+
+static void test_unsound(void **state)
+{
+	struct resume r;
+
+	(void)state;
+	len = 0;
+	put_record(109); /* bytes between would be lost */
+	assert_int_equal(play(ANC_LIFTED, false, false, 0, 108, 80, &r),
+			 -EPROTO);
+	len = 0;
+	put_record(100);
+	wire[25] ^= 1; /* its check fails */
+	assert_int_equal(play(ANC_LIFTED, false, false, 0, 108, 80, &r),
+			 -EPROTO);
+	len = 0;
+	put("stream", 6); /* where only bells and a record may be */
+	assert_int_equal(play(ANC_PAUSED, false, false, 0, 108, 80, &r),
+			 -EPROTO);
+	len = 0;
+	put("\0\0", 2);
+	assert_int_equal(play(ANC_LIFTED, false, false, 0, 108, 80, &r),
+			 -EAGAIN);
+	assert_false(resume_ended(&r));
+}
+
+/* A peer that has heard nothing is called by the record alone. */
+static void test_called(void **state)
+{
+	struct resume r = { .token = token,
+			    .secret = secret,
+			    .token_got = RESUME_TOKEN };
+
+	(void)state;
+	resume_begin(&r, ANC_LIFTED, false, false);
+	len = 0;
+	put("\0\0", 2);
+	assert_false(resume_called(&r, wire, len));
+	put_record(0);
+	assert_false(resume_called(&r, wire, 10));
+	assert_true(resume_called(&r, wire, len));
+	r.token_got = 0;
+	resume_begin(&r, ANC_LIFTED, true, false);
+	assert_false(resume_called(&r, wire, len));
+}
+
+static void test_writer(void **state)
+{
+	(void)state;
+	assert_int_equal(resume_tx(ANC_RAW, true), RESUME_NOTHING);
+	assert_int_equal(resume_tx(ANC_RISING, false), RESUME_BACK);
+	assert_int_equal(resume_tx(ANC_LIFTED, false), RESUME_BACK);
+	assert_int_equal(resume_tx(ANC_LIFTED, true), RESUME_RECORDED);
+	assert_int_equal(resume_tx(ANC_SPILL, false), RESUME_RECORDED);
+	assert_int_equal(resume_tx(ANC_SPILL, true), RESUME_NOTHING);
+	assert_int_equal(resume_tx(ANC_PAUSED, true), RESUME_RECORDED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ways),
+		cmocka_unit_test(test_unsound),
+		cmocka_unit_test(test_called),
+		cmocka_unit_test(test_writer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
