@@ -147,3 +147,14 @@ sum() {
 	# each of them before, and again
 	[ "$(grep -c 'LIFT' "$TMP/talk")" -ge 4 ]
 }
+
+@test "hosts: a fork with unread bytes: the child has them" {
+	local server py=$BATS_TEST_DIRNAME/py/fork_unread.py
+	SOFT=yes
+	on "$B" server timeout 60 /usr/bin/python3 "$py" server 7779 &
+	server=$!
+	until ip netns exec "$B" ss -ltn | grep -q :7779; do sleep 0.1; done
+	on "$A" client timeout 60 /usr/bin/python3 "$py" client 10.99.0.2 7779
+	wait "$server"
+	[ "$(sum client lifted)" -eq 1 ]
+}
