@@ -186,6 +186,23 @@ static int paused_home(struct sock *s, int fd)
 }
 
 /*
+ * The writer was gone before all was written back. What came is the beginning
+ * of what still lies here: it is dropped there.
+ */
+static int late_home(struct sock *s, int fd)
+{
+	char sink[1024];
+
+	if (s->rd || !s->rx_stale || s->ar.taken < s->ar.from)
+		return -ECONNRESET;
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	while (raw_sink(s, fd, sink, sizeof(sink)) > 0)
+		;
+	return keep_revive(s) ? dead_home(s, fd) : -ECONNRESET;
+}
+
+/*
  * Over RDMA the writer may switch until it has said that it will not: our hold
  * on RAW is in its hands.
  */
@@ -221,7 +238,7 @@ int home_rx(struct sock *s, int fd)
 		return s->orphan ? dead_home(s, fd) : paused_home(s, fd);
 	case ANC_RESUME:
 		if (s->orphan)
-			return -ECONNRESET;
+			return late_home(s, fd);
 		/* the rest comes when this has been read */
 		return __atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE) ?
 			       0 :

@@ -445,6 +445,11 @@ void keep_drop(struct sock *s); /* it was written back */
  * over it, and what it did not write back is unread where it was.
  */
 bool keep_revived(struct sock *s, ssize_t n);
+/*
+ * The writer died in RESUME, and what it wrote back has been taken off the
+ * anchor: the rest is where it was. False: nothing is missing.
+ */
+bool keep_revive(struct sock *s);
 /* Up to n bytes behind the first `skip`; c may be NULL. */
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);

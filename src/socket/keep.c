@@ -162,26 +162,32 @@ static void skip_unread(struct sock *s, uint64_t skip)
 	keep_take(s, NULL, 0, skip - n, false);
 }
 
+bool keep_revive(struct sock *s)
+{
+	if (!s->rx_stale || anc_state(s->rx) != ANC_RESUME ||
+	    s->ar.taken < s->ar.from)
+		return false;
+	skip_unread(s, s->ar.taken - s->ar.from);
+	s->rx_stale = false;
+	anc_revive(s->rx);
+	return true;
+}
+
 /*
  * The peer died while it wrote back what we handed it (RESUME): the rest is
  * still where it was, behind what came by the anchor.
  */
 bool keep_revived(struct sock *s, ssize_t n)
 {
-	bool ret = false;
+	bool ret;
 
 	if (n != 0 && n != -ECONNRESET)
 		return false;
 	if (sock_lock(s))
 		return false;
-	if (s->rx_stale && anc_state(s->rx) == ANC_RESUME &&
-	    s->ar.taken >= s->ar.from) {
-		skip_unread(s, s->ar.taken - s->ar.from);
-		s->rx_stale = false;
-		anc_revive(s->rx);
+	ret = keep_revive(s);
+	if (ret)
 		lift_orphan(s);
-		ret = true;
-	}
 	sock_unlock(s);
 	return ret;
 }

@@ -182,6 +182,9 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		return give_int((int)settings.zcopy_threshold, v, len);
 	if (!s->paired)
 		return 1;
+	/* it takes bytes; before the pairing that shows in the counts */
+	if (level == IPPROTO_TCP && opt == TCP_ZEROCOPY_RECEIVE)
+		return kernel_only(s, fd, WHY_OPTION) ? -EAGAIN : 1;
 	if (level == IPPROTO_TCP && opt == TCP_INFO)
 		await_fin(s, fd);
 	if (level == IPPROTO_TCP && opt == TCP_NODELAY && s->nodelay >= 0)

@@ -6,9 +6,12 @@
 #include "prog.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -479,6 +482,24 @@ static void peekoff_peer(struct end *e)
 	link_put(&e->l, 300);
 }
 
+/* What can be mapped, and what is left to be read in the ordinary way. */
+static void mapped_run(struct end *e)
+{
+	struct tcp_zerocopy_receive z;
+	int64_t end = prog_now_ms() + 5000;
+	socklen_t len;
+
+	prog_sync(e);
+	do {
+		CHECK(prog_now_ms() < end);
+		memset(&z, 0, sizeof(z));
+		len = sizeof(z);
+		CHECK(!getsockopt(e->l.fd, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE,
+				  &z, &len));
+	} while (z.recv_skip_hint < 300);
+	link_get(&e->l, 300);
+}
+
 static atomic_int sigios;
 
 static void on_io(int sig)
@@ -562,6 +583,7 @@ static const struct prog_case cases[] = {
 	{ "full", full_run, full_peer, 0 },
 	{ "refused", refused_run, refused_peer, 0 },
 	{ "peekoff", peekoff_run, peekoff_peer, 0 },
+	{ "mapped", mapped_run, peekoff_peer, 0 },
 	{ "fioasync", fioasync_run, fioasync_peer, 0 },
 };
 
