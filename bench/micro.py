@@ -96,20 +96,36 @@ def stream1(h):
 
 
 def zcopy(h):
-    """Streams of large writes against one copy of the bytes: F6."""
-    for size in 262144, 1048576, 8388608:
+    """Large writes: one copy of the bytes, TCP, by copy, and lent: F6."""
+    for size in 65536, 262144, 1048576, 8388608:
         args = [*pins(h), *millis(h), "-s", size]
+        what = "stream of %s" % bytes_text(size)
+
+        def way(how, a=args):
+            return h.probe("stream", a, {"zcopy": how})
         s = h.interleave({
             "copy": lambda a=args: h.probe("copy", a),
-            "sdp": lambda a=args: h.probe("stream", a, {}),
+            "tcp": lambda a=args: h.probe("stream", a),
+            "no": lambda: way("no"),
+            "auto": lambda: way("auto"),
+            "always": lambda: way("always"),
         })
-        r = row("F6", "stream of %s" % bytes_text(size), s["copy"], s["sdp"],
-                "bytes_rate", ">=", 0.85, against="copy")
-        if not any(x["zcopy_tx"] + x["zcopy_rx"] for x in s["sdp"].results):
-            r["note"] = r["note"] or "no transfer without a copy"
+        r = row("F6", what, s["copy"], s["auto"], "bytes_rate", ">=",
+                0.85 if size > 65536 else None, against="copy")
         if any(x["by"] != "process_vm_readv" for x in s["copy"].results):
             r["note"] = r["note"] or "copy is memcpy here"
         yield r
+        yield row("-", what, s["tcp"], s["auto"], "bytes_rate", ">=", None)
+        for how in "auto", "always":
+            r = row("-", what + ", zcopy " + how, s["no"], s[how],
+                    "bytes_rate", ">=", None, against="zcopy no")
+            if not any(x["zcopy_tx"] for x in s[how].results):
+                r["note"] = r["note"] or "no transfer without a copy"
+            yield r
+            yield row("-", what + ", processor, zcopy " + how, s["no"],
+                      s[how], "cpu_gb", "<=", None, against="zcopy no")
+        yield row("-", what + ", processor", s["tcp"], s["auto"], "cpu_gb",
+                  "<=", None)
 
 
 def traced(h, probe, args, sdp):

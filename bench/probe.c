@@ -172,6 +172,9 @@ static void run_end(struct pair *p, probe_fn *fn, const int tell[2])
 	fn(p);
 	getrusage(RUSAGE_SELF, &use);
 	p->result->switches = (uint64_t)(use.ru_nvcsw + use.ru_nivcsw);
+	p->result->used =
+		(double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+		(double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
 	exit(0);
 }
 

@@ -33,6 +33,7 @@ struct result {
 	uint64_t messages, bytes; /* in the window, one way */
 	uint64_t all; /* messages of the whole life, one way */
 	uint64_t switches; /* context switches of the whole life */
+	double used; /* processor seconds of the whole life */
 	double cpu; /* processor seconds in the window */
 	uint64_t pss, shmem; /* bytes at the end of the window */
 	int done; /* the window is over: probe_done() */

@@ -70,7 +70,7 @@ static void client(struct pair *p)
 int main(int argc, char **argv)
 {
 	struct result(*r)[2];
-	double rate = 0;
+	double rate = 0, cpu = 0, gb;
 	uint64_t all = 0, switches = 0;
 	int i;
 
@@ -84,10 +84,12 @@ int main(int argc, char **argv)
 		rate += (double)r[i][SERVER].bytes / r[i][SERVER].secs;
 		all += r[i][SERVER].all;
 		switches += r[i][CLIENT].switches + r[i][SERVER].switches;
+		cpu += r[i][CLIENT].used + r[i][SERVER].used;
 	}
+	gb = (double)all * (double)opt.size / 1e9;
 	printf("{\"bytes_rate\": %.0f, \"rate\": %.1f, \"bytes\": %.0f, "
-	       "\"messages\": %.0f, \"switches\": %.0f}\n",
+	       "\"messages\": %.0f, \"switches\": %.0f, \"cpu_gb\": %.5f}\n",
 	       rate, rate / (double)opt.size, (double)all * (double)opt.size,
-	       (double)all, (double)switches);
+	       (double)all, (double)switches, gb > 0 ? cpu / gb : 0);
 	return 0;
 }

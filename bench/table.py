@@ -8,8 +8,9 @@ no aim or no valid result; `note` then says why.
 from harness import LIFTED
 
 UNITS = {"ns": "ns", "rate": "/s", "bytes_rate": "B/s", "get": "/s",
-         "set": "/s", "calls": "calls/msg", "switched": "switches/msg"}
-LESS = ("ns", "calls", "switched")  # where less is better
+         "set": "/s", "cpu_gb": "s/GB", "calls": "calls/msg",
+         "switched": "switches/msg"}
+LESS = ("ns", "calls", "switched", "cpu_gb")  # where less is better
 HEAD = ("fig", "what", "against", "it", "libsdp", "ratio", "aim", "reached",
         "SDP")
 

@@ -87,7 +87,25 @@ struct fabric_ops {
 	 * looks whether the writer waits for room. NULL: nothing is kept back.
 	 */
 	bool (*publish)(struct end *e);
-	/* RDMA; `id` comes back in done(). NULL where not offered. */
+	/*
+	 * Zero copy (D10). lend(): the peer may read `len` bytes at `mem`,
+	 * under *rkey, until unlend(). Whoever lends keeps them as they are
+	 * until the peer is known to read no more. lent(): bytes it has read
+	 * so far; `back`: and from now on it reads nothing more that counts.
+	 * -EINPROGRESS where only the peer can say so, by a message: then the
+	 * memory is free when conn_freed() gives it back. recalled(): the peer
+	 * took back what it lent and waits for the machine's answer. NULL where
+	 * not offered. One loan at a time.
+	 */
+	int (*lend)(struct end *e, const void *mem, uint32_t len,
+		    uint32_t *rkey);
+	int64_t (*lent)(struct end *e, bool back);
+	void (*unlend)(struct end *e);
+	bool (*recalled)(struct end *e);
+	/*
+	 * RDMA; `id` comes back in done(). NULL where not offered. done().len
+	 * bytes are good, whatever the status says.
+	 */
 	int (*read)(struct end *e, void *to, uint64_t vaddr, uint32_t rkey,
 		    size_t len, uint64_t id);
 	int (*write)(struct end *e, const void *from, uint64_t vaddr,

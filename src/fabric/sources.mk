@@ -4,6 +4,7 @@ libfabric_la_SOURCES = \
 	src/fabric/fabric.h \
 	src/fabric/shm/end.c \
 	src/fabric/shm/frame.h \
+	src/fabric/shm/mem.c \
 	src/fabric/shm/rx.c \
 	src/fabric/shm/seg.c \
 	src/fabric/shm/shm.h \

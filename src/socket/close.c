@@ -186,7 +186,7 @@ static bool unread(struct sock *s)
 		return false;
 	if (!s->conn.error)
 		pump_poll(s);
-	return s->rx_avail > 0 || s->ar.kept > 0;
+	return s->rx_avail > 0 || s->ar.kept > 0 || zc_here(s);
 }
 
 static void close_lifted(struct sock *s, int fd)
@@ -196,6 +196,7 @@ static void close_lifted(struct sock *s, int fd)
 	char sink[64];
 	bool abort;
 
+	zc_recall(s);
 	home_serve(s, fd); /* bytes on their way home go first */
 	abort = unread(s) || s->linger0;
 	if (abort) {

@@ -70,6 +70,7 @@ static void answer(struct sock *s, int fd)
 	/* a send behind a spill: the reader makes room for it */
 	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
 		return;
+	zc_recall(s);
 	if (anc_answer(s->tx, &s->at))
 		return;
 	s->resuming = false;

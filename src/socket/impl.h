@@ -23,9 +23,11 @@
 #include "base/page.h"
 #include "base/sys.h"
 #include "config/config.h"
+#include "sdp_proto/zcopy.h"
 #include "socket/anchor.h"
 #include "socket/pair.h"
 #include "socket/sock.h"
+#include "socket/zcopy.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -128,6 +130,7 @@ struct sock {
 	int32_t end_pid; /* the only process that may use it; 0: all */
 	struct rdma *rd; /* the peer is on another host: rdma.h */
 	struct shm_end shm;
+	struct zc zc;
 	struct conn conn;
 
 	/* seldom */
@@ -194,6 +197,8 @@ ssize_t iov_sum(const struct iovec *iov, size_t n);
  * are remembered per thread, so that the usual buffers cost two loads.
  */
 bool iov_sound(const struct iovec *iov, size_t n);
+/* The same for the one byte at `at`, asked anew. */
+bool iov_there(const void *at);
 
 /* --- sock.c ------------------------------------------------------------ */
 
@@ -327,6 +332,8 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		  bool discard);
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n);
 ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
+/* Post what conn_next() answered; its payload comes from c. 0 or negative. */
+int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op);
 void pump_control(struct sock *s); /* credit updates and the like */
 bool pump_room(struct sock *s); /* could a stream byte leave now? */
 uint32_t pump_space(struct sock *s); /* how many surely could */
@@ -381,6 +388,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline);
  * there is progress meanwhile.
  */
 uint64_t wait_full(struct sock *s, uint64_t now);
+/* Memory is lent (zcopy.c): the same until it is not, or `until`. */
+int wait_lent(struct sock *s, uint64_t until, bool restart);
 uint64_t wait_deadline(int64_t timeo);
 /*
  * Until the anchor has something, lock not held: 0, or -1 and errno. For a
@@ -510,6 +519,38 @@ static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 		if (s->look <= 0)
 			lift_look(s, fd);
 	}
+}
+
+/* --- zcopy.c: what hot paths ask --------------------------------------- */
+
+static inline void zc_recall(struct sock *s)
+{
+	if (unlikely(s->zc.out == ZC_OUT))
+		zc_recall_slow(s);
+}
+
+/* The next bytes of the stream lie in the peer's memory, behind rx_avail. */
+static inline bool zc_here(const struct sock *s)
+{
+	return unlikely(s->conn.peer_src_count) && !s->orphan &&
+	       conn_source(&s->conn);
+}
+
+/* Bytes were taken and counted: ring_writer(), and more after zc_take(). */
+static inline void zc_took(struct sock *s)
+{
+	ring_writer(s);
+	if (unlikely(s->zc.due))
+		zc_tell(s);
+}
+
+/* pump_recv(), or what the peer has lent. */
+static inline ssize_t zc_recv(struct sock *s, struct cursor *c, size_t n,
+			      int flags)
+{
+	if (zc_here(s) && zc_next(s, flags, n))
+		return (ssize_t)zc_take(s, c, n);
+	return pump_recv(s, c, n, flags & MSG_PEEK, flags & MSG_TRUNC);
 }
 
 /* Hook calls that were due while the lock was held. */

@@ -72,8 +72,10 @@ static __thread uintptr_t pages_known[PAGES_KNOWN]
  * The kernel reads a signal set before it looks at what to do with it: EFAULT
  * says that the memory is not there, EINVAL that it is. Nothing is changed.
  */
-static bool page_there(uintptr_t at)
+bool iov_there(const void *mem)
 {
+	uintptr_t at = (uintptr_t)mem;
+
 	return sys_call6(SYS_rt_sigprocmask, -1, (long)(at & ~(uintptr_t)7), 0,
 			 8, 0, 0) != -EFAULT;
 }
@@ -88,7 +90,7 @@ bool iov_sound(const struct iovec *iov, size_t n)
 		if (!iov[i].iov_len ||
 		    likely(page && pages_known[page % PAGES_KNOWN] == page))
 			continue;
-		if (!page || !page_there(at))
+		if (!page || !iov_there(iov[i].iov_base))
 			return false;
 		pages_known[page % PAGES_KNOWN] = page;
 	}

@@ -78,6 +78,7 @@ static void paired(struct sock *s, int fd)
 	s->peer = &page->side[maker ? 1 : 0];
 	shm_end_init(&s->shm, &s->pair.seg, maker, s->pair.key);
 	s->end = &s->shm.end;
+	zc_paired(s);
 	lift_adopt(s, &page->dir[maker ? 0 : 1], &page->dir[maker ? 1 : 0]);
 	s->wake = s->pair.fd;
 	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
@@ -197,6 +198,7 @@ static void step(struct sock *s, int fd)
 			.posted = SHM_DEPTH,
 			.max_adverts = 1,
 			.ext_flags = 0x08,
+			.reads = true,
 		};
 	}
 	switch (pair_step(&s->pair, fd, &s->conn, &s->params, 1000)) {

@@ -76,6 +76,23 @@ static int nagle(struct sock *s, int opt, const void *v, socklen_t len)
 	return 0;
 }
 
+/* As the kernel module of old: 0 never, a page to 1 MiB, -1 the default. */
+static int set_least(struct sock *s, const void *v, socklen_t len)
+{
+	int value;
+
+	if (len < sizeof(value))
+		return -EINVAL;
+	memcpy(&value, v, sizeof(value));
+	if (value && value != -1 && (value < 4096 || value > 1 << 20))
+		return -EINVAL;
+	if (sock_lock(s))
+		return -EINTR;
+	zc_threshold(s, value);
+	sock_unlock(s);
+	return 0;
+}
+
 static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		      socklen_t len)
 {
@@ -138,7 +155,7 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 	case TCP_MD5SIG:
 		return kernel_only(s, fd, WHY_OPTION) ? -EAGAIN : 1;
 	case SDP_ZCOPY_THRESH:
-		return s->native ? 0 : 1;
+		return s->native ? set_least(s, v, len) : 1;
 	default:
 		return 1;
 	}
@@ -179,7 +196,9 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 	if (level == IPPROTO_TCP && s->native && opt == SDP_LAST_BIND_ERR)
 		return give_int(0, v, len);
 	if (level == IPPROTO_TCP && s->native && opt == SDP_ZCOPY_THRESH)
-		return give_int((int)settings.zcopy_threshold, v, len);
+		return give_int((int)(s->zc.asked ? s->zc.wish :
+						    settings.zcopy_threshold),
+				v, len);
 	if (!s->paired)
 		return 1;
 	/* it takes bytes; before the pairing that shows in the counts */
@@ -256,7 +275,8 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	ret = sys_ioctl(fd, FIONREAD, &kernel);
 	switch (anc_state(s->rx)) {
 	case ANC_LIFTED:
-		sum = s->rx_avail; /* the kernel has bells only */
+		/* the kernel has bells only */
+		sum = s->rx_avail + (zc_here(s) ? conn_source(&s->conn) : 0);
 		break;
 	case ANC_RISING:
 	case ANC_SPILL:
@@ -337,7 +357,7 @@ static bool behind(struct sock *s, int fd)
 		where = anc_where(s->rx, &s->ar, &n);
 	}
 	if (where == ANC_AT_RING)
-		ret = s->rx_avail > 0;
+		ret = s->rx_avail > 0 || zc_here(s);
 	else if (where != ANC_AT_BELLS)
 		ret = s->ar.kept > 0;
 	sock_unlock(s);

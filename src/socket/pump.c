@@ -49,7 +49,7 @@ int pump_poll(struct sock *s)
 	struct fab_msg m;
 	struct conn_in in;
 	uint8_t hdr[CONN_HDR_MAX];
-	bool got = false, credits = false;
+	bool got = false, credits = false, freed = false;
 	int ret, news = 0, said;
 
 	if (unlikely(s->conn.error))
@@ -85,6 +85,9 @@ int pump_poll(struct sock *s)
 				__atomic_add_fetch(&s->in_gen, 1,
 						   __ATOMIC_RELAXED);
 		}
+		if (unlikely(in.freed) && zc_freed(s))
+			return pump_fail(s, -EPROTO);
+		freed |= in.freed;
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
 		COUNT(s, msgs_rx, 1);
@@ -95,6 +98,14 @@ int pump_poll(struct sock *s)
 		mend_begin(s, ret); /* nothing more comes this way */
 	if (unlikely(s->rd))
 		rdma_polled(s, news, got, credits);
+	/* the peer waits for it, and we may fall asleep */
+	if (unlikely(s->conn.want & CONN_WANT_SENDSM))
+		zc_tell(s);
+	/* DisConn, perhaps, and nobody else may come by */
+	if (unlikely(freed) && s->conn.want) {
+		pump_control(s);
+		ring_reader(s, sock_fd(s));
+	}
 	return 0;
 }
 
@@ -234,6 +245,27 @@ ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n)
 	return (ssize_t)got;
 }
 
+/* The message of `op` into `mem`, and away. */
+static inline void post(struct sock *s, struct cursor *c, uint8_t *mem,
+			const struct conn_op *op)
+{
+	memcpy(mem, op->hdr, op->hdr_len);
+	if (op->payload)
+		cursor_get(c, mem + op->hdr_len, op->payload);
+	FAB(s)->send(END(s), op->hdr_len + op->payload, op->solicited);
+	COUNT(s, msgs_tx, 1);
+}
+
+int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
+{
+	uint8_t *mem = FAB(s)->buf(END(s), op->hdr_len + op->payload);
+
+	if (!mem)
+		return pump_fail(s, -EPROTO);
+	post(s, c, mem, op);
+	return 0;
+}
+
 /* As many of n bytes as credits and room allow now. */
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 {
@@ -247,6 +279,7 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 
 		if (likely(room)) {
 			offer.bytes = n - done;
+			offer.more = false;
 			conn_next(&s->conn, coarse_ns(), &offer, room, &op);
 			if (op.type != CONN_SEND)
 				break;
@@ -259,16 +292,13 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 			    !(mem = FAB(s)->ctrl(END(s))))
 				break;
 			offer.bytes = 0;
+			offer.more = done < n;
 			conn_next(&s->conn, coarse_ns(), &offer, FAB_CTRL, &op);
 			if (op.type != CONN_SEND)
 				break;
 		}
-		memcpy(mem, op.hdr, op.hdr_len);
-		if (op.payload)
-			cursor_get(c, mem + op.hdr_len, op.payload);
-		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
+		post(s, c, mem, &op);
 		done += op.payload;
-		COUNT(s, msgs_tx, 1);
 	} while (done < n || conn_wants_send(&s->conn));
 	if (done) {
 		COUNT(s, bytes_sdp_tx, done);

@@ -87,7 +87,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	/* before it is said what there is: it may be what the token hid */
 	if (unlikely(s->rd) && s->rd->token_wait)
 		rdma_token_read(s, fd);
-	if (s->rx_avail || s->rx_eof || s->conn.error || s->shut_rd)
+	if (s->rx_avail || s->rx_eof || s->conn.error || s->shut_rd ||
+	    zc_here(s))
 		r->now |= IN_BITS;
 	else if (s->orphan)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
@@ -310,7 +311,7 @@ void sock_rang(struct sock *s, bool asleep)
 						 __ATOMIC_SEQ_CST);
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
 			if (sock_pending(s) || s->rx_avail || s->rx_eof ||
-			    wait_room_due(s))
+			    zc_here(s) || wait_room_due(s))
 				mark = s->rung_eaten;
 		} else if (mark == s->rung_eaten) {
 			mark++; /* readable: one is there, numbered or not */

@@ -104,7 +104,7 @@ static void took(struct sock *s, size_t n)
 	pump_control(s);
 	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail)
 		fab_publish(s);
-	ring_writer(s);
+	zc_took(s);
 	if (unlikely(s->rx_eof) && !s->rx_avail && !s->fin_told) {
 		s->fin_told = true;
 		ring_service(s);
@@ -267,6 +267,7 @@ static int next_at(struct sock *s, int fd, const struct want *w,
 		return -EAGAIN;
 	} else if (where == ANC_AT_ANCHOR && *was == ANC_SPILL) {
 		ring_service(s); /* its FIN may wait for this */
+		zc_answer(s, fd); /* and what it took back before it left */
 	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_RISING) {
 		return ANC_AT_QUEUE; /* to look around the switch */
 	}
@@ -318,7 +319,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		}
 		if (lim > w->len - w->done)
 			lim = w->len - w->done;
-		got = pump_recv(s, &w->c, lim, w->peek, w->flags & MSG_TRUNC);
+		got = zc_recv(s, &w->c, lim, w->flags);
 		if (got < 0)
 			return orphan_recv(s, fd, raw);
 		if (got) {
@@ -328,7 +329,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			took(s, (size_t)got);
 			if (w->done < w->len && !s->rx_avail)
 				pump_poll(s);
-			if (w->done < w->len && s->rx_avail)
+			if (w->done < w->len && (s->rx_avail || zc_here(s)))
 				continue;
 			if (unlikely(anc_bells(s->rx, &s->ar) > 0))
 				ring_bells(s, fd);

@@ -143,7 +143,7 @@ bool ring_may_eat(struct sock *s)
 	    !__atomic_load_n(&s->watched, __ATOMIC_SEQ_CST))
 		return true;
 	anc_arm(s->rx, ANC_WAKE);
-	if (fab_pending(s) || s->rx_avail || s->rx_eof)
+	if (fab_pending(s) || s->rx_avail || s->rx_eof || zc_here(s))
 		return false;
 	return !s->readers || anc_state(s->rx) == ANC_LIFTED;
 }

@@ -9,6 +9,7 @@ struct load {
 	size_t ask; /* of the last call to the kernel */
 	int flags;
 	bool nonblock;
+	struct zc_send zc;
 };
 
 static ssize_t broken_pipe(int flags)
@@ -20,10 +21,10 @@ static ssize_t broken_pipe(int flags)
 
 /* --- the ring ---------------------------------------------------------- */
 
-/* Nothing more can be sent. */
+/* Nothing more can be sent. On the anchor the kernel knows that. */
 static bool ended(const struct sock *s)
 {
-	return s->shut_wr || s->conn.error || s->orphan;
+	return s->shut_wr || s->conn.error || (s->orphan && tx_by_ring(s));
 }
 
 /* The reset is told once, then there is nobody to send to. */
@@ -66,6 +67,24 @@ static int stand_by(struct sock *s, int fd, const struct load *w)
 		return -EAGAIN;
 	err = wait_tx(s, fd, wait_deadline(s->sndtimeo));
 	return err ? err : 1;
+}
+
+/*
+ * Without a copy: bytes that went, w->done counts them. The lock was not held
+ * all the time then. *err ends the send.
+ */
+static size_t ring_lend(struct sock *s, int fd, struct load *w, int *err)
+{
+	size_t n;
+
+	*err = zc_send(s, fd, &w->c, wait_deadline(s->sndtimeo), &n);
+	if (n) {
+		s->full = false;
+		w->done += n;
+		/* its reader does not come: the rest of this send by copy */
+		w->zc.lend = s->zc.done == s->zc.len;
+	}
+	return n;
 }
 
 /* Lock held; w->done counts. *raw: go on at the anchor. */
@@ -122,6 +141,11 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			*raw = true;
 			return 0;
 		}
+		if (unlikely(w->zc.lend) && ring_lend(s, fd, w, &err)) {
+			if (err || w->done == w->len)
+				return err;
+			continue;
+		}
 		n = way_out(s, w);
 		if (n < 0)
 			continue;
@@ -146,6 +170,21 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		if (err)
 			return err;
 	}
+}
+
+/* The same for a send that may be worth to be spared the copy. */
+static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
+{
+	size_t len = w->len - w->done;
+	ssize_t ret;
+
+	if (w->nonblock)
+		return ring_send(s, fd, w, raw);
+	zc_choose(s, len, &w->zc);
+	ret = ring_send(s, fd, w, raw);
+	zc_chosen(&w->zc, len, !ret && !*raw);
+	w->zc.lend = false;
+	return ret;
 }
 
 /* --- the anchor -------------------------------------------------------- */
@@ -226,7 +265,10 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		raw = false;
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EINTR;
-		n = ring_send(s, fd, w, &raw);
+		if (unlikely(w->len - w->done >= s->zc.least))
+			n = large_send(s, fd, w, &raw);
+		else
+			n = ring_send(s, fd, w, &raw);
 		sock_unlock(s);
 		if (unlikely(s->ghost >= 0)) {
 			fd = s->ghost;
@@ -253,6 +295,7 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->len = len;
 	w->done = 0;
 	w->flags = flags;
+	w->zc.lend = false;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
 }
 
@@ -354,6 +397,8 @@ static bool shut_write(struct sock *s, int fd)
 		switch (anc_state(s->tx)) {
 		case ANC_RISING:
 		case ANC_LIFTED:
+			zc_recall(s);
+			zc_settled(s);
 			conn_shutdown(&s->conn, clock_ns(), false);
 			pump_control(s);
 			s->shut_wr = s->fin_due = true;

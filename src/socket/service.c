@@ -149,7 +149,7 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 
 static void serve(struct sock *s, void *arg)
 {
-	bool bell;
+	bool bell, asked;
 
 	(void)arg;
 	if (unlikely(s->rd))
@@ -157,15 +157,20 @@ static void serve(struct sock *s, void *arg)
 	if (lift_awaited(s))
 		lift_look(s, sock_fd(s));
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
-	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell) ||
+	asked = zc_asked(s) || zc_unanswered(s);
+	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell && !asked) ||
 	    sock_lock(s))
 		return;
+	if (asked)
+		zc_answer(s, sock_fd(s));
 	if (s->paired && bell)
 		ring_reader(s, sock_fd(s));
 	if (s->paired)
 		home_serve(s, sock_fd(s));
 	sock_unlock(s);
 	sock_changed(s);
+	if (asked && hooks.risen)
+		hooks.risen(s); /* other messages may have come along */
 }
 
 static void hung_up(struct sock *s)

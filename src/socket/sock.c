@@ -41,6 +41,7 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 		return NULL;
 	s->ghost = -1;
 	s->wake = -1;
+	s->zc.least = UINT32_MAX;
 	s->pair.fd = -1;
 	s->tx = &s->local[0];
 	s->rx = &s->local[1];

@@ -43,4 +43,6 @@ libsocket_la_SOURCES = \
 	src/socket/switch.c \
 	src/socket/told.c \
 	src/socket/vouch.c \
-	src/socket/wait.c
+	src/socket/wait.c \
+	src/socket/zcopy.c src/socket/zcopy.h \
+	src/socket/zcopy_way.c

@@ -114,7 +114,7 @@ static bool switch_tx(struct sock *s, int fd)
 	if (!s->paired || s->orphan || never_lift(s) || s->shut_wr ||
 	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
-	    clock_ns() < s->lift_not_before)
+	    clock_ns() < s->lift_not_before || !zc_settled(s))
 		return false;
 	if (s->rd && !mend_keep(s))
 		return false;
@@ -174,6 +174,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 		ret = -EBUSY;
 	if (ret)
 		return ret;
+	zc_recall(s); /* y counts what was read */
 	if (s->rd && !fin)
 		__atomic_store_n(&s->stand, 1, __ATOMIC_SEQ_CST);
 	ret = anc_spill(s->tx, &s->at, fin);

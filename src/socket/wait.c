@@ -71,6 +71,7 @@ static void cancelled(struct sleep *in)
 	if (!in->s)
 		return;
 	lock_take(&in->s->lock);
+	zc_abandon(in->s);
 	bed_out(in->s, &in->bed);
 	sock_unlock(in->s);
 	if (in->s->ghost >= 0)
@@ -205,6 +206,24 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 	/* what a queue pair holds is soon full, and says less about R */
 	return s->full_since +
 	       (uint64_t)settings.spill_ms * (s->rd ? 5000000u : 1000000u);
+}
+
+int wait_lent(struct sock *s, uint64_t until, bool restart)
+{
+	uint32_t mark;
+	int ret;
+
+	if (spin_tx(s))
+		return 0;
+	mark = ring_mark(s);
+	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (pump_poll(s) || s->zc.out != ZC_OUT || !tx_by_ring(s) || s->orphan)
+		return 0;
+	if (ring_may_eat(s))
+		ring_eat(s, mark);
+	ret = sleep_locked(s, until, true);
+	return ret == -EINTR && restart && all_restart() ? 0 : ret;
 }
 
 int wait_tx(struct sock *s, int fd, uint64_t deadline)

@@ -32,7 +32,9 @@ check_PROGRAMS += \
 	tests/progs/procs \
 	tests/progs/sandbox \
 	tests/progs/signals \
-	tests/progs/stream
+	tests/progs/stream \
+	tests/progs/zcends \
+	tests/progs/zcopy
 
 tests_progs_calls_SOURCES = tests/progs/calls.c $(PROGS_COMMON)
 tests_progs_calls_CPPFLAGS = $(PROGS_CPPFLAGS)
@@ -134,3 +136,15 @@ tests_progs_plainecho_SOURCES = tests/progs/plainecho.c
 tests_progs_plainecho_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_plainecho_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_plainecho_LDFLAGS = -all-static
+
+tests_progs_zcends_SOURCES = tests/progs/zcends.c tests/progs/zcopy.h \
+	$(PROGS_COMMON)
+tests_progs_zcends_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_zcends_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_zcends_LDADD = -lpthread
+
+tests_progs_zcopy_SOURCES = tests/progs/zcopy.c tests/progs/zcopy.h \
+	$(PROGS_COMMON)
+tests_progs_zcopy_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_zcopy_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_zcopy_LDADD = -lpthread

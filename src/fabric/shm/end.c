@@ -42,13 +42,6 @@ static bool shm_publish_end(struct end *end)
 	return e->rx_owed && shm_publish(e);
 }
 
-static int shm_done(struct end *end, struct fab_done *d)
-{
-	(void)end;
-	(void)d;
-	return 0;
-}
-
 static void shm_destroy(struct end *end)
 {
 	shm_unmap(&shm_of(end)->seg);
@@ -65,6 +58,11 @@ const struct fabric_ops shm_ops = {
 	.release = shm_rx_release,
 	.next = shm_next,
 	.publish = shm_publish_end,
+	.lend = shm_lend,
+	.lent = shm_lent,
+	.unlend = shm_unlend,
+	.recalled = shm_recalled,
+	.read = shm_read,
 	.done = shm_done,
 	.pending = shm_rx_pending,
 	.trim = shm_tx_trim,
@@ -96,5 +94,8 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		.rx_laned = (void *)(base + SHM_LANED_AT + rx * 128),
 		.rx_tag = (maker ? key ^ OPENER_KEY : key) | 1,
 		.rx_lap = SHM_RING_BIRTH - LINE,
+		.loan = (void *)(base + SHM_LOAN_AT + tx * 256),
+		.peer_loan = (void *)(base + SHM_LOAN_AT + rx * 256),
+		.peer = -1,
 	};
 }

@@ -105,5 +105,13 @@ int shm_rx_poll(struct end *end, struct fab_msg *m);
 bool shm_rx_pending(struct end *end);
 int shm_rx_front(struct end *end, struct fab_msg *m);
 void shm_rx_release(struct end *end);
+/* mem.c: fabric_ops of these names */
+int shm_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey);
+int64_t shm_lent(struct end *end, bool back);
+void shm_unlend(struct end *end);
+bool shm_recalled(struct end *end);
+int shm_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
+	     size_t len, uint64_t id);
+int shm_done(struct end *end, struct fab_done *d);
 
 #endif

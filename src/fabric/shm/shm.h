@@ -10,7 +10,9 @@
  * Layout of a segment (bytes):
  *   0      header: magic, size, version, ring size
  *   256    progress of the reader of the maker's ring (its own line)
+ *   320    what the maker lends of its memory (its own line)
  *   512    progress of the reader of the opener's ring (its own line)
+ *   576    what the opener lends
  *   768    number of messages the maker put into its lane
  *   896    the same of the opener
  *   1024   SHM_WORDS_LEN bytes that belong to the socket room
@@ -52,6 +54,7 @@
 #define SHM_HEAD_LEN	2048
 #define SHM_LANES_LEN	2048
 #define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */
+#define SHM_LOAN_AT	320 /* and one more, 256 bytes on */
 #define SHM_LANED_AT	768 /* and one more, 128 bytes on */
 #define SHM_LANE	16 /* lines */
 #define SHM_WORDS_AT	1024
@@ -64,6 +67,19 @@
 #define SHM_DEPTH	8192 /* receives each end keeps posted */
 
 #define SHM_ATTIC (64u << 20) /* bytes of an attic */
+
+/*
+ * One piece of memory that the end's process lets the other end's read. Only
+ * one is lent at a time. Mixed versions: zero says that nothing is.
+ */
+#define SHM_LOAN_MAX  0x7fffffffu /* of `word`: bytes read so far */
+#define SHM_LOAN_BACK 0x80000000u /* taken back: no more may be read */
+
+struct shm_loan {
+	uint64_t word; /* both; number of the loan in the upper half; 0: none */
+	uint64_t seal_at, seal; /* lender: in its memory, at this address,
+				 * lies this value (mem.c) */
+};
 
 struct shm_seg {
 	void *mem;
@@ -140,6 +156,13 @@ struct shm_end {
 	uint32_t rx_lap; /* how far the writer's laps go, as far as known */
 	uint32_t rx_lane_seq;
 	uint8_t rx_ctrl[FAB_CTRL]; /* the last message of the lane */
+	/* loans */
+	struct shm_loan *loan, *peer_loan;
+	uint32_t loan_id;
+	int32_t peer; /* the caller's: a unix socket whose credentials are
+		       * those of the peer's process, -1: none, read nothing */
+	bool rdma_due;
+	struct fab_done rdma; /* the read that ended last */
 };
 
 /* How the frames that are not yet released lie in the ring. */

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Lending memory and reading what was lent; see zcopy.h. */
+
+#include "sdp_proto/zcopy.h"
+#include "socket/impl.h"
+
+#define LINE	  64
+#define PIECE_MAX (1u << 30) /* lent at once */
+#define READ_MAX  (1u << 20) /* read under the lock at once */
+#define READ_MIN  (16u << 10) /* not worth a system call */
+
+static uint32_t least(const struct sock *s)
+{
+	int64_t wish = s->zc.asked ? s->zc.wish : settings.zcopy_threshold;
+
+	if (!wish || settings.zcopy == SET_ZCOPY_NO || !FAB(s)->lend)
+		return UINT32_MAX;
+	return (uint32_t)wish;
+}
+
+void zc_paired(struct sock *s)
+{
+	s->zc.home = sock_pid;
+	s->zc.least = least(s);
+}
+
+void zc_threshold(struct sock *s, int wish)
+{
+	s->zc.asked = wish >= 0;
+	s->zc.wish = (uint32_t)wish;
+	if (s->paired)
+		s->zc.least = least(s);
+}
+
+/* --- the writer -------------------------------------------------------- */
+
+/* n bytes of the loan were read, as the peer says. */
+static int count(struct sock *s, int64_t n)
+{
+	uint64_t more = (uint64_t)n - s->zc.done;
+
+	if (n < s->zc.done || n > s->zc.len)
+		return -EPROTO;
+	if (!more)
+		return 0;
+	s->zc.done = (uint32_t)n;
+	anc_sent(s->tx, &s->at, more);
+	COUNT(s, bytes_sdp_tx, more);
+	COUNT(s, zcopy, more);
+	page_add(zcopy_tx, more);
+	return 0;
+}
+
+void zc_recall_slow(struct sock *s)
+{
+	int64_t n = FAB(s)->lent(END(s), true);
+
+	s->zc.out = ZC_OVER;
+	if (n < 0 || count(s, n)) {
+		pump_fail(s, -EPROTO);
+		return;
+	}
+	if (s->zc.done < s->zc.len)
+		page_add(zcopy_cancelled, 1);
+	if (s->conn.error)
+		return;
+	conn_cancel_sources(&s->conn);
+	pump_control(s);
+	/* its program may be busy with other things */
+	if (s->conn.src_count)
+		ring_service(s);
+}
+
+bool zc_settled(struct sock *s)
+{
+	if (likely(!s->conn.src_count) || s->conn.error || pump_poll(s) ||
+	    !s->conn.src_count)
+		return true;
+	pump_control(s);
+	ring_service(s);
+	return false;
+}
+
+int zc_freed(struct sock *s)
+{
+	struct conn_freed f;
+	int64_t n;
+
+	while (conn_freed(&s->conn, &f)) {
+		n = FAB(s)->lent(END(s), true);
+		if (n < 0 || f.sink || f.key != s->zc.rkey || f.bytes != n ||
+		    (s->zc.out == ZC_OUT && count(s, n)))
+			return -EPROTO;
+		if (s->zc.out == ZC_OUT)
+			s->zc.out = ZC_OVER;
+		FAB(s)->unlend(END(s));
+	}
+	return 0;
+}
+
+/*
+ * Advertise: bytes that went inside the message, or by copy because that was
+ * what the machine preferred.
+ */
+static size_t lend(struct sock *s, struct cursor *c, uint32_t len)
+{
+	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
+	struct conn_zc zc = { .inl = LINE - (uint32_t)((uintptr_t)at % LINE) };
+	struct conn_offer offer = { .bytes = len, .more = true, .zc = &zc };
+	uint32_t room = FAB(s)->room(END(s));
+	struct conn_op op;
+
+	/* in front of it goes what is due */
+	pump_control(s);
+	if (!room || conn_wants_send(&s->conn) ||
+	    !conn_src_wanted(&s->conn, len) ||
+	    FAB(s)->lend(END(s), at, len, &zc.src.rkey))
+		return 0;
+	zc.src.vaddr = (uintptr_t)at;
+	zc.src.key = zc.src.rkey;
+	zc.src.len = len;
+	conn_next(&s->conn, clock_ns(), &offer, room, &op);
+	if (op.took == CONN_TOOK_SRC) {
+		s->zc.rkey = zc.src.rkey;
+		s->zc.len = (uint32_t)op.len;
+		s->zc.done = 0;
+		s->zc.owner = lock_tid();
+		s->zc.out = ZC_OUT;
+	} else {
+		FAB(s)->unlend(END(s));
+	}
+	if (op.type != CONN_SEND || pump_post(s, c, &op))
+		return 0;
+	anc_sent(s->tx, &s->at, op.payload);
+	COUNT(s, bytes_sdp_tx, op.payload);
+	return op.payload;
+}
+
+void zc_abandon(struct sock *s)
+{
+	if (s->zc.out == ZC_NONE || s->zc.owner != lock_tid())
+		return;
+	zc_recall(s);
+	s->zc.out = ZC_NONE;
+}
+
+/* Until it is over, or the direction leaves the ring; or too late. */
+static int await(struct sock *s, int fd, uint64_t deadline)
+{
+	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
+	uint64_t until = clock_ns() + patience;
+	int err = 0;
+
+	while (!err && s->zc.out == ZC_OUT) {
+		int64_t n = FAB(s)->lent(END(s), false);
+
+		if (n == s->zc.len)
+			break;
+		if (n > s->zc.done && !count(s, n))
+			until = clock_ns() + patience;
+		home_serve(s, fd);
+		if (!s->paired || s->shut_wr || s->orphan || s->conn.error ||
+		    anc_state(s->tx) != ANC_LIFTED || clock_ns() >= until)
+			break;
+		err = wait_lent(s, until < deadline ? until : deadline,
+				deadline == UINT64_MAX);
+		if (err == -EAGAIN && clock_ns() < deadline)
+			err = 0;
+	}
+	return err;
+}
+
+/* It came back unread: is there anything? The kernel would say EFAULT. */
+static bool unsound(struct cursor *c)
+{
+	struct iovec rest = { (uint8_t *)c->iov->iov_base + c->at,
+			      c->iov->iov_len - c->at };
+
+	return c->left && !iov_there(rest.iov_base);
+}
+
+/*
+ * This thread has lent before and not come back: a handler jumped out of that
+ * send, or interrupted it and sends as well. The memory is nobody's business
+ * then. Which it was cannot be known, so the count stays for who may come
+ * back, and the connection goes on by copy.
+ */
+static void tidy(struct sock *s)
+{
+	if (s->zc.out == ZC_OUT && s->zc.owner == lock_tid())
+		zc_recall(s);
+}
+
+/* The reader did not come for it, or did not want it: not so soon again. */
+static void disappointed(struct sock *s)
+{
+	if (settings.zcopy == SET_ZCOPY_ALWAYS)
+		return;
+	s->zc.skips = s->zc.skips ? 2 * s->zc.skips : 4;
+	if (s->zc.skips > 4096)
+		s->zc.skips = 4096;
+	s->zc.skip = s->zc.skips;
+}
+
+/*
+ * Until the reader has answered a recall the ring is closed, and if it is
+ * stopped the anchor has to do. So it must have left the anchor.
+ */
+static bool may_spill(const struct sock *s)
+{
+	return anc_state(s->tx) == ANC_LIFTED &&
+	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
+}
+
+int zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
+	    size_t *n)
+{
+	size_t len = c->iov->iov_len - c->at;
+	int err;
+
+	*n = 0;
+	tidy(s);
+	if (len < s->zc.least || s->zc.home != sock_pid ||
+	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s))
+		return 0;
+	*n = lend(s, c, len < PIECE_MAX ? (uint32_t)len : PIECE_MAX);
+	if (*n)
+		ring_reader(s, fd);
+	if (s->zc.out == ZC_NONE)
+		return 0;
+	err = await(s, fd, deadline);
+	zc_recall(s);
+	s->zc.out = ZC_NONE;
+	cursor_skip(c, s->zc.done);
+	*n += s->zc.done;
+	if (s->zc.done == s->zc.len) {
+		s->zc.skips = 0;
+		return err;
+	}
+	disappointed(s);
+	return err || !unsound(c) ? err : -EFAULT;
+}
+
+/* --- the reader -------------------------------------------------------- */
+
+void zc_tell(struct sock *s)
+{
+	s->zc.due = false;
+	pump_control(s);
+	fab_publish(s);
+	ring_writer(s);
+	/* it may be asleep for other things */
+	if (zc_asked(s))
+		ring_service(s);
+}
+
+void zc_refuse(struct sock *s)
+{
+	conn_refuse_sources(&s->conn);
+	zc_tell(s);
+}
+
+bool zc_asked(const struct sock *s)
+{
+	return s->paired && FAB(s)->recalled && FAB(s)->recalled(END(s));
+}
+
+bool zc_unanswered(const struct sock *s)
+{
+	return s->paired && s->conn.src_count && s->zc.out != ZC_OUT;
+}
+
+void zc_answer(struct sock *s, int fd)
+{
+	if ((!zc_asked(s) && !zc_unanswered(s)) || pump_poll(s))
+		return;
+	zc_tell(s);
+	ring_reader(s, fd); /* DisConn may have waited for the answer */
+}
+
+/* Why a read brought less than it should have. */
+static void failed(struct sock *s, int status)
+{
+	if (status == -ECANCELED || status == -EFAULT)
+		return; /* taken back; a bad pointer of one of the two */
+	s->zc.rx_off = true;
+	log_debug("fd %d: the peer's memory cannot be read: %d", sock_fd(s),
+		  status);
+}
+
+bool zc_next(struct sock *s, int flags, uint64_t n)
+{
+	bool peek = flags & MSG_PEEK;
+
+	if ((flags & MSG_TRUNC) || (peek && n > s->rx_avail)) {
+		zc_refuse(s);
+		return false;
+	}
+	return !peek && !s->rx_avail;
+}
+
+size_t zc_take(struct sock *s, struct cursor *c, size_t n)
+{
+	uint64_t there = conn_source(&s->conn);
+	size_t room = c->iov->iov_len - c->at;
+	struct fab_done d = { 0 };
+	struct conn_op op;
+
+	if (n > there)
+		n = (size_t)there;
+	if (s->zc.rx_off || !FAB(s)->read || settings.zcopy == SET_ZCOPY_NO ||
+	    (n < READ_MIN && n < there && settings.zcopy != SET_ZCOPY_ALWAYS)) {
+		zc_refuse(s);
+		return 0;
+	}
+	if (n > room)
+		n = room;
+	if (!conn_read(&s->conn, n < READ_MAX ? n : READ_MAX, &op))
+		return 0;
+	s->shm.peer = s->wake;
+	FAB(s)->read(END(s), (uint8_t *)c->iov->iov_base + c->at, op.vaddr,
+		     op.rkey, op.len, 0);
+	FAB(s)->done(END(s), &d);
+	if (conn_on_done(&s->conn, clock_ns(), CONN_READ, d.len))
+		d.len = 0;
+	if (d.status)
+		failed(s, d.status);
+	if (!d.len) {
+		zc_tell(s);
+		return 0;
+	}
+	s->zc.due = true;
+	cursor_skip(c, d.len);
+	COUNT(s, bytes_sdp_rx, d.len);
+	COUNT(s, zcopy, d.len);
+	page_add(zcopy_rx, d.len);
+	return d.len;
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Transfers without a copy. `zcopy always` insists wherever that is possible,
+# from 2 KiB on: then every large send lends its memory, and what it meets on
+# the way (a reader that does not come, a homecoming, a signal, death) meets a
+# loan. The programs check every byte; the counters prove the way.
+
+load helpers
+
+teardown() {
+	stop_all
+}
+
+# with SETTING...: for all programs from here on.
+with() {
+	SERVER_ENV+=("$@")
+	CLIENT_ENV+=("$@")
+}
+
+# insist MODE [THRESHOLD]: the mode, and zero copy wherever it can be.
+insist() {
+	mode "$1"
+	with LIBSDP_ZCOPY=always "LIBSDP_ZCOPY_THRESHOLD=${2:-2048}"
+}
+
+# lent BYTES PROGRAM: at least so many were taken from another's memory.
+lent() {
+	[ "$MODE" != plain ] || return 0
+	local tx rx
+	tx=$(stat_sum "$2" zcopy_tx)
+	rx=$(stat_sum "$2" zcopy_rx)
+	if [ "$tx" -lt "$1" ] || [ "$rx" -lt "$1" ]; then
+		echo "$2: lent $tx, read $rx, less than $1" >&2
+		show_stats
+		return 1
+	fi
+}
+
+@test "zcopy: plain" {
+	mode plain
+	cases zcopy -p fork
+	cases zcends -p fork
+}
+
+@test "zcopy: by copy" {
+	mode now
+	with LIBSDP_ZCOPY=no
+	cases zcopy -p fork
+	cases zcends -p fork
+	[ "$(stat_sum zcopy zcopy_tx)" -eq 0 ]
+}
+
+@test "zcopy: the default" {
+	mode lifted
+	cases zcopy -p exec
+	cases zcends -p exec
+}
+
+@test "zcopy: always, the peer another program" {
+	insist lifted
+	cases zcopy -p exec
+	cases zcends -p exec
+	lent 10000000 zcopy
+}
+
+@test "zcopy: always, the peer a thread" {
+	insist now
+	cases zcopy -p thread
+	cases zcends -p thread
+	lent 10000000 zcopy
+}
+
+@test "zcopy: always, reversed, IPv6" {
+	insist now 65536
+	cases zcopy -p fork -r -6
+	cases zcends -p fork -r -6
+	lent 10000000 zcopy
+}
+
+@test "zcopy: always, descriptors passed" {
+	insist now
+	cases zcopy -p fork -H pass
+	cases zcends -p fork -H pass
+	lent 1000000 zcopy
+}
+
+@test "zcopy: always, programs executed" {
+	insist now
+	cases zcopy -p exec -H exec
+	cases zcends -p exec -H exec
+	lent 1000000 zcopy
+}
+
+@test "zcopy: always, children forked" {
+	insist now
+	cases zcopy -p fork -H fork
+	cases zcends -p fork -H fork
+	lent 1000000 zcopy
+}
+
+@test "zcopy: always, a buffer whose end is missing" {
+	insist now
+	with LIBSDP_ZCOPY_WAIT_MS=1000
+	client "$SDP_PROGS/zcends" -p fork fault
+	client "$SDP_PROGS/zcends" -p exec -r fault
+}
+
+@test "zcopy: always, streams" {
+	insist now
+	cases stream -p fork
+	cases stream -p exec -H pass
+	lent 1000000 stream
+}
+
+@test "zcopy: always, signals" {
+	insist now
+	cases signals -p exec
+}
+
+@test "zcopy: always, half-close and ends" {
+	insist now
+	cases halfclose -p exec
+}
+
+@test "zcopy: always, processes" {
+	insist now
+	cases procs -p fork
+}
+
+@test "zcopy: always, every kind of call" {
+	insist now 1
+	cases calls -p exec
+	cases nonblock -p fork
+	cases polls -p fork
+	cases epolls -p fork
+}
+
+@test "zcopy: always, without spinning, without patience" {
+	insist now
+	with LIBSDP_SPIN_US=0 LIBSDP_ZCOPY_WAIT_MS=1
+	cases zcopy -p exec
+	cases zcends -p exec
+	lent 1000000 zcopy
+}
