@@ -270,6 +270,13 @@ void mend_begin(struct sock *s, int error)
 
 	if (!rdma_here(s) || r->state != RDMA_UP)
 		return;
+	/* it closed: nobody is left to go on with */
+	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) ||
+	    anc_state(s->tx) == ANC_GONE) {
+		s->ar.unsure = false;
+		end_it(s);
+		return;
+	}
 	log_note("fd %d: the RDMA connection broke (%d), on over TCP",
 		 sock_fd(s), error);
 	r->state = RDMA_MENDING;
@@ -325,6 +332,7 @@ static int parse(struct sock *s, int fd)
 		n = larder_glance(s, fd, buf, sizeof(buf));
 		if (n == -EAGAIN)
 			return 0;
+		s->rst_eaten |= n == -ECONNRESET;
 		if (n <= 0)
 			return resume_ended(&r->in) ? 1 : -ECONNRESET;
 		/* what W counts as arrived has, by the time of its record */
@@ -411,6 +419,8 @@ bool mend_called(struct sock *s)
 	    s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
 		return false;
 	n = sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+	/* the kernel tells it once */
+	s->rst_eaten |= n == -ECONNRESET;
 	if (n <= 0)
 		return false;
 	in.token_got = RDMA_TOKEN;
