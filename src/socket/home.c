@@ -138,11 +138,9 @@ static int spilled_home(struct sock *s, int fd)
 
 	if (pump_poll(s))
 		return -ECONNRESET;
-	where = anc_where(s->rx, &s->ar, &n);
-	if (where == ANC_AT_ANCHOR) {
-		ring_service(s); /* its FIN may wait for this */
+	where = raw_where(s, &n);
+	if (where == ANC_AT_ANCHOR)
 		return 0;
-	}
 	if (where == ANC_AT_BELLS &&
 	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;

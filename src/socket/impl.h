@@ -281,6 +281,8 @@ static inline size_t raw_tx_piece(const struct sock *s, size_t n)
 void raw_tx_leave(struct sock **s);
 /* Account n bytes; false: they were bells, the direction is lifted now. */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
+/* Lock held: anc_where(), and the peer is told that a spill was passed. */
+int raw_where(struct sock *s, uint64_t *n);
 /* The last byte in front of the ring was taken. */
 void raw_passed(struct sock *s, struct anc_dir *d);
 void raw_sent(struct sock *s, ssize_t n);

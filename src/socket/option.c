@@ -350,11 +350,11 @@ static bool behind(struct sock *s, int fd)
 	if (sock_lock(s))
 		return true;
 	pump_poll(s);
-	where = anc_where(s->rx, &s->ar, &n);
+	where = raw_where(s, &n);
 	if (where == ANC_AT_BELLS &&
 	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
 		keep_bells(s, fd);
-		where = anc_where(s->rx, &s->ar, &n);
+		where = raw_where(s, &n);
 	}
 	if (where == ANC_AT_RING)
 		ret = s->rx_avail > 0 || zc_here(s);

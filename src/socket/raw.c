@@ -147,6 +147,16 @@ void raw_tx_leave(struct sock **s)
 	*s = NULL;
 }
 
+int raw_where(struct sock *s, uint64_t *n)
+{
+	enum anc_state was = anc_state(s->rx);
+	int where = anc_where(s->rx, &s->ar, n);
+
+	if (where == ANC_AT_ANCHOR && was == ANC_SPILL)
+		ring_service(s); /* its FIN may wait for this */
+	return where;
+}
+
 /*
  * Others may still sleep in the kernel where nothing will come any more: the
  * writer rings for them, and the sets have to look at the ring from now on.

@@ -41,7 +41,7 @@ static void queue_edge(struct sock *s, int fd)
 static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 {
 	uint64_t n;
-	int where = anc_where(s->rx, &s->ar, &n);
+	int where = raw_where(s, &n);
 
 	if (where == ANC_AT_BELLS &&
 	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
@@ -58,7 +58,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 
 		if (got > 0)
 			s->ar.bells += (uint64_t)got;
-		where = anc_where(s->rx, &s->ar, &n);
+		where = raw_where(s, &n);
 		if (where == ANC_AT_BELLS)
 			r->ms = 1; /* the last bell is still on its way */
 	}

@@ -15,6 +15,7 @@ struct want {
 	int flags;
 	bool peek, all, nonblock;
 	bool peek_all; /* MSG_PEEK that waits for all */
+	bool between; /* not by the ring alone */
 };
 
 /* The first wait of a call sets its limit. */
@@ -257,7 +258,7 @@ static int next_at(struct sock *s, int fd, const struct want *w,
 	home_abandoned(s, fd);
 	*was = anc_state(s->rx);
 	if (s->paired)
-		where = anc_where(s->rx, &s->ar, lim);
+		where = raw_where(s, lim);
 	if (where < 0) {
 		pump_fail(s, where);
 	} else if (where == ANC_AT_BELLS && unlikely(s->ar.unsure)) {
@@ -266,8 +267,7 @@ static int next_at(struct sock *s, int fd, const struct want *w,
 		take_bells(s, fd, *lim);
 		return -EAGAIN;
 	} else if (where == ANC_AT_ANCHOR && *was == ANC_SPILL) {
-		ring_service(s); /* its FIN may wait for this */
-		zc_answer(s, fd); /* and what it took back before it left */
+		zc_answer(s, fd); /* what it took back before it left */
 	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_RISING) {
 		return ANC_AT_QUEUE; /* to look around the switch */
 	}
@@ -292,6 +292,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 				return got;
 			continue;
 		}
+		w->between = w->between || was != ANC_LIFTED;
 		if (where == ANC_AT_ANCHOR) {
 			if (unlikely(s->rd) && s->paired)
 				rdma_passed(s);
@@ -478,6 +479,20 @@ static bool reset_eaten(struct sock *s)
 	return s->rst_eaten && !s->rst_told++;
 }
 
+/*
+ * Who reads on edges takes a receive that brought less than it asked for as the
+ * last one before a new edge. Where the stream goes over from one carrier to
+ * the other there may be more at once: that is the edge. (One too many is
+ * harmless: without data nothing is reported.)
+ */
+static void cut_short(struct sock *s, const struct want *w)
+{
+	if (likely(!w->between || w->peek || !w->done || w->done == w->len))
+		return;
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	sock_changed(s);
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -502,9 +517,12 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			if (n <= 0)
 				return w->done ? (ssize_t)w->done : n;
 			w->done += (size_t)n;
+			w->between = s->paired && anc_state(s->rx) != ANC_RAW;
 			if (!w->all || w->done == w->len ||
-			    sock_atmark(s, fd) == 1)
+			    sock_atmark(s, fd) == 1) {
+				cut_short(s, w);
 				return (ssize_t)w->done;
+			}
 			cursor_skip(&w->c, (size_t)n);
 			continue;
 		}
@@ -523,6 +541,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		if (w->done && sock_atmark(s, fd) == 1)
 			break; /* the urgent mark ends a read, WAITALL too */
 	}
+	cut_short(s, w);
 	if (unlikely(s->ghost >= 0))
 		sock_exorcise(s);
 	if (m && (w->done || n >= 0)) {
@@ -549,6 +568,7 @@ static void want_set(struct want *w, struct sock *s, const struct iovec *iov,
 	w->peek = flags & MSG_PEEK;
 	w->all = (flags & MSG_WAITALL) && !w->peek;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
+	w->between = false;
 	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
 	w->deadline = 0;
 	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))

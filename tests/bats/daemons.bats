@@ -67,3 +67,24 @@ forks() {
 @test "40 children that ended hold nothing" {
 	forks lifted ends
 }
+
+# nginx and its like: a receive that brought less than asked for was the last
+# one; the end comes by itself.
+edges() {
+	mode "$1"
+	client "$PY" "$BATS_TEST_DIRNAME/py/edges.py" >"$TMP/out"
+	[ "$(cat "$TMP/out")" = "done" ]
+	proof 1000000 python3
+}
+
+@test "uploads to a reader of edges: plain" {
+	edges plain
+}
+
+@test "uploads to a reader of edges: lifted" {
+	edges lifted
+}
+
+@test "uploads to a reader of edges: lifted from the first message" {
+	edges now
+}
