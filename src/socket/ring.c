@@ -197,3 +197,45 @@ int ring_bells(struct sock *s, int fd)
 	__atomic_sub_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST);
 	return 0;
 }
+
+void ring_take_bells(struct sock *s, int fd, uint64_t n)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
+	char sink[256];
+	ssize_t got;
+
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		/* one that was killed inside will never count itself out */
+		if (++s->bell_naps > 200)
+			__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
+		/* a thread from before the switch may hold one uncounted */
+		sock_unlock(s);
+		sys_ppoll(NULL, 0, &ms, NULL);
+		lock_take(&s->lock);
+		return;
+	}
+	if (s->rd && s->rd->token_wait) {
+		rdma_token_read(s, fd);
+		sock_unlock(s);
+		sys_ppoll(&p, 1, &ms, NULL);
+		lock_take(&s->lock);
+		return;
+	}
+	/* counted anew: that thread may have taken it meanwhile */
+	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
+		return;
+	got = raw_sink(s, fd, sink, n < 256 ? n : sizeof(sink));
+	if (got > 0) {
+		s->ar.bells += (uint64_t)got;
+		return;
+	}
+	if (got == -EAGAIN) {
+		/* counted, about to be written: W is between the two steps */
+		sock_unlock(s);
+		sys_ppoll(&p, 1, &ms, NULL);
+		lock_take(&s->lock);
+		return;
+	}
+	s->ar.bells += n; /* FIN or error instead: W died in between */
+}

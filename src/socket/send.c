@@ -410,10 +410,12 @@ static bool shut_write(struct sock *s, int fd)
 				return false; /* the FIN is out */
 			s->shut_wr = s->fin_due = true;
 			home_serve(s, fd);
-			/* it is what brings out who sends in the kernel */
-			if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
-				s->fin_due = false;
-			return s->fin_due;
+			/* else it is what brings out who sends in the kernel */
+			if (!s->fin_due ||
+			    !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+				return true;
+			s->fin_due = false;
+			return false;
 		case ANC_RAW:
 		case ANC_GONE:
 			s->shut_wr = true;
