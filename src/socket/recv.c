@@ -207,7 +207,7 @@ static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 }
 
 /* Lock held. As anc_where(); -EAGAIN: look again. `was`: the state seen. */
-static int next_at(struct sock *s, int fd, const struct want *w,
+static int next_at(struct sock *s, int fd, struct want *w,
 		   enum anc_state *was, uint64_t *lim)
 {
 	int where = ANC_AT_ANCHOR;
@@ -215,6 +215,7 @@ static int next_at(struct sock *s, int fd, const struct want *w,
 	home_serve(s, fd);
 	home_abandoned(s, fd);
 	*was = anc_state(s->rx);
+	w->between = w->between || *was != ANC_LIFTED;
 	if (s->paired)
 		where = raw_where(s, lim);
 	if (where < 0) {
@@ -250,7 +251,6 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 				return got;
 			continue;
 		}
-		w->between = w->between || was != ANC_LIFTED;
 		if (where == ANC_AT_ANCHOR) {
 			if (unlikely(s->rd) && s->paired)
 				rdma_passed(s);
