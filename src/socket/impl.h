@@ -197,8 +197,7 @@ ssize_t iov_sum(const struct iovec *iov, size_t n);
  * are remembered per thread, so that the usual buffers cost two loads.
  */
 bool iov_sound(const struct iovec *iov, size_t n);
-/* The same for the one byte at `at`, asked anew. */
-bool iov_there(const void *at);
+bool iov_there(const void *at); /* the same for one byte, asked anew */
 
 /* --- sock.c ------------------------------------------------------------ */
 
@@ -538,14 +537,6 @@ static inline bool zc_here(const struct sock *s)
 {
 	return unlikely(s->conn.peer_src_count) && !s->orphan &&
 	       conn_source(&s->conn);
-}
-
-/* Bytes were taken and counted: ring_writer(), and more after zc_take(). */
-static inline void zc_took(struct sock *s)
-{
-	ring_writer(s);
-	if (unlikely(s->zc.due))
-		zc_tell(s);
 }
 
 /* pump_recv(), or what the peer has lent. */

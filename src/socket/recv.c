@@ -63,7 +63,7 @@ static void took(struct sock *s, size_t n)
 	pump_control(s);
 	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail)
 		fab_publish(s);
-	zc_took(s);
+	ring_writer(s);
 	if (unlikely(s->rx_eof) && !s->rx_avail && !s->fin_told) {
 		s->fin_told = true;
 		ring_service(s);

@@ -69,6 +69,10 @@ void ring_reader(struct sock *s, int fd)
 
 void ring_writer(struct sock *s)
 {
+	if (unlikely(s->zc.due)) { /* comes back here */
+		zc_tell(s);
+		return;
+	}
 	if (unlikely(s->rd)) {
 		rdma_took(s);
 		return;
