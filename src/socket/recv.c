@@ -207,8 +207,8 @@ static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 }
 
 /* Lock held. As anc_where(); -EAGAIN: look again. `was`: the state seen. */
-static int next_at(struct sock *s, int fd, struct want *w,
-		   enum anc_state *was, uint64_t *lim)
+static int next_at(struct sock *s, int fd, struct want *w, enum anc_state *was,
+		   uint64_t *lim)
 {
 	int where = ANC_AT_ANCHOR;
 
