@@ -142,6 +142,9 @@ void fab_toolong(struct rig *r)
 	over(r);
 }
 
+#define MANY 40
+#define MORE (MANY - VERBS_RCV_REST)
+
 /* More and larger receives; back to few, and to little memory. */
 void fab_resize(struct rig *r)
 {
@@ -163,17 +166,17 @@ void fab_resize(struct rig *r)
 	}
 	IS(r->api->resize(r->end, VERBS_RCV_SIZE - 1, 8), -EINVAL);
 	IS(r->api->resize(r->end, VERBS_RCV_SIZE, VERBS_RCV_MOST + 1), -EINVAL);
-	IS(r->api->resize(r->end, VERBS_RCV_SIZE, 3), -EINVAL);
-	IS(r->api->resize(r->end, VERBS_RCV_SIZE, 40), 36);
-	IS(r->end->depth, 40);
-	IS(r->api->resize(r->end, VERBS_RCV_SIZE, 4), 0);
+	IS(r->api->resize(r->end, VERBS_RCV_SIZE, VERBS_RCV_REST - 1), -EINVAL);
+	IS(r->api->resize(r->end, VERBS_RCV_SIZE, MANY), MORE);
+	IS(r->end->depth, MANY);
+	IS(r->api->resize(r->end, VERBS_RCV_SIZE, VERBS_RCV_REST), 0);
 	send_raw(r, 20, 0xff);
 	for (i = 0; i < 100; i++) {
 		wait_msg(r, &m);
 		IS(m.len, 5000);
-		IS(r->api->shed(r->end), i < 36);
+		IS(r->api->shed(r->end), i < MORE);
 		r->api->info(r->end, &info);
-		IS(info.posted, i < 36 ? 39 - i : 4);
+		IS(info.posted, i < MORE ? MANY - 1 - i : VERBS_RCV_REST);
 		r->end->ops->trim(r->end);
 		send_raw(r, 20, 0xff);
 	}
@@ -194,7 +197,7 @@ void fab_larger(struct rig *r)
 
 	begin(r);
 	if (r->server) {
-		IS(r->api->resize(r->end, LARGER, 8), 4);
+		IS(r->api->resize(r->end, LARGER, 8), 8 - VERBS_RCV_REST);
 		send_raw(r, 20, 0xff);
 	} else {
 		wait_msg(r, &m);
@@ -209,7 +212,9 @@ void fab_larger(struct rig *r)
 		if (r->server) {
 			r->api->info(r->end, &info);
 			IS(info.posted, 8);
-			IS(info.rcv_size, i < 3 ? VERBS_RCV_SIZE : LARGER);
+			IS(info.rcv_size, i < VERBS_RCV_REST - 1 ?
+						  VERBS_RCV_SIZE :
+						  LARGER);
 			send_raw(r, 100, 0xff);
 		}
 	}
