@@ -21,7 +21,7 @@
 #include "fabric/verbs/verbs.h"
 
 #define LINE	  64u
-#define REST_LEN  61440u /* lane, send ring and receives of an idle end */
+#define REST_LEN  65536u /* lane, send ring and receives of an idle end */
 #define LANE	  8u /* control messages beside a full ring */
 #define RX_STRIDE 8256u /* VERBS_RCV_SIZE in whole lines */
 #define LOAD_TX	  524288u /* send ring under load */

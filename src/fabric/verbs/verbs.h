@@ -41,13 +41,13 @@
 /*
  * What an end begins with: receives of VERBS_RCV_SIZE bytes, of which
  * end.depth (VERBS_RCV_REST) are posted when VE_READY or prepare() is over.
- * Bytes need three credits: with six a message and a credit update may be under
+ * Bytes need three credits: with five a message and a credit update may be under
  * way and the next bytes need not wait.
  * resize() raises both up to VERBS_RCV_MOST of VERBS_RCV_MAX bytes. Of 8 KiB
  * Soft-RoCE moves nine tenths of what it moves of 64 KiB; 4 KiB are too few.
  */
 #define VERBS_RCV_SIZE 8208
-#define VERBS_RCV_REST 6
+#define VERBS_RCV_REST 5
 #define VERBS_RCV_MOST 64
 #define VERBS_RCV_MAX  32784
 

@@ -212,9 +212,8 @@ void fab_larger(struct rig *r)
 		if (r->server) {
 			r->api->info(r->end, &info);
 			IS(info.posted, 8);
-			IS(info.rcv_size, i < VERBS_RCV_REST - 1 ?
-						  VERBS_RCV_SIZE :
-						  LARGER);
+			IS(info.rcv_size,
+			   i < VERBS_RCV_REST - 1 ? VERBS_RCV_SIZE : LARGER);
 			send_raw(r, 100, 0xff);
 		}
 	}
