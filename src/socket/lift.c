@@ -244,7 +244,7 @@ void lift_look(struct sock *s, int fd)
 
 	if (s->byte_weight < LOOK_BYTES)
 		s->byte_weight = LOOK_BYTES;
-	if (never_lift(s) || s->use == USE_TCP || s->shut_wr || s->shut_rd) {
+	if (never_lift(s) || s->use == USE_TCP || s->shut_rd) {
 		s->look = LOOK_NEVER;
 		return;
 	}

@@ -429,15 +429,32 @@ static bool shut_write(struct sock *s, int fd)
 	return false;
 }
 
+/* Not paired yet, and not to be any more. */
+static int shut_raw(struct sock *s, int fd, int how)
+{
+	int ret = sys_shutdown(fd, how);
+
+	if (!ret && s->phase == PH_CONNECTED) {
+		s->shut_wr |= how != SHUT_RD;
+		s->shut_rd |= how != SHUT_WR;
+	}
+	return ret;
+}
+
 int sock_shutdown(struct sock *s, int fd, int how)
 {
 	bool sent = false;
 	int ret = 0;
 
-	if (!s->paired || how < SHUT_RD || how > SHUT_RDWR)
+	if (how < SHUT_RD || how > SHUT_RDWR)
 		return sys_shutdown(fd, how);
 	if (sock_lock(s))
-		return -EINTR;
+		return s->paired ? -EINTR : sys_shutdown(fd, how);
+	if (!s->paired) {
+		ret = shut_raw(s, fd, how);
+		sock_unlock(s);
+		return ret;
+	}
 	if (how != SHUT_RD)
 		sent = shut_write(s, fd);
 	if (how != SHUT_WR) {

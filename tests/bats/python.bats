@@ -96,3 +96,11 @@ sockets() {
 	[ -n "${SDP_BATS_PLAIN-}" ] ||
 		jq -es 'map(.lifted) | add == 4' "$STATS"
 }
+
+@test "python: half-closed before it is lifted" {
+	mode lifted
+	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
+	proof 10000000 python3
+	mode now
+	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
+}

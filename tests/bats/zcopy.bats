@@ -74,7 +74,7 @@ lent() {
 @test "zcopy: always, reversed, IPv6" {
 	insist now 65536
 	cases zcopy -p fork -r -6
-	cases zcends -p fork -r -6
+	cases zcends -p fork -r -6 -w 0
 	lent 10000000 zcopy
 }
 
