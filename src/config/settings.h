@@ -21,7 +21,7 @@ struct settings {
 extern struct settings settings; /* holds the defaults before config_load() */
 
 enum { SET_ZCOPY_AUTO, SET_ZCOPY_NO, SET_ZCOPY_ALWAYS };
-enum { SET_PATH_AUTO, SET_PATH_SHM, SET_PATH_VERBS };
+enum { SET_PATH_AUTO, SET_PATH_SHM, SET_PATH_VERBS, SET_PATH_BOTH };
 
 /*
  * Set one by name and text ("spin_us", "25"). 0; -ENOENT unknown name;

@@ -91,6 +91,9 @@ enum reason rdma_begin(struct sock *s, int fd)
 	why = rdma_devices();
 	if (why)
 		return why;
+	/* a preview (doc/design.md 6): who wants it says so */
+	if (settings.path == SET_PATH_AUTO && !settings.soft_devices)
+		return WHY_SETTING;
 	/* before the first byte there is no proof: what a rule forbids to send */
 	if (s->use == USE_SDP && !s->native)
 		return WHY_UNPROVED;

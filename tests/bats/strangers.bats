@@ -34,12 +34,20 @@ dialogue() {
 	stop server
 }
 
-@test "devices: a real one needs no setting" {
+@test "devices: a real one is used where the path says so" {
 	SOFT=no
-	ON=(FAKE_HARD=1)
+	ON=(FAKE_HARD=1 LIBSDP_PATH=both)
 	dialogue 1 2000 2 1
 	[ "$(sum client lifted)" -eq 1 ]
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
+}
+
+@test "devices: a real one is not used by default" {
+	SOFT=no
+	ON=(FAKE_HARD=1)
+	dialogue 1 500
+	[ "$(sum client lifted)" -eq 0 ]
+	grep -q '"setting":1' "$TMP/client.stats"
 }
 
 @test "devices: path shm keeps what leaves the host on TCP" {
