@@ -121,6 +121,7 @@ static void duplex(struct end *e)
 {
 	pthread_t t;
 
+	zc_cut = prog_home == HOME_EXEC;
 	CHECK(!pthread_create(&t, NULL, pour_thread, &e->l));
 	drink(&e->l, bulk() / 2, 7);
 	CHECK(!pthread_join(t, NULL));
