@@ -27,10 +27,13 @@ static bool ended(const struct sock *s)
 	return s->shut_wr || s->conn.error || (s->orphan && tx_by_ring(s));
 }
 
-/* The reset is told once, then there is nobody to send to. */
+/*
+ * The reset is told once, then there is nobody to send to. Behind the end of
+ * the peer's stream it is EPIPE from the first, as in CLOSE_WAIT.
+ */
 static ssize_t reset(struct sock *s, int flags)
 {
-	return s->rst_told++ ? broken_pipe(flags) : -ECONNRESET;
+	return s->rx_eof || s->rst_told++ ? broken_pipe(flags) : -ECONNRESET;
 }
 
 static ssize_t way_out(struct sock *s, struct load *w)
@@ -221,6 +224,9 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		n = -errno;
 		errno = saved;
 	}
+	/* a bell lay unread as the peer closed: its kernel knew no better */
+	if (unlikely(n == -ECONNRESET && s->rx_eof))
+		n = broken_pipe(w->flags);
 	raw_sent(s, n);
 	if (unlikely(s->rd) && n > 0)
 		rdma_remember(s, true, w->c.iov, w->c.left, w->c.at, (size_t)n);
