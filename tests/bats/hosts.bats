@@ -4,21 +4,14 @@
 # libsdp-verbs.so the pretended devices of tests/fake.
 
 load helpers
+load hosts
 
 setup_file() {
-	export A="sdpA$$" B="sdpB$$"
-	ip netns add "$A" 2>/dev/null || return 0
-	ip netns add "$B"
-	ip link add veth0 netns "$A" type veth peer name veth0 netns "$B"
-	ip -n "$A" addr add 10.99.0.1/24 dev veth0
-	ip -n "$B" addr add 10.99.0.2/24 dev veth0
-	ip -n "$A" link set veth0 up
-	ip -n "$B" link set veth0 up
+	hosts_up
 }
 
 teardown_file() {
-	ip netns del "$A" 2>/dev/null || :
-	ip netns del "$B" 2>/dev/null || :
+	hosts_down
 }
 
 # A server that a failed test leaves behind.
@@ -27,14 +20,7 @@ teardown() {
 }
 
 setup() {
-	ip netns pids "$A" >/dev/null 2>&1 ||
-		skip "no network namespaces here (needs root)"
-	[ -f "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" ] ||
-		fail "tests/fake is not built (make check)"
-	mkdir -p "$TMP/lib"
-	cp "$LIBSDP" "$TMP/lib/libsdp.so"
-	cp "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" \
-		"$TMP/lib/libsdp-verbs.so"
+	hosts_library
 }
 
 # on NAMESPACE NAME COMMAND...: preloaded, on a host with a device.

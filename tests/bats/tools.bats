@@ -129,7 +129,10 @@ has() {
 	sdprun --stats sh -c 'trap "exit 5" TERM; : >ready; sleep 20 & wait' \
 		>out 2>err &
 	pid=$!
-	until [ -e ready ]; do sleep 0.05; done
+	for ((i = 0; i < 400; i++)); do
+		[ ! -e ready ] || break
+		sleep 0.05
+	done
 	kill -TERM "$pid"
 	status=0
 	wait "$pid" || status=$?
