@@ -154,53 +154,75 @@ int do_listen(int fd, int backlog)
 	return real_listen(fd, backlog);
 }
 
-static struct sock *accepted_sock(int listener, int fd, int flags)
-{
-	struct sock *s, *l = fdt_sock(listener);
+/* An accept() under way: what its listener leaves to the connection. */
+struct accepting {
+	int listener;
+	bool known; /* `legacy` holds */
+	struct sock_legacy legacy;
+};
 
-	if (l)
-		return sock_listening(l) ? sock_accepted(l, fd, flags) : NULL;
-	if (listener_dull(listener))
-		return NULL;
-	s = sock_inherited(listener, fd, flags);
-	if (!s)
-		listener_is_dull(listener);
-	return s;
+static void look_at_listener(struct accepting *a)
+{
+	struct sock *l = fdt_sock(a->listener);
+
+	if (l && sock_legacy(l, &a->legacy))
+		a->known = true;
 }
 
-static void accepted(int listener, int fd, int flags)
+static struct sock *accepted_sock(struct accepting *a, int fd, int flags)
 {
 	struct sock *s;
 
+	look_at_listener(a);
+	if (a->known)
+		return sock_accepted(&a->legacy, fd, flags);
+	if (listener_dull(a->listener) || fdt_sock(a->listener))
+		return NULL;
+	s = sock_inherited(a->listener, fd, flags);
+	if (!s)
+		listener_is_dull(a->listener);
+	return s;
+}
+
+static void accepted(struct accepting *a, int fd, int flags)
+{
+	struct sock *s;
+
+	if (!fdt_any && listener_dull(a->listener))
+		return;
 	fdt_forget(fd);
 	if (preload_off || (fdt_ever && !fdt_is_owner()))
 		return;
-	s = accepted_sock(listener, fd, flags);
+	s = accepted_sock(a, fd, flags);
 	if (s && fdt_put_sock(fd, s))
 		sock_forget(s);
 }
 
 int do_accept(int fd, struct sockaddr *sa, socklen_t *len)
 {
+	struct accepting a = { .listener = fd };
 	int ret;
 
+	look_at_listener(&a);
 	do
 		ret = real_accept(fd, sa, len);
 	while (unlikely(sock_retry(ret)));
-	if (ret >= 0 && (fdt_any || !listener_dull(fd)))
-		accepted(fd, ret, 0);
+	if (ret >= 0)
+		accepted(&a, ret, 0);
 	return ret;
 }
 
 int do_accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 {
+	struct accepting a = { .listener = fd };
 	int ret;
 
+	look_at_listener(&a);
 	do
 		ret = real_accept4(fd, sa, len, flags);
 	while (unlikely(sock_retry(ret)));
-	if (ret >= 0 && (fdt_any || !listener_dull(fd)))
-		accepted(fd, ret, flags);
+	if (ret >= 0)
+		accepted(&a, ret, flags);
 	return ret;
 }
 

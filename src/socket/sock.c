@@ -95,23 +95,39 @@ static struct sock *accepted(struct sock *s, int fd)
 	return s;
 }
 
-struct sock *sock_accepted(struct sock *l, int fd, int flags)
+bool sock_legacy(const struct sock *l, struct sock_legacy *to)
+{
+	if (l->phase != PH_LISTEN || l->use == USE_TCP)
+		return false;
+	*to = (struct sock_legacy){
+		.rcvtimeo = l->rcvtimeo,
+		.sndtimeo = l->sndtimeo,
+		.rule_line = l->rule_line,
+		.family = l->family,
+		.use = l->use,
+		.barred = l->barred,
+		.native = l->native,
+		.linger0 = l->linger0,
+		.stamps = l->stamps,
+	};
+	return true;
+}
+
+struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags)
 {
 	struct sock *s;
 
-	if (l->phase != PH_LISTEN || l->use == USE_TCP)
-		return NULL;
-	s = sock_make(fd, l->family, flags & SOCK_NONBLOCK);
+	s = sock_make(fd, from->family, flags & SOCK_NONBLOCK);
 	if (!s)
 		return NULL;
-	s->native = l->native;
-	s->use = l->use;
-	s->rule_line = l->rule_line;
-	s->rcvtimeo = l->rcvtimeo;
-	s->sndtimeo = l->sndtimeo;
-	s->linger0 = l->linger0;
-	s->barred = l->barred;
-	s->stamps = l->stamps;
+	s->native = from->native;
+	s->use = from->use;
+	s->rule_line = from->rule_line;
+	s->rcvtimeo = from->rcvtimeo;
+	s->sndtimeo = from->sndtimeo;
+	s->linger0 = from->linger0;
+	s->barred = from->barred;
+	s->stamps = from->stamps;
 	return accepted(s, fd);
 }
 

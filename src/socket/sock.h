@@ -63,8 +63,23 @@ void sock_setup(const struct sock_hooks *h);
  * the number then stays untracked and belongs to the kernel alone.
  */
 struct sock *sock_new(int fd, int family, int type, bool native);
-/* accept() returned `fd` from the listener `l`; `flags`: SOCK_NONBLOCK. */
-struct sock *sock_accepted(struct sock *l, int fd, int flags);
+/*
+ * What a connection has from its listener. Whoever accepts looks before the
+ * call, for another thread may close the listener while it runs, and again
+ * after it, for the options may have changed. false: `l` is no listener, and
+ * *to is as it was.
+ */
+struct sock_legacy {
+	int64_t rcvtimeo, sndtimeo; /* ns, 0: none */
+	uint32_t rule_line;
+	int family;
+	uint8_t use; /* enum rule_use */
+	uint8_t barred; /* enum reason */
+	bool native, linger0, stamps;
+};
+bool sock_legacy(const struct sock *l, struct sock_legacy *to);
+/* accept() returned `fd`; `flags`: SOCK_NONBLOCK. */
+struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags);
 /*
  * The same from a number that the program did not get by socket(): a listener
  * that it inherited or was given. NULL, and so for every later connection:

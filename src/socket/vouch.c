@@ -15,12 +15,15 @@
 
 #define TRIES	    64
 #define TRIES_OFTEN 16
-#define ESTABLISHED 1 /* no FIN among the counts */
-#define CLIENT	    1
+#define CLIENT	    1 /* the kernel counts its SYN as acknowledged */
+
+/* tcpi_state, where the stream lives */
+enum { ESTABLISHED = 1, FIN_WAIT1 = 4, FIN_WAIT2 = 5, CLOSE_WAIT = 8 };
 
 struct counts {
 	uint64_t received, acked;
 	int in, out;
+	bool fin_in, fin_out; /* the kernel counts those as bytes */
 	bool good;
 };
 
@@ -40,7 +43,10 @@ static void look(int fd, struct counts *c)
 		return;
 	c->received = b.tcpi_bytes_received;
 	c->acked = b.tcpi_bytes_acked;
-	c->good = b.tcpi_state == ESTABLISHED &&
+	c->fin_in = b.tcpi_state == CLOSE_WAIT;
+	c->fin_out = b.tcpi_state == FIN_WAIT1 || b.tcpi_state == FIN_WAIT2;
+	c->good = (b.tcpi_state == ESTABLISHED || c->fin_in || c->fin_out) &&
+		  a.tcpi_state == b.tcpi_state &&
 		  a.tcpi_bytes_received == b.tcpi_bytes_received &&
 		  a.tcpi_bytes_acked == b.tcpi_bytes_acked;
 }
@@ -58,11 +64,11 @@ int32_t lift_vouch(struct sock *s, int fd)
 	/* nobody was inside at the time: what the kernel gave was counted */
 	if (c.good && !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
-	    c.received == taken + (uint64_t)c.in)
+	    c.received == taken + (uint64_t)c.in + c.fin_in)
 		has |= ANC_COUNTED_RX;
 	if (c.good && !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) &&
 	    sent == __atomic_load_n(&s->at.sent, __ATOMIC_SEQ_CST) &&
-	    c.acked + (uint64_t)c.out == sent + (s->role == CLIENT))
+	    c.acked + (uint64_t)c.out == sent + (s->role == CLIENT) + c.fin_out)
 		has |= ANC_COUNTED_TX;
 	if (has != had)
 		__atomic_store_n(&s->own->counted, has, __ATOMIC_RELEASE);

@@ -100,7 +100,16 @@ sockets() {
 @test "python: half-closed before it is lifted" {
 	mode lifted
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
-	proof 10000000 python3
+	proof 30000000 python3
 	mode now
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
+}
+
+@test "python: a listener closed under a sleeping accept" {
+	mode lifted
+	client "$PY" "$BATS_TEST_DIRNAME/py/unheard.py"
+	proof 3000000 python3
+	mode now
+	client "$PY" "$BATS_TEST_DIRNAME/py/unheard.py"
+	proof 4000000 python3
 }

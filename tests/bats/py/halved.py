@@ -19,17 +19,16 @@ def serve(listener):
 with socket.create_server(("127.0.0.1", 0)) as listener:
     server = threading.Thread(target=serve, args=(listener,))
     server.start()
-    client = socket.create_connection(listener.getsockname())
-with client:
-    client.sendall(b"please")
-    client.shutdown(socket.SHUT_WR)
-    taken = 0
-    while taken < SIZE:
-        taken += len(client.recv(1 << 16))
-        try:
-            client.send(b"more")
-        except BrokenPipeError:
-            continue
-        raise AssertionError("sent after shutdown(SHUT_WR)")
-    assert client.recv(1) == b""
-server.join()
+    with socket.create_connection(listener.getsockname()) as client:
+        client.sendall(b"please")
+        client.shutdown(socket.SHUT_WR)
+        taken = 0
+        while taken < SIZE:
+            taken += len(client.recv(1 << 16))
+            try:
+                client.send(b"more")
+            except BrokenPipeError:
+                continue
+            raise AssertionError("sent after shutdown(SHUT_WR)")
+        assert client.recv(1) == b""
+    server.join()
