@@ -284,6 +284,81 @@ static void test_stop(void **state)
 	every_step(stop_zcopy);
 }
 
+static uint32_t out(void)
+{
+	return w.s[0].c.src_count + w.s[0].c.sink_count + w.s[1].c.src_count +
+	       w.s[1].c.sink_count;
+}
+
+/*
+ * Each takes back what it has let the other at, or will not read what it was
+ * let at. Nobody reads meanwhile and nobody advertises anew: memory is free in
+ * a few round trips. Then all goes on.
+ */
+static void take_back(int step)
+{
+	uint64_t until = w.now + WORLD_MS;
+	struct plan was[2] = { w.s[0].plan, w.s[1].plan };
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		w.s[i].plan.lazy_until = w.now + 500 * WORLD_MS;
+		w.s[i].plan.zc.src = w.s[i].plan.zc.sink = 0;
+		w.s[i].plan.zc.patience = 500 * WORLD_MS;
+		conn_cancel_sinks(&w.s[i].c);
+		if (step % 3 == 0 || (step % 3 == 1 && !i))
+			conn_cancel_sources(&w.s[i].c);
+	}
+	while (out() || w.s[0].c.peer_src_count || w.s[1].c.peer_src_count) {
+		/* what is under way to who refuses, too */
+		for (i = 0; i < 2; i++)
+			if (step % 3 == 2 || (step % 3 == 1 && !i))
+				conn_refuse_sources(&w.s[i].c);
+		go_on(until);
+	}
+	for (i = 0; i < 2; i++) {
+		w.s[i].plan.zc = was[i].zc;
+		w.s[i].plan.lazy_until = was[i].lazy_until;
+	}
+	w.s[0].plan.patient = false;
+	run();
+	same_offsets();
+}
+
+static void test_take_back(void **state)
+{
+	(void)state;
+	every_step(take_back);
+}
+
+/*
+ * A program that writes from a thousand pieces of a few bytes, in messages of
+ * a few bytes, and one that reads as little at a time.
+ */
+static void test_crumbs(void **state)
+{
+	uint64_t seed;
+	int i;
+
+	(void)state;
+	for (seed = 1; seed <= SEEDS; seed++) {
+		scene(seed, seed & 1 ? 500 : 0, seed & 2);
+		for (i = 0; i < 2; i++) {
+			source(i, 4000, 5);
+			w.s[i].plan.gulp = 7;
+			w.s[i].plan.zc.overlap = seed & 4;
+			w.s[i].plan.zc.read_max = 3;
+			w.s[i].plan.zc.reads = 4;
+			w.s[i].c.peer_rcv_size = w.s[1 - i].c.rcv_size = 40;
+			if (seed & 8)
+				conn_set_mode(&w.s[i].c, WIRE_PIPELINED);
+		}
+		w.s[0].plan.patient = false;
+		run();
+		same_offsets();
+	}
+}
+
 /* Memory comes back when nobody can be at it, and is left alone after. */
 static void abort_or_cut(int step)
 {
@@ -310,6 +385,8 @@ int main(void)
 		cmocka_unit_test(test_never_read),
 		cmocka_unit_test(test_hand_over),
 		cmocka_unit_test(test_stop),
+		cmocka_unit_test(test_take_back),
+		cmocka_unit_test(test_crumbs),
 		cmocka_unit_test(test_death),
 	};
 

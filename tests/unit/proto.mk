@@ -3,6 +3,7 @@ check_PROGRAMS += \
 	tests/unit/test_wire \
 	tests/unit/test_conn \
 	tests/unit/test_conn_close \
+	tests/unit/test_conn_cross \
 	tests/unit/test_conn_errors \
 	tests/unit/test_conn_modes \
 	tests/unit/test_conn_stream \
@@ -17,6 +18,10 @@ tests_unit_test_conn_close_SOURCES = \
 	tests/unit/test_conn_close.c \
 	tests/unit/conn_util.h
 tests_unit_test_conn_close_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_cross_SOURCES = \
+	tests/unit/test_conn_cross.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_cross_LDADD = libsdpproto.la $(CMOCKA_LIBS)
 tests_unit_test_conn_errors_SOURCES = \
 	tests/unit/test_conn_errors.c \
 	tests/unit/conn_util.h
