@@ -263,12 +263,11 @@ sock = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 for _ in range(100):
     sock.sendall(b"x")
     assert sock.recv(1) == b"x"
-total = 0
+sock.sendall(b"y" * 65536)
 print("warm", flush=True)
 try:
     while True:
         sock.sendall(b"y" * 65536)
-        total += 65536
 except ConnectionError as error:
     print(type(error).__name__, flush=True)
 END
@@ -342,12 +341,12 @@ try:
         total += sock.send(b"y" * 65536)
 except TimeoutError:
     pass
-assert time.monotonic() - begin < 3
+assert time.monotonic() - begin < 20
 print("took", total >= 1000000, flush=True)
 END
 	until_true 10 grep -q warm "$TMP/s.out"
 	kill -STOP "${PID[sink]}"
-	wait_end s 10
+	wait_end s 40
 	grep -q 'took True' "$TMP/s.out"
 	kill -CONT "${PID[sink]}"
 	until_true 10 grep -q 'end True' "$TMP/sink.out"

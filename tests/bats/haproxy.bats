@@ -40,7 +40,8 @@ scenario() {
 	start_nginx on
 	start_haproxy "$2"
 	fetch "http://$HOST:$FRONT"
-	client wrk -t 1 -c 6 -d 1s "http://$HOST:$FRONT/page" >"$TMP/wrk"
+	client wrk -t 1 -c 6 -d 1s --timeout 30s "http://$HOST:$FRONT/page" \
+		>"$TMP/wrk"
 	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
 	stop haproxy USR1 15
 	stop_nginx

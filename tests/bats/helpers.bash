@@ -197,6 +197,17 @@ free_port() {
 	echo "$p"
 }
 
+# Two of them, one after the other.
+free_ports() {
+	local p hex
+	while :; do
+		p=$(free_port)
+		printf -v hex ':%04X ' $((p + 1))
+		grep -q "$hex" /proc/net/tcp /proc/net/tcp6 || break
+	done
+	echo "$p"
+}
+
 gone() {
 	local st
 	st=$(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" \

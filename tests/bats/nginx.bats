@@ -14,9 +14,10 @@ teardown() {
 }
 
 load_it() {
-	client wrk -t 1 -c "$1" -d 1s "http://$HOST:$PORT/$2" >"$TMP/wrk"
+	client wrk -t 1 -c "$1" -d 1s --timeout 30s \
+		"http://$HOST:$PORT/$2" >"$TMP/wrk"
 	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
-	[ "$(awk '/requests in/ { print $1 }' "$TMP/wrk")" -gt 5 ]
+	[ "$(awk '/requests in/ { print $1 }' "$TMP/wrk")" -gt 0 ]
 }
 
 # Reload while a slow transfer is under way: it must come to its end.

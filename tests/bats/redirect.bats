@@ -43,8 +43,8 @@ many() {
 }
 
 @test "redirect: workers that share a listener each lift what they accepted" {
-	many 12 1500 prefork 7801 3
-	[ "$(processes server lifted)" -ge 2 ]
+	many 12 1500 prefork 7801 3 4
+	[ "$(processes server lifted)" -eq 3 ]
 	grep -q "sent on to RDMA port" "$TMP/client.log"
 }
 
@@ -78,7 +78,8 @@ http {
 CONF
 	on_start "$B" server nginx -p "$TMP" -c "$TMP/nginx.conf"
 	ready 7804
-	on "$A" client wrk -t 2 -c 16 -d 4s http://10.99.0.2:7804/page >"$TMP/wrk"
+	on "$A" client wrk -t 2 -c 16 -d 4s --timeout 30s \
+		http://10.99.0.2:7804/page >"$TMP/wrk"
 	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
 	stop server QUIT
 	[ "$(sum client lifted)" -ge 14 ]

@@ -47,7 +47,7 @@ scenario() {
 feed() {
 	mode "$1"
 	local p1 p2
-	p1=$(free_port)
+	p1=$(free_ports)
 	p2=$((p1 + 1))
 	printf "T:$HOST:%d\n" "$p1" "$p2" >"$TMP/feed"
 	server sockperf sockperf server -f "$TMP/feed" -F "$2"

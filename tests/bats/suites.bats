@@ -15,6 +15,7 @@ tornado() {
 		lack "no python3-tornado"
 	mode "$1"
 	cd "$TMP" || return
+	export ASYNC_TEST_TIMEOUT=40
 	client "$PY" -m tornado.test.runtests tornado.test.iostream_test \
 		>"$TMP/out" 2>&1 || {
 		tail -n 60 "$TMP/out" >&2

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,6 +331,7 @@ static void mark_run(struct end *e)
 /* --- closing while others are inside ----------------------------------- */
 
 struct sleeper {
+	atomic_int tid;
 	int fd;
 	ssize_t got;
 	int err;
@@ -340,9 +342,31 @@ static void *sleep_recv(void *arg)
 {
 	struct sleeper *s = arg;
 
+	atomic_store(&s->tid, gettid());
 	s->got = recv(s->fd, s->buf, sizeof(s->buf), 0);
 	s->err = errno;
 	return NULL;
+}
+
+/* Waits until it sleeps in its call: so it was seen twice, some time apart. */
+static void asleep(struct sleeper *s)
+{
+	char path[64], line[256], state;
+	int seen = 0;
+	FILE *f;
+
+	while (!atomic_load(&s->tid))
+		prog_nap_ms(1);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
+		 atomic_load(&s->tid));
+	while (seen < 2) {
+		prog_nap_ms(10);
+		f = fopen(path, "re");
+		CHECK(f && fgets(line, sizeof(line), f));
+		fclose(f);
+		CHECK(sscanf(line, "%*d (%*[^)]) %c", &state) == 1);
+		seen = state == 'S' ? seen + 1 : 0;
+	}
 }
 
 /* Linux: a sleeping recv() keeps the open file and gets the next bytes. */
@@ -354,7 +378,7 @@ static void close_run(struct end *e)
 	int fd;
 
 	CHECK(!pthread_create(&t, NULL, sleep_recv, &s));
-	prog_nap_ms(20);
+	asleep(&s);
 	CHECK(!close(e->l.fd));
 	fd = open("/dev/null", O_RDONLY);
 	CHECK(fd == e->l.fd);
@@ -385,7 +409,7 @@ static void marker_run(struct end *e)
 	CHECK(!shutdown(sv[0], SHUT_RD));
 	CHECK(!close(sv[1]));
 	CHECK(!pthread_create(&t, NULL, sleep_recv, &s));
-	prog_nap_ms(20);
+	asleep(&s);
 	CHECK(!shutdown(e->l.fd, SHUT_RDWR));
 	CHECK(dup2(sv[0], e->l.fd) == e->l.fd);
 	CHECK(!pthread_join(t, NULL));

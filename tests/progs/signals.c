@@ -30,6 +30,10 @@ static void handle(int sig, int flags)
 	atomic_store(&hits, 0);
 }
 
+/*
+ * The one who expects a call to be interrupted lets it repeat: a first signal
+ * may come before the call.
+ */
 static void timer_ms(unsigned int ms, unsigned int again)
 {
 	struct itimerval it = {
@@ -80,6 +84,14 @@ static void ask(struct end *e, size_t n, unsigned int ms)
 	prog_tell(e, ms);
 }
 
+/* What was asked for is here. */
+static void come(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	CHECK(poll(&p, 1, -1) == 1);
+}
+
 static void leave(struct end *e)
 {
 	prog_tell(e, 0);
@@ -93,21 +105,24 @@ static void eintr_run(struct end *e)
 
 	for (i = 0; i < 3; i++) {
 		handle(SIGALRM, 0);
-		timer_ms(20, 0);
+		timer_ms(20, 20);
 		FAILS(read(e->l.fd, b, 100), EINTR);
-		CHECK(atomic_load(&hits) == 1);
-		timer_ms(20, 0);
+		CHECK(atomic_load(&hits) >= 1);
 		FAILS(recv(e->l.fd, b, 1, MSG_PEEK), EINTR);
-		CHECK(atomic_load(&hits) == 2);
+		timer_ms(0, 0);
+		CHECK(atomic_load(&hits) >= 2);
 		ask(e, 100, 0);
 		link_get(&e->l, 100);
 	}
 	/* what has come is given back, not the interruption */
 	ask(e, 60, 0);
-	timer_ms(200, 0);
+	come(e->l.fd);
+	handle(SIGALRM, 0);
+	timer_ms(20, 20);
 	CHECK(recv(e->l.fd, b, 100, MSG_WAITALL) == 60);
+	timer_ms(0, 0);
 	flow_check(&e->l.rx, b, 60);
-	CHECK(atomic_load(&hits) == 3);
+	CHECK(atomic_load(&hits) >= 1);
 	leave(e);
 }
 
@@ -124,7 +139,7 @@ static void restart_run(struct end *e)
 		flow_check(&e->l.rx, b, 100);
 		timer_ms(0, 0);
 	}
-	CHECK(atomic_load(&hits) >= 6);
+	CHECK(atomic_load(&hits) >= 3);
 	leave(e);
 }
 
@@ -141,14 +156,15 @@ static void rcvtimeo_run(struct end *e)
 	t0 = prog_now_ms();
 	FAILS(recv(e->l.fd, b, 1, MSG_PEEK), EAGAIN);
 	CHECK(prog_now_ms() - t0 >= 55);
-	timeout(e->l.fd, SO_RCVTIMEO, 500); /* time for the peer to be on */
 	ask(e, 50, 0);
+	come(e->l.fd);
 	CHECK(recv(e->l.fd, b, 100, MSG_WAITALL) == 50);
 	flow_check(&e->l.rx, b, 50);
 	timeout(e->l.fd, SO_RCVTIMEO, 5000);
 	handle(SIGALRM, SA_RESTART);
-	timer_ms(20, 0);
+	timer_ms(20, 20);
 	FAILS(recv(e->l.fd, b, 1, 0), EINTR);
+	timer_ms(0, 0);
 	ask(e, 50, 20);
 	CHECK(recv(e->l.fd, b, 50, MSG_WAITALL) == 50);
 	flow_check(&e->l.rx, b, 50);
@@ -230,13 +246,13 @@ static void accept_run(struct end *e)
 	CHECK(!bind(fd, (struct sockaddr *)&sa, sizeof(sa)));
 	CHECK(!listen(fd, 5));
 	handle(SIGALRM, 0);
-	timer_ms(20, 0);
+	timer_ms(20, 20);
 	FAILS(accept(fd, NULL, NULL), EINTR);
-	timer_ms(20, 0);
 	FAILS(accept4(fd, NULL, NULL, SOCK_CLOEXEC), EINTR);
+	timer_ms(0, 0);
 	timeout(fd, SO_RCVTIMEO, 30);
 	FAILS(accept(fd, NULL, NULL), EAGAIN);
-	CHECK(atomic_load(&hits) == 2);
+	CHECK(atomic_load(&hits) >= 2);
 	CHECK(!close(fd));
 }
 

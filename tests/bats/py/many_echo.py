@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""many_echo.py prefork PORT WORKERS | forking PORT | client HOST PORT CONNECTIONS COUNT [ROUNDS SECONDS]
+"""many_echo.py prefork PORT WORKERS [EACH] | forking PORT | client HOST PORT CONNECTIONS COUNT [ROUNDS SECONDS]
 echo HOST PORT CONNECTIONS COUNT
 
 The servers answer each request with as many bytes of its digest as were asked
 for: workers that share a listening socket, or a child for each connection.
-They end at SIGTERM. The client has all connections open at once, asks COUNT
-times on each and checks every byte; after each round it goes on to ask now and
-then for some seconds. With echo it is to get back what it sent."""
+With EACH a worker takes so many connections and no more. They end at SIGTERM.
+The client has all connections open at once, asks COUNT times on each and checks
+every byte; after each round it goes on to ask now and then for some seconds.
+With echo it is to get back what it sent."""
 import hashlib
 import os
 import random
@@ -43,24 +44,27 @@ def serve(sock):
         sock.close()
 
 
-def worker(listener):
-    while True:
+def worker(listener, each):
+    while each != 0:
         sock, _ = listener.accept()
         threading.Thread(target=serve, args=(sock,), daemon=True).start()
+        each -= 1
+    while True:
+        signal.pause()
 
 
 def leave(*_):
     sys.exit(0)
 
 
-def prefork(port, workers):
+def prefork(port, workers, each=-1):
     listener = socket.create_server(("", port), backlog=256)
     children = []
     for _ in range(workers):
         child = os.fork()
         if not child:
             signal.signal(signal.SIGTERM, leave)
-            worker(listener)
+            worker(listener, each)
         children.append(child)
 
     def end(*_):
@@ -138,7 +142,7 @@ def client(host, port, connections, count, rounds=1, seconds=0,
 
 
 if sys.argv[1] == "prefork":
-    prefork(int(sys.argv[2]), int(sys.argv[3]))
+    prefork(*map(int, sys.argv[2:]))
 elif sys.argv[1] == "forking":
     forking(int(sys.argv[2]))
 elif sys.argv[1] == "echo":
