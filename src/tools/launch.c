@@ -3,6 +3,7 @@
 
 #include <err.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,17 +63,25 @@ static int wait_for(pid_t child, const sigset_t *all)
 	}
 }
 
+/*
+ * Who ignores SIGCHLD has no children to wait for; the program gets what we
+ * were given.
+ */
 static int run(char **program)
 {
+	const struct sigaction notice = { .sa_handler = SIG_DFL };
+	struct sigaction given;
 	sigset_t all, old;
 	pid_t child;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
+	sigaction(SIGCHLD, &notice, &given);
 	child = fork();
 	if (child < 0)
 		err(2, "fork");
 	if (!child) {
+		sigaction(SIGCHLD, &given, NULL);
 		sigprocmask(SIG_SETMASK, &old, NULL);
 		launch(program);
 	}
@@ -183,13 +192,16 @@ static void die_of(int sig)
 int launch_with_stats(char **program)
 {
 	const char *file = getenv("LIBSDP_STATS_FILE");
-	char dir[] = "/tmp/sdprun-XXXXXX", own[sizeof(dir) + 8] = "";
+	const char *tmp = getenv("TMPDIR");
+	char dir[PATH_MAX], own[PATH_MAX + 8] = "";
 	long from = 0;
 	int status;
 
 	if (file && *file) {
 		from = file_end(file);
 	} else {
+		snprintf(dir, sizeof(dir), "%s/sdprun-XXXXXX",
+			 tmp && *tmp ? tmp : "/tmp");
 		if (!mkdtemp(dir))
 			err(2, "%s", dir);
 		snprintf(own, sizeof(own), "%s/stats", dir);

@@ -126,6 +126,8 @@ has() {
 }
 
 @test "sdprun --stats: signals both ways, nothing on standard output" {
+	export TMPDIR=$BATS_TEST_TMPDIR/tmp
+	mkdir "$TMPDIR"
 	sdprun --stats sh -c 'trap "exit 5" TERM; : >ready; sleep 20 & wait' \
 		>out 2>err &
 	pid=$!
@@ -140,7 +142,16 @@ has() {
 	[ ! -s out ]
 	run sdprun --stats sh -c 'kill -9 $$'
 	[ "$status" -eq 137 ]
-	[ -z "$(find /tmp -maxdepth 1 -name 'sdprun-*' -newer ready)" ]
+	[ -z "$(ls -A "$TMPDIR")" ]
+}
+
+@test "sdprun --stats: for a parent that ignores SIGCHLD" {
+	ignoring=(timeout -s KILL 60 env --ignore-signal=CHLD)
+	run "${ignoring[@]}" sdprun --stats sh -c 'exit 3'
+	[ "$status" -eq 3 ]
+	run "${ignoring[@]}" sdprun --stats \
+		sed -n 's/SigIgn:.//p' /proc/self/status
+	has 0000000000010000
 }
 
 @test "sdprun --stats: a table of what the processes wrote" {
