@@ -145,8 +145,10 @@ int page_append_json(const char *path);
 /*
  * Readers (sdpstat): a private copy of a page, checked: a regular file of the
  * right size, magic and version, writable by its owner alone, whose id as seen
- * from here becomes `uid`, strings terminated. Rows that are free, or were being written, have fd -1. munmap()
- * it with `len`. NULL and errno on failure (EPROTO: unsound content).
+ * from here becomes `uid`, strings terminated. Rows that are free, or were being
+ * written, have fd -1; `rows` ends behind the last that is not, and so does the
+ * memory. munmap() it with `len`. NULL and errno on failure (EPROTO: unsound
+ * content).
  */
 const struct page *page_map(const char *path, size_t *len);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -12,6 +13,7 @@
  */
 
 #define PAGE_TRIES 8
+#define PAGE_UNIT  65536 /* what is given back: whole pages of any processor */
 
 static int page_read(int fd, struct page *p)
 {
@@ -96,6 +98,19 @@ static int page_load(int fd, struct page *p, struct page *again)
 	return err;
 }
 
+/* Gives back what lies behind the last row in use. Returns what is kept. */
+static size_t page_trim(struct page *p, size_t bytes)
+{
+	size_t kept;
+
+	while (p->rows && p->row[p->rows - 1].fd < 0)
+		p->rows--;
+	kept = offsetof(struct page, row) + p->rows * sizeof(p->row[0]);
+	kept = (kept + PAGE_UNIT - 1) / PAGE_UNIT * PAGE_UNIT;
+	sys_munmap((char *)p + kept, bytes - kept);
+	return kept;
+}
+
 const struct page *page_map(const char *path, size_t *len)
 {
 	size_t bytes = 2 * sizeof(struct page);
@@ -117,6 +132,6 @@ const struct page *page_map(const char *path, size_t *len)
 		errno = -err;
 		return NULL;
 	}
-	*len = bytes;
+	*len = page_trim(p, bytes);
 	return p;
 }

@@ -31,11 +31,11 @@ static uint64_t inode_of(pid_t pid, int64_t fd)
 }
 
 /* False: nobody listens any more, so nothing is lifted there. */
-static bool exchange(const struct page *p, const struct told_ask *ask,
+static bool exchange(const struct found *f, const struct told_ask *ask,
 		     struct told_answer *a)
 {
 	struct sockaddr_un to, own = { .sun_family = AF_UNIX };
-	socklen_t len = told_name(&to, p->service);
+	socklen_t len = told_name(&to, f->page->service);
 	int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct pollfd reply = { .fd = sock, .events = POLLIN };
 
@@ -46,14 +46,14 @@ static bool exchange(const struct page *p, const struct told_ask *ask,
 	if (connect(sock, (struct sockaddr *)&to, len) ||
 	    send(sock, ask, sizeof(*ask), 0) < 0) {
 		if (errno != ECONNREFUSED)
-			err(2, "process %d", p->pid);
+			err(2, "process %d", f->pid);
 		close(sock);
 		return false;
 	}
 	if (poll(&reply, 1, PATIENCE_MS) != 1 ||
 	    recv(sock, a, sizeof(*a), 0) != (ssize_t)sizeof(*a) ||
 	    a->magic != TOLD_HOME)
-		errx(2, "process %d does not answer", p->pid);
+		errx(2, "process %d does not answer", f->pid);
 	close(sock);
 	return true;
 }
@@ -70,7 +70,7 @@ static int unheard(const struct found *f)
 {
 	size_t i;
 
-	for (i = 0; i < PAGE_ROWS; i++)
+	for (i = 0; i < f->page->rows; i++)
 		if (lifted(&f->page->row[i]))
 			errx(2,
 			     "process %d cannot be asked: it runs without a"
@@ -91,7 +91,7 @@ int home_tell(const struct found *f, int64_t fd)
 			return 1;
 		}
 	}
-	if (!f->page->service || !exchange(f->page, &ask, &a))
+	if (!f->page->service || !exchange(f, &ask, &a))
 		return unheard(f);
 	if (a.home == a.found)
 		return 0;
