@@ -53,9 +53,14 @@ void event_down(struct vend *e, int why)
 	event_due(e, up ? VE_DOWN : VE_FAILED);
 }
 
+/*
+ * Whoever is inside already learns it from the call that broke: end_build(),
+ * whose caller tells, or what a signal handler interrupted.
+ */
 void event_broken(struct vend *e)
 {
-	lock_take(&e->v->lock);
+	if (lock_take(&e->v->lock) == -EDEADLK)
+		return;
 	event_down(e, e->error);
 	lock_drop(&e->v->lock);
 }
