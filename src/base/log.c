@@ -165,7 +165,7 @@ static bool log_syslog(int level, const char *msg, size_t len)
 	struct text t = TEXT_IN(line);
 	int fd, err;
 
-	text_add(&t, "<%d>", LOG_USER | severity[level & 15 ? level : 1]);
+	text_add(&t, "<%d>", LOG_USER | severity[level]);
 	text_bytes(&t, msg, len - 1);
 	fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)

@@ -123,24 +123,23 @@ static int logfile_create(void)
 	return fd < 0 ? fd : logfile_adopt(fd, 077);
 }
 
-/* Is the descriptor still the file? */
-static int logfile_there(int fd)
+/* Is the descriptor still the file? *st is filled if so. */
+static int logfile_there(int fd, struct stat *st)
 {
-	struct stat st;
-
-	return fd >= 0 && !sys_fstat(fd, &st) && st.st_dev == file.dev &&
-	       st.st_ino == file.ino;
+	return fd >= 0 && !sys_fstat(fd, st) && st->st_dev == file.dev &&
+	       st->st_ino == file.ino;
 }
 
 int logfile_open(void)
 {
+	struct stat st;
 	int err = 0;
 
-	if (logfile_there(__atomic_load_n(&file.fd, __ATOMIC_ACQUIRE)))
+	if (logfile_there(__atomic_load_n(&file.fd, __ATOMIC_ACQUIRE), &st))
 		return 0;
 	if (lock_take(&file.lock) == -EDEADLK)
 		return 0; /* a signal handler: this line goes elsewhere */
-	if (!logfile_there(file.fd)) {
+	if (!logfile_there(file.fd, &st)) {
 		__atomic_store_n(&file.fd, -1, __ATOMIC_RELEASE);
 		err = logfile_create();
 	}
@@ -151,12 +150,11 @@ int logfile_open(void)
 int logfile_append(const char *line, size_t len)
 {
 	int fd = __atomic_load_n(&file.fd, __ATOMIC_ACQUIRE);
-
 	struct stat st;
 
-	if (fd < 0)
+	if (!logfile_there(fd, &st))
 		return -EBADF;
-	if (sys_fstat(fd, &st) || !sys_may_grow(st.st_size + (off_t)len))
+	if (!sys_may_grow(st.st_size + (off_t)len))
 		return -EFBIG;
 	return sys_write(fd, line, len) == (ssize_t)len ? 0 : -EIO;
 }

@@ -9,6 +9,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "config/rules.h"
 
 #define COMPLAINTS 20
 
@@ -279,16 +280,17 @@ static void env_log(struct load *l, const char *text)
 
 static void env_use(struct config *c, const char *text)
 {
+	enum rule_use use;
+
 	if (!text)
 		return;
-	if (!strcmp(text, "tcp"))
-		config_force(c, USE_TCP);
-	else if (!strcmp(text, "sdp"))
-		config_force(c, USE_SDP);
-	else if (!strcmp(text, "both"))
-		config_force(c, USE_BOTH);
-	else
+	for (use = USE_BOTH; use <= USE_SDP; use++)
+		if (!strcmp(text, rule_use_name(use)))
+			break;
+	if (use > USE_SDP)
 		log_err("LIBSDP_USE: `%s`: expected sdp, tcp or both", text);
+	else if (config_force(c, use))
+		log_err("LIBSDP_USE: no memory for a rule; ignored");
 }
 
 /* --- all of it -------------------------------------------------------- */

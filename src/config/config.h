@@ -107,8 +107,8 @@ void config_release(struct config *c);
 
 /*
  * First match in the list of the role. `sa` is the local address for servers,
- * the destination for clients; v4-mapped is unmapped first. The first rule is
- * logged at level 4, each one tried at level 3.
+ * the destination for clients; v4-mapped is unmapped first. The decision is
+ * logged at level 4, each rule that was tried at level 3.
  */
 struct verdict config_match(const struct config *c, enum rule_role role,
 			    const struct sockaddr *sa);
