@@ -297,9 +297,11 @@ void mend_begin(struct sock *s, int error)
 
 /* --- the receive half, service thread ------------------------------------- */
 
-static void show_hidden(struct sock *s, struct rdma *r)
+static void token_came(struct sock *s, struct rdma *r)
 {
 	r->token_wait = false;
+	s->ar.bells = r->token_at + RDMA_TOKEN;
+	remote_bells_ahead(&r->words);
 	s->rx_avail += r->hidden;
 	s->rx_eof |= r->eof_hidden;
 	r->hidden = 0;
@@ -343,7 +345,7 @@ static int parse(struct sock *s, int fd)
 		if (eat && !larder_swallow(s, fd, buf, eat))
 			return -EPROTO;
 		if (r->token_wait && r->in.token_got == RDMA_TOKEN)
-			show_hidden(s, r);
+			token_came(s, r);
 	} while (!ret && eat);
 	return ret;
 }
@@ -407,16 +409,20 @@ void mend_step(struct sock *s)
 		rdma_again(s);
 }
 
-bool mend_called(struct sock *s)
+/* In front of x it is not to be seen yet: rdma_took() asks once more. */
+bool mend_look(struct sock *s)
 {
 	struct rdma *r = s->rd;
 	struct resume in = { .token = r->token_rx, .secret = r->secret_rx };
-	uint8_t buf[256];
+	uint8_t buf[4096];
 	int fd = anchor_of(s);
 	ssize_t n;
 
-	if (fd < 0 || anc_state(s->rx) == ANC_RAW ||
+	if (anc_state(s->rx) != ANC_RAW &&
 	    s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
+		return false;
+	r->called = false;
+	if (fd < 0 || anc_state(s->rx) == ANC_RAW)
 		return false;
 	n = sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
 	/* the kernel tells it once */

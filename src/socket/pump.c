@@ -26,6 +26,8 @@ int pump_fail(struct sock *s, int err)
 			sock_fd(s), s->conn.fault ? s->conn.fault : "segment");
 		sock_why(s, WHY_PROTOCOL);
 	}
+	if (unlikely(s->rd))
+		rdma_failed(s);
 	return -ECONNRESET;
 }
 

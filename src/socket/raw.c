@@ -110,6 +110,8 @@ void raw_rx_leave(struct rawrx *c)
 		anc_idle(c->held);
 	c->held = NULL;
 	leave(c->s, c->d);
+	if (unlikely(c->s->rd))
+		rdma_left(c->s);
 	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
 	c->s = NULL;
 }

@@ -27,6 +27,51 @@
  * Locking: struct rdma is guarded by the lock of its sock, and once it is
  * detached from it by nobody: then it is the service thread's. That thread
  * alone opens, dials, listens and destroys.
+ *
+ * Who owes whom a wake-up. Nobody rings from the other host: what comes is
+ * found by who polls the queue pair, a thread of the program (P) in its calls
+ * or the service thread (V), and who finds it owes the rest. Who may wait:
+ *
+ *   B  receives and sends asleep on the wake-up socket. Receives in LIFTED
+ *      only, sends until the spill at most; in all other states calls nap for
+ *      1 ms and look
+ *   K  receives and sends asleep in the kernel on the anchor
+ *   S  poll, select, sets: on both; a set's entries follow the states
+ *   C  the other end, for words, credits, a token, a record
+ *
+ *   found                      owed to                        paid in
+ *   stream bytes, the end      B S  a byte, if armed          wake_readers()
+ *   credits, room              C    words kept for want of it rdma_polled()
+ *                              B S  a byte                    wake_writers()
+ *   credits to be given late   C    an update, when it is due V, update_waits()
+ *   words: another state       B S  a byte; S entries         rdma_polled(), V
+ *   words: our lift is known   C    the token                 rdma_token_write()
+ *                              B S  room beyond what is kept  mend_seen()
+ *   words: our spill is known  B S  a byte; S entries         mend_seen(), V
+ *   words: taken, our wait     B S  a byte                    rdma_polled()
+ *                              C    a FIN, an answer due      V, home_serve()
+ *   words: a bell is wanted    C    the bell, when it may be  ring_reader(), V
+ *   the token                  K S  they have come out by it
+ *                              B    a byte, V leaves it there rdma_token_read()
+ *   x passed, a receive of     C    words                     rdma_took_raw(),
+ *   before the lift over                                      rdma_left()
+ *   the machine has failed     B S  a byte; S entries         rdma_failed()
+ *   broken (event, poll,       B S  a byte; S entries         mend_begin()
+ *   token or bells amiss)      C    the record                mend_flush(), V
+ *                              V    a look each 5 ms          mend_step()
+ *   a record, all news known   B S  a byte; S entries         V, settle()
+ *   our bytes are on the anchor B S a byte; S entries         mend_flush()
+ *   beyond repair              all  the sockets' end          end_it()
+ *
+ * Three rules make it whole:
+ * 1 A debt to be paid by V is a flag (restless, changed), which stays until V
+ *   has paid; the poke only says so early. So V may find the lock taken.
+ *   Words that P found are always V's to look at once more: rdma_owe().
+ * 2 The completion channel is armed whenever V has no debt: V arms it last,
+ *   looks again, and does not leave it unarmed without a debt of its own.
+ * 3 Who goes to sleep notes the number of the last wake-up byte, arms itself
+ *   and the channel, and then looks at all that might have been found since:
+ *   messages, the state, in_gen, room, the token.
  */
 
 #include "fabric/verbs/verbs.h"
@@ -97,7 +142,7 @@ struct rdma {
 	bool dials;
 	bool lingers; /* closed by the program, bytes may be under way */
 	bool down; /* VE_DOWN came */
-	bool restless; /* the service thread looks again soon */
+	bool restless; /* the service thread looks again soon: rdma_owe() */
 	enum reason why;
 	int32_t owner; /* the process whose `end` it is */
 	struct end *end;
@@ -193,7 +238,7 @@ void mend_seen(struct sock *s); /* the reader may have confirmed */
 void mend_ahead(struct sock *s, const uint8_t *p, size_t n);
 void mend_begin(struct sock *s, int error); /* the queue pair is broken */
 void mend_flush(struct sock *s, int fd);
-bool mend_called(struct sock *s); /* the peer says so, on the anchor */
+bool mend_look(struct sock *s); /* r->called: the peer says so, on the anchor */
 void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
 int mend_now(struct sock *s, int fd);
@@ -296,6 +341,8 @@ void rdma_ask(struct sock *s);
 /* Something was taken; the lock is held or not. */
 void rdma_took(struct sock *s);
 void rdma_took_raw(struct sock *s);
+/* A receive on the anchor ended; the writer may wait for the last from RAW. */
+void rdma_left(struct sock *s);
 /* pump_poll(): a message carried words; at its end: what came of it all. */
 int rdma_words(struct sock *s, const uint8_t *in);
 void rdma_polled(struct sock *s, int news, bool in, bool credits);
@@ -313,6 +360,13 @@ bool rdma_anchor_free(struct sock *s);
 bool rdma_may_bell(struct sock *s);
 /* Ask to be told of the next completion, before a sleep. */
 void rdma_arm(struct sock *s);
+/*
+ * The service thread owes this sock a look, and makes it: the flag is the debt
+ * and stays until then, the poke only says so early.
+ */
+void rdma_owe(struct sock *s);
+/* The machine has failed; whoever sleeps has to hear of it. */
+void rdma_failed(struct sock *s);
 /* Wake whoever sleeps on the wake-up socket. */
 void rdma_wake(struct sock *s);
 /* The queue pair has ended; lock held. */
@@ -345,7 +399,8 @@ static inline bool rdma_restless(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return r && r->owner == sock_pid && (r->restless || r->lingers);
+	return r && r->owner == sock_pid &&
+	       (r->restless || r->changed || r->lingers);
 }
 
 /* Did the service thread take something in since the program looked? */

@@ -110,8 +110,17 @@ void rdma_ask(struct sock *s)
 	rdma_arm(s);
 }
 
+/* A record may lie behind the bytes that were in front of x. */
+static void took_to_x(struct sock *s)
+{
+	if (unlikely(s->rd->called) &&
+	    s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
+		rdma_owe(s);
+}
+
 void rdma_took(struct sock *s)
 {
+	took_to_x(s);
 	if (!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST))
 		return;
 	if (anc_state(s->rx) == ANC_RISING &&
@@ -124,17 +133,26 @@ void rdma_took(struct sock *s)
 
 void rdma_took_raw(struct sock *s)
 {
+	took_to_x(s);
 	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST)) ||
 	    s->ar.taken < remote_awaited(s->rx))
 		return;
 	if (lock_try(&s->lock)) {
-		s->rd->restless = true;
-		service_poke(service_id());
+		rdma_owe(s);
 		return;
 	}
 	if (s->paired && s->rd)
 		rdma_tell(s, false);
 	sock_unlock(s);
+}
+
+void rdma_left(struct sock *s)
+{
+	struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
+
+	if (s->paired && anc_state(d) != ANC_RAW &&
+	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+		rdma_owe(s);
 }
 
 /* Does the service thread have to see to it that the token is taken? */
@@ -332,6 +350,25 @@ bool rdma_may_bell(struct sock *s)
 
 /* --- waking ------------------------------------------------------------ */
 
+void rdma_owe(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!r)
+		return; /* detached meanwhile */
+	r->restless = true;
+	if (!r->serving)
+		service_poke(service_id());
+}
+
+void rdma_failed(struct sock *s)
+{
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	s->rd->changed = true;
+	rdma_wake(s);
+	rdma_owe(s);
+}
+
 void rdma_wake(struct sock *s)
 {
 	static const char byte;
@@ -380,6 +417,16 @@ static void more_receives(struct sock *s)
 	sock_publish(s);
 }
 
+/*
+ * With few receives left a credit update waits for its time, and the peer,
+ * perhaps, for the update: the service thread sends it.
+ */
+static bool update_waits(const struct sock *s)
+{
+	return s->conn.update_late && conn_view_low(&s->conn) &&
+	       s->rd->state == RDMA_UP && !s->conn.error;
+}
+
 void rdma_polled(struct sock *s, int news, bool in, bool credits)
 {
 	struct rdma *r = s->rd;
@@ -391,6 +438,10 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 		wake_readers(s);
 		more_receives(s);
 	}
+	/* words may have waited for the credits that came */
+	pump_control(s);
+	if (unlikely(update_waits(s)))
+		rdma_owe(s);
 	if (credits || r->state != RDMA_UP)
 		wake_writers(s);
 	if (r->ahead && r->state == RDMA_UP)
@@ -412,8 +463,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	rdma_passed(s);
 	rdma_tell(s, false);
 	rdma_token_read(s, fd);
-	if (r->changed || r->restless)
-		service_poke(service_id());
+	rdma_owe(s);
 }
 
 /* --- the service thread ------------------------------------------------ */
@@ -428,9 +478,9 @@ void rdma_moved(struct sock *s)
 		rdma_token_end(s);
 	if (r->shown_rx == ANC_RAW)
 		rdma_anchor_watch(s, -1);
-	r->changed = r->restless = true;
+	r->changed = true;
 	rdma_tell(s, false);
-	service_poke(service_id());
+	rdma_owe(s);
 }
 
 /* Does anybody wait for what a completion may bring? */
@@ -470,6 +520,16 @@ void rdma_readable(struct sock *s)
 	r->serving = false;
 }
 
+/* Is there something that no event announces? */
+static bool unsettled(const struct sock *s)
+{
+	enum anc_state tx = anc_state(s->tx);
+
+	return s->rd->state != RDMA_UP || s->rd->token_due || token_urgent(s) ||
+	       update_waits(s) || tx == ANC_ASKED || tx == ANC_PAUSED ||
+	       tx == ANC_RESUME;
+}
+
 void rdma_look_after(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -479,15 +539,22 @@ void rdma_look_after(struct sock *s)
 
 	if (r->state != RDMA_UP)
 		return;
-	if (r->called && mend_called(s))
+	if (s->conn.error) {
+		rdma_api->disconnect(r->end);
+		rdma_down(s, s->conn.error);
+		return;
+	}
+	if (r->called && mend_look(s))
 		mend_begin(s, -ECONNRESET);
-	r->called = false;
 	r->restless = r->active = false;
 	r->serving = true;
 	r->idle_moved = moved;
+	if (conn_on_timer(&s->conn, clock_ns()))
+		pump_fail(s, -ETIMEDOUT);
 	do {
 		if (pump_poll(s))
 			break;
+		pump_control(s);
 		home_serve(s, fd);
 		rdma_token_write(s, fd);
 		rdma_token_read(s, fd);
@@ -496,8 +563,7 @@ void rdma_look_after(struct sock *s)
 		rdma_arm(s);
 	} while (fab_pending(s));
 	r->serving = false;
-	r->restless |= !quiet || r->state != RDMA_UP || r->token_due ||
-		       token_urgent(s);
+	r->restless |= !quiet || unsettled(s);
 }
 
 void rdma_anchor_watch(struct sock *s, int fd)

@@ -95,9 +95,13 @@ void remote_init(struct remote *r, struct anc_page *mirror,
 
 bool remote_sure(const struct remote *r)
 {
-	return anc_state(r->rx) == ANC_SPILL ?
-		       !r->ar->unsure :
-		       r->writer_epoch == epoch_of(r->rx);
+	uint32_t behind = epoch_of(r->rx) - r->writer_epoch;
+
+	if (anc_state(r->rx) == ANC_SPILL)
+		return !r->ar->unsure;
+	/* who left SPILL had been told that the writer knew of it */
+	return !behind || (behind == 1 && anc_state(r->rx) == ANC_RAW &&
+			   r->writer_state == ANC_SPILL);
 }
 
 bool remote_seen(const struct remote *r)

@@ -50,6 +50,7 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 	r->skip = 0;
 	r->back = false;
 	r->spilled = st == ANC_SPILL;
+	r->sure = sure;
 	switch (st) {
 	case ANC_RISING:
 	case ANC_LIFTED:
@@ -58,8 +59,9 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 		r->phase = token_wait ? RESUME_AT_TOKEN : RESUME_AT_BELLS;
 		break;
 	case ANC_SPILL:
-		r->phase = sure	      ? RESUME_PLAIN :
-			   token_wait ? RESUME_AT_TOKEN :
+		/* what the token hides is let go of only behind it */
+		r->phase = token_wait ? RESUME_AT_TOKEN :
+			   sure	      ? RESUME_PLAIN :
 					RESUME_MAYBE;
 		break;
 	case ANC_RAW:
@@ -98,8 +100,11 @@ static int at_token(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
 	*eat = left;
 	r->token_got = RESUME_TOKEN;
 	r->bells -= left;
-	r->phase = r->spilled ? RESUME_MAYBE : RESUME_AT_BELLS;
-	return 0;
+	if (!r->spilled)
+		r->phase = RESUME_AT_BELLS;
+	else
+		r->phase = r->sure ? RESUME_PLAIN : RESUME_MAYBE;
+	return r->phase == RESUME_PLAIN;
 }
 
 static int at_record(struct resume *r, const uint8_t *p, size_t n,

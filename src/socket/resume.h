@@ -20,7 +20,7 @@
  *                    record, stream
  *   SPILL, R has     record, stream              LIFTED, SPILL, RAW
  *   not confirmed
- *   SPILL            the stream                  SPILL and has all up to y
+ *   SPILL            the stream                  SPILL, all up to y arrived
  *   PAUSED           record, stream              ASKED, PAUSED, RAW
  *
  * For this W, until R has confirmed, keeps a copy of what it sends after a lift
@@ -61,7 +61,8 @@ enum resume_phase {
 /* R's account of what lies on the anchor. */
 struct resume {
 	uint8_t phase;
-	bool spilled; /* begun in SPILL */
+	bool spilled; /* begun in SPILL, */
+	bool sure; /* and W knew: nothing but token, bells, stream */
 	uint8_t token_got; /* bytes of the token that were taken */
 	const uint8_t *token, *secret;
 	uint64_t bells, skip;

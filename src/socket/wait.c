@@ -140,7 +140,6 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 {
 	uint32_t mark, gen = s->in_gen;
 
-	(void)fd;
 	if (was != ANC_LIFTED) {
 		int ret = nap_locked(s);
 
@@ -158,9 +157,15 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	/* over RDMA the service thread may have taken it in meanwhile */
+	/* over RDMA the service thread may have taken it in meanwhile, */
 	if (fab_pending(s) || anc_state(s->rx) != was || s->in_gen != gen)
 		return 0;
+	/* or have heard of the token while nobody slept */
+	if (unlikely(s->rd) && s->rd->token_wait) {
+		rdma_token_read(s, fd);
+		if (!s->rd->token_wait)
+			return 0;
+	}
 	if (!wait_room_due(s))
 		ring_eat(s, mark);
 	return sleep_locked(s, deadline, false);

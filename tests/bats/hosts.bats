@@ -121,26 +121,30 @@ sum() {
 	done
 }
 
+# said N WORDS: by client and server together.
+said() {
+	[ "$(grep -cs "$2" "$TMP/talk")" -ge "$1" ]
+}
+
 # bats test_tags=unsteady
 @test "hosts: the way is down for a while" {
 	local downs
 	SOFT=yes
 	BREAK=FAKE_DOWN=$TMP/down
 	(
-		# not before something is lifted
-		until_true 20 grep -qs 'LIFT' "$TMP/talk"
-		sleep 0.3
+		# each of them lifts, finds it broken, and lifts again
+		until_true 30 said 2 LIFT
 		touch "$TMP/down"
-		sleep 0.3
+		until_true 30 said 2 'RDMA connection broke'
 		rm "$TMP/down"
+		until_true 30 said 4 LIFT
+		touch "$TMP/enough"
 	) 3>&- &
 	downs=$!
-	talk 25000 2>"$TMP/talk"
+	talk 100 until "$TMP/enough" 2>"$TMP/talk"
 	wait "$downs"
 	grep -v ' MATCH' "$TMP/talk"
-	grep -q 'RDMA connection broke' "$TMP/talk"
-	# each of them before, and again
-	[ "$(grep -c 'LIFT' "$TMP/talk")" -ge 4 ]
+	said 4 LIFT
 }
 
 @test "hosts: a fork with unread bytes: the child has them" {

@@ -88,7 +88,8 @@ static int v_fd(const struct verbs *v)
 static uint64_t v_patience(const struct verbs *v)
 {
 	(void)v;
-	return getenv("FAKE_DOWN") ? 20000000u : UINT64_MAX;
+	return getenv("FAKE_DOWN") || getenv("FAKE_DEAF") ? 20000000u :
+							    UINT64_MAX;
 }
 
 static int v_listen(struct verbs *v, int family, uint16_t port)
@@ -316,6 +317,9 @@ static void tick(struct verbs *v)
 {
 	int k;
 
+	for (k = 0; getenv("FAKE_DEAF") && k < ENDS; k++)
+		if (v->ends[k] && v->ends[k]->up)
+			fake_patience(v->ends[k]);
 	for (k = 0; getenv("FAKE_DOWN") && k < ENDS; k++) {
 		struct fend *e = v->ends[k];
 

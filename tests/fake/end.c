@@ -60,6 +60,18 @@ bool fake_silent(struct fend *e)
 	return true;
 }
 
+void fake_patience(struct fend *e)
+{
+	uint64_t since = UINT64_MAX;
+
+	pthread_mutex_lock(&e->lock);
+	if (e->sent)
+		since = e->sent->sent_at;
+	pthread_mutex_unlock(&e->lock);
+	if (since != UINT64_MAX && clock_ns() > since + DEAF_MS * 1000000ull)
+		fake_break(e, -ETIMEDOUT);
+}
+
 void fake_flush(struct fend *e)
 {
 	if (e->broken || fake_silent(e))
@@ -221,9 +233,12 @@ static void remember(struct fend *e, const void *mem, uint32_t len)
 	m->next = NULL;
 	m->len = len;
 	m->seq = ++e->count;
+	m->sent_at = clock_ns();
 	memcpy(m->mem, mem, len);
+	pthread_mutex_lock(&e->lock);
 	*e->sent_last = m;
 	e->sent_last = &m->next;
+	pthread_mutex_unlock(&e->lock);
 }
 
 static bool unlucky(uint32_t count)

@@ -14,6 +14,8 @@
  * DOWN_MS, new ones find no route. FAKE_BREAK=N breaks each queue pair at its
  * N-th message: nobody gets that one, its sender hears of it at once, the
  * other end, which FAKE_DEAF keeps in the dark, by the end of the connection.
+ * In the dark who sends gives up by itself, too, after DEAF_MS without an
+ * acknowledgement, as a queue pair does by its retries.
  */
 
 #include <errno.h>
@@ -34,12 +36,14 @@
 #define FRAME_HEAD 8
 #define IN_MAX	   (1u << 20)
 #define DOWN_MS	   100
+#define DEAF_MS	   500
 
 enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ, ACK };
 
 struct msg {
 	struct msg *next;
 	uint32_t len, seq;
+	uint64_t sent_at; /* ns */
 	uint8_t mem[];
 };
 
@@ -102,6 +106,7 @@ int fake_frame(struct fend *e, enum frame type, const void *data, uint32_t len);
 void fake_flush(struct fend *e);
 bool fake_down(void); /* the way between is down */
 bool fake_silent(struct fend *e); /* ... and what comes of it */
+void fake_patience(struct fend *e); /* of a sender whose peer is deaf */
 void fake_break(struct fend *e, int error);
 void fake_intake(struct fend *e); /* all that has come into the queue */
 

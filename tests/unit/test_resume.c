@@ -94,6 +94,12 @@ static void test_ways(void **state)
 		put("\0\0\1stream", 9);
 		assert_int_equal(
 			play(ANC_SPILL, false, false, 2, 108, piece, &r), 2);
+		/* one that both know of, but the token is not here yet */
+		len = 0;
+		put(token, sizeof(token));
+		put("\1stream", 7);
+		assert_int_equal(
+			play(ANC_SPILL, true, true, 16, 108, piece, &r), 16);
 		/* what both know is the stream's at once */
 		assert_int_equal(play(ANC_RAW, false, true, 0, 108, piece, &r),
 				 0);

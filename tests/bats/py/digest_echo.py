@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""digest_echo.py server PORT | client HOST PORT COUNT [fork]
+"""digest_echo.py server PORT | client HOST PORT COUNT [fork | until FILE]
 
 Requests of many sizes; the answer is the digest of the request's bytes and so
 many of them again as were asked for. The client checks each byte. With fork it goes
-on in a child, and then in itself."""
+on in a child, and then in itself; with until it goes on until FILE is there."""
 import hashlib
 import os
 import random
@@ -63,4 +63,6 @@ else:
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         ask(peer, 200)
+    while "until" in sys.argv and not os.path.exists(sys.argv[-1]):
+        ask(peer, 100)
     peer.close()

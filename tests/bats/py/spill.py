@@ -12,7 +12,7 @@ import sys
 import time
 
 BIG = 3000000
-PATIENCE = 5
+PATIENCE = 20
 
 
 def pattern(count, seed):
