@@ -193,6 +193,12 @@ static inline int sys_epoll_ctl(int ep, int op, int fd, void *ev)
 	return (int)sys_call6(SYS_epoll_ctl, ep, op, fd, (long)ev, 0, 0);
 }
 
+/* What is ready now. */
+static inline int sys_epoll_look(int ep, void *ev, int max)
+{
+	return (int)sys_call6(SYS_epoll_pwait, ep, (long)ev, max, 0, 0, 8);
+}
+
 static inline int sys_memfd_create(const char *name, unsigned int flags)
 {
 	return (int)sys_call3(SYS_memfd_create, name, flags, 0);

@@ -66,6 +66,7 @@ static uint32_t look_anchor(const struct epreg *r, uint32_t ours)
 static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 {
 	uint32_t ours, bits, anchor, was = r->ours;
+	uint16_t mod = r->mod;
 	struct sock_ready now;
 	bool fresh;
 
@@ -87,6 +88,8 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 		 * while it did not count: it is made to tell it once more.
 		 */
 		epreg_tell(r, was & ~now.ours);
+		if (r->mod != mod)
+			kernel = 0; /* once is enough */
 	}
 	if (!now.ours)
 		return look_raw(r, was, kernel);

@@ -17,7 +17,6 @@
 #include "preload/real.h"
 
 #define IDLE_MAX    64 /* looks in vain before a member becomes quiet */
-#define LOOK_EVERY  8 /* calls between looks at the kernel while busy */
 #define SPINS	    4 /* in a call, with nothing to report after them */
 #define SPIN_SOCKS  16
 #define SPIN_ASKS   4 /* of them, asked how long to spin */
@@ -135,8 +134,8 @@ static int translate_one(struct epwait *w, int i, int n)
 		return n;
 	}
 	if (ev.data.u64 & EP_WAKE) {
-		rang(r, ev.events);
-		return put(w, n, r, epreg_look(r, 0));
+		rang(r, ev.events); /* it is hot now: collect() */
+		return n;
 	}
 	if (ep_unlikely(!ep_word_modded(ev.data.u64, r->mod))) {
 		if (!r->off)
@@ -146,11 +145,12 @@ static int translate_one(struct epwait *w, int i, int n)
 	return put(w, n, r, epreg_look(r, ev.events));
 }
 
-static int translate(struct epwait *w, int got)
+/* `got` events of the kernel at ev[n]. */
+static int translate(struct epwait *w, int n, int got)
 {
-	int i, n = 0;
+	int i = n, end = n + got;
 
-	for (i = 0; i < got; i++)
+	for (; i < end; i++)
 		n = translate_one(w, i, n);
 	return n;
 }
@@ -215,18 +215,45 @@ static void pass_on(struct epset *set)
 	}
 }
 
-/* Fill the array: `got` events of the kernel, then the hot members. */
-static int fill(struct epwait *w, int got)
+/* ev[0, k) and ev[k, n) change places. */
+static void swap_parts(struct epoll_event *ev, int k, int n)
 {
-	int n, ret = begin(w);
+	const int from[] = { 0, k, 0 }, to[] = { k, n, n };
+	int i, a, b;
+
+	for (i = 0; i < 3; i++)
+		for (a = from[i], b = to[i] - 1; a < b; a++, b--) {
+			struct epoll_event ev_a = ev[a];
+
+			ev[a] = ev[b];
+			ev[b] = ev_a;
+		}
+}
+
+/*
+ * Fill the array: the hot members, which were connected before others were,
+ * mostly, and then `got` events of the kernel. (Programs serve them in that
+ * order, and some count on it that what was first stays so.) `rest`: whatever
+ * else the kernel has goes behind them.
+ */
+static int fill(struct epwait *w, int got, bool rest)
+{
+	int k, n, ret = begin(w);
 
 	if (ret)
 		return ret;
 	if (w->armed)
 		epset_disarm(w->set);
 	w->armed = false;
-	n = translate(w, got);
-	n = collect(w, n);
+	k = translate(w, 0, got);
+	n = collect(w, k);
+	if (ep_unlikely(k && n > k))
+		swap_parts(w->ev, k, n);
+	if (ep_unlikely(rest && n && n < w->max)) {
+		got = sys_epoll_look(w->ep, w->ev + n, w->max - n);
+		if (got > 0)
+			n = collect(w, translate(w, n, got));
+	}
 	if (n == w->max)
 		pass_on(w->set);
 	epset_release(w->set);
@@ -242,24 +269,29 @@ static void rearm(struct epset *set)
 }
 
 /*
- * The hot members first, without a system call; but others must not starve:
- * now and then the kernel comes first.
+ * Everything that was ready before the call, the kernel's members too, as long
+ * as there is room: a program may count on seeing what it has just written to
+ * a pipe. Where the kernel's alone fill the array the hot ones have the next
+ * call.
  */
 static int harvest(struct epwait *w)
 {
 	struct epset *set = w->set;
+	bool yield = set->yield;
 	int n = 0;
 
-	if (ep_unlikely(set->calls >= LOOK_EVERY)) {
-		set->calls = 0;
-		rearm(set);
-		n = kernel_wait(w, 0, NULL);
-		if (n < 0)
+	set->yield = false;
+	if (ep_unlikely(yield)) {
+		n = fill(w, 0, true);
+		if (n)
 			return n;
 	}
-	n = fill(w, n);
-	set->calls += n > 0;
-	return n;
+	rearm(set);
+	n = kernel_wait(w, 0, NULL);
+	if (n < 0)
+		return n;
+	set->yield = n == w->max;
+	return fill(w, n, false);
 }
 
 /* --- spinning ----------------------------------------------------------- */
@@ -366,7 +398,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 		n = slice == SPIN_OPEN ? 0 : kernel_wait(w, 0, NULL);
 		slice = SPIN_LOOK;
 		if (n > 0)
-			n = fill(w, n);
+			n = fill(w, n, false);
 		if (n)
 			return n;
 	}
@@ -414,7 +446,6 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 		}
 	}
 	rearm(w->set);
-	w->set->calls = 0;
 	n = kernel_wait(w, nap, hold_mask(&w->hold, w->mask));
 	out_of_bed(w);
 	return n;
@@ -431,7 +462,7 @@ static int wait_for(struct epwait *w, uint64_t span)
 		end = dl_after(clock_ns(), span);
 	for (;;) {
 		if (set->hot || epset_mail(set)) {
-			n = harvest(w);
+			n = spins ? fill(w, 0, false) : harvest(w);
 			if (n)
 				return n;
 			if (left && !w->mask && set->hot && spins++ < SPINS) {
@@ -446,7 +477,7 @@ static int wait_for(struct epwait *w, uint64_t span)
 			left = dl_left(clock_ns(), end);
 		n = sleep_once(w, left, &again);
 		if (n > 0)
-			n = fill(w, n);
+			n = fill(w, n, false);
 		if (n || (!again && !left))
 			return n;
 	}
@@ -523,7 +554,7 @@ static int do_plain(struct epwait *w, uint64_t span)
 	if (ep_likely(!w->set))
 		return n;
 	w->life = w->set->life;
-	n = fill(w, n);
+	n = fill(w, n, false);
 	if (n || !span)
 		return n;
 	if (began)

@@ -17,6 +17,7 @@ static struct lock pool_lock;
 static struct epreg *chunks[CHUNKS];
 static uint32_t nchunks;
 static struct epreg *free_regs;
+static uint64_t nmade; /* registrations, ever */
 static struct epset *sets;
 static struct epbucket buckets[BUCKETS];
 
@@ -144,6 +145,7 @@ struct epreg *epreg_of(struct epset *set, uint64_t word)
 struct epreg *epreg_new(struct epset *set, struct sock *s, int fd)
 {
 	struct epreg *r;
+	uint64_t age;
 
 	if (!pool_take())
 		return NULL;
@@ -153,6 +155,7 @@ struct epreg *epreg_new(struct epset *set, struct sock *s, int fd)
 	}
 	r = free_regs;
 	free_regs = r->inext;
+	age = nmade++;
 	lock_drop(&pool_lock);
 	*r = (struct epreg){
 		.set = set,
@@ -161,6 +164,7 @@ struct epreg *epreg_new(struct epset *set, struct sock *s, int fd)
 		.ms = -1,
 		.wake = -1,
 		.idx = r->idx,
+		.age = age,
 		.use = (uint16_t)(r->use + 1),
 		.edge.fresh = true,
 		.stamp = set->stamp - 1,

@@ -49,6 +49,7 @@ struct epreg {
 	struct ep_edge edge;
 	int ms; /* look again after so long, -1 */
 	uint32_t idx;
+	uint64_t age; /* how many were made before it */
 	uint16_t use; /* of the slot, so far */
 	uint16_t mod; /* times the kernel's entry was modified */
 	int wake; /* wake-up descriptor in the set, -1; bucket lock */
@@ -79,13 +80,14 @@ struct epset {
 	uint32_t sleepers; /* atomic: threads in (or near) a kernel wait */
 	uint32_t spinners; /* atomic: threads that look at members unlocked */
 	uint32_t epoch; /* atomic: raised to call spinners away */
-	uint32_t calls, stamp;
+	uint32_t stamp;
 	uint32_t nhot, nrearm;
 	struct epreg *inbox; /* atomic */
-	struct epreg *hot; /* ring: where the next look begins */
+	struct epreg *hot; /* ring, by age: where the next look begins */
 	struct epreg *all;
 	bool inherited; /* by fork: the kernel's alone, words translated */
 	bool settled; /* inherited, and members were brought home */
+	bool yield; /* the kernel's filled the array: now the hot ones */
 	struct epset *next; /* of all sets ever */
 };
 

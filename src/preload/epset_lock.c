@@ -54,14 +54,28 @@ static void widen(struct epreg *r)
 	}
 }
 
+/* Everything in the inbox, in the order in which it came. */
+static struct epreg *empty(struct epset *set)
+{
+	struct epreg *r =
+		__atomic_exchange_n(&set->inbox, NULL, __ATOMIC_SEQ_CST);
+	struct epreg *list = NULL, *next;
+
+	for (; r; r = next) {
+		next = r->inext;
+		r->inext = list;
+		list = r;
+	}
+	return list;
+}
+
 void epset_inbox(struct epset *set)
 {
 	struct epreg *r, *next;
 
 	if (ep_likely(!__atomic_load_n(&set->inbox, __ATOMIC_RELAXED)))
 		return;
-	r = __atomic_exchange_n(&set->inbox, NULL, __ATOMIC_SEQ_CST);
-	for (; r; r = next) {
+	for (r = empty(set); r; r = next) {
 		next = r->inext;
 		__atomic_store_n(&r->queued, 0, __ATOMIC_SEQ_CST);
 		if (r->doomed) {
@@ -81,9 +95,30 @@ void epset_inbox(struct epset *set)
 	}
 }
 
+/*
+ * Hot members are looked at in the order in which they joined the set, as far
+ * as that is cheap, not in that of their lifts: who started one exchange after
+ * the other is served so.
+ */
+#define LOOK_BACK 16
+
+static struct epreg *place(const struct epset *set, uint64_t age)
+{
+	struct epreg *next = set->hot;
+	int i;
+
+	for (i = 0; i < LOOK_BACK && next->hprev->age > age; i++) {
+		next = next->hprev;
+		if (next == set->hot)
+			break; /* once around */
+	}
+	return next;
+}
+
 void epreg_heat(struct epreg *r)
 {
 	struct epset *set = r->set;
+	struct epreg *next;
 
 	if (r->hot)
 		return;
@@ -94,10 +129,13 @@ void epreg_heat(struct epreg *r)
 		set->hot = r;
 		return;
 	}
-	r->hnext = set->hot;
-	r->hprev = set->hot->hprev;
+	next = place(set, r->age);
+	r->hnext = next;
+	r->hprev = next->hprev;
 	r->hprev->hnext = r;
 	r->hnext->hprev = r;
+	if (next == set->hot && r->age < next->age)
+		set->hot = r;
 }
 
 void epreg_cool(struct epreg *r)

@@ -253,6 +253,26 @@ plain() {
 	no_rule epolls
 }
 
+@test "sets: plain" {
+	plain sets
+}
+
+@test "sets: lifted" {
+	lifted sets
+}
+
+@test "sets: at once" {
+	at_once sets
+}
+
+@test "sets: alone" {
+	alone sets
+}
+
+@test "sets: no rule" {
+	no_rule sets
+}
+
 @test "halfclose: plain" {
 	plain halfclose
 }

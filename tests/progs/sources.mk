@@ -31,6 +31,7 @@ check_PROGRAMS += \
 	tests/progs/polls \
 	tests/progs/procs \
 	tests/progs/sandbox \
+	tests/progs/sets \
 	tests/progs/signals \
 	tests/progs/stream \
 	tests/progs/zcends \
@@ -115,6 +116,11 @@ tests_progs_sandbox_SOURCES = tests/progs/sandbox.c $(PROGS_COMMON)
 tests_progs_sandbox_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_sandbox_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_sandbox_LDADD = -lpthread
+
+tests_progs_sets_SOURCES = tests/progs/sets.c $(PROGS_COMMON)
+tests_progs_sets_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_sets_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_sets_LDADD = -lpthread
 
 tests_progs_signals_SOURCES = tests/progs/signals.c $(PROGS_COMMON)
 tests_progs_signals_CPPFLAGS = $(PROGS_CPPFLAGS)

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * sets - a connection that always has something to read, in one set with
+ * descriptors that are the kernel's: what is ready before a call is in its
+ * answer, as often as there is room for it.
+ */
+#include "prog.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/select.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define UNREAD 100
+#define ROUNDS 40
+
+/* The peer of all cases. */
+static void talker(struct end *e)
+{
+	link_put(&e->l, UNREAD);
+	prog_sync(e);
+	prog_sync(e);
+}
+
+static void unread_begin(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+
+	prog_sync(e);
+	CHECK(poll(&p, 1, 5000) == 1);
+}
+
+static void unread_end(struct end *e)
+{
+	link_get(&e->l, UNREAD);
+	prog_sync(e);
+}
+
+static int set_of(const int *fd, uint32_t n)
+{
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	uint32_t i;
+
+	CHECK(ep >= 0);
+	for (i = 0; i < n; i++) {
+		struct epoll_event ev = { .events = EPOLLIN, .data.u32 = i };
+
+		CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, fd[i], &ev));
+	}
+	return ep;
+}
+
+/* Which of the first 32 members a look reports, as bits. */
+static uint32_t look(int ep, int max)
+{
+	struct epoll_event ev[8];
+	int n = epoll_wait(ep, ev, max, 0), i;
+	uint32_t bits = 0;
+
+	CHECK(n >= 0 && n <= max);
+	for (i = 0; i < n; i++) {
+		CHECK(ev[i].events == EPOLLIN);
+		CHECK(!(bits & 1u << ev[i].data.u32));
+		bits |= 1u << ev[i].data.u32;
+	}
+	return bits;
+}
+
+static void event_add(int fd)
+{
+	uint64_t one = 1;
+
+	CHECK(write(fd, &one, sizeof(one)) == sizeof(one));
+}
+
+static void event_take(int fd)
+{
+	uint64_t n;
+
+	CHECK(read(fd, &n, sizeof(n)) == sizeof(n));
+}
+
+static void seen_run(struct end *e)
+{
+	int p[2], fd[4], ep, i;
+	char c = 'x';
+
+	CHECK(!pipe(p));
+	fd[0] = e->l.fd;
+	fd[1] = p[0];
+	fd[2] = eventfd(0, 0);
+	fd[3] = timerfd_create(CLOCK_MONOTONIC, 0);
+	CHECK(fd[2] >= 0 && fd[3] >= 0);
+	ep = set_of(fd, 4);
+	unread_begin(e);
+	for (i = 0; i < ROUNDS; i++) {
+		struct itimerspec soon = { .it_value.tv_nsec = 1 };
+		struct pollfd f = { .fd = fd[3], .events = POLLIN };
+
+		CHECK(look(ep, 8) == 1);
+		CHECK(write(p[1], &c, 1) == 1);
+		CHECK(look(ep, 8) == 3);
+		event_add(fd[2]);
+		CHECK(look(ep, 8) == 7);
+		CHECK(read(p[0], &c, 1) == 1);
+		CHECK(look(ep, 8) == 5);
+		event_take(fd[2]);
+		CHECK(!timerfd_settime(fd[3], 0, &soon, NULL));
+		CHECK(poll(&f, 1, 5000) == 1);
+		CHECK(look(ep, 8) == 9);
+		event_take(fd[3]);
+	}
+	CHECK(!close(ep));
+	unread_end(e);
+	for (i = 1; i < 4; i++)
+		CHECK(!close(fd[i]));
+	CHECK(!close(p[1]));
+}
+
+/* Connections that never moved a byte, and one that waits to be accepted. */
+static void cold_run(struct end *e)
+{
+	int fd[3], to, ep, got, i;
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	fd[0] = e->l.fd;
+	fd[1] = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(fd[1] >= 0 && !listen(fd[1], 8));
+	CHECK(!getsockname(fd[1], (struct sockaddr *)&ss, &len));
+	ep = set_of(fd, 2);
+	unread_begin(e);
+	for (i = 0; i < ROUNDS; i++) {
+		struct epoll_event ev = { .events = EPOLLIN, .data.u32 = 2 };
+		struct pollfd p = { .events = POLLIN };
+
+		to = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK(to >= 0);
+		CHECK(!connect(to, (struct sockaddr *)&ss, len));
+		p.fd = fd[1];
+		CHECK(poll(&p, 1, 5000) == 1);
+		CHECK(look(ep, 8) == 3);
+		got = accept(fd[1], NULL, NULL);
+		CHECK(got >= 0);
+		CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, got, &ev));
+		CHECK(look(ep, 8) == 1);
+		CHECK(send(to, "x", 1, 0) == 1);
+		p.fd = got;
+		CHECK(poll(&p, 1, 5000) == 1);
+		CHECK(look(ep, 8) == 5);
+		CHECK(!close(got) && !close(to));
+	}
+	CHECK(!close(ep));
+	unread_end(e);
+	CHECK(!close(fd[1]));
+}
+
+/* No room for all: each has its turn. */
+static void turns_run(struct end *e)
+{
+	int fd[3] = { e->l.fd, eventfd(1, 0), eventfd(1, 0) }, ep, max, i, k;
+
+	ep = set_of(fd, 3);
+	unread_begin(e);
+	for (max = 1; max < 3; max++) {
+		int count[3] = { 0, 0, 0 };
+
+		for (i = 0; i < ROUNDS; i++) {
+			uint32_t bits = look(ep, max);
+
+			CHECK(__builtin_popcount(bits) == max);
+			for (k = 0; k < 3; k++)
+				count[k] += bits >> k & 1;
+		}
+		for (k = 0; k < 3; k++)
+			CHECK(count[k] >= ROUNDS / 5);
+	}
+	CHECK(!close(ep));
+	unread_end(e);
+	CHECK(!close(fd[1]) && !close(fd[2]));
+}
+
+static void polls_run(struct end *e)
+{
+	int ev = eventfd(0, 0), i;
+	struct pollfd p[2] = { { .fd = e->l.fd, .events = POLLIN },
+			       { .fd = ev, .events = POLLIN } };
+
+	CHECK(ev >= 0 && ev < FD_SETSIZE);
+	unread_begin(e);
+	for (i = 0; i < ROUNDS; i++) {
+		struct timeval now = { 0, 0 };
+		fd_set set;
+
+		CHECK(poll(p, 2, 0) == 1 && p[0].revents == POLLIN);
+		event_add(ev);
+		CHECK(poll(p, 2, 0) == 2 && p[1].revents == POLLIN);
+		FD_ZERO(&set);
+		FD_SET(p[0].fd, &set);
+		FD_SET(ev, &set);
+		CHECK(select(FD_SETSIZE, &set, NULL, NULL, &now) == 2);
+		event_take(ev);
+	}
+	unread_end(e);
+	CHECK(!close(ev));
+}
+
+static const struct prog_case cases[] = {
+	{ "seen", seen_run, talker, 0 },
+	{ "cold", cold_run, talker, 0 },
+	{ "turns", turns_run, talker, 0 },
+	{ "polls", polls_run, talker, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
