@@ -6,6 +6,7 @@
  * that is not known to be stream.
  */
 
+#include "fabric/nowhere.h"
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
@@ -21,40 +22,6 @@ void *larder_map(size_t len)
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	return sys_is_err(mem) ? NULL : mem;
-}
-
-static uint32_t no_room(struct end *e)
-{
-	(void)e;
-	return 0;
-}
-
-static void *no_buf(struct end *e, uint32_t len)
-{
-	(void)e;
-	(void)len;
-	return NULL;
-}
-
-static void *no_ctrl(struct end *e)
-{
-	(void)e;
-	return NULL;
-}
-
-static int no_send(struct end *e, uint32_t len, bool solicited)
-{
-	(void)e;
-	(void)len;
-	(void)solicited;
-	return -ECONNRESET;
-}
-
-static int no_poll(struct end *e, struct fab_msg *m)
-{
-	(void)e;
-	(void)m;
-	return 0;
 }
 
 static int front(struct end *e, struct fab_msg *m)
@@ -94,30 +61,19 @@ static int next(struct end *e, bool own, struct fab_walk *w, struct fab_msg *m)
 	return front(e, m);
 }
 
-static bool never(struct end *e)
-{
-	(void)e;
-	return false;
-}
-
-static void nothing(struct end *e)
-{
-	(void)e;
-}
-
 static const struct fabric_ops larder_ops = {
 	.name = "verbs",
-	.room = no_room,
-	.buf = no_buf,
-	.ctrl = no_ctrl,
-	.send = no_send,
-	.poll = no_poll,
+	.room = nowhere_room,
+	.buf = nowhere_buf,
+	.ctrl = nowhere_ctrl,
+	.send = nowhere_send,
+	.poll = nowhere_msg,
 	.front = front,
 	.release = release,
 	.next = next,
-	.pending = never,
-	.trim = nothing,
-	.destroy = nothing,
+	.pending = nowhere_pending,
+	.trim = nowhere_nothing,
+	.destroy = nowhere_nothing,
 };
 
 /* What the program has not read yet, as one message. */

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "base/text.h"
+#include "fabric/nowhere.h"
 #include "socket/rdma.h"
 
 #define DEVICES	 "/sys/class/infiniband"
@@ -258,76 +259,4 @@ bool rdma_turn(const struct rdma *r)
 	return mine;
 }
 
-/* --- nowhere ----------------------------------------------------------- */
-
-static uint32_t no_room(struct end *e)
-{
-	(void)e;
-	return 0;
-}
-
-static void *no_buf(struct end *e, uint32_t len)
-{
-	(void)e;
-	(void)len;
-	return NULL;
-}
-
-static void *no_ctrl(struct end *e)
-{
-	(void)e;
-	return NULL;
-}
-
-static int no_send(struct end *e, uint32_t len, bool solicited)
-{
-	(void)e;
-	(void)len;
-	(void)solicited;
-	return -ECONNRESET;
-}
-
-static int no_msg(struct end *e, struct fab_msg *m)
-{
-	(void)e;
-	(void)m;
-	return 0;
-}
-
-static int no_next(struct end *e, bool own, struct fab_walk *w,
-		   struct fab_msg *m)
-{
-	(void)e;
-	(void)own;
-	(void)w;
-	(void)m;
-	return 0;
-}
-
-static void nothing(struct end *e)
-{
-	(void)e;
-}
-
-static bool never(struct end *e)
-{
-	(void)e;
-	return false;
-}
-
-static const struct fabric_ops nowhere = {
-	.name = "verbs",
-	.room = no_room,
-	.buf = no_buf,
-	.ctrl = no_ctrl,
-	.send = no_send,
-	.poll = no_msg,
-	.front = no_msg,
-	.release = nothing,
-	.next = no_next,
-	.pending = never,
-	.trim = nothing,
-	.destroy = nothing,
-};
-
-struct end rdma_nowhere = { &nowhere, 0, 0 };
+struct end rdma_nowhere = { &nowhere_ops, 0, 0 };

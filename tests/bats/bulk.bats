@@ -8,22 +8,9 @@
 load helpers
 load hosts
 
-setup_file() {
-	hosts_up
-}
-
-teardown_file() {
-	hosts_down
-}
-
 setup() {
-	hosts_library
 	need nginx curl iperf3
-	ON=()
-}
-
-teardown() {
-	stop_all
+	hosts_setup
 }
 
 # mostly NAME FIELD BYTES: so many went by SDP. On a busy machine a reader that

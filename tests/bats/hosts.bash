@@ -5,7 +5,7 @@
 # of libsdp-verbs.so the pretended devices of tests/fake. Host A is 10.99.0.1
 # and has the clients, B is 10.99.0.2.
 
-hosts_up() {
+setup_file() {
 	export A="sdpA$$" B="sdpB$$"
 	ip netns add "$A" 2>/dev/null || return 0
 	ip netns add "$B"
@@ -18,7 +18,7 @@ hosts_up() {
 	ip -n "$B" link set lo up
 }
 
-hosts_down() {
+teardown_file() {
 	ip netns del "$A" 2>/dev/null || :
 	ip netns del "$B" 2>/dev/null || :
 }
@@ -33,6 +33,20 @@ hosts_library() {
 	cp "$LIBSDP" "$TMP/lib/libsdp.so"
 	cp "$SDP_BUILD/tests/fake/.libs/libfakeverbs.so" \
 		"$TMP/lib/libsdp-verbs.so"
+}
+
+# A file that needs more before each test has a setup() of its own.
+setup() {
+	hosts_setup
+}
+
+hosts_setup() {
+	hosts_library
+	ON=()
+}
+
+teardown() {
+	stop_all
 }
 
 # on HOST NAME COMMAND...: preloaded, on a host with a device; what it counted

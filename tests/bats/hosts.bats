@@ -6,14 +6,6 @@
 load helpers
 load hosts
 
-setup_file() {
-	hosts_up
-}
-
-teardown_file() {
-	hosts_down
-}
-
 # A server that a failed test leaves behind.
 teardown() {
 	[ -z "${server-}" ] || kill "$server" 2>/dev/null || :

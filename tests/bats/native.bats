@@ -5,23 +5,9 @@
 load helpers
 load hosts
 
-setup_file() {
-	hosts_up
-}
-
-teardown_file() {
-	hosts_down
-}
-
 setup() {
 	need qperf
-	hosts_library
-	# shellcheck disable=SC2034 # for on
-	ON=()
-}
-
-teardown() {
-	stop_all
+	hosts_setup
 }
 
 # measure TEST: what it counts is not nought, and both ends used SDP.

@@ -8,23 +8,7 @@
 load helpers
 load hosts
 
-setup_file() {
-	hosts_up
-}
-
-teardown_file() {
-	hosts_down
-}
-
-setup() {
-	hosts_library
-	MANY=$BATS_TEST_DIRNAME/py/many_echo.py
-	ON=()
-}
-
-teardown() {
-	stop_all
-}
+MANY=$BATS_TEST_DIRNAME/py/many_echo.py
 
 # many CONNECTIONS COUNT SERVER...: and the proof that each was lifted.
 many() {

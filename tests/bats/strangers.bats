@@ -8,23 +8,7 @@
 load helpers
 load hosts
 
-setup_file() {
-	hosts_up
-}
-
-teardown_file() {
-	hosts_down
-}
-
-setup() {
-	hosts_library
-	MANY=$BATS_TEST_DIRNAME/py/many_echo.py
-	ON=()
-}
-
-teardown() {
-	stop_all
-}
+MANY=$BATS_TEST_DIRNAME/py/many_echo.py
 
 # dialogue CONNECTIONS COUNT: on port 7901.
 dialogue() {
