@@ -152,6 +152,7 @@ struct sock {
 	uint32_t spin_ns; /* current spin budget */
 	uint32_t spin_skip; /* waits left before spinning is tried again */
 	bool pinned; /* never again (foreign holder) */
+	bool told; /* a MSG_ZEROCOPY send was announced, nothing went yet */
 	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
 	uint8_t barred; /* enum reason: an option that only the kernel has */
 	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
@@ -343,6 +344,7 @@ int pump_fail(struct sock *s, int err); /* the conn is dead */
 /* --- ring.c: bells and wake-up bytes ----------------------------------- */
 
 void ring_reader(struct sock *s, int fd); /* after publishing to R */
+bool ring_told(struct sock *s, int fd); /* MSG_ZEROCOPY; false: not now */
 void ring_writer(struct sock *s); /* after freeing room / taking */
 void ring_note(struct sock *s); /* unconditionally, after a state change */
 void ring_service(struct sock *s); /* poke the peer's service thread */

@@ -16,7 +16,8 @@
 
 #include "socket/rdma.h"
 
-#define PILE 64
+#define PILE  64
+#define BELLS 1000000 /* of a connection, at most */
 
 static void wake_peer(struct sock *s)
 {
@@ -33,11 +34,23 @@ static void wake_peer(struct sock *s)
 	COUNT(s, wakeups, 1);
 }
 
+/* One bell, as send() with `flags`. */
+static bool strike(struct sock *s, int fd, int flags)
+{
+	static const char byte;
+
+	anc_bell(s->tx, &s->at);
+	if (sys_send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL | flags) == 1)
+		return true;
+	__atomic_store_n(&s->tx->bells, --s->at.bells, __ATOMIC_SEQ_CST);
+	return false;
+}
+
 static void bell(struct sock *s, int fd)
 {
 	static const char byte;
 
-	if (fd < 0 || s->at.bells - s->spills > 1000000)
+	if (fd < 0 || s->at.bells - s->spills > BELLS)
 		return;
 	if (s->rd) {
 		/* told when it is written: the reader knows of no other */
@@ -49,10 +62,18 @@ static void bell(struct sock *s, int fd)
 		rdma_tell(s, false);
 		return;
 	}
-	anc_bell(s->tx, &s->at);
-	if (sys_send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
-		__atomic_store_n(&s->tx->bells, --s->at.bells,
-				 __ATOMIC_SEQ_CST);
+	strike(s, fd, 0);
+}
+
+/*
+ * A bell for our program's own sake: sent with MSG_ZEROCOPY, it puts the
+ * notification of one send into the error queue of the anchor. Half of the
+ * bells are left to sleepers.
+ */
+bool ring_told(struct sock *s, int fd)
+{
+	return !s->rd && fd >= 0 && s->at.bells < BELLS / 2 &&
+	       anc_may_bell(s->tx, &s->at) && strike(s, fd, MSG_ZEROCOPY);
 }
 
 void ring_reader(struct sock *s, int fd)

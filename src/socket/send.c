@@ -3,12 +3,17 @@
 
 #include "socket/rdma.h"
 
+#define NAPS 10 /* of a millisecond */
+
 struct load {
 	struct cursor c;
 	size_t len, done;
 	size_t ask; /* of the last call to the kernel */
 	int flags;
 	bool nonblock;
+	bool note; /* MSG_ZEROCOPY: the program is owed a notification */
+	bool leave; /* which only the anchor can give it */
+	uint8_t naps; /* until the reader is where it can be given */
 	struct zc_send zc;
 };
 
@@ -90,6 +95,66 @@ static size_t ring_lend(struct sock *s, int fd, struct load *w, int *err)
 	return n;
 }
 
+/*
+ * No bell may pass what the reader has not taken off the anchor yet. A send
+ * that may block gives it a moment; else the kernel goes on. False: it does
+ * not work that way either.
+ */
+static bool await_reader(struct sock *s, int fd, struct load *w)
+{
+	struct timespec ms = { 0, 1000000 };
+
+	if (anc_state(s->tx) != ANC_RISING)
+		return false;
+	if (w->nonblock || w->naps++ >= NAPS)
+		return !lift_spill(s, fd, WHY_SPILLED, false);
+	sock_unlock(s);
+	sys_ppoll(NULL, 0, &ms, NULL);
+	lock_take(&s->lock);
+	return true;
+}
+
+/*
+ * MSG_ZEROCOPY in the ring: the bytes are copied, as they are between any two
+ * sockets of one host, and the notification that says so, with its number, is
+ * the kernel's, for a bell. It goes first, when bytes are sure to follow. False:
+ * look again.
+ */
+static bool announced(struct sock *s, int fd, struct load *w)
+{
+	if (s->told || !pump_room(s))
+		return true;
+	s->told = ring_told(s, fd);
+	if (!s->told && !await_reader(s, fd, w))
+		w->leave = true;
+	return s->told;
+}
+
+/* Bytes of the send went out: the first are what is told. */
+static inline void noted(struct sock *s, struct load *w)
+{
+	if (likely(!w->note))
+		return;
+	w->note = s->told = false;
+	w->flags &= ~MSG_ZEROCOPY;
+}
+
+/* The peer is taking the direction home. 1: look again; 0: by the kernel. */
+static int taken_home(struct sock *s, int fd, const struct load *w)
+{
+	int err;
+
+	if (s->orphan) {
+		/* it died over it: the kernel knows the rest */
+		__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	if (w->nonblock)
+		return -EAGAIN;
+	err = wait_tx(s, fd, wait_deadline(s->sndtimeo));
+	return err ? err : 1;
+}
+
 /* Lock held; w->done counts. *raw: go on at the anchor. */
 static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 {
@@ -121,20 +186,12 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		case ANC_RISING:
 		case ANC_LIFTED:
 			break;
-		default: /* the peer is taking the direction home */
-			if (s->orphan) {
-				/* it died over it: the kernel knows the rest */
-				__atomic_store_n(&s->tx, &s->local[0],
-						 __ATOMIC_SEQ_CST);
-				*raw = true;
-				return 0;
-			}
-			if (w->nonblock)
-				return -EAGAIN;
-			err = wait_tx(s, fd, wait_deadline(s->sndtimeo));
-			if (err)
-				return err;
-			continue;
+		default:
+			err = taken_home(s, fd, w);
+			if (err > 0)
+				continue;
+			*raw = !err;
+			return err;
 		}
 		if (s->conn.error || (s->orphan && was_reset(s)))
 			return reset(s, w->flags);
@@ -144,7 +201,14 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			*raw = true;
 			return 0;
 		}
+		if (unlikely(w->note) && !announced(s, fd, w)) {
+			*raw = w->leave;
+			if (*raw)
+				return 0;
+			continue;
+		}
 		if (unlikely(w->zc.lend) && ring_lend(s, fd, w, &err)) {
+			noted(s, w);
 			if (err || w->done == w->len)
 				return err;
 			continue;
@@ -155,6 +219,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		if (n) {
 			s->full = false;
 			w->done += (size_t)n;
+			noted(s, w);
 			ring_reader(s, fd);
 		}
 		if (w->done == w->len)
@@ -198,27 +263,29 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	__attribute__((cleanup(raw_tx_leave))) struct sock *in = NULL;
 	struct msghdr rest = { 0 };
 	struct iovec one;
-	int saved = errno;
+	int saved = errno, flags = w->flags;
 	bool part;
 	ssize_t n;
 
 	*lifted = !raw_tx_enter(s);
 	if (*lifted)
 		return 0;
+	if (unlikely(w->note) && s->told)
+		flags &= ~MSG_ZEROCOPY;
 	in = s;
 	w->ask = w->len - w->done;
 	part = raw_tx_piece(s, w->ask) < w->ask;
 	if (m && !w->done && (!part || m->msg_controllen)) {
-		n = hooks.sendmsg(fd, m, w->flags);
+		n = hooks.sendmsg(fd, m, flags);
 	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		one.iov_len = raw_tx_piece(s, w->c.iov->iov_len - w->c.at);
 		w->ask = one.iov_len;
-		n = hooks.send(fd, one.iov_base, one.iov_len, w->flags);
+		n = hooks.send(fd, one.iov_base, one.iov_len, flags);
 	} else {
 		rest.msg_iov = (struct iovec *)w->c.iov;
 		rest.msg_iovlen = w->c.left;
-		n = hooks.sendmsg(fd, &rest, w->flags);
+		n = hooks.sendmsg(fd, &rest, flags);
 	}
 	if (n < 0) {
 		n = -errno;
@@ -228,10 +295,21 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	if (unlikely(n == -ECONNRESET && s->rx_eof))
 		n = broken_pipe(w->flags);
 	raw_sent(s, n);
+	if (n > 0)
+		noted(s, w);
 	if (unlikely(s->rd) && n > 0)
 		rdma_remember(s, true, w->c.iov, w->c.left, w->c.at, (size_t)n);
 	s->epipe |= n == -EPIPE;
 	return n;
+}
+
+/* The reader has not taken yet what is on the anchor. */
+static bool behind(const struct sock *s)
+{
+	const struct anc_dir *tx = s->tx;
+
+	return !tx ||
+	       s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE);
 }
 
 static ssize_t transmit(struct sock *s, int fd, struct load *w,
@@ -246,7 +324,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			return n;
 	}
 	for (;;) {
-		if (s->paired)
+		if (s->paired && !(w->note && w->nonblock && behind(s)))
 			lift_try_tx(s, fd);
 		if (unlikely(s->fin_due)) /* the kernel's FIN is to come */
 			return w->done ? (ssize_t)w->done :
@@ -285,6 +363,12 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			return w->done ? (ssize_t)w->done : n;
 		if (w->done == w->len)
 			return (ssize_t)w->done;
+		if (unlikely(w->leave)) {
+			n = lift_leave(s, fd, WHY_OPTION);
+			if (n)
+				return n;
+			w->leave = false;
+		}
 	}
 }
 
@@ -301,7 +385,8 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->len = len;
 	w->done = 0;
 	w->flags = flags;
-	w->zc.lend = false;
+	w->note = w->leave = w->zc.lend = false;
+	w->naps = 0;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
 }
 
@@ -317,14 +402,16 @@ static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
 	return n;
 }
 
-/* What the kernel alone can do: its own it must be, then, for good. */
-#define KERNEL_FLAGS (MSG_OOB | MSG_ZEROCOPY)
+#define ODD_FLAGS (MSG_OOB | MSG_ZEROCOPY)
 
-/* SO_ZEROCOPY by itself changes nothing; programs set it to see if they can. */
-static bool by_kernel(int fd, int flags)
+/*
+ * Can the kernel alone do it? Its own it must be, then, for good. SO_ZEROCOPY
+ * by itself changes nothing; programs set it to see if they can.
+ */
+static bool by_kernel(struct sock *s, int fd, struct load *w)
 {
-	return (flags & MSG_OOB) ||
-	       ((flags & MSG_ZEROCOPY) && option_int(fd, SO_ZEROCOPY) > 0);
+	w->note = (w->flags & MSG_ZEROCOPY) && option_int(fd, SO_ZEROCOPY) > 0;
+	return (w->flags & MSG_OOB) || (w->note && s->rd);
 }
 
 static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
@@ -362,9 +449,9 @@ ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
 		iov.iov_len = len = SSIZE_MAX;
 	if (unlikely(!len) || !sock_up(s, fd))
 		return kernel_send(fd, &m, flags);
-	if (unlikely(flags & KERNEL_FLAGS) && by_kernel(fd, flags))
-		return send_home(s, fd, &m, flags);
 	load_set(&w, s, &iov, 1, len, flags);
+	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
+		return send_home(s, fd, &m, flags);
 	return transmit(s, fd, &w, NULL);
 }
 
@@ -378,9 +465,9 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (len <= 0)
 		return kernel_send(fd, m, flags);
-	if (unlikely(flags & KERNEL_FLAGS) && by_kernel(fd, flags))
-		return send_home(s, fd, m, flags);
 	load_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
+	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
+		return send_home(s, fd, m, flags);
 	return transmit(s, fd, &w, m);
 }
 
