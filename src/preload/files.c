@@ -154,13 +154,16 @@ static int fcntl_sock(struct sock *s, int fd, int cmd, long arg)
 
 	if (cmd == F_SETFL && arg & O_ASYNC) {
 		/* SIGIO comes from the kernel's queue or not at all */
-		ret = sock_home(s, fd, WHY_OPTION);
+		ret = sock_async(s, fd, true);
 		if (ret)
 			return (int)ret_errno(ret);
 	}
 	ret = real_fcntl(fd, cmd, arg);
-	if (ret >= 0 && cmd == F_SETFL)
-		sock_nonblock(s, arg & O_NONBLOCK);
+	if (ret < 0 || cmd != F_SETFL)
+		return ret;
+	sock_nonblock(s, arg & O_NONBLOCK);
+	if (!(arg & O_ASYNC))
+		sock_async(s, fd, false);
 	return ret;
 }
 

@@ -154,7 +154,7 @@ struct sock {
 	bool pinned; /* never again (foreign holder) */
 	bool told; /* a MSG_ZEROCOPY send was announced, nothing went yet */
 	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
-	uint8_t barred; /* enum reason: an option that only the kernel has */
+	uint8_t bars; /* atomic: options that only the kernel has (option.c) */
 	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
 
 	/* store.c */
@@ -227,8 +227,11 @@ bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
 /* --- option.c ---------------------------------------------------------- */
 
 int option_int(int fd, int opt); /* at SOL_SOCKET; -1: no such thing */
-/* A socket that was accepted from a listener of whose options we know naught */
+/* A new connection: all from the anchor, or the bars of its listener. */
 void option_inherit(struct sock *s, int fd);
+void option_heir(struct sock *s, uint8_t bars);
+enum reason option_reason(const struct sock *s); /* or WHY_WAITING */
+int option_shown(struct sock *s, int fd); /* time stamps; 0 or -EAGAIN */
 
 /* --- store.c ----------------------------------------------------------- */
 
@@ -247,47 +250,7 @@ void row_refresh(struct sock *s); /* the lock is not held */
 void row_forked(void);
 struct holder *holder_of(struct sock *s, int32_t pid);
 
-/* --- raw.c: the anchor carries the bytes ------------------------------- */
-
-struct rawrx {
-	struct sock *s;
-	struct anc_dir *d;
-	struct anc_dir *held;
-};
-/* Begin a raw receive / send; false: the direction is not RAW. */
-bool raw_rx_enter(struct rawrx *c, struct sock *s);
-/*
- * The receive just begun cannot tell bells from bytes, or not come out by one:
- * nothing is paired or switched until it leaves. False: too late.
- */
-bool raw_rx_hold(struct rawrx *c);
-void raw_rx_leave(struct rawrx *c);
-/* Counts out what this thread jumped out of, seen from `frame`. */
-void raw_rx_jumped(uintptr_t frame);
-void raw_rx_forked(void);
-bool raw_tx_enter(struct sock *s);
-/*
- * How much of n bytes one call may hand to the kernel. Behind a spill the
- * reader may ask for the direction, and the answer waits for that call.
- */
-static inline size_t raw_tx_piece(const struct sock *s, size_t n)
-{
-	const size_t piece = 128 * 1024;
-
-	return n > piece && !s->nonblock && anc_state(s->tx) == ANC_SPILL ?
-		       piece :
-		       n;
-}
-void raw_tx_leave(struct sock **s);
-/* Account n bytes; false: they were bells, the direction is lifted now. */
-bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
-/* Lock held: anc_where(), and the peer is told that a spill was passed. */
-int raw_where(struct sock *s, uint64_t *n);
-/* The last byte in front of the ring was taken. */
-void raw_passed(struct sock *s, struct anc_dir *d);
-void raw_sent(struct sock *s, ssize_t n);
-/* recv() of bells and the like by the library, never asleep. */
-ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
+#include "socket/raw.h"
 
 /* --- the fabric -------------------------------------------------------- */
 
@@ -513,6 +476,7 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
 void told_hear(int dgram);
 
 /* A raw call moved n bytes: is it time to think of lifting? */
+void lift_again(struct sock *s); /* what kept it at home is taken back */
 static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 {
 	if (unlikely(s->look != LOOK_NEVER) && n > 0) {

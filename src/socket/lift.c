@@ -283,6 +283,21 @@ void lift_full(struct sock *s, int fd)
 		s->probes = probes;
 }
 
+void lift_again(struct sock *s)
+{
+	if (sock_lock(s))
+		return;
+	if (s->phase == PH_LISTEN) {
+		sock_why(s, WHY_LISTENER);
+	} else if (s->phase == PH_CONNECTED && !never_lift(s) && !lift_off) {
+		s->look = threshold();
+		if (!s->look)
+			s->look = 1; /* with the next bytes */
+		sock_why(s, s->paired ? WHY_PAIRED : WHY_WAITING);
+	}
+	sock_unlock(s);
+}
+
 /* --- the peer is gone -------------------------------------------------- */
 
 /* Lock held: the wake-up socket hung up. */

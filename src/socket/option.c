@@ -48,14 +48,84 @@ static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
 	return 0;
 }
 
-/* The kernel's own TCP must carry the stream from now on, or -errno. */
-static int kernel_only(struct sock *s, int fd, enum reason why)
-{
-	int ret = sock_home(s, fd, why);
+/*
+ * What only the kernel has: while a bit is set its own TCP carries the stream.
+ * Each counts as one of s->homes.
+ */
+enum {
+	BAR_LOWAT = 1,
+	BAR_INLINE = 2,
+	BAR_PEEK = 4,
+	BAR_TIMES = 8,
+	BAR_SHOWN = 16, /* time stamps, and somebody looked */
+	BAR_ASYNC = 32,
+	BAR_EVER = 64, /* cannot be taken back */
+};
 
-	if (!ret)
-		s->barred = (uint8_t)why;
+static enum reason bar_reason(uint8_t bars)
+{
+	return bars & BAR_INLINE ? WHY_OOB : WHY_OPTION;
+}
+
+enum reason option_reason(const struct sock *s)
+{
+	return s->bars ? bar_reason(s->bars) : WHY_WAITING;
+}
+
+/* 0, or -EAGAIN: it cannot come home, and nothing has changed. */
+static int bar(struct sock *s, int fd, uint8_t bit)
+{
+	if (__atomic_fetch_or(&s->bars, bit, __ATOMIC_RELAXED) & bit)
+		return 0;
+	if (!sock_home(s, fd, bar_reason(bit)))
+		return 0;
+	__atomic_and_fetch(&s->bars, (uint8_t)~bit, __ATOMIC_RELAXED);
+	sock_unpin(s);
+	return -EAGAIN;
+}
+
+static void unbar(struct sock *s, uint8_t bit)
+{
+	if (!(__atomic_fetch_and(&s->bars, (uint8_t)~bit, __ATOMIC_RELAXED) &
+	      bit))
+		return;
+	sock_unpin(s);
+	lift_again(s);
+}
+
+/* An option at SOL_SOCKET that bars while it is `on`. */
+static int set_barring(struct sock *s, int fd, int opt, const void *v,
+		       socklen_t len, uint8_t bit, bool on)
+{
+	bool was = s->bars & bit;
+	int ret;
+
+	if (on && bar(s, fd, bit))
+		return -EAGAIN;
+	ret = sys_setsockopt(fd, SOL_SOCKET, opt, v, len);
+	if (ret ? on && !was : !on)
+		unbar(s, bit);
 	return ret;
+}
+
+int sock_async(struct sock *s, int fd, bool on)
+{
+	if (on)
+		return bar(s, fd, BAR_ASYNC);
+	unbar(s, BAR_ASYNC);
+	return 0;
+}
+
+int option_shown(struct sock *s, int fd)
+{
+	return bar(s, fd, BAR_SHOWN);
+}
+
+void option_heir(struct sock *s, uint8_t bars)
+{
+	s->bars = bars & (uint8_t)~BAR_ASYNC;
+	s->homes = (uint8_t)__builtin_popcount(s->bars);
+	sock_why(s, option_reason(s));
 }
 
 /* While lifted, Nagle and cork are off on the anchor; the values are kept. */
@@ -93,6 +163,20 @@ static int set_least(struct sock *s, const void *v, socklen_t len)
 	return 0;
 }
 
+/* Either of the two takes back both. */
+static int set_stamps(struct sock *s, int fd, int opt, const void *v,
+		      socklen_t len, bool on)
+{
+	int ret = sys_setsockopt(fd, SOL_SOCKET, opt, v, len);
+
+	if (ret)
+		return ret;
+	s->stamps = on;
+	if (!on)
+		unbar(s, BAR_SHOWN);
+	return 0;
+}
+
 static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		      socklen_t len)
 {
@@ -107,32 +191,24 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 		return set_timeo(fd, opt, v, len, &s->rcvtimeo);
 	case SO_SNDTIMEO:
 		return set_timeo(fd, opt, v, len, &s->sndtimeo);
-	case SO_RCVLOWAT:
-		if (one > 1 && kernel_only(s, fd, WHY_OPTION))
-			return -EAGAIN;
-		break;
+	case SO_RCVLOWAT: /* below zero: more than there can be */
+		return set_barring(s, fd, opt, v, len, BAR_LOWAT,
+				   one > 1 || one < 0);
 	case SO_OOBINLINE:
-		if (one && kernel_only(s, fd, WHY_OOB))
-			return -EAGAIN;
-		break;
+		return set_barring(s, fd, opt, v, len, BAR_INLINE, one != 0);
 	case SO_PEEK_OFF:
-		if (one >= 0 && kernel_only(s, fd, WHY_OPTION))
-			return -EAGAIN;
-		break;
+		return set_barring(s, fd, opt, v, len, BAR_PEEK, one >= 0);
+	case SO_TIMESTAMPING:
+		return set_barring(s, fd, opt, v, len, BAR_TIMES, one != 0);
 	case SO_TIMESTAMP:
 	case SO_TIMESTAMPNS:
-		s->stamps = s->stamps || one;
-		break;
-	case SO_TIMESTAMPING:
+		return set_stamps(s, fd, opt, v, len, one != 0);
 	case SO_ATTACH_FILTER:
 	case SO_ATTACH_BPF:
-		if (one && kernel_only(s, fd, WHY_OPTION))
-			return -EAGAIN;
-		break;
+		return one && bar(s, fd, BAR_EVER) ? -EAGAIN : 1;
 	default:
-		break;
+		return 1;
 	}
-	return 1;
 }
 
 int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
@@ -153,7 +229,7 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 	case TCP_ULP:
 	case TCP_REPAIR:
 	case TCP_MD5SIG:
-		return kernel_only(s, fd, WHY_OPTION) ? -EAGAIN : 1;
+		return bar(s, fd, BAR_EVER) ? -EAGAIN : 1;
 	case SDP_ZCOPY_THRESH:
 		return s->native ? set_least(s, v, len) : 1;
 	default:
@@ -203,7 +279,7 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		return 1;
 	/* it takes bytes; before the pairing that shows in the counts */
 	if (level == IPPROTO_TCP && opt == TCP_ZEROCOPY_RECEIVE)
-		return kernel_only(s, fd, WHY_OPTION) ? -EAGAIN : 1;
+		return bar(s, fd, BAR_EVER) ? -EAGAIN : 1;
 	if (level == IPPROTO_TCP && opt == TCP_INFO)
 		await_fin(s, fd);
 	if (level == IPPROTO_TCP && opt == TCP_NODELAY && s->nodelay >= 0)
@@ -243,6 +319,7 @@ void option_inherit(struct sock *s, int fd)
 {
 	struct linger l = { 0, 0 };
 	socklen_t len = sizeof(l);
+	uint8_t bars = 0;
 
 	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
 	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
@@ -250,11 +327,15 @@ void option_inherit(struct sock *s, int fd)
 		s->linger0 = l.l_onoff && !l.l_linger;
 	s->stamps = option_int(fd, SO_TIMESTAMP) > 0 ||
 		    option_int(fd, SO_TIMESTAMPNS) > 0;
-	if (option_int(fd, SO_RCVLOWAT) > 1 || filtered(fd) ||
-	    option_int(fd, SO_TIMESTAMPING) > 0)
-		s->barred = WHY_OPTION;
+	if (option_int(fd, SO_RCVLOWAT) > 1)
+		bars |= BAR_LOWAT;
+	if (option_int(fd, SO_TIMESTAMPING) > 0)
+		bars |= BAR_TIMES;
 	if (option_int(fd, SO_OOBINLINE) > 0)
-		s->barred = WHY_OOB;
+		bars |= BAR_INLINE;
+	if (filtered(fd))
+		bars |= BAR_EVER;
+	option_heir(s, bars);
 }
 
 /* --- ioctl ------------------------------------------------------------- */
@@ -313,6 +394,20 @@ static int unsent_bytes(struct sock *s, int fd, int *n)
 	return 0;
 }
 
+/* The kernel reads the number first: what it cannot read changes nothing. */
+static int set_async(struct sock *s, int fd, void *arg)
+{
+	bool was = s->bars & BAR_ASYNC;
+	int ret;
+
+	if (!was && sock_async(s, fd, true))
+		return -EAGAIN;
+	ret = sys_ioctl(fd, FIOASYNC, arg);
+	if (ret ? !was : !*(int *)arg)
+		sock_async(s, fd, false);
+	return ret;
+}
+
 int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
 {
 	int ret;
@@ -324,7 +419,7 @@ int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
 			sock_nonblock(s, *(int *)arg != 0);
 		return ret;
 	case FIOASYNC: /* SIGIO comes from the kernel's queue or not at all */
-		return kernel_only(s, fd, WHY_OPTION) ? -EAGAIN : 1;
+		return set_async(s, fd, arg);
 	case FIONREAD:
 		return s->paired ? unread_bytes(s, fd, arg) : 1;
 	case SIOCOUTQ:

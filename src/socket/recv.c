@@ -571,8 +571,8 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
 	if (len <= 0)
 		return kernel_recv(fd, m, flags);
 	/* no time is no error: the kernel's own bytes may have none, too */
-	if (unlikely(s->stamps) && m->msg_controllen && !s->homes)
-		sock_home(s, fd, WHY_OPTION);
+	if (unlikely(s->stamps) && m->msg_controllen)
+		option_shown(s, fd);
 	want_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
 	return receive(s, fd, &w, m);
 }

@@ -88,9 +88,6 @@ static struct sock *accepted(struct sock *s, int fd)
 	s->phase = PH_CONNECTED;
 	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
 	       s->use == USE_SDP ? "sdp" : "both");
-	/* what was asked of the listener holds for its connections */
-	s->pinned = s->barred != WHY_NONE;
-	sock_why(s, s->pinned ? s->barred : WHY_WAITING);
 	lift_connected(s, fd);
 	return s;
 }
@@ -105,7 +102,7 @@ bool sock_legacy(const struct sock *l, struct sock_legacy *to)
 		.rule_line = l->rule_line,
 		.family = l->family,
 		.use = l->use,
-		.barred = l->barred,
+		.bars = l->bars,
 		.native = l->native,
 		.linger0 = l->linger0,
 		.stamps = l->stamps,
@@ -126,8 +123,8 @@ struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags)
 	s->rcvtimeo = from->rcvtimeo;
 	s->sndtimeo = from->sndtimeo;
 	s->linger0 = from->linger0;
-	s->barred = from->barred;
 	s->stamps = from->stamps;
+	option_heir(s, from->bars);
 	return accepted(s, fd);
 }
 
@@ -219,7 +216,7 @@ void sock_after_connect(struct sock *s, int fd, int ret)
 	if (ret)
 		return;
 	s->phase = PH_CONNECTED;
-	sock_why(s, WHY_WAITING);
+	sock_why(s, option_reason(s));
 	lift_connected(s, fd);
 }
 
@@ -234,7 +231,7 @@ bool sock_up(struct sock *s, int fd)
 	if (s->phase != PH_CONNECTING || sys_getpeername(fd, &ss, &len))
 		return false;
 	s->phase = PH_CONNECTED;
-	sock_why(s, WHY_WAITING);
+	sock_why(s, option_reason(s));
 	lift_connected(s, fd);
 	return true;
 }

@@ -74,7 +74,7 @@ struct sock_legacy {
 	uint32_t rule_line;
 	int family;
 	uint8_t use; /* enum rule_use */
-	uint8_t barred; /* enum reason */
+	uint8_t bars; /* options that only the kernel has */
 	bool native, linger0, stamps;
 };
 bool sock_legacy(const struct sock *l, struct sock_legacy *to);
@@ -145,6 +145,8 @@ int sock_home(struct sock *s, int fd, enum reason why);
 void sock_home_all(enum reason why);
 /* The reason above no longer holds (exec failed): may lift again. */
 void sock_unpin(struct sock *s);
+/* Signals for input: the kernel's alone. 0, or -EAGAIN: it cannot come home. */
+int sock_async(struct sock *s, int fd, bool on);
 bool sock_lifted(const struct sock *s); /* any direction not the anchor's */
 uint64_t sock_inode(struct sock *s);
 /* Free an internal descriptor (EMFILE): 0 if one was freed. */

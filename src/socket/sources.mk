@@ -20,6 +20,7 @@ libsocket_la_SOURCES = \
 	src/socket/peek.c \
 	src/socket/pump.c \
 	src/socket/raw.c \
+	src/socket/raw.h \
 	src/socket/remote.c src/socket/remote.h \
 	src/socket/rdma.c src/socket/rdma.h \
 	src/socket/rdma_ahead.c \

@@ -435,6 +435,16 @@ plain() {
 	at_once options
 }
 
+# Of 2,000,000 bytes, less what was moved while an option was set.
+@test "options: taken back" {
+	mode now
+	client "$SDP_PROGS/options" -p fork back
+	proof 1500000 options
+	rm -f "$STATS"
+	client "$SDP_PROGS/options" -p fork freed
+	proof 1500000 options
+}
+
 @test "options: home" {
 	home options
 }

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -450,7 +451,88 @@ static void heir_stamps(struct end *e)
 	link_close(&l);
 }
 
+/* --- set, and taken back ------------------------------------------------- */
+
+/* Bytes are the kernel's alone while one of these is set. */
+static const struct {
+	int name, on, off;
+} bars[] = {
+	{ SO_RCVLOWAT, 7, 1 },
+	{ SO_RCVLOWAT, -1, 0 },
+	{ SO_OOBINLINE, 1, 0 },
+	{ SO_TIMESTAMPING, 16, 0 }, /* SOF_TIMESTAMPING_SOFTWARE */
+	{ SO_TIMESTAMP, 1, 0 },
+};
+
+static void freed_turns(struct link *l, bool leader)
+{
+	int i;
+
+	for (i = 0; i < 500; i++)
+		link_turn(l, 1000, leader);
+}
+
+static void back_run(struct end *e)
+{
+	int fd = e->l.fd, on = 1, off = 0, i, flags = fcntl(fd, F_GETFL);
+	size_t k;
+
+	CHECK(!fcntl(fd, F_SETOWN, getpid()));
+	CHECK(signal(SIGIO, SIG_IGN) != SIG_ERR);
+	for (i = 0; i < 3; i++) {
+		for (k = 0; k < ARRAY_SIZE(bars); k++) {
+			CHECK(!setsockopt(fd, SOL_SOCKET, bars[k].name,
+					  &bars[k].on, sizeof(int)));
+			if (bars[k].on > 0)
+				link_turn(&e->l, 40, true);
+			CHECK(!setsockopt(fd, SOL_SOCKET, bars[k].name,
+					  &bars[k].off, sizeof(int)));
+			link_turn(&e->l, 40, true);
+			if (bars[k].on <= 0)
+				link_turn(&e->l, 40, true);
+		}
+		CHECK(!ioctl(fd, FIOASYNC, &on));
+		link_turn(&e->l, 40, true);
+		CHECK(!ioctl(fd, FIOASYNC, &off));
+		link_turn(&e->l, 40, true);
+		CHECK(!fcntl(fd, F_SETFL, flags | O_ASYNC));
+		link_turn(&e->l, 40, true);
+		CHECK(!fcntl(fd, F_SETFL, flags));
+		link_turn(&e->l, 40, true);
+	}
+	/* who left SDP more than once rests for a second */
+	prog_nap_ms(1100);
+	freed_turns(&e->l, true);
+}
+
+static void back_peer(struct end *e)
+{
+	size_t i;
+
+	for (i = 0; i < 3 * (2 * ARRAY_SIZE(bars) + 4); i++)
+		link_turn(&e->l, 40, false);
+	freed_turns(&e->l, false);
+}
+
+/* Of the listener, before it has the connection. */
+static void freed(struct end *e)
+{
+	struct link l;
+	size_t k;
+
+	for (k = 0; k < ARRAY_SIZE(bars); k++) {
+		heir_set(e, bars[k].name, &bars[k].on, sizeof(int));
+		heir_set(e, bars[k].name, &bars[k].off, sizeof(int));
+	}
+	prog_sync(e);
+	heir_link(e, &l);
+	freed_turns(&l, !e->peer);
+	link_close(&l);
+}
+
 static const struct prog_case cases[] = {
+	{ "back", back_run, back_peer, 0 },
+	{ "freed", freed, freed, 0 },
 	{ "table", table_run, table_peer, 0 },
 	{ "fresh", fresh_run, turn_peer, 0 },
 	{ "odd", odd_run, turn_peer, 0 },
