@@ -142,7 +142,7 @@ struct sock {
 	uint64_t born_ns;
 	struct holder holder[SOCK_HOLDERS];
 	int32_t offer_looks, probes;
-	uint64_t probing_since;
+	uint64_t patient_since;
 	uint32_t turns; /* changes between sending and receiving */
 	bool sent_last;
 	struct pair pair;

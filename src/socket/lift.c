@@ -10,7 +10,7 @@
 #define OFFER_LOOKS  8 /* every call, then every eighth */
 #define PATIENCE     4 /* thresholds of traffic an offer lives */
 #define PROBES_MAX   40
-#define PROBES_NS    1000000000u /* for so long at least */
+#define PATIENCE_NS  3000000000ull /* for so long at least, where time counts */
 #define PROBES_APART 128 /* calls at most */
 #define LOOK_BYTES   8192 /* count as one call once it is looked for */
 
@@ -116,7 +116,7 @@ static void pair_again(struct sock *s)
  * large pieces. So patience is measured in turns, which both see alike, or in
  * bytes where nothing turns.
  */
-static bool patient(const struct sock *s)
+static bool counted(const struct sock *s)
 {
 	uint32_t turns = (uint32_t)threshold();
 	uint64_t bytes = (uint64_t)settings.lift_after_bytes;
@@ -131,24 +131,40 @@ static bool patient(const struct sock *s)
 }
 
 /*
- * Thousands of small writes pass before a reader on the same processor has
- * its turn and counts the first of them: so time counts, too. Where both ends
- * take turns they count alike.
+ * Does each turn need the other end? Who sends and receives large pieces takes
+ * turns with what lies in the kernel, too, hundreds of them.
  */
+static bool in_dialogue(const struct sock *s)
+{
+	return s->at.sent + s->ar.taken <= (uint64_t)s->turns << 12;
+}
+
+static bool waited(struct sock *s)
+{
+	uint64_t now = clock_ns();
+
+	if (!s->patient_since)
+		s->patient_since = now;
+	return now - s->patient_since > PATIENCE_NS;
+}
+
+/*
+ * Megabytes, or thousands of small writes, pass before the other end, on the
+ * same processor, has its turn and counts the first of them: so time counts,
+ * too. In a dialogue both ends count alike.
+ */
+static bool patient(struct sock *s)
+{
+	return counted(s) || (!in_dialogue(s) && !waited(s));
+}
+
 static bool probed_enough(struct sock *s)
 {
-	uint64_t now;
-
-	if (s->probes >= 3 && s->turns >= 64)
+	if (s->probes >= 3 && s->turns >= 64 && in_dialogue(s))
 		return true;
 	if (!patient(s))
 		return true;
-	if (s->probes <= PROBES_MAX)
-		return false;
-	now = clock_ns();
-	if (!s->probing_since)
-		s->probing_since = now;
-	return now - s->probing_since > PROBES_NS;
+	return s->probes > PROBES_MAX && waited(s);
 }
 
 static void give_up(struct sock *s)

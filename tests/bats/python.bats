@@ -97,6 +97,14 @@ sockets() {
 		jq -es 'map(.lifted) | add == 4' "$STATS"
 }
 
+@test "python: hundreds of turns with what lies in the kernel" {
+	mode lifted
+	client "$PY" "$BATS_TEST_DIRNAME/py/crossed.py"
+	[ -n "${SDP_BATS_PLAIN-}" ] ||
+		jq -es 'map(.lifted) | add == 4' "$STATS"
+	proof 1000000 python3
+}
+
 @test "python: half-closed before it is lifted" {
 	mode lifted
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
