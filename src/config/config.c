@@ -270,7 +270,8 @@ static void env_log(struct load *l, const char *text)
 		return;
 	if (config_set_log(l->c, text)) {
 		log_err("LIBSDP_LOG: `%s`: expected "
-			"LEVEL[:stderr|syslog|file NAME]",
+			"LEVEL[:stderr|syslog|file NAME], LEVEL from 1 "
+			"(everything) to 9 (errors)",
 			text);
 		return;
 	}

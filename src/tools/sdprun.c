@@ -123,7 +123,9 @@ static void environment(const struct options *o)
 	if (!o->log)
 		return;
 	if (config_set_log(&scratch, o->log))
-		errx(2, "--log: %s: expected LEVEL[:stderr|syslog|file NAME]",
+		errx(2,
+		     "--log: %s: expected LEVEL[:stderr|syslog|file NAME], "
+		     "LEVEL from 1 (everything) to 9 (errors)",
 		     o->log);
 	set_env("LIBSDP_LOG", o->log);
 }
