@@ -20,6 +20,7 @@ int do_close(int fd)
 	struct fdent *e;
 	struct sock *s;
 
+	uring_closing((unsigned int)fd, (unsigned int)fd);
 	if (likely(!fdt_ever))
 		return real_close(fd);
 	e = fdt_at(fd);
@@ -92,9 +93,10 @@ static int replace(int from, int to, int flags, int (*real)(int, int, int))
 	struct sock *old, *s;
 	int aside = -1, ret;
 
-	if (from == to || !(fdt_ever || ep_is_set(from)) || !fdt_is_owner() ||
-	    sys_fcntl(from, F_GETFD, 0) < 0)
+	if (from == to || !(fdt_ever || uring_any || ep_is_set(from)) ||
+	    !fdt_is_owner() || sys_fcntl(from, F_GETFD, 0) < 0)
 		return real(from, to, flags);
+	uring_closing((unsigned int)to, (unsigned int)to);
 	ret = make_way(to);
 	if (ret)
 		return (int)ret_errno(ret);

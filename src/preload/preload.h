@@ -148,6 +148,27 @@ void proc_child(void);
 void exec_home(enum reason why);
 void exec_undo(void);
 
+/* --- uring.c ----------------------------------------------------------- */
+
+/*
+ * Calls about an io_uring that came by syscall(). made(): `fd` is a new ring,
+ * and the kernel has filled in *p. entering(): `n` entries are about to be
+ * submitted; those that are a call of ours are carried out and changed to
+ * IORING_OP_NOP. registering(): io_uring_register() is about to be called.
+ * closing(): these numbers are about to go.
+ */
+struct io_uring_params;
+extern uint32_t uring_any; /* rings that are known */
+void uring_made(int fd, const struct io_uring_params *p);
+void uring_entering(int fd, unsigned int n, unsigned int flags);
+void uring_registering(unsigned int op, uint64_t arg, unsigned int n);
+void uring_closing_slow(unsigned int first, unsigned int last);
+static inline void uring_closing(unsigned int first, unsigned int last)
+{
+	if (__builtin_expect(__atomic_load_n(&uring_any, __ATOMIC_RELAXED), 0))
+		uring_closing_slow(first, last);
+}
+
 /* --- sandbox.c --------------------------------------------------------- */
 
 /* seccomp(op, flags, arg) is about to be called. */

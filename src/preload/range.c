@@ -44,6 +44,8 @@ int do_close_range(unsigned int first, unsigned int last, int flags)
 {
 	int fd;
 
+	if (!flags)
+		uring_closing(first, last);
 	if (likely(!fdt_ever) || first > last || flags & RANGE_CLOEXEC ||
 	    flags & ~(RANGE_UNSHARE | RANGE_CLOEXEC))
 		return real_close_range(first, last, flags);
@@ -60,12 +62,13 @@ int do_close_range(unsigned int first, unsigned int last, int flags)
 
 void do_closefrom(int first)
 {
+	if (first < 0)
+		first = 0;
+	uring_closing((unsigned int)first, UINT_MAX);
 	if (likely(!fdt_ever)) {
 		real_closefrom(first);
 		return;
 	}
-	if (first < 0)
-		first = 0;
 	if (do_close_range((unsigned int)first, UINT_MAX, 0))
 		for (; (unsigned int)first < hidden_end(); first++)
 			do_close(first);

@@ -24,6 +24,7 @@ libpreload_la_SOURCES = \
 	src/preload/spawn.c \
 	src/preload/stdio.c \
 	src/preload/syscall.c \
+	src/preload/uring.c \
 	src/preload/vfork.c
 # Readiness
 libpreload_la_SOURCES += \

@@ -246,16 +246,31 @@ static bool process_call(long nr, const struct args *g, long *ret)
 		sandbox_by_call((unsigned int)g->a, (unsigned int)g->b,
 				P(g->c));
 		return false;
-	case SYS_io_uring_setup:
-		if (fdt_ever)
-			sock_home_all(WHY_RAW_USE);
-		return false;
 #ifdef SYS_clone3
 	case SYS_clone3:
 		if (g->a && g->b >= 8)
 			cloning(*(const uint64_t *)g->a);
 		return false;
 #endif
+	}
+	return false;
+}
+
+static bool ring_call(long nr, const struct args *g, long *ret)
+{
+	switch (nr) {
+	case SYS_io_uring_setup:
+		*ret = real_syscall(nr, g->a, g->b, 0, 0, 0, 0);
+		if (*ret >= 0)
+			uring_made(I(*ret), P(g->b));
+		return true;
+	case SYS_io_uring_enter:
+		uring_entering(I(g->a), (unsigned int)g->b, (unsigned int)g->d);
+		return false;
+	case SYS_io_uring_register:
+		uring_registering((unsigned int)g->b, (uint64_t)g->c,
+				  (unsigned int)g->d);
+		return false;
 	}
 	return false;
 }
@@ -269,7 +284,7 @@ long do_syscall(long nr, long a, long b, long c, long d, long e, long f)
 		return real_syscall(nr, a, b, c, d, e, f);
 	if (data_call(nr, &g, &ret) || file_call(nr, &g, &ret) ||
 	    ready_call(nr, &g, &ret) || socket_call(nr, &g, &ret) ||
-	    process_call(nr, &g, &ret))
+	    process_call(nr, &g, &ret) || ring_call(nr, &g, &ret))
 		return ret;
 	return real_syscall(nr, a, b, c, d, e, f);
 }

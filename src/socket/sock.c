@@ -56,7 +56,7 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 	return s;
 }
 
-static bool may_ever(void)
+bool sock_possible(void)
 {
 	if (config.disabled || (config.secure && !settings.secure_sdp))
 		return false;
@@ -68,7 +68,7 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 {
 	struct sock *s;
 
-	if (!native && !may_ever()) {
+	if (!native && !sock_possible()) {
 		page_add(sockets, 1);
 		page_add(reasons[WHY_RULE], 1);
 		return NULL;
@@ -135,7 +135,7 @@ struct sock *sock_inherited(int listener, int fd, int flags)
 	struct verdict v;
 	struct sock *s;
 
-	if (!may_ever() || option_int(listener, SO_PROTOCOL) != IPPROTO_TCP ||
+	if (!sock_possible() || option_int(listener, SO_PROTOCOL) != IPPROTO_TCP ||
 	    sys_getsockname(listener, &ss, &len) ||
 	    (ss.ss_family != AF_INET && ss.ss_family != AF_INET6))
 		return NULL;

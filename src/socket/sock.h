@@ -57,6 +57,8 @@ void sock_setup(const struct sock_hooks *h);
 
 /* --- birth and names --------------------------------------------------- */
 
+/* Can any rule or setting make a socket of this process ours? */
+bool sock_possible(void);
 /*
  * A stream socket of the program came to be (socket()); `native`: asked for
  * by family 27/28. NULL when no rule can ever concern it or memory is short:

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * io_uring, where it is asked for by syscall().
+ *
+ * What lies in a submission ring the kernel does by itself, on the anchor. So
+ * before io_uring_enter() goes its way the new entries are read as the kernel
+ * will read them. Those that say what a call of libc says, and can be done
+ * here and now, are done here and become IORING_OP_NOP, which ends with the
+ * same 0: libuv tells its epoll sets everything in this way. If ours fails the
+ * entry stays, and the kernel says why. All others bring their stream home.
+ *
+ * A ring that cannot be read (its entries are taken by a kernel thread, or we
+ * did not see it made) may do anything: then nothing is lifted any more.
+ */
+#include "preload/real.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include <linux/io_uring.h>
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "preload/preload.h"
+#include "preload/ready.h"
+
+/* Numbers of the kernel's interface; headers of older ones lack some. */
+enum {
+	SETUP_SQE128 = 1 << 10,
+	SETUP_NO_SQARRAY = 1 << 16,
+	/* IOPOLL, SQ_AFF to SUBMIT_ALL, COOP_TASKRUN to DEFER_TASKRUN, ... */
+	SETUP_READABLE = 0x1 | 0xfc | 0x3f00 | SETUP_NO_SQARRAY | 1 << 17 |
+			 1 << 18,
+	ENTER_REGISTERED = 1 << 4,
+
+	LINKS = 1 << 1 | 1 << 2 | 1 << 3, /* DRAIN, LINK, HARDLINK */
+	FIXED = 1 << 0,
+
+	OP_NOP = 0,
+	OP_POLL_ADD = 6,
+	OP_POLL_REMOVE = 7,
+	OP_ACCEPT = 13,
+	OP_ASYNC_CANCEL = 14,
+	OP_CONNECT = 16,
+	OP_CLOSE = 19,
+	OP_FILES_UPDATE = 20,
+	OP_EPOLL_CTL = 29,
+	OP_SPLICE = 30,
+	OP_TEE = 33,
+	OP_SHUTDOWN = 34,
+	OP_BIND = 56,
+	OP_LISTEN = 57,
+	OP_EPOLL_WAIT = 59,
+
+	REGISTER_FILES = 2,
+	REGISTER_FILES_UPDATE = 6,
+	REGISTER_FILES2 = 13,
+	REGISTER_FILES_UPDATE2 = 14,
+	REGISTER_BY_INDEX = 31, /* bit */
+};
+
+#define URINGS 256
+
+struct uring {
+	int fd;
+	uint32_t mask;
+	size_t size; /* of an entry; 0: the slot is free */
+	uint32_t seen; /* entries before this position were read */
+	void *sq, *sqes; /* our mappings of what the program maps, too */
+	size_t sq_len, sqes_len;
+	const uint32_t *head, *tail, *array;
+};
+
+uint32_t uring_any;
+static struct uring urings[URINGS];
+static struct lock urings_lock;
+static int urings_pid; /* whose they are: no child has the mappings */
+
+/* --- birth and end ------------------------------------------------------ */
+
+/* Whatever is asked there, nothing of ours is in its way. */
+static void blind(void)
+{
+	static bool said;
+
+	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+		return;
+	log_note("an io_uring that cannot be read: nothing is lifted");
+	sock_home_all(WHY_RAW_USE);
+}
+
+/* True: not held by this thread already (a signal handler's call). */
+static bool take(void)
+{
+	return lock_take(&urings_lock) != -EDEADLK;
+}
+
+static bool ours(void)
+{
+	return urings_pid == sys_getpid();
+}
+
+static struct uring *find(int fd)
+{
+	struct uring *u;
+
+	for (u = urings; u < urings + URINGS; u++)
+		if (u->size && u->fd == fd)
+			return u;
+	return NULL;
+}
+
+static struct uring *find_free(void)
+{
+	struct uring *u;
+
+	for (u = urings; u < urings + URINGS; u++)
+		if (!u->size)
+			return u;
+	return NULL;
+}
+
+static void *map(int fd, size_t len, long at)
+{
+	int prot = PROT_READ | PROT_WRITE;
+	void *p = sys_mmap(NULL, len, prot, MAP_SHARED, fd, at);
+
+	if (sys_is_err(p))
+		return NULL;
+	sys_madvise(p, len, MADV_DONTFORK);
+	return p;
+}
+
+static void unmap(struct uring *u)
+{
+	if (u->sq)
+		sys_munmap(u->sq, u->sq_len);
+	if (u->sqes)
+		sys_munmap(u->sqes, u->sqes_len);
+	u->size = 0;
+}
+
+/* The kernel's word says where everything lies. */
+static bool open_ring(struct uring *u, int fd, const struct io_uring_params *p)
+{
+	bool array = !(p->flags & SETUP_NO_SQARRAY);
+	size_t size = p->flags & SETUP_SQE128 ? 128 : 64;
+
+	memset(u, 0, sizeof(*u));
+	u->fd = fd;
+	u->sq_len = array ? p->sq_off.array + p->sq_entries * 4ul : 4096;
+	u->sqes_len = p->sq_entries * size;
+	u->sq = map(fd, u->sq_len, IORING_OFF_SQ_RING);
+	u->sqes = map(fd, u->sqes_len, IORING_OFF_SQES);
+	if (!u->sq || !u->sqes) {
+		unmap(u);
+		return false;
+	}
+	u->head = (void *)((char *)u->sq + p->sq_off.head);
+	u->tail = (void *)((char *)u->sq + p->sq_off.tail);
+	u->array = array ? (void *)((char *)u->sq + p->sq_off.array) : NULL;
+	u->mask = p->sq_entries - 1;
+	u->size = size;
+	return true;
+}
+
+static void forget_parents(void)
+{
+	memset(urings, 0, sizeof(urings));
+	urings_lock.word = 0;
+	uring_any = 0;
+	urings_pid = sys_getpid();
+}
+
+void uring_made(int fd, const struct io_uring_params *p)
+{
+	struct uring *u = NULL;
+
+	if (!sock_possible() || !fdt_is_owner())
+		return;
+	if (!ours())
+		forget_parents();
+	uring_closing((unsigned int)fd, (unsigned int)fd);
+	if (!(p->flags & ~(uint32_t)SETUP_READABLE) && take()) {
+		u = find_free();
+		if (u && !open_ring(u, fd, p))
+			u = NULL;
+		if (u)
+			__atomic_add_fetch(&uring_any, 1, __ATOMIC_RELEASE);
+		lock_drop(&urings_lock);
+	}
+	if (!u)
+		blind();
+}
+
+void uring_closing_slow(unsigned int first, unsigned int last)
+{
+	struct uring *u;
+
+	if (!ours() || !take())
+		return;
+	for (u = urings; u < urings + URINGS; u++) {
+		if (!u->size || (unsigned int)u->fd < first ||
+		    (unsigned int)u->fd > last)
+			continue;
+		unmap(u);
+		__atomic_sub_fetch(&uring_any, 1, __ATOMIC_RELEASE);
+	}
+	lock_drop(&urings_lock);
+}
+
+/* --- entries ------------------------------------------------------------ */
+
+static void bring_home(int fd)
+{
+	struct sock *s = fdt_sock(fd);
+
+	if (s && !sock_listening(s) && sock_home(s, fd, WHY_RAW_USE))
+		log_warn("descriptor %d could not be brought home", fd);
+}
+
+/* From the program's memory, if there is any: false, and the kernel tells it. */
+static bool copy_in(void *to, uint64_t from, size_t n)
+{
+	struct iovec here = { to, n };
+	struct iovec there = { (void *)(uintptr_t)from, n };
+
+	return sys_call6(SYS_process_vm_readv, sys_getpid(), (long)&here, 1,
+			 (long)&there, 1, 0) == (long)n;
+}
+
+static void bring_home_all(uint64_t list, uint64_t n)
+{
+	int32_t fd;
+
+	for (; n && copy_in(&fd, list, sizeof(fd)); n--, list += sizeof(fd))
+		bring_home(fd);
+}
+
+/* Those that a call of ours can do. 0: done; -1: failed; 1: not among them. */
+static int do_here(const struct io_uring_sqe *e)
+{
+	switch (e->opcode) {
+	case OP_EPOLL_CTL:
+		if (!fdt_set(e->fd) && !fdt_sock((int)e->off) &&
+		    !ep_is_set((int)e->off))
+			break;
+		return do_epoll_ctl(e->fd, (int)e->len, (int)e->off,
+				    (void *)(uintptr_t)e->addr);
+	case OP_SHUTDOWN:
+		if (fdt_sock(e->fd))
+			return do_shutdown(e->fd, (int)e->len);
+		break;
+	case OP_CLOSE:
+		if (fdt_sock(e->fd) || fdt_set(e->fd))
+			return do_close(e->fd);
+		break;
+	}
+	return 1;
+}
+
+static void become_nop(struct io_uring_sqe *e)
+{
+	uint64_t user_data = e->user_data;
+	uint8_t flags = e->flags;
+
+	memset(e, 0, sizeof(*e));
+	e->opcode = OP_NOP;
+	e->flags = flags;
+	e->fd = -1;
+	e->user_data = user_data;
+}
+
+/* An entry that the kernel will carry out, on the anchor. */
+static void kernels(const struct io_uring_sqe *e)
+{
+	switch (e->opcode) {
+	case OP_ACCEPT:
+	case OP_ASYNC_CANCEL:
+	case OP_BIND:
+	case OP_CONNECT:
+	case OP_LISTEN:
+	case OP_POLL_REMOVE:
+		return;
+	case OP_FILES_UPDATE:
+		bring_home_all(e->addr, e->len);
+		return;
+	case OP_EPOLL_CTL:
+		bring_home((int)e->off);
+		return;
+	case OP_SPLICE:
+	case OP_TEE:
+		bring_home(e->splice_fd_in);
+		break;
+	case OP_POLL_ADD:
+	case OP_EPOLL_WAIT:
+		if (ep_is_set(e->fd)) {
+			blind();
+			return;
+		}
+		break;
+	}
+	if (!(e->flags & FIXED))
+		bring_home(e->fd);
+}
+
+/* `after`: it waits for another entry, so nothing can be done before it. */
+static void look_at(struct io_uring_sqe *e, bool after)
+{
+	int keep = errno;
+	int ret = after || e->flags & (FIXED | LINKS) ? 1 : do_here(e);
+
+	if (!ret)
+		become_nop(e);
+	else if (ret > 0)
+		kernels(e);
+	errno = keep;
+}
+
+static void look_at_new(struct uring *u, unsigned int n)
+{
+	uint32_t head = __atomic_load_n(u->head, __ATOMIC_ACQUIRE);
+	uint32_t tail = __atomic_load_n(u->tail, __ATOMIC_ACQUIRE);
+	uint32_t end = tail - head < n ? tail : head + n;
+	uint32_t at = (int32_t)(u->seen - head) > 0 ? u->seen : head, k;
+	struct io_uring_sqe *e;
+	bool after = false;
+
+	for (; (int32_t)(end - at) > 0; at++) {
+		k = u->array ? u->array[at & u->mask] : at & u->mask;
+		if (k > u->mask)
+			continue; /* the kernel drops it */
+		e = (void *)((char *)u->sqes + k * u->size);
+		u->seen = at + 1;
+		look_at(e, after);
+		after = e->flags & LINKS;
+	}
+}
+
+void uring_entering(int fd, unsigned int n, unsigned int flags)
+{
+	struct uring *u = NULL;
+
+	if (!n || !fdt_ever || !fdt_is_owner() || !take())
+		return;
+	if (ours() && !(flags & ENTER_REGISTERED))
+		u = find(fd);
+	if (u)
+		look_at_new(u, n);
+	lock_drop(&urings_lock);
+	if (!u)
+		blind();
+}
+
+/* --- registered descriptors --------------------------------------------- */
+
+/* From there on the kernel uses them by other numbers. */
+void uring_registering(unsigned int op, uint64_t arg, unsigned int n)
+{
+	struct {
+		uint32_t nr, flags;
+		uint64_t resv, data;
+	} files;
+	struct {
+		uint32_t offset, resv;
+		uint64_t data, tags;
+		uint32_t nr, resv2;
+	} update;
+
+	if (!fdt_any || !fdt_is_owner())
+		return;
+	switch (op & ~(1u << REGISTER_BY_INDEX)) {
+	case REGISTER_FILES:
+		bring_home_all(arg, n);
+		break;
+	case REGISTER_FILES_UPDATE:
+		if (copy_in(&update, arg, offsetof(__typeof__(update), tags)))
+			bring_home_all(update.data, n);
+		break;
+	case REGISTER_FILES2:
+		if (copy_in(&files, arg, sizeof(files)))
+			bring_home_all(files.data, files.nr);
+		break;
+	case REGISTER_FILES_UPDATE2:
+		if (copy_in(&update, arg, sizeof(update)))
+			bring_home_all(update.data, update.nr);
+		break;
+	}
+}
