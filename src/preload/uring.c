@@ -238,7 +238,7 @@ static void bring_home_all(uint64_t list, uint64_t n)
 		bring_home(fd);
 }
 
-/* Those that a call of ours can do. 0: done; -1: failed; 1: not among them. */
+/* Those that a call of ours can do. 0: done; 1: not among them. */
 static int do_here(const struct io_uring_sqe *e)
 {
 	switch (e->opcode) {
@@ -260,15 +260,17 @@ static int do_here(const struct io_uring_sqe *e)
 	return 1;
 }
 
-static void become_nop(struct io_uring_sqe *e)
+/* Nothing but a result: 0 (IORING_OP_NOP), or -ENOENT: poll to be removed. */
+static void become(struct io_uring_sqe *e, uint8_t op)
 {
 	uint64_t user_data = e->user_data;
 	uint8_t flags = e->flags;
 
 	memset(e, 0, sizeof(*e));
-	e->opcode = OP_NOP;
+	e->opcode = op;
 	e->flags = flags;
 	e->fd = -1;
+	e->addr = op == OP_NOP ? 0 : (uintptr_t)&urings; /* none has this */
 	e->user_data = user_data;
 }
 
@@ -312,7 +314,9 @@ static void look_at(struct io_uring_sqe *e, bool after)
 	int ret = after || e->flags & (FIXED | LINKS) ? 1 : do_here(e);
 
 	if (!ret)
-		become_nop(e);
+		become(e, OP_NOP);
+	else if (ret == -ENOENT)
+		become(e, OP_POLL_REMOVE); /* the kernel may know it yet */
 	else if (ret > 0)
 		kernels(e);
 	errno = keep;

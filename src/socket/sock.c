@@ -135,7 +135,8 @@ struct sock *sock_inherited(int listener, int fd, int flags)
 	struct verdict v;
 	struct sock *s;
 
-	if (!sock_possible() || option_int(listener, SO_PROTOCOL) != IPPROTO_TCP ||
+	if (!sock_possible() ||
+	    option_int(listener, SO_PROTOCOL) != IPPROTO_TCP ||
 	    sys_getsockname(listener, &ss, &len) ||
 	    (ss.ss_family != AF_INET && ss.ss_family != AF_INET6))
 		return NULL;

@@ -457,6 +457,40 @@ plain() {
 	no_rule options
 }
 
+rings() {
+	"$SDP_PROGS/uring" -t || skip "this kernel gives out no io_uring"
+}
+
+@test "uring: plain" {
+	rings
+	plain uring
+}
+
+@test "uring: lifted" {
+	rings
+	lifted uring
+}
+
+@test "uring: at once" {
+	rings
+	at_once uring
+}
+
+@test "uring: home" {
+	rings
+	home uring
+}
+
+@test "uring: alone" {
+	rings
+	alone uring
+}
+
+@test "uring: no rule" {
+	rings
+	no_rule uring
+}
+
 @test "native: without the library the kernel refuses families 27 and 28" {
 	"$SDP_PROGS/native" plain
 }

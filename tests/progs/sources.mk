@@ -34,6 +34,7 @@ check_PROGRAMS += \
 	tests/progs/sets \
 	tests/progs/signals \
 	tests/progs/stream \
+	tests/progs/uring \
 	tests/progs/zcends \
 	tests/progs/zcopy
 
@@ -142,6 +143,11 @@ tests_progs_plainecho_SOURCES = tests/progs/plainecho.c
 tests_progs_plainecho_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_plainecho_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_plainecho_LDFLAGS = -all-static
+
+tests_progs_uring_SOURCES = tests/progs/uring.c $(PROGS_COMMON)
+tests_progs_uring_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_uring_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_uring_LDADD = -lpthread
 
 tests_progs_zcends_SOURCES = tests/progs/zcends.c tests/progs/zcopy.h \
 	$(PROGS_COMMON)
