@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -35,6 +36,12 @@ static int file_read(int fd, char *buf, size_t size, size_t *len)
 	return memchr(buf, '\0', *len) ? -EILSEQ : 0;
 }
 
+/* /dev/null, the usual name of a file with nothing in it. */
+static bool is_null(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
 static int file_check(int fd, size_t *size)
 {
 	struct stat st;
@@ -44,6 +51,8 @@ static int file_check(int fd, size_t *size)
 		return err;
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
+	if (is_null(&st))
+		return 0;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	if (st.st_size > CONFIG_FILE_MAX)

@@ -87,8 +87,8 @@ int config_set_log(struct config *c, const char *text);
 #define CONFIG_FILE_MAX (16u << 20)
 
 /*
- * Parse `file` (at most 16 MiB, regular files only) into rules/settings; bad
- * lines are given to `say` and skipped. Returns the number of bad lines or a
+ * Parse `file` (at most 16 MiB, regular files and /dev/null only) into
+ * rules/settings; bad lines are given to `say` and skipped. Returns the number of bad lines or a
  * negative errno when nothing could be read: as of open and read, or -EISDIR,
  * -EFBIG, -EILSEQ (binary), -EINVAL (no regular file). Rules are appended.
  */

@@ -12,6 +12,8 @@
 
 #define SYSTEM_FILE SYSCONFDIR "/libsdp.conf"
 
+/* Read by argp, inside libc. */
+__attribute__((visibility("default")))
 const char *argp_program_version = "sdpconf (libsdp) " PACKAGE_VERSION;
 
 struct options {
@@ -52,12 +54,16 @@ static const char *file_error(int bad)
 	}
 }
 
-/* Ends when nothing could be read; else the number of bad lines. */
-static int load(struct config *c, struct settings *s, const char *file,
-		int quiet)
+/*
+ * Ends when nothing could be read; else the number of bad lines. A file that
+ * nobody named need not be there: c->file stays empty.
+ */
+static int load(struct config *c, const char *file, bool named, int quiet)
 {
-	int bad = config_parse(c, s, file, print_error, &quiet);
+	int bad = config_parse(c, &settings, file, print_error, &quiet);
 
+	if (bad == -ENOENT && !named)
+		return 0;
 	if (bad < 0)
 		errx(1, "%s: %s", file, file_error(bad));
 	text_copy(c->file, sizeof(c->file), file);
@@ -69,7 +75,7 @@ static int do_check(const struct options *o)
 	const char *file = o->count > 1 ? o->words[1] : SYSTEM_FILE;
 	static struct config c;
 	uint32_t i, servers = 0;
-	int bad = load(&c, &settings, file, 0);
+	int bad = load(&c, file, true, 0);
 
 	if (bad) {
 		fprintf(stderr, "%s: %d bad line%s\n", file, bad,
@@ -164,13 +170,14 @@ static const struct rule *try_rules(const struct options *o,
 static void explain_text(const struct options *o, const struct config *c,
 			 const struct rule_addr *a, const char *address)
 {
-	struct table *t = table_new("Line>|Rule|Fits");
+	struct table *t = c->nrules ? table_new("Line>|Rule|Fits") : NULL;
 	const struct rule *r = try_rules(o, c, a, t);
 
-	printf("%s: %s %s %s\n", c->file,
+	printf("%s: %s %s %s\n", c->file[0] ? c->file : "no " SYSTEM_FILE,
 	       c->program[0] ? c->program : "any program",
 	       o->role == ROLE_SERVER ? "listens on" : "connects to", address);
-	table_print(t, stdout);
+	if (t)
+		table_print(t, stdout);
 	if (r)
 		printf("=> %s, by line %u\n", rule_use_name(r->use), r->line);
 	else
@@ -183,7 +190,10 @@ static void explain_json(const struct options *o, const struct config *c,
 	const struct rule *r;
 
 	printf("{\"file\":");
-	out_json(stdout, c->file);
+	if (c->file[0])
+		out_json(stdout, c->file);
+	else
+		printf("null");
 	printf(",\"program\":");
 	out_json(stdout, c->program);
 	printf(",\"role\":\"%s\",\"address\":\"%s\",\"tried\":[",
@@ -210,6 +220,7 @@ static int do_explain(const struct options *o)
 {
 	static struct config c;
 	const char *file = o->words[2];
+	bool named = true;
 	struct rule_addr a;
 	char buf[128];
 	struct text address = TEXT_IN(buf);
@@ -218,15 +229,17 @@ static int do_explain(const struct options *o)
 		errx(2, "explain: expected ADDRESS:PORT");
 	if (!file)
 		file = getenv("LIBSDP_CONFIG_FILE");
-	if (!file)
+	if (!file) {
 		file = SYSTEM_FILE;
+		named = false;
+	}
 	if (o->program)
 		text_copy(c.program, sizeof(c.program),
 			  text_base_name(o->program));
 	resolve(o->words[1], &a);
 	rule_print_addr(&address, &a);
 	warn_environment();
-	if (load(&c, &settings, file, 1))
+	if (load(&c, file, named, 1))
 		warnx("note: %s has bad lines; `sdpconf check` prints them",
 		      file);
 	if (o->json)

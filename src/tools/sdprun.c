@@ -12,6 +12,8 @@
 #include "config/config.h"
 #include "tools/launch.h"
 
+/* Read by argp, inside libc. */
+__attribute__((visibility("default")))
 const char *argp_program_version = "sdprun (libsdp) " PACKAGE_VERSION;
 
 struct options {

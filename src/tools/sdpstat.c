@@ -13,6 +13,8 @@
 #include "tools/out.h"
 #include "tools/scan.h"
 
+/* Read by argp, inside libc. */
+__attribute__((visibility("default")))
 const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 
 struct options {

@@ -71,6 +71,29 @@ has() {
 	has "=> tcp, by line 1"
 	run sdpconf explain 192.0.2.9 "$rules"
 	[ "$status" -eq 2 ]
+	LIBSDP_CONFIG_FILE=$rules.missing run sdpconf explain 192.0.2.9:22
+	[ "$status" -eq 1 ]
+}
+
+@test "sdpconf explain: no rules" {
+	run sdpconf explain 192.0.2.9:22 /dev/null
+	[ "$output" = "/dev/null: any program connects to 192.0.2.9:22
+=> both, because no rule fits" ]
+	run sdpconf check
+	has ": No such file or directory"
+	run sdpconf explain 192.0.2.9:22
+	[ "$status" -eq 0 ]
+	has "no /"
+	has "=> both"
+	[ "$(sdpconf explain --json 192.0.2.9:22 | json 'd["file"]')" = None ]
+}
+
+@test "the tools tell their version" {
+	for tool in sdpconf sdprun sdpstat; do
+		run "$tool" --version
+		[ "$status" -eq 0 ]
+		[[ $output =~ ^$tool\ \(libsdp\)\ [0-9] ]]
+	done
 }
 
 @test "sdpconf: JSON can be read" {

@@ -246,6 +246,11 @@ static void check_no_rules(void)
 	must(!config.file[0] && config.nrules == 0);
 }
 
+static void check_null(void)
+{
+	must(!strcmp(config.file, "/dev/null") && config.nrules == 0);
+}
+
 /* One line each, and no waiting for a writer of a FIFO. */
 static void odd_files_are_refused(void **state)
 {
@@ -256,6 +261,8 @@ static void odd_files_are_refused(void **state)
 	out = loaded("LIBSDP_CONFIG_FILE=/tmp", check_no_rules);
 	assert_non_null(strstr(out, "/tmp: it is a directory"));
 	assert_int_equal(count(out, "\n"), 1);
+	out = loaded("LIBSDP_CONFIG_FILE=/dev/null", check_null);
+	assert_string_equal(out, "");
 	out = loaded("LIBSDP_CONFIG_FILE=/dev/zero", check_no_rules);
 	assert_non_null(strstr(out, "it is not a regular file"));
 
