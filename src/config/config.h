@@ -88,9 +88,10 @@ int config_set_log(struct config *c, const char *text);
 
 /*
  * Parse `file` (at most 16 MiB, regular files and /dev/null only) into
- * rules/settings; bad lines are given to `say` and skipped. Returns the number of bad lines or a
- * negative errno when nothing could be read: as of open and read, or -EISDIR,
- * -EFBIG, -EILSEQ (binary), -EINVAL (no regular file). Rules are appended.
+ * rules/settings; bad lines are given to `say` and skipped. Returns the number
+ * of bad lines or a negative errno when nothing could be read: as of open and
+ * read, or -EISDIR, -EFBIG, -EILSEQ (binary), -EINVAL (no regular file). Rules
+ * are appended.
  */
 int config_parse(struct config *c, struct settings *s, const char *file,
 		 config_say say, void *arg);
