@@ -52,8 +52,10 @@ scenario() {
 	mode "$1"
 	socat_relay $(($2 * MIB)) 30
 	nc_both $((64 * MIB))
-	proof $(($2 * MIB)) socat
-	proof $((64 * MIB)) nc
+	# of four times as much: a reader who is kept from running, on a busy
+	# machine, sends the stream by way of the kernel for a while
+	proof $(($2 * MIB / 2)) socat
+	proof $((32 * MIB)) nc
 }
 
 @test "relay: plain, 64 MiB" {
