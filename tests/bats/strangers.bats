@@ -53,8 +53,8 @@ dialogue() {
 @test "devices: a rule that insists is refused at once" {
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
-	ON=(LIBSDP_USE=sdp)
-	refuse on "$A" client timeout 4 "$PY" "$MANY" client 10.99.0.2 7901 1 1
+	ON=(LIBSDP_USE=sdp LIBSDP_SDP_TIMEOUT_MS=60000)
+	refuse on "$A" client timeout 30 "$PY" "$MANY" client 10.99.0.2 7901 1 1
 	stop server
 	grep -q "ConnectionRefusedError" "$TMP/client.log"
 	grep -q '"unproved":1' "$TMP/client.stats"
