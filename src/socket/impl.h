@@ -307,7 +307,7 @@ int pump_fail(struct sock *s, int err); /* the conn is dead */
 /* --- ring.c: bells and wake-up bytes ----------------------------------- */
 
 void ring_reader(struct sock *s, int fd); /* after publishing to R */
-bool ring_told(struct sock *s, int fd); /* MSG_ZEROCOPY; false: not now */
+int ring_told(struct sock *s, int fd); /* 0, -EAGAIN, -ENOSPC: for good */
 void ring_writer(struct sock *s); /* after freeing room / taking */
 void ring_note(struct sock *s); /* unconditionally, after a state change */
 void ring_service(struct sock *s); /* poke the peer's service thread */

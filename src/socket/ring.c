@@ -70,10 +70,13 @@ static void bell(struct sock *s, int fd)
  * notification of one send into the error queue of the anchor. Half of the
  * bells are left to sleepers.
  */
-bool ring_told(struct sock *s, int fd)
+int ring_told(struct sock *s, int fd)
 {
-	return !s->rd && fd >= 0 && s->at.bells < BELLS / 2 &&
-	       anc_may_bell(s->tx, &s->at) && strike(s, fd, MSG_ZEROCOPY);
+	if (s->rd || fd < 0 || s->at.bells >= BELLS / 2)
+		return -ENOSPC;
+	if (!anc_may_bell(s->tx, &s->at) || !strike(s, fd, MSG_ZEROCOPY))
+		return -EAGAIN;
+	return 0;
 }
 
 void ring_reader(struct sock *s, int fd)

@@ -97,16 +97,14 @@ static size_t ring_lend(struct sock *s, int fd, struct load *w, int *err)
 
 /*
  * No bell may pass what the reader has not taken off the anchor yet. A send
- * that may block gives it a moment; else the kernel goes on. False: it does
- * not work that way either.
+ * that may block gives it a moment. Else, and where the anchor takes no bell,
+ * the kernel goes on. False: it does not work that way either.
  */
 static bool await_reader(struct sock *s, int fd, struct load *w)
 {
 	struct timespec ms = { 0, 1000000 };
 
-	if (anc_state(s->tx) != ANC_RISING)
-		return false;
-	if (w->nonblock || w->naps++ >= NAPS)
+	if (w->nonblock || anc_state(s->tx) != ANC_RISING || w->naps++ >= NAPS)
 		return !lift_spill(s, fd, WHY_SPILLED, false);
 	sock_unlock(s);
 	sys_ppoll(NULL, 0, &ms, NULL);
@@ -122,10 +120,13 @@ static bool await_reader(struct sock *s, int fd, struct load *w)
  */
 static bool announced(struct sock *s, int fd, struct load *w)
 {
+	int ret;
+
 	if (s->told || !pump_room(s))
 		return true;
-	s->told = ring_told(s, fd);
-	if (!s->told && !await_reader(s, fd, w))
+	ret = ring_told(s, fd);
+	s->told = !ret;
+	if (ret == -ENOSPC || (ret && !await_reader(s, fd, w)))
 		w->leave = true;
 	return s->told;
 }

@@ -487,26 +487,27 @@ static void notices_peer(struct end *e)
 	link_eof(&e->l);
 }
 
-#define FLOOD (6 << 20)
+#define FLOOD  (6 << 20)
+#define CRUMBS (300 << 10)
 
 /*
  * Faster than its reader: what is refused is not told, what went in part is
  * told once.
  */
-static void flood(struct end *e, bool block)
+static void flood(struct end *e, bool block, size_t total, size_t chunk)
 {
-	uint8_t *b = malloc(FLOOD);
+	uint8_t *b = malloc(total);
 	uint32_t sent = 0, next = 0, first, last;
 	size_t off = 0;
 	int on = 1;
 
 	CHECK(b);
 	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)));
-	flow_fill(&e->l.tx, b, FLOOD);
+	flow_fill(&e->l.tx, b, total);
 	prog_nonblock(e->l.fd, !block);
-	while (off < FLOOD) {
+	while (off < total) {
 		struct pollfd p = { .fd = e->l.fd, .events = POLLOUT };
-		size_t n = FLOOD - off < 30000 ? FLOOD - off : 30000;
+		size_t n = total - off < chunk ? total - off : chunk;
 		ssize_t r = send(e->l.fd, b + off, n, MSG_ZEROCOPY);
 
 		if (r > 0) {
@@ -528,18 +529,31 @@ static void flood(struct end *e, bool block)
 
 static void flood_run(struct end *e)
 {
-	flood(e, false);
+	flood(e, false, FLOOD, 30000);
 }
 
 static void blocking_run(struct end *e)
 {
-	flood(e, true);
+	flood(e, true, FLOOD, 30000);
+}
+
+/* More sends than the kernel has room for, and nobody reads. */
+static void crumbs_run(struct end *e)
+{
+	flood(e, false, CRUMBS, 20);
 }
 
 static void flood_peer(struct end *e)
 {
 	prog_nap_ms(30);
 	link_get(&e->l, FLOOD);
+	prog_sync(e);
+}
+
+static void crumbs_peer(struct end *e)
+{
+	prog_nap_ms(30);
+	link_get(&e->l, CRUMBS);
 	prog_sync(e);
 }
 
@@ -557,6 +571,7 @@ static const struct prog_case cases[] = {
 	{ "notices", notices_run, notices_peer, 0 },
 	{ "flood", flood_run, flood_peer, 0 },
 	{ "blocking", blocking_run, flood_peer, 0 },
+	{ "crumbs", crumbs_run, crumbs_peer, 0 },
 };
 
 int main(int argc, char **argv)
