@@ -337,7 +337,7 @@ enum sock_close sock_close(struct sock *s, int fd)
 {
 	bool last, gone;
 
-	raw_rx_jumped((uintptr_t)__builtin_frame_address(0));
+	raw_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
 		return SOCK_CLOSE_IT;
 	gone = drop(s, fd, &last);

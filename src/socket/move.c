@@ -22,19 +22,17 @@ static bool tx_lifted(struct sock *s, int fd)
 static ssize_t raw_sendfile(struct sock *s, int fd, int in, off_t *off,
 			    size_t n)
 {
-	__attribute__((cleanup(raw_tx_leave))) struct sock *held = NULL;
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { NULL };
 	ssize_t ret, done = 0;
 	size_t want;
 
 	do {
-		if (!raw_tx_enter(s))
+		if (!raw_tx_enter(&held, s))
 			return done ? done : -ERESTART;
-		held = s;
 		want = raw_tx_piece(s, n - (size_t)done);
 		ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
 				0);
-		raw_sent(s, ret);
-		raw_tx_leave(&held);
+		raw_tx_done(&held, s, ret);
 		if (ret > 0)
 			done += ret;
 	} while (ret == (ssize_t)want && (size_t)done < n);
@@ -108,16 +106,14 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
 			     unsigned int flags)
 {
-	__attribute__((cleanup(raw_tx_leave))) struct sock *held = NULL;
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { NULL };
 	ssize_t ret;
 
-	if (tx_lifted(s, fd) || !raw_tx_enter(s))
+	if (tx_lifted(s, fd) || !raw_tx_enter(&held, s))
 		return -ERESTART;
-	held = s;
 	ret = sys_call6(SYS_splice, pipe, 0, fd, 0, (long)raw_tx_piece(s, n),
 			flags);
-	raw_sent(s, ret);
-	raw_tx_leave(&held);
+	raw_tx_done(&held, s, ret);
 	lift_count(s, fd, ret, true);
 	return ret;
 }

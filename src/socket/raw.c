@@ -24,12 +24,15 @@ static void leave(struct sock *s, struct anc_dir *d)
 }
 
 /*
- * The raw receive this thread is inside of. A signal handler may jump out of
- * it (siglongjmp): who comes here again from no deeper on the same stack has.
+ * The raw receive and the raw send this thread is inside of. A signal handler
+ * may jump out of them (siglongjmp): who comes here again from no deeper on the
+ * same stack has.
  */
 static __thread struct {
 	struct rawrx in;
 	uintptr_t frame;
+	struct rawtx out;
+	uintptr_t out_frame;
 } inside __attribute__((tls_model("initial-exec")));
 
 static bool on_signal_stack(void)
@@ -40,23 +43,27 @@ static bool on_signal_stack(void)
 	       (ss.ss_flags & SS_ONSTACK);
 }
 
-void raw_rx_jumped(uintptr_t frame)
+void raw_jumped(uintptr_t frame)
 {
-	struct rawrx left = inside.in;
+	struct rawrx in = inside.in;
+	struct rawtx out = inside.out;
 
-	if (likely(!left.s) || inside.frame > frame || on_signal_stack())
+	if (likely(!in.s && !out.s) || on_signal_stack())
 		return;
-	raw_rx_leave(&left);
+	if (in.s && inside.frame <= frame)
+		raw_rx_leave(&in);
+	if (out.s && inside.out_frame <= frame)
+		raw_tx_lost(&out);
 }
 
-void raw_rx_forked(void)
+void raw_forked(void)
 {
-	inside.in.s = NULL; /* it is the parent's */
+	inside.in.s = inside.out.s = NULL; /* the parent's */
 }
 
 bool raw_rx_enter(struct rawrx *c, struct sock *s)
 {
-	raw_rx_jumped((uintptr_t)c);
+	raw_jumped((uintptr_t)c);
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
@@ -116,37 +123,69 @@ void raw_rx_leave(struct rawrx *c)
 	c->s = NULL;
 }
 
-bool raw_tx_enter(struct sock *s)
+static void tx_leave(struct rawtx *c)
 {
-	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&c->s->rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
+	c->s = NULL;
+}
+
+/* Is the direction the anchor's, for who has counted himself in? */
+static bool tx_raw(struct sock *s)
+{
 	/* first this, then the state: see switch_tx() */
 	if (__atomic_load_n(&s->switching, __ATOMIC_SEQ_CST))
-		goto out;
+		return false;
 	switch (anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST))) {
 	case ANC_SPILL:
-		if (unlikely(__atomic_load_n(&s->stand, __ATOMIC_SEQ_CST)))
-			break;
-		return true;
+		return likely(!__atomic_load_n(&s->stand, __ATOMIC_SEQ_CST));
 	case ANC_RAW:
 	case ANC_GONE:
 		return true;
 	default:
-		break;
+		return false;
 	}
-out:
-	__atomic_sub_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
-	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
-	return false;
 }
 
-void raw_tx_leave(struct sock **s)
+bool raw_tx_enter(struct rawtx *c, struct sock *s)
 {
-	if (!*s)
+	raw_jumped((uintptr_t)c);
+	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	c->s = s;
+	if (!tx_raw(s)) {
+		tx_leave(c);
+		return false;
+	}
+	inside.out = *c;
+	inside.out_frame = (uintptr_t)c;
+	return true;
+}
+
+void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
+{
+	if (n > 0) {
+		anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
+			 (uint64_t)n);
+		COUNT(s, bytes_tcp_tx, n);
+		if (unlikely(s->tx_shown))
+			row_refresh(s);
+	}
+	if (!c->s)
 		return;
-	__atomic_sub_fetch(&(*s)->rawtx, 1, __ATOMIC_SEQ_CST);
-	__atomic_sub_fetch(&(*s)->users, 1, __ATOMIC_SEQ_CST);
-	*s = NULL;
+	inside.out.s = NULL;
+	tx_leave(c);
+}
+
+void raw_tx_lost(struct rawtx *c)
+{
+	if (!c->s)
+		return;
+	inside.out.s = NULL;
+	c->s->pinned = true; /* before the others see that nobody is inside */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	sock_why(c->s, WHY_FOREIGN_IO);
+	tx_leave(c);
 }
 
 int raw_where(struct sock *s, uint64_t *n)
@@ -202,17 +241,6 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 		ring_writer(s);
 	}
 	return true;
-}
-
-void raw_sent(struct sock *s, ssize_t n)
-{
-	if (n <= 0)
-		return;
-	anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
-		 (uint64_t)n);
-	COUNT(s, bytes_tcp_tx, n);
-	if (unlikely(s->tx_shown))
-		row_refresh(s);
 }
 
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)

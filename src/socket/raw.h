@@ -20,10 +20,22 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s);
  */
 bool raw_rx_hold(struct rawrx *c);
 void raw_rx_leave(struct rawrx *c);
+
+struct rawtx {
+	struct sock *s; /* NULL: not inside */
+};
+bool raw_tx_enter(struct rawtx *c, struct sock *s);
+/* The call has returned n, to be counted in (inside or not). */
+void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n);
+/*
+ * It did not return: cancelled. How many bytes went nobody can say, so nothing
+ * of this socket is switched any more.
+ */
+void raw_tx_lost(struct rawtx *c);
+
 /* Counts out what this thread jumped out of, seen from `frame`. */
-void raw_rx_jumped(uintptr_t frame);
-void raw_rx_forked(void);
-bool raw_tx_enter(struct sock *s);
+void raw_jumped(uintptr_t frame);
+void raw_forked(void);
 /*
  * How much of n bytes one call may hand to the kernel. Behind a spill the
  * reader may ask for the direction, and the answer waits for that call.
@@ -36,14 +48,12 @@ static inline size_t raw_tx_piece(const struct sock *s, size_t n)
 		       piece :
 		       n;
 }
-void raw_tx_leave(struct sock **s);
 /* Account n bytes; false: they were bells, the direction is lifted now. */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
 /* Lock held: anc_where(), and the peer is told that a spill was passed. */
 int raw_where(struct sock *s, uint64_t *n);
 /* The last byte in front of the ring was taken. */
 void raw_passed(struct sock *s, struct anc_dir *d);
-void raw_sent(struct sock *s, ssize_t n);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 

@@ -261,19 +261,18 @@ static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
 static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m, bool *lifted)
 {
-	__attribute__((cleanup(raw_tx_leave))) struct sock *in = NULL;
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { NULL };
 	struct msghdr rest = { 0 };
 	struct iovec one;
 	int saved = errno, flags = w->flags;
 	bool part;
 	ssize_t n;
 
-	*lifted = !raw_tx_enter(s);
+	*lifted = !raw_tx_enter(&in, s);
 	if (*lifted)
 		return 0;
 	if (unlikely(w->note) && s->told)
 		flags &= ~MSG_ZEROCOPY;
-	in = s;
 	w->ask = w->len - w->done;
 	part = raw_tx_piece(s, w->ask) < w->ask;
 	if (m && !w->done && (!part || m->msg_controllen)) {
@@ -295,7 +294,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	/* a bell lay unread as the peer closed: its kernel knew no better */
 	if (unlikely(n == -ECONNRESET && s->rx_eof))
 		n = broken_pipe(w->flags);
-	raw_sent(s, n);
+	raw_tx_done(&in, s, n);
 	if (n > 0)
 		noted(s, w);
 	if (unlikely(s->rd) && n > 0)
@@ -419,7 +418,7 @@ static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
 			 int flags)
 {
 	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_OPTION;
-	__attribute__((cleanup(raw_tx_leave))) struct sock *in = NULL;
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { NULL };
 	ssize_t n;
 
 	while (s->paired) {
@@ -429,13 +428,11 @@ static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
 		n = lift_leave(s, fd, why);
 		if (n)
 			return n;
-		if (raw_tx_enter(s)) {
-			in = s;
+		if (raw_tx_enter(&in, s))
 			break;
-		}
 	}
 	n = kernel_send(fd, m, flags);
-	raw_sent(s, n);
+	raw_tx_done(&in, s, n);
 	return n;
 }
 

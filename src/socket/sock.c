@@ -288,7 +288,7 @@ void sock_forked(void)
 	sock_forker = sock_pid;
 	sock_pid = sys_getpid();
 	lock_forked();
-	raw_rx_forked();
+	raw_forked();
 	log_forked();
 	row_forked();
 	store_forked();

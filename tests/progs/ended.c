@@ -6,7 +6,10 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -111,6 +114,139 @@ static void early_peer(struct end *e)
 	prog_sync(e);
 }
 
+/* --- out of a send ------------------------------------------------------- */
+
+#define LONG ((size_t)64 << 20) /* more than ring and kernel hold */
+
+static char *long_block(void)
+{
+	char *big = mmap(NULL, LONG, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(big != MAP_FAILED);
+	memset(big, 'x', LONG);
+	return big;
+}
+
+struct long_send {
+	struct end *e;
+	pid_t tid; /* who sends */
+};
+
+/* Until the sender has slept for 200 ms: it is in the kernel, for good. */
+static void long_asleep(pid_t tid)
+{
+	char path[64], line[512], *p;
+	int row = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	while (row < 40) {
+		f = fopen(path, "re");
+		CHECK(f && fgets(line, sizeof(line), f));
+		fclose(f);
+		p = strrchr(line, ')');
+		row = p && p[2] == 'S' ? row + 1 : 0;
+		prog_nap_ms(5);
+	}
+}
+
+static void *thrower(void *arg)
+{
+	struct long_send *l = arg;
+
+	long_asleep(l->tid);
+	CHECK(!syscall(SYS_tgkill, getpid(), l->tid, SIGALRM));
+	return NULL;
+}
+
+static void *long_sender(void *arg)
+{
+	struct long_send *l = arg;
+	char *big = long_block();
+
+	__atomic_store_n(&l->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	send(l->e->l.fd, big, LONG, 0);
+	CHECK(!arg); /* not cancelled */
+	return NULL;
+}
+
+/* How much of it went nobody knows; a mark shows where it ends. */
+static void go_on(struct end *e)
+{
+	prog_tell(e, 1);
+	CHECK(send(e->l.fd, "0123456789", 10, 0) == 10);
+	CHECK(prog_hear(e) == 1);
+	prog_warm(&e->l, true, 200);
+	prog_mid(e->l.fd);
+	/* one way, and more than a ring holds, before the other end reads */
+	link_put(&e->l, 3000000);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	prog_tell(e, 1);
+	link_get(&e->l, 3000000);
+	link_eof(&e->l);
+	prog_sync(e);
+}
+
+static void thrown_run(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = on_alarm }, old;
+	struct long_send l = { e, (pid_t)syscall(SYS_gettid) };
+	char *big = long_block();
+	pthread_t t;
+
+	CHECK(!sigaction(SIGALRM, &sa, &old));
+	CHECK(!pthread_create(&t, NULL, thrower, &l));
+	if (!sigsetjmp(back, 1)) {
+		send(e->l.fd, big, LONG, 0);
+		CHECK(!e); /* not interrupted */
+	}
+	CHECK(!pthread_join(t, NULL));
+	CHECK(!sigaction(SIGALRM, &old, NULL));
+	CHECK(!munmap(big, LONG));
+	go_on(e);
+}
+
+static void stopped_run(struct end *e)
+{
+	struct long_send l = { e, 0 };
+	pthread_t t;
+	void *ret;
+
+	CHECK(!pthread_create(&t, NULL, long_sender, &l));
+	while (!__atomic_load_n(&l.tid, __ATOMIC_ACQUIRE))
+		prog_nap_ms(1);
+	long_asleep(l.tid);
+	CHECK(!pthread_cancel(t));
+	CHECK(!pthread_join(t, &ret));
+	CHECK(ret == PTHREAD_CANCELED);
+	go_on(e);
+}
+
+static void thrown_peer(struct end *e)
+{
+	static char buf[65536], mark[] = "0123456789";
+	size_t i, seen = 0;
+	ssize_t n;
+
+	CHECK(prog_hear(e) == 1);
+	while (seen < 10) {
+		n = read(e->l.fd, buf, sizeof(buf));
+		CHECK(n > 0);
+		for (i = 0; i < (size_t)n; i++)
+			if (seen || buf[i] != 'x')
+				CHECK(seen < 10 && buf[i] == mark[seen++]);
+	}
+	prog_tell(e, 1);
+	prog_warm(&e->l, false, 200);
+	CHECK(prog_hear(e) == 1);
+	link_get(&e->l, 3000000);
+	link_eof(&e->l);
+	link_put(&e->l, 3000000);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	prog_sync(e);
+}
+
 static atomic_int pipes;
 
 static void on_pipe(int sig)
@@ -174,6 +310,8 @@ static const struct prog_case cases[] = {
 	{ "cancel", cancel_run, ends_peer, 0 },
 	{ "jump", jump_run, ends_peer, 0 },
 	{ "early", early_run, early_peer, CASE_BARE },
+	{ "thrown", thrown_run, thrown_peer, 0 },
+	{ "stopped", stopped_run, thrown_peer, 0 },
 	{ "half", half_run, half_peer, 0 },
 };
 
