@@ -331,6 +331,30 @@ static void nothing_peer(struct end *e)
 	prog_sync(e);
 }
 
+/* The end of what went through a pipe: the peer has counted so many bytes. */
+static void spliced(struct end *e, const int p[2], uint64_t out)
+{
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	CHECK(prog_hear(e) == out);
+	CHECK(!close(p[0]));
+	CHECK(!close(p[1]));
+}
+
+/* Lets the other end wait, and then counts what it sends. */
+static void counting_peer(struct end *e, unsigned int nap)
+{
+	char buf[65536];
+	uint64_t got = 0;
+	ssize_t n;
+
+	CHECK(prog_hear(e) == 1);
+	prog_nap_ms(nap);
+	while ((n = read(e->l.fd, buf, sizeof(buf))) > 0)
+		got += (uint64_t)n;
+	CHECK(n == 0);
+	prog_tell(e, got);
+}
+
 /* A splice that may not wait does not, however slow the reader. */
 static void slow_run(struct end *e)
 {
@@ -363,23 +387,12 @@ static void slow_run(struct end *e)
 		CHECK(n > 0);
 		out += (uint64_t)n;
 	}
-	CHECK(!shutdown(e->l.fd, SHUT_WR));
-	CHECK(prog_hear(e) == out);
-	CHECK(!close(p[0]));
-	CHECK(!close(p[1]));
+	spliced(e, p, out);
 }
 
 static void slow_peer(struct end *e)
 {
-	char buf[65536];
-	uint64_t got = 0;
-	ssize_t n;
-
-	CHECK(prog_hear(e) == 1);
-	while ((n = read(e->l.fd, buf, sizeof(buf))) > 0)
-		got += (uint64_t)n;
-	CHECK(n == 0);
-	prog_tell(e, got);
+	counting_peer(e, 0);
 }
 
 /*
@@ -428,24 +441,12 @@ static void full_run(struct end *e)
 			out += (uint64_t)n;
 		}
 	}
-	CHECK(!shutdown(e->l.fd, SHUT_WR));
-	CHECK(prog_hear(e) == out);
-	CHECK(!close(p[0]));
-	CHECK(!close(p[1]));
+	spliced(e, p, out);
 }
 
 static void full_peer(struct end *e)
 {
-	char buf[65536];
-	uint64_t got = 0;
-	ssize_t n;
-
-	CHECK(prog_hear(e) == 1);
-	prog_nap_ms(300);
-	while ((n = read(e->l.fd, buf, sizeof(buf))) > 0)
-		got += (uint64_t)n;
-	CHECK(n == 0);
-	prog_tell(e, got);
+	counting_peer(e, 300);
 }
 
 /* --- options of the kernel's own way with bytes --------------------------- */

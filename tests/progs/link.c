@@ -120,6 +120,45 @@ void prog_warm(struct link *l, bool leader, unsigned int rounds)
 		link_turn(l, 1 + i % 61, leader);
 }
 
+void prog_host(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		link_put(&e->l, (size_t)n);
+		link_get(&e->l, (size_t)n);
+		prog_tell(e, n);
+	}
+}
+
+void prog_visit(struct end *e, size_t n)
+{
+	prog_tell(e, n);
+	link_get(&e->l, n);
+	link_put(&e->l, n);
+	CHECK(prog_hear(e) == n);
+}
+
+bool fd_echo(int fd, size_t n)
+{
+	uint8_t buf[20000];
+
+	while (n) {
+		ssize_t r = read(fd, buf, n < sizeof(buf) ? n : sizeof(buf));
+		ssize_t k, w;
+
+		if (r <= 0)
+			return false;
+		for (k = 0; k < r; k += w) {
+			w = write(fd, buf + k, (size_t)(r - k));
+			if (w <= 0)
+				return false;
+		}
+		n -= (size_t)r;
+	}
+	return true;
+}
+
 /* --- -H: homecoming in the middle -------------------------------------- */
 
 static void home_pass(int fd)

@@ -59,28 +59,12 @@ static int take(int via, size_t *n)
 /* "pass -S FD" serves: takes connections from FD and echoes n bytes each. */
 static int server(int via)
 {
-	uint8_t buf[20000];
 	size_t n;
 	int fd;
 
-	while ((fd = take(via, &n)) >= 0) {
-		while (n) {
-			ssize_t r = read(fd, buf,
-					 n < sizeof(buf) ? n : sizeof(buf));
-			ssize_t k, w;
-
-			if (r <= 0)
-				return 1;
-			for (k = 0; k < r; k += w) {
-				w = write(fd, buf + k, (size_t)(r - k));
-				if (w <= 0)
-					return 1;
-			}
-			n -= (size_t)r;
-		}
-		if (close(fd) || write(via, "d", 1) != 1)
+	while ((fd = take(via, &n)) >= 0)
+		if (!fd_echo(fd, n) || close(fd) || write(via, "d", 1) != 1)
 			return 1;
-	}
 	return 0;
 }
 

@@ -20,29 +20,6 @@ extern char **environ;
 /* _Fork() is in glibc 2.34, its declaration not everywhere. */
 extern pid_t _Fork(void);
 
-/*
- * The peer of most cases: told a number, it sends that many bytes and then
- * receives as many. 0 ends.
- */
-static void partner(struct end *e)
-{
-	uint64_t n;
-
-	while ((n = prog_hear(e))) {
-		link_put(&e->l, (size_t)n);
-		link_get(&e->l, (size_t)n);
-		prog_tell(e, n);
-	}
-}
-
-static void visit(struct end *e, size_t n)
-{
-	prog_tell(e, n);
-	link_get(&e->l, n);
-	link_put(&e->l, n);
-	CHECK(prog_hear(e) == n);
-}
-
 /* The stream went on in another process for n bytes each way. */
 static void moved(struct link *l, size_t n)
 {
@@ -57,13 +34,13 @@ static void child_run(struct end *e)
 	pid_t pid;
 	int i;
 
-	visit(e, 500);
+	prog_visit(e, 500);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
 		for (i = 0; i < 200; i++)
-			visit(e, 300);
-		visit(e, 200000);
+			prog_visit(e, 300);
+		prog_visit(e, 200000);
 		prog_tell(e, 0);
 		_exit(0);
 	}
@@ -83,11 +60,11 @@ static void parent_run(struct end *e)
 		_exit(0);
 	}
 	for (i = 0; i < 100; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	prog_reap(pid, 0);
 	for (i = 0; i < 200; i++)
-		visit(e, 300);
-	visit(e, 200000);
+		prog_visit(e, 300);
+	prog_visit(e, 200000);
 	prog_tell(e, 0);
 }
 
@@ -103,7 +80,7 @@ static void both_run(struct end *e)
 	CHECK(pid >= 0);
 	for (i = 0; i < 30; i++) {
 		if ((i % 2 == 0) == (pid != 0)) {
-			visit(e, 700);
+			prog_visit(e, 700);
 			CHECK(write(sv[!pid], "t", 1) == 1);
 		} else {
 			CHECK(read(sv[!pid], &b, 1) == 1);
@@ -114,7 +91,7 @@ static void both_run(struct end *e)
 		_exit(0);
 	prog_reap(pid, 0);
 	for (i = 0; i < 100; i++)
-		visit(e, 700);
+		prog_visit(e, 700);
 	prog_tell(e, 0);
 }
 
@@ -138,7 +115,7 @@ static void unread_run(struct end *e)
 	link_get(&e->l, 59000);
 	link_put(&e->l, 100000);
 	CHECK(prog_hear(e) == 100000);
-	visit(e, 300);
+	prog_visit(e, 300);
 	prog_tell(e, 0);
 }
 
@@ -151,13 +128,13 @@ static void bare_run(struct end *e)
 	CHECK(pid >= 0);
 	if (!pid) {
 		for (i = 0; i < 100; i++)
-			visit(e, 300);
+			prog_visit(e, 300);
 		_exit(0);
 	}
 	prog_reap(pid, 0);
 	moved(&e->l, 100 * 300);
 	for (i = 0; i < 100; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	prog_tell(e, 0);
 }
 
@@ -170,7 +147,7 @@ static void daemon_run(struct end *e)
 	if (!pid) {
 		CHECK(!daemon(1, 1));
 		for (i = 0; i < 200; i++)
-			visit(e, 300);
+			prog_visit(e, 300);
 		prog_tell(e, 0);
 		_exit(0);
 	}
@@ -334,13 +311,13 @@ static void failing_run(struct end *e)
 
 	CHECK(!fcntl(e->l.fd, F_SETFD, 0));
 	for (i = 0; i < 3; i++) {
-		visit(e, 1000);
+		prog_visit(e, 1000);
 		FAILS(execv("/nonexistent/nothing", argv), ENOENT);
 		FAILS(execvp("no-such-program-here", argv), ENOENT);
 		FAILS(execve("/", argv, environ), EACCES);
 	}
 	for (i = 0; i < 100; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	prog_tell(e, 0);
 }
 
@@ -355,7 +332,7 @@ static void become_run(struct end *e)
 		prog_sibling("plainecho", path, sizeof(path));
 		snprintf(fd, sizeof(fd), "%d", e->l.fd);
 		CHECK(!fcntl(e->l.fd, F_SETFD, 0));
-		visit(e, 500);
+		prog_visit(e, 500);
 		prog_tell(e, 0);
 		execl(path, path, fd, (char *)NULL);
 		_exit(9);
@@ -369,7 +346,7 @@ static void become_peer(struct end *e)
 	uint8_t a[5000], b[5000];
 	int i;
 
-	partner(e);
+	prog_host(e);
 	for (i = 0; i < 20; i++) {
 		flow_fill(&e->l.tx, a, sizeof(a));
 		CHECK(write(e->l.fd, a, sizeof(a)) == (ssize_t)sizeof(a));
@@ -405,13 +382,13 @@ static void vfork_run(struct end *e)
 	int i;
 
 	for (i = 0; i < 5; i++) {
-		visit(e, 300);
+		prog_visit(e, 300);
 		pid = vfork_true();
-		visit(e, 300);
+		prog_visit(e, 300);
 		prog_reap(pid, 0);
 	}
 	for (i = 0; i < 100; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	prog_tell(e, 0);
 }
 
@@ -425,18 +402,18 @@ static void tools_run(struct end *e)
 
 	for (i = 0; i < 3; i++) {
 		CHECK(!posix_spawnp(&pid, "true", NULL, NULL, argv, environ));
-		visit(e, 300);
+		prog_visit(e, 300);
 		prog_reap(pid, 0);
 		CHECK(system("exit 3") == 3 << 8);
-		visit(e, 300);
+		prog_visit(e, 300);
 		f = popen("echo hello", "r");
 		CHECK(f && fgets(line, sizeof(line), f));
 		CHECK(!strcmp(line, "hello\n"));
 		CHECK(!pclose(f));
-		visit(e, 300);
+		prog_visit(e, 300);
 	}
 	for (i = 0; i < 100; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	prog_tell(e, 0);
 }
 
@@ -451,7 +428,7 @@ static void spawn_run(struct end *e)
 	argv[0] = path;
 	argv[1] = (char *)(uintptr_t) "0";
 	argv[2] = NULL;
-	visit(e, 500);
+	prog_visit(e, 500);
 	CHECK(!posix_spawn_file_actions_init(&fa));
 	CHECK(!posix_spawn_file_actions_adddup2(&fa, e->l.fd, 0));
 	CHECK(!posix_spawn_file_actions_adddup2(&fa, e->l.fd, 1));
@@ -469,7 +446,7 @@ static void inetd_run(struct end *e)
 	pid_t pid;
 
 	prog_sibling("plainecho", path, sizeof(path));
-	visit(e, 500);
+	prog_visit(e, 500);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
@@ -485,49 +462,28 @@ static void inetd_run(struct end *e)
 }
 
 static const struct prog_case cases[] = {
-	{ "child", child_run, partner, CASE_PROCESS },
-	{ "parent", parent_run, partner, CASE_PROCESS },
-	{ "both", both_run, partner, CASE_PROCESS },
-	{ "unread", unread_run, partner, CASE_PROCESS },
-	{ "bare", bare_run, partner, CASE_PROCESS },
-	{ "daemon", daemon_run, partner, CASE_PROCESS },
+	{ "child", child_run, prog_host, CASE_PROCESS },
+	{ "parent", parent_run, prog_host, CASE_PROCESS },
+	{ "both", both_run, prog_host, CASE_PROCESS },
+	{ "unread", unread_run, prog_host, CASE_PROCESS },
+	{ "bare", bare_run, prog_host, CASE_PROCESS },
+	{ "daemon", daemon_run, prog_host, CASE_PROCESS },
 	{ "serve", serve_run, serve_peer, CASE_BARE | CASE_PROCESS },
 	{ "static", static_run, exec_peer, CASE_PROCESS },
 	{ "again", again_run, exec_peer, CASE_PROCESS },
 	{ "stripped", stripped_run, exec_peer, CASE_PROCESS },
-	{ "failing", failing_run, partner, CASE_PROCESS },
+	{ "failing", failing_run, prog_host, CASE_PROCESS },
 	{ "become", become_run, become_peer, CASE_PROCESS },
-	{ "vfork", vfork_run, partner, CASE_PROCESS },
-	{ "tools", tools_run, partner, CASE_PROCESS },
+	{ "vfork", vfork_run, prog_host, CASE_PROCESS },
+	{ "tools", tools_run, prog_host, CASE_PROCESS },
 	{ "spawn", spawn_run, become_peer, CASE_PROCESS },
 	{ "inetd", inetd_run, become_peer, CASE_PROCESS },
 };
 
 /* "procs FD BYTES" is the program that hand_over() executes. */
-static int echo(int fd, size_t left)
-{
-	uint8_t buf[20000];
-
-	while (left) {
-		ssize_t r =
-			read(fd, buf, left < sizeof(buf) ? left : sizeof(buf));
-		ssize_t k, w;
-
-		if (r <= 0)
-			return 1;
-		for (k = 0; k < r; k += w) {
-			w = write(fd, buf + k, (size_t)(r - k));
-			if (w <= 0)
-				return 1;
-		}
-		left -= (size_t)r;
-	}
-	return 0;
-}
-
 int main(int argc, char **argv)
 {
 	if (argc == 3 && atoi(argv[1]) > 0 && atol(argv[2]) > 0)
-		return echo(atoi(argv[1]), (size_t)atol(argv[2]));
+		return !fd_echo(atoi(argv[1]), (size_t)atol(argv[2]));
 	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
 }

@@ -138,6 +138,16 @@ void link_close(struct link *l);
 /* Sends n bytes, and the other end, which calls it too, sends n back. */
 void link_turn(struct link *l, size_t n, bool leader);
 
+/*
+ * Visits, where e->l goes from process to process: the peer is told a number,
+ * sends that many bytes and then receives as many; 0 ends it.
+ */
+void prog_host(struct end *e);
+void prog_visit(struct end *e, size_t n);
+
+/* Reads n bytes and writes each back: false if that did not work. */
+bool fd_echo(int fd, size_t n);
+
 /* Both ends in the calling process and thread, warmed up by itself. */
 void link_self(struct link *a, struct link *b, unsigned int rounds);
 

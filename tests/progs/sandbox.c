@@ -74,39 +74,19 @@ static void confine(int fd, int how)
 		CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0));
 }
 
-/* The peer of all: told a number, sends that many bytes and gets them back. */
-static void partner(struct end *e)
-{
-	uint64_t n;
-
-	while ((n = prog_hear(e))) {
-		link_put(&e->l, (size_t)n);
-		link_get(&e->l, (size_t)n);
-		prog_tell(e, n);
-	}
-}
-
-static void visit(struct end *e, size_t n)
-{
-	prog_tell(e, n);
-	link_get(&e->l, n);
-	link_put(&e->l, n);
-	CHECK(prog_hear(e) == n);
-}
-
 static void confined_visits(struct end *e)
 {
 	int i;
 
 	for (i = 0; i < 100; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	for (i = 0; i < 5; i++)
-		visit(e, 50000);
+		prog_visit(e, 50000);
 }
 
 static void itself_run(struct end *e)
 {
-	visit(e, 500);
+	prog_visit(e, 500);
 	confine(e->l.fd, 0);
 	confined_visits(e);
 	prog_tell(e, 0);
@@ -114,7 +94,7 @@ static void itself_run(struct end *e)
 
 static void threads_run(struct end *e)
 {
-	visit(e, 500);
+	prog_visit(e, 500);
 	confine(e->l.fd, 1);
 	confined_visits(e);
 	prog_tell(e, 0);
@@ -125,7 +105,7 @@ static void unread_run(struct end *e)
 {
 	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
 
-	visit(e, 500);
+	prog_visit(e, 500);
 	prog_tell(e, 20000);
 	CHECK(poll(&p, 1, 5000) == 1);
 	link_get(&e->l, 100);
@@ -143,7 +123,7 @@ static void child_run(struct end *e)
 	pid_t pid;
 	int i;
 
-	visit(e, 500);
+	prog_visit(e, 500);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid) {
@@ -155,7 +135,7 @@ static void child_run(struct end *e)
 	e->l.rx.off += 280000;
 	e->l.tx.off += 280000;
 	for (i = 0; i < 100; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	prog_tell(e, 0);
 }
 
@@ -209,22 +189,22 @@ static void asking_run(struct end *e)
 	uint32_t action = SECCOMP_RET_ALLOW;
 	int i;
 
-	visit(e, 500);
+	prog_visit(e, 500);
 	FAILS(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0), EFAULT);
 	FAILS(syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL), EINVAL);
 	CHECK(!syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action));
 	for (i = 0; i < 200; i++)
-		visit(e, 300);
+		prog_visit(e, 300);
 	prog_tell(e, 0);
 }
 
 static const struct prog_case cases[] = {
-	{ "itself", itself_run, partner, CASE_PROCESS },
-	{ "threads", threads_run, partner, CASE_PROCESS },
-	{ "unread", unread_run, partner, CASE_PROCESS },
-	{ "child", child_run, partner, CASE_PROCESS },
-	{ "server", server_run, partner, CASE_PROCESS },
-	{ "asking", asking_run, partner, CASE_PROCESS },
+	{ "itself", itself_run, prog_host, CASE_PROCESS },
+	{ "threads", threads_run, prog_host, CASE_PROCESS },
+	{ "unread", unread_run, prog_host, CASE_PROCESS },
+	{ "child", child_run, prog_host, CASE_PROCESS },
+	{ "server", server_run, prog_host, CASE_PROCESS },
+	{ "asking", asking_run, prog_host, CASE_PROCESS },
 };
 
 int main(int argc, char **argv)
