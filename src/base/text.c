@@ -208,18 +208,48 @@ void text_add(struct text *t, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* By the first byte; 0: none begins so. */
+static size_t utf8_length(unsigned char first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first >> 5 == 0x6)
+		return 2;
+	if (first >> 4 == 0xe)
+		return 3;
+	return first >> 3 == 0x1e ? 4 : 0;
+}
+
+size_t text_utf8(const char *s)
+{
+	static const uint32_t least[] = { 0, 0x20, 0xa0, 0x800, 0x10000 };
+	unsigned char first = (unsigned char)*s;
+	size_t n = utf8_length(first), i;
+	uint32_t v = n > 1 ? first & (0x7fu >> n) : first;
+
+	for (i = 1; i < n; i++) {
+		if (((unsigned char)s[i] & 0xc0) != 0x80)
+			return 0;
+		v = v << 6 | ((unsigned char)s[i] & 0x3f);
+	}
+	if (v < least[n] || v == 0x7f || v > 0x10ffff)
+		return 0;
+	return v >> 11 == 0x1b ? 0 : n; /* half of a pair of UTF-16 */
+}
+
 void text_json(struct text *t, const char *s)
 {
-	text_char(t, '"');
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	size_t n;
 
-		if (c < 0x20 || c > 0x7e)
-			text_add(t, "\\u%04x", c);
-		else if (c == '"' || c == '\\')
-			text_add(t, "\\%c", c);
+	text_char(t, '"');
+	for (; *s; s += n ? n : 1) {
+		n = text_utf8(s);
+		if (!n)
+			text_add(t, "\\u%04x", (unsigned char)*s);
+		else if (*s == '"' || *s == '\\')
+			text_add(t, "\\%c", *s);
 		else
-			text_char(t, *s);
+			text_bytes(t, s, n);
 	}
 	text_char(t, '"');
 }

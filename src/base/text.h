@@ -36,7 +36,9 @@ void text_add(struct text *t, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void text_vadd(struct text *t, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
-/* A quoted JSON string; control and non-ASCII bytes become \u00XX. */
+/* Bytes of the printable UTF-8 character at `s`; 0: a control or no such. */
+size_t text_utf8(const char *s);
+/* A quoted JSON string; bytes that text_utf8() refuses become \u00XX. */
 void text_json(struct text *t, const char *s);
 
 /*

@@ -163,6 +163,7 @@ void sock_exit(void)
 {
 	static bool done;
 	uint32_t i;
+	int err = 0;
 
 	if (done)
 		return;
@@ -183,7 +184,9 @@ void sock_exit(void)
 	}
 	row_fold(&sock_spare);
 	if (config.stats_file[0])
-		page_append_json(config.stats_file);
+		err = page_append_json(config.stats_file);
+	if (err)
+		log_warn("no statistics in %s (%d)", config.stats_file, -err);
 	page_close();
 }
 

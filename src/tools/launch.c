@@ -104,6 +104,26 @@ static uint64_t stat_number(const char *line, const char *name)
 	return v;
 }
 
+/* The program's name: up to the next quote, JSON's escapes undone. */
+static void stat_program(const char *line, char *buf, size_t size)
+{
+	static const char key[] = "\"program\":\"";
+	struct text t = { .buf = buf, .size = size };
+	const char *p = strstr(line, key);
+
+	buf[0] = '\0';
+	for (p = p ? p + strlen(key) : ""; *p && *p != '"'; p++) {
+		if (*p != '\\') {
+			text_char(&t, *p);
+		} else if (*++p == 'u') { /* not to be printed */
+			text_char(&t, '?');
+			p += strnlen(p, 5) - 1;
+		} else if (*p) {
+			text_char(&t, *p);
+		}
+	}
+}
+
 /* The text from behind `from` up to `to`. */
 static void stat_text(const char *line, const char *from, const char *to,
 		      char *buf, size_t size)
@@ -130,7 +150,7 @@ static void stat_line(struct table *t, const char *line)
 	size_t i;
 
 	table_cell(t, "%lu", (unsigned long)stat_number(line, "pid"));
-	stat_text(line, "\"program\":\"", "\"", buf, sizeof(buf));
+	stat_program(line, buf, sizeof(buf));
 	table_cell(t, "%s", buf);
 	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		table_count(t, stat_number(line, counts[i]));

@@ -18,9 +18,19 @@ struct table {
 	char **cell; /* the header is the first row */
 };
 
+/* How wide it looks: a column for each character. */
+static size_t columns_of(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += (*s & 0xc0) != 0x80;
+	return n;
+}
+
 static void table_add(struct table *t, char *s)
 {
-	size_t col = t->cells % t->columns, len;
+	size_t col = t->cells % t->columns, len, n;
 	char *p;
 
 	if (!s)
@@ -31,10 +41,12 @@ static void table_add(struct table *t, char *s)
 		if (!t->cell)
 			err(2, "memory");
 	}
-	for (p = s; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 127)
+	for (p = s; *p; p += n ? n : 1) {
+		n = text_utf8(p);
+		if (!n)
 			*p = '?';
-	len = strlen(s);
+	}
+	len = columns_of(s);
 	if (len > t->width[col])
 		t->width[col] = len;
 	t->cell[t->cells++] = s;
@@ -95,13 +107,10 @@ static void table_row(const struct table *t, size_t row, FILE *f)
 		last--;
 	for (c = 0; c < last; c++) {
 		const char *s = t->cell[row * t->columns + c];
-		size_t pad = t->width[c] - strlen(s);
+		size_t pad = t->width[c] - columns_of(s);
 
-		fprintf(f, "%*s", (int)gap, "");
-		if (t->right[c])
-			fprintf(f, "%*s", (int)t->width[c], s);
-		else
-			fputs(s, f);
+		fprintf(f, "%*s%s", (int)(gap + (t->right[c] ? pad : 0)), "",
+			s);
 		gap = 1 + (t->right[c] ? 0 : pad);
 	}
 	fputc('\n', f);
@@ -121,21 +130,22 @@ void table_print(struct table *t, FILE *f)
 
 void out_json(FILE *f, const char *s)
 {
-	char one[16];
+	struct text t = { .size = 6 * strlen(s) + 3 }; /* all of it \u00XX */
 
-	fputc('"', f);
-	for (; *s; s++) {
-		struct text t = TEXT_IN(one);
-		const char two[2] = { *s, '\0' };
-
-		text_json(&t, two);
-		fwrite(one + 1, 1, t.len - 2, f);
-	}
-	fputc('"', f);
+	t.buf = malloc(t.size);
+	if (!t.buf)
+		err(2, "memory");
+	text_json(&t, s);
+	fputs(t.buf, f);
+	free(t.buf);
 }
 
 void out_clean(FILE *f, const char *s)
 {
-	for (; *s; s++)
-		fputc((unsigned char)*s < ' ' || *s == 127 ? '?' : *s, f);
+	size_t n;
+
+	for (; *s; s += n ? n : 1) {
+		n = text_utf8(s);
+		fwrite(n ? s : "?", 1, n ? n : 1, f);
+	}
 }

@@ -11,7 +11,7 @@ struct table;
 
 /* Columns as "Pid>|Program|Fd>": `>` behind a name aligns to the right. */
 struct table *table_new(const char *columns);
-/* The next cell, row by row; control characters become `?`. */
+/* The next cell, row by row; what is not to be printed becomes `?`. */
 void table_cell(struct table *t, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Bytes and counts in at most five characters: 1023, 9.8K, 12M. */
@@ -21,7 +21,7 @@ void table_print(struct table *t, FILE *f);
 
 /* A JSON string with its quotes. */
 void out_json(FILE *f, const char *s);
-/* `s` with control characters as `?`. */
+/* `s`, what is not to be printed as `?`. */
 void out_clean(FILE *f, const char *s);
 
 #endif

@@ -186,6 +186,17 @@ has() {
 	[[ $output =~ \ 12\ web\ .*118M.*rule:4\ oob:1 ]]
 }
 
+@test "sdprun --stats: names of programs as they are" {
+	cp "$(type -P true)" 'naïve "a\b"'
+	run sdprun --stats ./'naïve "a\b"'
+	has ' naïve "a\b"       0 '
+	LIBSDP_STATS_FILE=stats sdprun ./'naïve "a\b"'
+	[ "$(json 'd["program"]' <stats)" = 'naïve "a\b"' ]
+	cp "$(type -P true)" $'\e[1m\xff\xc2\x9b'
+	run sdprun --stats ./$'\e[1m\xff\xc2\x9b'
+	has ' ?[1m???       0 '
+}
+
 @test "sdpstat: nothing there" {
 	run sdpstat --pid 1999999999
 	[ "$status" -eq 64 ]

@@ -85,6 +85,29 @@ static void text_json_escapes(void **state)
 	(void)state;
 	text_json(&t, "a\"b\\c\n\xff");
 	assert_string_equal(buf, "\"a\\\"b\\\\c\\u000a\\u00ff\"");
+	t.len = 0;
+	text_json(&t, "\xc3\xa9 \xc3");
+	assert_string_equal(buf, "\"\xc3\xa9 \\u00c3\"");
+}
+
+static void text_utf8_characters(void **state)
+{
+	(void)state;
+	assert_int_equal(text_utf8("a"), 1);
+	assert_int_equal(text_utf8("\xc3\xa9"), 2);
+	assert_int_equal(text_utf8("\xe2\x82\xac"), 3);
+	assert_int_equal(text_utf8("\xf0\x9f\x98\x80"), 4);
+	assert_int_equal(text_utf8(""), 0);
+	assert_int_equal(text_utf8("\x1b["), 0);
+	assert_int_equal(text_utf8("\x7f"), 0);
+	assert_int_equal(text_utf8("\xc2\x9b"), 0); /* CSI */
+	assert_int_equal(text_utf8("\x9b"), 0);
+	assert_int_equal(text_utf8("\xc3"), 0); /* cut off */
+	assert_int_equal(text_utf8("\xe2\x82"), 0);
+	assert_int_equal(text_utf8("\xc0\xaf"), 0); /* too long */
+	assert_int_equal(text_utf8("\xed\xa0\x80"), 0); /* surrogate */
+	assert_int_equal(text_utf8("\xf4\x90\x80\x80"), 0); /* beyond */
+	assert_int_equal(text_utf8("\xff"), 0);
 }
 
 static void text_numbers(void **state)
@@ -445,6 +468,7 @@ int main(void)
 		cmocka_unit_test(text_formats_like_libc),
 		cmocka_unit_test(text_cuts_off),
 		cmocka_unit_test(text_json_escapes),
+		cmocka_unit_test(text_utf8_characters),
 		cmocka_unit_test(text_numbers),
 		cmocka_unit_test(reasons_have_names),
 		cmocka_unit_test(lock_knows_its_owner),
