@@ -86,7 +86,7 @@ void home_serve(struct sock *s, int fd)
 		mend_flush(s, fd);
 	switch (anc_state(s->tx)) {
 	case ANC_ASKED:
-		if (s->rd && !rdma_anchor_free(s))
+		if (s->rd && !rdma_may_answer(s, fd))
 			break; /* the answer to our words comes first */
 		answer(s, fd);
 		break;
@@ -218,6 +218,8 @@ int home_rx(struct sock *s, int fd)
 
 	if (s->rd && s->rd->token_wait)
 		rdma_token_read(s, fd);
+	if (rdma_mending(s))
+		return -EAGAIN;
 	switch (anc_state(s->rx)) {
 	case ANC_RAW:
 		return unheld(s) ? -EAGAIN : 0;

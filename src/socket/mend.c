@@ -90,9 +90,12 @@ void mend_seen(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
+	enum anc_state st = anc_state(s->tx);
+
 	if (!remote_seen(&r->words))
 		return;
-	if (tx_by_ring(s) && !r->confirmed) {
+	if ((st == ANC_LIFTED || st == ANC_ASKED) && !r->ahead &&
+	    !r->confirmed) {
 		r->confirmed = true;
 		keep_no_more(r);
 		if (s->full || s->writers)
@@ -136,10 +139,7 @@ static bool recorded(struct sock *s, struct rdma *r)
 	size_t n = unacked(r, NULL);
 	uint8_t *to;
 
-	if (r->ahead)
-		r->token_due = RDMA_TOKEN;
 	r->ahead = false;
-
 	r->out_len = r->token_due + RESUME_RECORD + n;
 	r->out = to = larder_map(r->out_len);
 	if (!to)
@@ -291,8 +291,10 @@ void mend_begin(struct sock *s, int error)
 		return;
 	}
 	mend_flush(s, anchor_of(s));
+	/* it may hear of it by nothing else, for a long time */
+	rdma_api->disconnect(r->end);
 	rdma_wake(s);
-	service_poke(service_id());
+	rdma_owe(s);
 }
 
 /* --- the receive half, service thread ------------------------------------- */

@@ -11,7 +11,9 @@
  * rdma_desk.c  who listens, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
- * rdma_link.c  a lifted sock: words as messages, tokens, waking, the end
+ * rdma_link.c  a lifted sock: words as messages, tokens, waking
+ * rdma_serve.c what the service thread does for it
+ * rdma_end.c   its end
  * mend.c       a broken queue pair
  *
  * A sock becomes a candidate (s->rd) when pairing on this host says `remote`.
@@ -42,7 +44,7 @@
  *   found                      owed to                        paid in
  *   stream bytes, the end      B S  a byte, if armed          wake_readers()
  *   credits, room              C    words kept for want of it rdma_polled()
- *                              B S  a byte                    wake_writers()
+ *                              B S  a byte                    rdma_wake_writers()
  *   credits to be given late   C    an update, when it is due V, update_waits()
  *   words: another state       B S  a byte; S entries         rdma_polled(), V
  *   words: our lift is known   C    the token                 rdma_token_write()
@@ -175,9 +177,10 @@ struct rdma {
 	uint64_t hidden; /* stream bytes behind the token */
 	uint64_t idle_seen; /* bytes received when receives were counted */
 	uint64_t idle_moved; /* bytes moved when last looked at */
+	uint64_t said_at; /* the last time we said what was said already */
 	/* broken, or to be able to bear it: mend.c */
 	struct rdma_kept *kept; /* sent since the lift, until confirmed */
-	bool confirmed; /* the reader knew of this lift */
+	bool confirmed; /* the reader knows of this lift, past x */
 	bool mended; /* the receive half is done */
 	bool again; /* it was up once */
 	bool called; /* something came on the anchor */
@@ -327,6 +330,8 @@ void rdma_rising(struct sock *s);
 void rdma_risen(struct sock *s);
 /* RISING, about to spill: 0, the whole token is on the anchor; -EBUSY. */
 int rdma_token_ahead(struct sock *s, int fd);
+/* ASKED: may the answer be given? */
+bool rdma_may_answer(struct sock *s, int fd);
 /* The reader: the direction is the anchor's, no token will come. */
 void rdma_token_end(struct sock *s);
 
@@ -365,14 +370,16 @@ void rdma_arm(struct sock *s);
  * and stays until then, the poke only says so early.
  */
 void rdma_owe(struct sock *s);
+/* Does the service thread have to see to it that the token is taken? */
+bool rdma_token_urgent(const struct sock *s);
+bool rdma_update_waits(const struct sock *s); /* for its time */
+void rdma_wake_writers(struct sock *s);
 /* The machine has failed; whoever sleeps has to hear of it. */
 void rdma_failed(struct sock *s);
 /* Wake whoever sleeps on the wake-up socket. */
 void rdma_wake(struct sock *s);
 /* The queue pair has ended; lock held. */
 void rdma_down(struct sock *s, int error);
-/* The service thread hears of what comes on this number; -1: of none. */
-void rdma_anchor_watch(struct sock *s, int fd);
 /* The process ends: what was sent has to arrive. Bounded. */
 void rdma_exit(void);
 /* close() of the last number: true, the service thread goes on with it. */
@@ -390,9 +397,13 @@ static inline void rdma_passed(struct sock *s)
 	    s->rd->shown_tx != (uint8_t)anc_state(s->tx))
 		rdma_moved(s);
 }
+/* --- rdma_serve.c ------------------------------------------------------ */
+
 /* The service thread: completions came; or time. */
 void rdma_readable(struct sock *s);
 void rdma_look_after(struct sock *s);
+/* The service thread hears of what comes on this number; -1: of none. */
+void rdma_anchor_watch(struct sock *s, int fd);
 
 /* Without the lock: is there something the service thread waits to do? */
 static inline bool rdma_restless(const struct sock *s)
@@ -417,6 +428,14 @@ static inline bool rdma_seeks(const struct sock *s)
 	const struct rdma *r = s->rd;
 
 	return unlikely(r != NULL) && r->hist && r->owner == sock_pid;
+}
+
+/* What lies on the anchor is for mend.c to judge, and for nobody else to take. */
+static inline bool rdma_mending(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return unlikely(r != NULL) && r->state == RDMA_MENDING && !r->mended;
 }
 
 static inline bool rdma_here(const struct sock *s)

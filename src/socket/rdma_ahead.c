@@ -69,6 +69,19 @@ int rdma_token_ahead(struct sock *s, int fd)
 	return pump_fail(s, -EPROTO);
 }
 
+/*
+ * What was sent by SDP is shown to nobody before the token, and after the
+ * answer none would come. Where nothing was sent the reader needs no token: the
+ * anchor has the whole stream.
+ */
+bool rdma_may_answer(struct sock *s, int fd)
+{
+	if (!rdma_anchor_free(s))
+		return false;
+	return !s->rd->ahead || s->at.sent == s->at.x ||
+	       !rdma_token_ahead(s, fd);
+}
+
 void rdma_token_end(struct sock *s)
 {
 	struct rdma *r = s->rd;

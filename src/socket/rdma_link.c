@@ -156,7 +156,7 @@ void rdma_left(struct sock *s)
 }
 
 /* Does the service thread have to see to it that the token is taken? */
-static bool token_urgent(const struct sock *s)
+bool rdma_token_urgent(const struct sock *s)
 {
 	return s->rd->token_wait && (s->readers || s->ghost >= 0);
 }
@@ -166,7 +166,7 @@ static void lifted_rx(struct sock *s, struct rdma *r)
 {
 	r->token_wait = true;
 	r->token_at = s->ar.bells;
-	r->restless |= token_urgent(s);
+	r->restless |= rdma_token_urgent(s);
 	rdma_anchor_watch(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
 }
 
@@ -275,7 +275,7 @@ void rdma_token_read(struct sock *s, int fd)
 	if (!r->token_wait || fd < 0 || s->conn.error || !token_next(s) ||
 	    r->state == RDMA_MENDING)
 		return;
-	r->restless |= token_urgent(s);
+	r->restless |= rdma_token_urgent(s);
 	if (r->serving && s->ghost < 0) {
 		if (s->readers &&
 		    sys_recv(fd, got, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
@@ -395,7 +395,7 @@ static void wake_readers(struct sock *s)
 		rdma_wake(s);
 }
 
-static void wake_writers(struct sock *s)
+void rdma_wake_writers(struct sock *s)
 {
 	if ((s->writers || s->full) && tx_by_ring(s) && pump_room(s))
 		rdma_wake(s);
@@ -421,7 +421,7 @@ static void more_receives(struct sock *s)
  * With few receives left a credit update waits for its time, and the peer,
  * perhaps, for the update: the service thread sends it.
  */
-static bool update_waits(const struct sock *s)
+bool rdma_update_waits(const struct sock *s)
 {
 	return s->conn.update_late && conn_view_low(&s->conn) &&
 	       s->rd->state == RDMA_UP && !s->conn.error;
@@ -440,10 +440,10 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	}
 	/* words may have waited for the credits that came */
 	pump_control(s);
-	if (unlikely(update_waits(s)))
+	if (unlikely(rdma_update_waits(s)))
 		rdma_owe(s);
 	if (credits || r->state != RDMA_UP)
-		wake_writers(s);
+		rdma_wake_writers(s);
 	if (r->ahead && r->state == RDMA_UP)
 		rdma_risen(s);
 	if (!news || r->state != RDMA_UP)
@@ -466,7 +466,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	rdma_owe(s);
 }
 
-/* --- the service thread ------------------------------------------------ */
+/* --- states --------------------------------------------------------------- */
 
 void rdma_moved(struct sock *s)
 {
@@ -481,100 +481,4 @@ void rdma_moved(struct sock *s)
 	r->changed = true;
 	rdma_tell(s, false);
 	rdma_owe(s);
-}
-
-/* Does anybody wait for what a completion may bring? */
-static bool awaited(const struct sock *s)
-{
-	return (__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE) ||
-	       s->writers || s->full ||
-	       s->rd->words.wait_no != s->rd->words.wait_done;
-}
-
-/*
- * While the program is at work its own calls find what comes, and no arming
- * wakes this thread for each message. The next look does it, once it is quiet.
- */
-void rdma_readable(struct sock *s)
-{
-	struct rdma *r = s->rd;
-
-	bool busy = r->active;
-
-	if (r->state == RDMA_MENDING)
-		r->restless = true;
-	if (r->state != RDMA_UP)
-		return;
-	r->serving = true;
-	r->active = false;
-	r->restless = true;
-	do {
-		if (pump_poll(s))
-			break;
-		pump_control(s);
-		wake_writers(s);
-		if (busy && !awaited(s))
-			break;
-		rdma_arm(s);
-	} while (fab_pending(s));
-	r->serving = false;
-}
-
-/* Is there something that no event announces? */
-static bool unsettled(const struct sock *s)
-{
-	enum anc_state tx = anc_state(s->tx);
-
-	return s->rd->state != RDMA_UP || s->rd->token_due || token_urgent(s) ||
-	       update_waits(s) || tx == ANC_ASKED || tx == ANC_PAUSED ||
-	       tx == ANC_RESUME;
-}
-
-void rdma_look_after(struct sock *s)
-{
-	struct rdma *r = s->rd;
-	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
-	uint64_t moved = s->at.sent + s->ar.taken;
-	bool quiet = moved == r->idle_moved;
-
-	if (r->state != RDMA_UP)
-		return;
-	if (s->conn.error) {
-		rdma_api->disconnect(r->end);
-		rdma_down(s, s->conn.error);
-		return;
-	}
-	if (r->called && mend_look(s))
-		mend_begin(s, -ECONNRESET);
-	r->restless = r->active = false;
-	r->serving = true;
-	r->idle_moved = moved;
-	if (conn_on_timer(&s->conn, clock_ns()))
-		pump_fail(s, -ETIMEDOUT);
-	do {
-		if (pump_poll(s))
-			break;
-		pump_control(s);
-		home_serve(s, fd);
-		rdma_token_write(s, fd);
-		rdma_token_read(s, fd);
-		rdma_passed(s);
-		rdma_tell(s, quiet);
-		rdma_arm(s);
-	} while (fab_pending(s));
-	r->serving = false;
-	r->restless |= !quiet || unsettled(s);
-}
-
-void rdma_anchor_watch(struct sock *s, int fd)
-{
-	struct rdma *r = s->rd;
-
-	if (r->anchor == fd)
-		return;
-	if (r->anchor >= 0)
-		service_anchor(s, r->anchor, false);
-	r->anchor = fd;
-	if (fd >= 0)
-		service_anchor(s, fd, true);
 }

@@ -48,7 +48,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		r->ms = 1; /* a thread may hold one uncounted */
 	} else if (where == ANC_AT_BELLS && s->ar.unsure) {
 		r->ms = 1; /* the writer has not said yet that it knows */
-	} else if (where == ANC_AT_BELLS && s->rd && s->rd->token_wait) {
+	} else if (where == ANC_AT_BELLS && s->rd &&
+		   (s->rd->token_wait || rdma_mending(s))) {
 		rdma_token_read(s, fd);
 		r->ms = 1;
 	} else if (where == ANC_AT_BELLS &&

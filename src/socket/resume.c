@@ -21,14 +21,14 @@ static uint32_t check(const uint8_t *rec)
 enum resume_tx resume_tx(enum anc_state st, bool confirmed)
 {
 	switch (st) {
-	case ANC_RISING:
+	case ANC_RISING: /* a receive of before may take all that comes */
+		return RESUME_BACK;
 	case ANC_LIFTED:
+	case ANC_ASKED:
+	case ANC_PAUSED:
 		return confirmed ? RESUME_RECORDED : RESUME_BACK;
 	case ANC_SPILL:
 		return confirmed ? RESUME_NOTHING : RESUME_RECORDED;
-	case ANC_ASKED:
-	case ANC_PAUSED:
-		return RESUME_RECORDED;
 	default:
 		return RESUME_NOTHING;
 	}

@@ -15,9 +15,12 @@
  *   RAW              the stream                  RAW, or past y and sure of it
  *   LIFTED, R has    the stream from x           RAW, or LIFTED and waits for
  *   not confirmed                                the token, which does not come
- *   (RISING is LIFTED here: R has taken all in front of x before it looks.)
+ *   RISING           the same: a receive of R's from before the lift may take
+ *                    what lies in front of x and what comes behind together
  *   LIFTED, ASKED    (rest of) token, bells,     LIFTED or ASKED
  *                    record, stream
+ *   ASKED, PAUSED,   the stream from x           ASKED, PAUSED or RAW, and no
+ *   no token begun                               token has come
  *   SPILL, R has     record, stream              LIFTED, SPILL, RAW
  *   not confirmed
  *   SPILL            the stream                  SPILL, all up to y arrived

@@ -201,8 +201,8 @@ int ring_bells(struct sock *s, int fd)
 	char sink[256];
 	int64_t n = anc_bells(s->rx, &s->ar);
 
-	if (n <= 0)
-		return (int)n;
+	if (n <= 0 || rdma_mending(s))
+		return n < 0 ? (int)n : 0;
 	if (s->rd && s->rd->token_wait) {
 		rdma_token_read(s, fd);
 		return 0;
@@ -243,10 +243,11 @@ void ring_take_bells(struct sock *s, int fd, uint64_t n)
 		lock_take(&s->lock);
 		return;
 	}
-	if (s->rd && s->rd->token_wait) {
+	if (s->rd && (s->rd->token_wait || rdma_mending(s))) {
 		rdma_token_read(s, fd);
 		sock_unlock(s);
-		sys_ppoll(&p, 1, &ms, NULL);
+		sys_ppoll(rdma_mending(s) ? NULL : &p, !rdma_mending(s), &ms,
+			  NULL);
 		lock_take(&s->lock);
 		return;
 	}

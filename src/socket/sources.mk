@@ -28,6 +28,7 @@ libsocket_la_SOURCES = \
 	src/socket/rdma_desk.c \
 	src/socket/rdma_end.c \
 	src/socket/rdma_link.c \
+	src/socket/rdma_serve.c \
 	src/socket/rdma_mod.c \
 	src/socket/rdma_proof.c \
 	src/socket/ready.c \

@@ -124,10 +124,11 @@ said() {
 	SOFT=yes
 	BREAK=FAKE_DOWN=$TMP/down
 	(
-		# each of them lifts, finds it broken, and lifts again
+		# both have lifted; who sends finds it broken, the other one
+		# perhaps only when the way is back; both lift again
 		until_true 30 said 2 LIFT
 		touch "$TMP/down"
-		until_true 30 said 2 'RDMA connection broke'
+		until_true 30 said 1 'RDMA connection broke'
 		rm "$TMP/down"
 		until_true 30 said 4 LIFT
 		touch "$TMP/enough"

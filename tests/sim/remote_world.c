@@ -14,12 +14,12 @@ uint32_t rnd(uint32_t n)
 	return (uint32_t)(w.rnd >> 33) % n;
 }
 
-static bool on(enum rule r)
+bool world_rule(enum rule r)
 {
 	return !(w.without & (1u << r));
 }
 
-static void fault(const char *what)
+void world_fault(const char *what)
 {
 	if (!w.fault)
 		w.fault = what;
@@ -39,7 +39,9 @@ static bool full(const struct pipe *p, uint32_t n)
 
 static void put(struct pipe *p, uint32_t off)
 {
-	p->q[p->put++ % QUEUE] = (struct item){ .off = off };
+	p->q[p->put++ % QUEUE] =
+		(struct item){ .off = off,
+			       .byte = off == BELL ? 0 : byte_of(off) };
 }
 
 static struct item *next(struct pipe *p)
@@ -52,6 +54,8 @@ static void tell(struct end *e)
 	struct pipe *p = &w.qp[id(e)];
 	enum remote_half h;
 
+	if (e->broke)
+		return;
 	for (h = 0; h < REMOTE_HALVES; h++) {
 		struct item *i = &p->q[p->put % QUEUE];
 
@@ -71,20 +75,29 @@ static void token_begin(struct end *e)
 	e->ahead = false;
 }
 
-static void put_token(struct end *e)
+static void put_token_bytes(struct end *e)
 {
+	struct pipe *p = &w.anchor[id(e)];
 	int i;
 
+	for (i = 0; i < TOKEN; i++)
+		p->q[p->put++ % QUEUE] =
+			(struct item){ .off = BELL, .byte = token_of(e)[i] };
+}
+
+static void put_token(struct end *e)
+{
+	if (e->broke || full(&w.anchor[id(e)], TOKEN))
+		return;
 	if (e->ahead &&
 	    (anc_state(e->tx) == ANC_RISING || anc_state(e->tx) == ANC_ASKED) &&
-	    (anc_risen(e->tx, &e->at) || (!on(RULE_PASSED) && !rnd(4))))
+	    (anc_risen(e->tx, &e->at) || (!world_rule(RULE_PASSED) && !rnd(4))))
 		token_begin(e);
-	if (!e->token_due || (on(RULE_SEEN) && !remote_seen(&e->r)) ||
+	if (!e->token_due || (world_rule(RULE_SEEN) && !remote_seen(&e->r)) ||
 	    (anc_state(e->tx) != ANC_LIFTED && anc_state(e->tx) != ANC_ASKED &&
-	     (on(RULE_PASSED) || anc_state(e->tx) != ANC_RISING)))
+	     (world_rule(RULE_PASSED) || anc_state(e->tx) != ANC_RISING)))
 		return;
-	for (i = 0; i < TOKEN; i++)
-		put(&w.anchor[id(e)], BELL);
+	put_token_bytes(e);
 	e->token_due = false;
 }
 
@@ -94,7 +107,7 @@ static void lift(struct end *e)
 	bool ahead = e->runs_ahead && !rnd(4);
 	int ret;
 
-	if (!on(RULE_DRAINED))
+	if (!world_rule(RULE_DRAINED))
 		e->tx->taken = e->at.sent;
 	ret = anc_switch(e->tx, &e->at, ahead);
 	e->tx->taken = taken;
@@ -104,6 +117,7 @@ static void lift(struct end *e)
 		return;
 	if (!ret)
 		token_begin(e);
+	e->confirmed = !world_rule(RULE_KEPT);
 	w.lifts++;
 	e->ahead = ret;
 	w.aheads += (uint64_t)ret;
@@ -113,9 +127,26 @@ static void lift(struct end *e)
 /* May the anchor carry stream bytes again, or an answer be given? */
 static bool clear(struct end *e)
 {
-	if (on(RULE_EXACT) && e->token_due)
+	if (world_rule(RULE_EXACT) && e->token_due)
 		return false;
-	return !on(RULE_RAWRX) || (remote_seen(&e->r) && !e->tx->rawrx);
+	return !world_rule(RULE_RAWRX) || (remote_seen(&e->r) && !e->tx->rawrx);
+}
+
+/*
+ * What was sent by SDP since is shown to nobody before the token: it goes out
+ * before the answer. Where nothing was sent the anchor has the whole stream.
+ */
+static bool shown(struct end *e)
+{
+	if (!w.may_break || !world_rule(RULE_SHOWN) || !e->ahead ||
+	    e->at.sent == e->at.x)
+		return true;
+	if (full(&w.anchor[id(e)], TOKEN))
+		return false;
+	token_begin(e);
+	put_token_bytes(e);
+	e->token_due = false;
+	return true;
 }
 
 static void serve(struct end *e)
@@ -124,12 +155,12 @@ static void serve(struct end *e)
 
 	switch (anc_state(e->tx)) {
 	case ANC_ASKED:
-		if (clear(e) && !anc_answer(e->tx, &e->at))
+		if (clear(e) && shown(e) && !anc_answer(e->tx, &e->at))
 			e->resume = UINT32_MAX;
 		break;
 	case ANC_RESUME:
 		if (anc_resume_from(e->tx, &e->at, 0, &from, &kept)) {
-			fault("unsound resume");
+			world_fault("unsound resume");
 			break;
 		}
 		if (e->resume == UINT32_MAX)
@@ -151,13 +182,14 @@ static void write_some(struct end *e)
 	uint32_t n = 1 + rnd(4);
 	struct pipe *p;
 
-	if (e->holds && anc_state(e->tx) == ANC_RAW && e->at.sent &&
-	    e->at.sent > e->tx->taken && !e->r.reader_busy)
+	if (e->holds && !w.severed && anc_state(e->tx) == ANC_RAW &&
+	    e->at.sent && e->at.sent > e->tx->taken && !e->r.reader_busy)
 		return;
 	if (e->at.sent + n > e->total)
 		n = (uint32_t)(e->total - e->at.sent);
 	/* see resume.h */
-	if (anc_state(e->tx) == ANC_SPILL && !remote_seen(&e->r))
+	if (anc_state(e->tx) == ANC_SPILL && !remote_seen(&e->r) &&
+	    world_rule(RULE_STAND))
 		return;
 	switch (anc_state(e->tx)) {
 	case ANC_RAW:
@@ -192,25 +224,24 @@ static void ring_bell(struct end *e)
 /* The reader has not passed x: the token goes in front of what follows. */
 static void spill_early(struct end *e)
 {
-	int i;
-
 	if (full(&w.anchor[id(e)], TOKEN) || !clear(e))
 		return;
-	for (i = 0; i < TOKEN; i++)
-		put(&w.anchor[id(e)], BELL);
+	put_token_bytes(e);
 	e->at.bells += TOKEN;
 	e->ahead = false;
-	if (anc_spill(e->tx, &e->at, !on(RULE_RAWRX)))
-		fault("no spill after the token");
+	if (anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
+		world_fault("no spill after the token");
 	w.early++;
 }
 
 static void spill(struct end *e)
 {
+	if (e->broke)
+		return;
 	if (anc_state(e->tx) == ANC_RISING)
 		spill_early(e);
 	else if (anc_state(e->tx) == ANC_LIFTED && clear(e) && !e->token_due &&
-		 !anc_spill(e->tx, &e->at, !on(RULE_RAWRX)))
+		 !anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
 		w.spills++;
 }
 
@@ -219,9 +250,9 @@ static void spill(struct end *e)
 static void deliver(struct end *e, uint32_t off)
 {
 	if (off == BELL)
-		fault("a control byte reached the program");
+		world_fault("a control byte reached the program");
 	else if (off != e->expect)
-		fault("bytes out of order");
+		world_fault("bytes out of order");
 	e->expect = off + 1;
 }
 
@@ -229,9 +260,12 @@ static void sink(struct end *e, uint64_t n)
 {
 	struct item *i;
 
+	/* while it is broken these are parse()'s */
+	if (e->broke && !e->mended && world_rule(RULE_JUDGE))
+		return;
 	for (; n && (i = next(&w.anchor[!id(e)])); n--) {
 		if (i->off != BELL)
-			fault("stream byte taken for a bell");
+			world_fault("stream byte taken for a bell");
 		w.anchor[!id(e)].got++;
 		e->ar.bells++;
 	}
@@ -246,8 +280,7 @@ static void raw_out(struct end *e)
 	if (!i)
 		return;
 	if (!anc_raw_stream(e->rx, &e->ar)) {
-		sink(e, n);
-		remote_bells_ahead(&e->r);
+		take_control(e, n);
 	} else {
 		for (; n && (i = next(&w.anchor[!id(e)])); n--) {
 			deliver(e, i->off);
@@ -264,9 +297,9 @@ static void from_ring(struct end *e, uint64_t n)
 	if (n > e->ring_n)
 		n = e->ring_n;
 	/* the token lies in front of all else, in whatever state it comes */
-	if (e->ar.bells < e->token_at + TOKEN)
-		sink(e, e->token_at + TOKEN - e->ar.bells);
-	if (e->ar.bells < e->token_at + TOKEN || e->stale)
+	if (e->token_wait && !e->broke && !e->in_raw)
+		take_control(e, e->token_at + TOKEN - e->ar.bells);
+	if (e->token_wait || e->stale)
 		return;
 	for (; n; n--) {
 		deliver(e, e->ring[0]);
@@ -306,19 +339,21 @@ static void read_some(struct end *e)
 		break;
 	case ANC_AT_RING:
 		from_ring(e, n < 4 ? n : 1 + rnd(4));
-		if (anc_state(e->rx) == ANC_LIFTED &&
-		    anc_bells(e->rx, &e->ar) > 0)
+		if (anc_state(e->rx) == ANC_LIFTED && !e->token_wait &&
+		    !e->in_raw && anc_bells(e->rx, &e->ar) > 0)
 			sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
 		break;
 	case ANC_AT_BELLS:
-		if (!e->in_raw)
+		if (e->token_wait && !e->broke && !e->in_raw)
+			take_control(e, e->token_at + TOKEN - e->ar.bells);
+		else if (!e->in_raw && !e->token_wait && !e->ar.unsure)
 			sink(e, n);
 		break;
 	case ANC_AT_QUEUE:
 		exactly(e, n);
 		break;
 	default:
-		fault("where?");
+		world_fault("where?");
 	}
 }
 
@@ -326,9 +361,14 @@ static void come_home(struct end *e)
 {
 	if (!e->pinned && !anc_busy(e->rx))
 		e->pinned = true;
+	if (e->token_wait && !e->broke && !e->in_raw &&
+	    anc_state(e->rx) != ANC_RAW && anc_state(e->rx) != ANC_RESUME &&
+	    e->ar.taken >= e->rx->x)
+		take_control(e, e->token_at + TOKEN - e->ar.bells);
 	switch (anc_state(e->rx)) {
 	case ANC_RAW:
-		if (e->in_raw || (on(RULE_HELD) && !remote_held(&e->r)))
+		if (e->in_raw ||
+		    (world_rule(RULE_HELD) && !e->broke && !remote_held(&e->r)))
 			break;
 		e->raw = true;
 		e->homing = false;
@@ -341,6 +381,10 @@ static void come_home(struct end *e)
 	case ANC_PAUSED:
 		if (e->in_raw)
 			break;
+		if (w.may_break && e->ring_n) { /* as paused_home() */
+			read_some(e);
+			break;
+		}
 		sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
 		if (anc_bells(e->rx, &e->ar))
 			break;
@@ -374,16 +418,18 @@ static void poll_qp(struct end *e)
 	enum anc_state was = anc_state(e->rx);
 	int news;
 
-	if (!i)
+	if (!i || e->mended)
 		return;
 	w.qp[!id(e)].got++;
 	if (!i->words) {
 		e->ring[e->ring_n++] = i->off;
 		return;
 	}
+	if (e->broke)
+		return; /* too late */
 	news = remote_take(&e->r, i->w);
 	if (news < 0) {
-		fault("a sound peer's snapshot was refused");
+		world_fault("a sound peer's snapshot was refused");
 		return;
 	}
 	if (news & REMOTE_VOID)
@@ -397,24 +443,41 @@ static void poll_qp(struct end *e)
 	if (was == ANC_ASKED &&
 	    (anc_state(e->rx) == ANC_SPILL || anc_state(e->rx) == ANC_LIFTED))
 		w.ties++;
-	if (was == ANC_RAW && anc_state(e->rx) == ANC_RISING)
+	if ((was == ANC_RAW || was == ANC_RESUME) &&
+	    (anc_state(e->rx) == ANC_RISING || anc_state(e->rx) == ANC_LIFTED ||
+	     anc_state(e->rx) == ANC_SPILL)) {
 		e->token_at = e->ar.bells;
-	else if (was == ANC_RAW && anc_state(e->rx) == ANC_LIFTED)
-		e->token_at = e->r.bells - TOKEN;
-	if (!on(RULE_BOUNDED))
+		e->token_wait = true;
+	}
+	if (remote_seen(&e->r) && !e->ahead &&
+	    (anc_state(e->tx) == ANC_LIFTED || anc_state(e->tx) == ANC_ASKED))
+		e->confirmed = true; /* as mend_seen() */
+	if (!world_rule(RULE_UNSURE))
+		e->ar.unsure = false;
+	if (!world_rule(RULE_BOUNDED))
 		e->rx->closing = 0;
+}
+
+void world_poll(struct end *e)
+{
+	while (!e->mended && next(&w.qp[!id(e)]))
+		poll_qp(e);
 }
 
 static void arrive(struct pipe *p)
 {
-	if (p->arrived != p->put)
-		p->arrived += 1 + rnd(p->put - p->arrived);
+	uint32_t end = p->put < p->dead ? p->put : p->dead;
+
+	if (p->arrived < end)
+		p->arrived += 1 + rnd(end - p->arrived);
 }
 
 static void step(struct end *e, bool calm)
 {
 	struct anc_dir *tx = e->tx;
 
+	if (w.may_break)
+		break_step(e);
 	switch (rnd(14)) {
 	case 0:
 	case 1:
@@ -467,13 +530,14 @@ static void step(struct end *e, bool calm)
 	}
 }
 
-const char *play(uint64_t seed, uint32_t without)
+const char *play(uint64_t seed, uint32_t without, bool may_break)
 {
 	int i, k;
 
 	memset(&w, 0, sizeof(w));
 	w.rnd = seed * 0x9e3779b97f4a7c15ull + 1;
 	w.without = without;
+	w.may_break = may_break;
 	rnd(2);
 	for (i = 0; i < 2; i++) {
 		struct end *e = &w.end[i];
@@ -486,8 +550,10 @@ const char *play(uint64_t seed, uint32_t without)
 		e->holds = rnd(4);
 		e->runs_ahead = rnd(2);
 		e->home_at = rnd(3) ? UINT32_MAX : rnd(40);
+		e->confirmed = true;
+		w.qp[i].dead = w.anchor[i].dead = UINT32_MAX;
 	}
-	for (k = 0; k < STEPS && !w.fault; k++) {
+	for (k = 0; k < STEPS && !w.fault && !w.lost; k++) {
 		bool done = true;
 
 		step(&w.end[rnd(2)], k > STEPS / 2);
@@ -496,7 +562,7 @@ const char *play(uint64_t seed, uint32_t without)
 		if (done)
 			return w.fault;
 	}
-	if (!w.fault)
-		fault("bytes did not arrive");
+	if (!w.fault && !w.lost)
+		world_fault("bytes did not arrive");
 	return w.fault;
 }

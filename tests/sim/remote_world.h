@@ -6,17 +6,22 @@
  * The words of the anchor machine between two hosts, in a small world: two
  * ends with their mirrors; a queue pair with SDP bytes and snapshots in order;
  * an anchor with bytes, bells and tokens in order; nothing that orders the two.
- * A seed decides what happens. Stream bytes carry their offset.
+ * A seed decides what happens. Stream bytes carry their offset. In worlds that
+ * may break, the queue pair does, between any two steps; each end hears of it
+ * when it does, or by the other's record alone, and when both have come home
+ * they pair anew (remote_break.c).
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "socket/remote.h"
+#include "socket/resume.h"
 
 #define STEPS 6000
 #define QUEUE 512
-#define TOKEN 2 /* control bytes of a token */
+#define TOKEN RESUME_TOKEN /* control bytes */
+#define STASH 64
 #define BELL  UINT32_MAX
 
 enum rule {
@@ -27,18 +32,27 @@ enum rule {
 	RULE_EXACT, /* the token counts before the writer answers */
 	RULE_BOUNDED, /* in front of x only so many bytes are received */
 	RULE_PASSED, /* the token only when x has been passed */
+	RULE_KEPT, /* what is sent before the lift is known is kept */
+	RULE_STAND, /* nothing follows a spill before it is known */
+	RULE_UNSURE, /* the reader leaves SPILL when told that it may */
+	RULE_JUDGE, /* who mends takes the control bytes, and nobody else */
+	RULE_SAY, /* who waits for a word says his own once more */
+	RULE_SHOWN, /* the token goes out before the answer, if it is needed */
+	RULE_HIDDEN, /* nothing is let go of in front of the token */
 	RULES
 };
 
 struct item {
 	bool words;
-	uint32_t off; /* stream byte, or BELL */
+	uint32_t off; /* stream byte, or BELL: a control byte */
+	uint8_t byte; /* on the anchor */
 	uint8_t w[REMOTE_LEN];
 };
 
 struct pipe {
 	struct item q[QUEUE];
 	uint32_t put, arrived, got;
+	uint32_t dead; /* nothing arrives from here on */
 };
 
 struct end {
@@ -57,6 +71,12 @@ struct end {
 	bool runs_ahead; /* its writer does not wait for that */
 	bool holds; /* its writer waits for a drained moment */
 	bool token_due, in_raw, homing, pinned, raw, closed, stale;
+	/* remote_break.c */
+	bool token_wait, confirmed, deaf, broke, mended;
+	uint64_t acked; /* in front of it all has arrived for certain */
+	struct resume in;
+	struct item out[QUEUE], stash[STASH];
+	uint32_t out_n, out_at, stash_n;
 };
 
 struct world {
@@ -64,7 +84,10 @@ struct world {
 	struct pipe qp[2], anchor[2]; /* [i]: from end i */
 	uint64_t rnd;
 	uint32_t without;
+	bool may_break, severed;
+	bool lost; /* the stream ends: the reader cannot be held */
 	uint64_t lifts, aheads, early, spills, homes, resumes, ties;
+	uint64_t breaks, records, backs, again;
 	const char *fault;
 };
 
@@ -72,6 +95,15 @@ extern struct world w;
 
 uint32_t rnd(uint32_t n);
 /* Plays one world without some rules: what went wrong, or NULL. */
-const char *play(uint64_t seed, uint32_t without);
+const char *play(uint64_t seed, uint32_t without, bool may_break);
+void world_fault(const char *what);
+bool world_rule(enum rule r);
+void world_poll(struct end *e); /* all that has arrived */
+
+uint8_t byte_of(uint32_t off);
+const uint8_t *token_of(const struct end *writer);
+void take_control(struct end *e, uint64_t n);
+void break_known(struct end *e);
+void break_step(struct end *e);
 
 #endif

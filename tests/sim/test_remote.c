@@ -12,7 +12,7 @@
 #include "remote_world.h"
 
 #define WORLDS	 60000
-#define CONTROLS 60000
+#define CONTROLS 120000
 
 /* --- tests ------------------------------------------------------------- */
 
@@ -23,7 +23,7 @@ static void test_worlds(void **state)
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
-		if (play(seed, 0))
+		if (play(seed, 0, false))
 			fail_msg("seed %llu: %s", (unsigned long long)seed,
 				 w.fault);
 		lifts += w.lifts;
@@ -44,6 +44,34 @@ static void test_worlds(void **state)
 	assert_true(ties > WORLDS / 1000);
 }
 
+/* The same where the queue pair breaks between any two steps. */
+static void test_breaks(void **state)
+{
+	uint64_t breaks = 0, records = 0, backs = 0, again = 0, lost = 0, seed;
+
+	(void)state;
+	for (seed = 1; seed <= WORLDS; seed++) {
+		if (play(seed, 0, true))
+			fail_msg("seed %llu: %s", (unsigned long long)seed,
+				 w.fault);
+		breaks += w.breaks;
+		records += w.records;
+		backs += w.backs;
+		again += w.again;
+		lost += w.lost;
+	}
+	print_message("%llu breaks, %llu records, %llu back, %llu again, "
+		      "%llu lost\n",
+		      (unsigned long long)breaks, (unsigned long long)records,
+		      (unsigned long long)backs, (unsigned long long)again,
+		      (unsigned long long)lost);
+	assert_true(breaks > WORLDS / 2);
+	assert_true(records > WORLDS / 8);
+	assert_true(backs > WORLDS / 16);
+	assert_true(again > WORLDS / 16);
+	assert_int_equal(lost, 0);
+}
+
 static const char *const rules[RULES] = {
 	[RULE_SEEN] = "nothing on the anchor before the reader knows",
 	[RULE_RAWRX] = "no stream bytes around an old receive",
@@ -52,6 +80,13 @@ static const char *const rules[RULES] = {
 	[RULE_EXACT] = "no answer before the token is out",
 	[RULE_BOUNDED] = "in front of x exact receives",
 	[RULE_PASSED] = "no token before x has been passed",
+	[RULE_KEPT] = "what is sent before the lift is known is kept",
+	[RULE_STAND] = "nothing follows a spill before it is known",
+	[RULE_UNSURE] = "the reader leaves SPILL when told",
+	[RULE_JUDGE] = "who mends takes the control bytes",
+	[RULE_SAY] = "who waits for a word says his own once more",
+	[RULE_SHOWN] = "the token goes out before an answer",
+	[RULE_HIDDEN] = "nothing is let go of in front of the token",
 };
 
 static void test_controls(void **state)
@@ -62,7 +97,7 @@ static void test_controls(void **state)
 	(void)state;
 	for (r = 0; r < RULES; r++) {
 		for (seed = 1; seed <= CONTROLS; seed++)
-			if (play(seed, 1u << r))
+			if (play(seed, 1u << r, r >= RULE_KEPT))
 				break;
 		if (seed > CONTROLS)
 			fail_msg("nothing goes wrong without: %s", rules[r]);
@@ -83,7 +118,7 @@ static void test_liars(void **state)
 		struct end *e = &w.end[seed & 1];
 		struct anc_page was;
 
-		play(seed, 0);
+		play(seed, 0, false);
 		n = 1 + rnd(4);
 		memcpy(in, e->r.told[rnd(2)], sizeof(in));
 		for (i = 0; i < n; i++)
@@ -103,6 +138,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worlds),
+		cmocka_unit_test(test_breaks),
 		cmocka_unit_test(test_controls),
 		cmocka_unit_test(test_liars),
 	};

@@ -155,7 +155,8 @@ static void test_writer(void **state)
 {
 	(void)state;
 	assert_int_equal(resume_tx(ANC_RAW, true), RESUME_NOTHING);
-	assert_int_equal(resume_tx(ANC_RISING, false), RESUME_BACK);
+	assert_int_equal(resume_tx(ANC_RISING, true), RESUME_BACK);
+	assert_int_equal(resume_tx(ANC_ASKED, false), RESUME_BACK);
 	assert_int_equal(resume_tx(ANC_LIFTED, false), RESUME_BACK);
 	assert_int_equal(resume_tx(ANC_LIFTED, true), RESUME_RECORDED);
 	assert_int_equal(resume_tx(ANC_SPILL, false), RESUME_RECORDED);

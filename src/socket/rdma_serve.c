@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the service thread does for a sock over RDMA that is up: it pays what
+ * the table in rdma.h says that it owes.
+ */
+
+#include "socket/rdma.h"
+
+#define SAY_NS 250000000ull
+
+/* Does anybody wait for what a completion may bring? */
+static bool awaited(const struct sock *s)
+{
+	return (__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE) ||
+	       s->writers || s->full ||
+	       s->rd->words.wait_no != s->rd->words.wait_done;
+}
+
+/*
+ * While the program is at work its own calls find what comes, and no arming
+ * wakes this thread for each message. The next look does it, once it is quiet.
+ */
+void rdma_readable(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	bool busy = r->active;
+
+	if (r->state == RDMA_MENDING)
+		r->restless = true;
+	if (r->state != RDMA_UP)
+		return;
+	r->serving = true;
+	r->active = false;
+	r->restless = true;
+	do {
+		if (pump_poll(s))
+			break;
+		pump_control(s);
+		rdma_wake_writers(s);
+		if (busy && !awaited(s))
+			break;
+		rdma_arm(s);
+	} while (fab_pending(s));
+	r->serving = false;
+}
+
+/*
+ * Does it wait for what only the other end can say? That one may be silent for
+ * good, and a queue pair that nothing is sent on does not break. So the last
+ * word is said once more, now and then.
+ */
+static bool waits(const struct sock *s)
+{
+	enum anc_state tx = anc_state(s->tx), rx = anc_state(s->rx);
+
+	return s->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
+	       (tx != ANC_RAW && tx != ANC_GONE && !remote_seen(&s->rd->words));
+}
+
+static void say_again(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	uint64_t now = clock_ns();
+
+	if (r->state != RDMA_UP || !waits(s)) {
+		r->said_at = now;
+	} else if (now >= r->said_at + SAY_NS) {
+		r->said_at = now;
+		conn_words(&s->conn, REMOTE_WRITER,
+			   r->words.told[REMOTE_WRITER]);
+		pump_control(s);
+	}
+}
+
+/* Is there something that no event announces? */
+static bool unsettled(const struct sock *s)
+{
+	enum anc_state tx = anc_state(s->tx);
+
+	return s->rd->state != RDMA_UP || s->rd->token_due ||
+	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
+	       tx == ANC_ASKED || tx == ANC_PAUSED || tx == ANC_RESUME;
+}
+
+void rdma_look_after(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
+	uint64_t moved = s->at.sent + s->ar.taken;
+	bool quiet = moved == r->idle_moved;
+
+	if (r->state != RDMA_UP)
+		return;
+	if (s->conn.error) {
+		rdma_api->disconnect(r->end);
+		rdma_down(s, s->conn.error);
+		return;
+	}
+	if (r->called && mend_look(s))
+		mend_begin(s, -ECONNRESET);
+	r->restless = r->active = false;
+	r->serving = true;
+	r->idle_moved = moved;
+	if (conn_on_timer(&s->conn, clock_ns()))
+		pump_fail(s, -ETIMEDOUT);
+	do {
+		if (pump_poll(s))
+			break;
+		pump_control(s);
+		home_serve(s, fd);
+		rdma_token_write(s, fd);
+		rdma_token_read(s, fd);
+		rdma_passed(s);
+		rdma_tell(s, quiet);
+		rdma_arm(s);
+	} while (fab_pending(s));
+	say_again(s);
+	r->serving = false;
+	r->restless |= !quiet || unsettled(s);
+}
+
+void rdma_anchor_watch(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+
+	if (r->anchor == fd)
+		return;
+	if (r->anchor >= 0)
+		service_anchor(s, r->anchor, false);
+	r->anchor = fd;
+	if (fd >= 0)
+		service_anchor(s, fd, true);
+}

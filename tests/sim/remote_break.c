@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The queue pair of the world breaks (resume.h): what mend.c does about it, by
+ * the same words and the same machine.
+ */
+#include "remote_world.h"
+
+#include <string.h>
+
+#define GLANCE 96
+
+static const uint8_t secret[2][RESUME_SECRET] = { "\xe1 first writer",
+						  "\xe2 other writer" };
+
+uint8_t byte_of(uint32_t off)
+{
+	return (uint8_t)(2 + off % 200);
+}
+
+const uint8_t *token_of(const struct end *writer)
+{
+	static const uint8_t token[2][TOKEN] = { "\xf1 first writers",
+						 "\xf2 other writers" };
+
+	return token[writer - w.end];
+}
+
+static struct end *other(const struct end *e)
+{
+	return &w.end[e == &w.end[0]];
+}
+
+static struct pipe *inlet(const struct end *e)
+{
+	return &w.anchor[other(e) - w.end];
+}
+
+/* --- the break --------------------------------------------------------- */
+
+/* Some of what is under way arrives; of that some is acknowledged. */
+static void sever(void)
+{
+	int i;
+
+	w.severed = true;
+	w.breaks++;
+	for (i = 0; i < 2; i++) {
+		struct pipe *p = &w.qp[i];
+		struct end *e = &w.end[i];
+		uint32_t k, lost = 0;
+
+		p->dead = p->arrived + rnd(p->put - p->arrived + 1);
+		for (k = p->dead; k != p->put; k++)
+			lost += !p->q[k % QUEUE].words;
+		p->arrived = p->dead;
+		e->acked = e->at.sent - lost;
+		k = rnd(12);
+		e->acked -= k < e->acked ? k : e->acked;
+		e->deaf = !rnd(3);
+	}
+}
+
+/* --- the writer -------------------------------------------------------- */
+
+static void out(struct end *e, uint32_t off, uint8_t byte)
+{
+	e->out[e->out_n++] = (struct item){ .off = off, .byte = byte };
+}
+
+static void out_record(struct end *e, uint64_t from)
+{
+	uint8_t rec[RESUME_RECORD];
+	int i;
+
+	resume_record(rec, secret[e - w.end], from);
+	for (i = 0; i < RESUME_RECORD; i++)
+		out(e, BELL, rec[i]);
+}
+
+static void begin_tx(struct end *e)
+{
+	enum anc_state st = anc_state(e->tx);
+	bool confirmed = st == ANC_SPILL ? remote_seen(&e->r) : e->confirmed;
+	uint64_t from = e->at.sent;
+	uint32_t i;
+
+	if (st == ANC_RAW)
+		return;
+	switch (resume_tx(st, confirmed)) {
+	case RESUME_RECORDED:
+		if (e->ahead)
+			e->token_due = true;
+		for (i = 0; e->token_due && i < TOKEN; i++)
+			out(e, BELL, token_of(e)[i]);
+		from = e->acked > e->at.x ? e->acked : e->at.x;
+		out_record(e, from);
+		w.records++;
+		break;
+	case RESUME_BACK:
+		from = e->at.x;
+		w.backs++;
+		break;
+	default:
+		break;
+	}
+	e->token_due = e->ahead = false;
+	for (; from < e->at.sent; from++)
+		out(e, (uint32_t)from, byte_of((uint32_t)from));
+	e->at.y = e->at.sent;
+	e->tx->state = ANC_PAUSED;
+}
+
+/* As mend_flush(). */
+static void flush(struct end *e)
+{
+	struct pipe *p = &w.anchor[e - w.end];
+
+	if (anc_state(e->tx) != ANC_PAUSED)
+		return;
+	for (; e->out_at < e->out_n && p->put - p->got < QUEUE - 16;
+	     e->out_at++)
+		p->q[p->put++ % QUEUE] = e->out[e->out_at];
+	if (e->out_at < e->out_n)
+		return;
+	e->out_n = e->out_at = 0;
+	e->tx->state = ANC_RAW;
+}
+
+/* --- the reader -------------------------------------------------------- */
+
+static bool begin_rx(struct end *e)
+{
+	bool sure = remote_sure(&e->r);
+	enum anc_state st = anc_state(e->rx);
+
+	if (st == ANC_RAW && !sure) {
+		if (e->in_raw)
+			return false;
+		e->pinned = false;
+		e->ar.unsure = true;
+		e->rx->bells = e->ar.bells;
+		e->rx->y = e->ar.taken;
+		e->rx->state = st = ANC_SPILL;
+	}
+	memset(&e->in, 0, sizeof(e->in));
+	e->in.token = token_of(other(e));
+	e->in.secret = secret[other(e) - w.end];
+	e->in.token_got = TOKEN;
+	if (e->token_wait)
+		e->in.token_got = (uint8_t)(e->ar.bells - e->token_at);
+	if (st == ANC_SPILL)
+		e->in.bells = (uint64_t)anc_bells(e->rx, &e->ar);
+	resume_begin(&e->in, st, e->token_wait, sure);
+	if (!world_rule(RULE_HIDDEN) && st == ANC_SPILL && sure)
+		e->in.phase = RESUME_PLAIN;
+	return true;
+}
+
+void break_known(struct end *e)
+{
+	if (e->broke)
+		return;
+	e->broke = true;
+	e->r.peer->ready = 0;
+	begin_tx(e);
+	if (!begin_rx(e))
+		w.lost = true;
+}
+
+static void stash(struct end *e, uint8_t byte, uint32_t off)
+{
+	e->stash[e->stash_n++] = (struct item){ .off = off, .byte = byte };
+}
+
+/* As token_count(): what is neither token nor bell is for parse() to judge. */
+void take_control(struct end *e, uint64_t n)
+{
+	struct pipe *p = inlet(e);
+	uint64_t k;
+
+	for (; n && p->got != p->arrived; n--, p->got++) {
+		struct item *i = &p->q[p->got % QUEUE];
+		uint8_t due =
+			e->token_wait ?
+				token_of(other(e))[e->ar.bells - e->token_at] :
+				0;
+
+		if (!e->broke && i->byte == due) {
+			e->ar.bells++;
+			e->token_wait = e->token_wait &&
+					e->ar.bells < e->token_at + TOKEN;
+			continue;
+		}
+		if (!e->broke && e->token_wait) {
+			for (k = 0; k < e->ar.bells - e->token_at; k++)
+				stash(e, token_of(other(e))[k], BELL);
+			e->ar.bells = e->token_at;
+		}
+		stash(e, i->byte, i->off);
+		break_known(e);
+	}
+	remote_bells_ahead(&e->r);
+}
+
+static size_t glance(const struct end *e, uint8_t *buf)
+{
+	const struct pipe *p = inlet(e);
+	size_t n = 0, i;
+
+	for (; n < e->stash_n; n++)
+		buf[n] = e->stash[n].byte;
+	for (i = p->got; i != p->arrived && n < GLANCE; i++)
+		buf[n++] = p->q[i % QUEUE].byte;
+	return n;
+}
+
+/* What the program has already, or never gets. */
+static void swallow(struct end *e, size_t n)
+{
+	uint64_t has = e->ar.taken + e->ring_n;
+	struct pipe *p = inlet(e);
+
+	for (; n; n--) {
+		struct item i;
+
+		if (e->stash_n) {
+			i = e->stash[0];
+			memmove(e->stash, e->stash + 1,
+				--e->stash_n * sizeof(i));
+		} else {
+			i = p->q[p->got++ % QUEUE];
+		}
+		if (i.off != BELL && i.off >= has)
+			world_fault("news were thrown away");
+	}
+}
+
+/* 1: the stream follows; 0: not yet; negative. */
+static int parse(struct end *e)
+{
+	uint8_t buf[GLANCE + STASH];
+	size_t n, eat;
+	int ret;
+
+	if (e->in.phase == RESUME_PLAIN)
+		return 1;
+	if (e->in_raw || e->ar.taken < e->rx->x)
+		return 0;
+	do {
+		n = glance(e, buf);
+		if (!n)
+			return 0;
+		world_poll(e);
+		ret = resume_look(&e->in, buf, n, e->ar.taken + e->ring_n,
+				  &eat);
+		swallow(e, eat);
+		if (e->token_wait && e->in.token_got == TOKEN) {
+			e->token_wait = false;
+			e->ar.bells = e->token_at + TOKEN;
+			remote_bells_ahead(&e->r);
+		}
+	} while (!ret && eat);
+	return ret;
+}
+
+static void settle(struct end *e)
+{
+	enum anc_state st = anc_state(e->rx);
+	uint32_t i;
+
+	/* what nobody was shown is gone with the end */
+	if (e->in.back || e->token_wait)
+		e->ring_n = 0;
+	e->token_wait = false;
+	for (i = 0; i < e->stash_n; i++) {
+		if (e->stash[i].off == BELL)
+			world_fault("control bytes left for the program");
+		e->ring[e->ring_n++] = e->stash[i].off;
+	}
+	if (e->stash_n && (st == ANC_SPILL || st == ANC_RAW))
+		world_fault("bytes taken ahead where none can be");
+	e->stash_n = 0;
+	e->ar.unsure = false;
+	if (st == ANC_RISING || st == ANC_LIFTED || st == ANC_ASKED ||
+	    st == ANC_PAUSED) {
+		if (e->in.back)
+			e->ar.bells = e->token_at;
+		e->rx->bells = e->ar.bells;
+		e->rx->y = e->ar.taken + e->ring_n;
+		e->rx->state = e->ring_n ? ANC_SPILL : ANC_RAW;
+	} else if (st == ANC_SPILL && e->in.token_got == TOKEN &&
+		   !e->in.bells) {
+		e->ar.bells = e->rx->bells;
+	}
+	e->mended = true;
+}
+
+/* --- steps ------------------------------------------------------------- */
+
+/* The record says it to who hears nothing else: mend_look(). */
+static bool called(struct end *e)
+{
+	struct resume in = { .token = token_of(other(e)),
+			     .secret = secret[other(e) - w.end],
+			     .token_got = TOKEN };
+	uint8_t buf[GLANCE + STASH];
+
+	if (anc_state(e->rx) == ANC_RAW || e->ar.taken < e->rx->x || e->in_raw)
+		return false;
+	if (e->token_wait)
+		in.token_got = (uint8_t)(e->ar.bells - e->token_at);
+	resume_begin(&in, ANC_LIFTED, e->token_wait, false);
+	return resume_called(&in, buf, glance(e, buf));
+}
+
+/* As rdma_link.c: for the other end, which may have heard of the break. */
+static bool waits(const struct end *e)
+{
+	enum anc_state rx = anc_state(e->rx);
+
+	if (!world_rule(RULE_SAY))
+		return false;
+	return e->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
+	       (anc_state(e->tx) != ANC_RAW && !remote_seen(&e->r));
+}
+
+static bool home_again(const struct end *e)
+{
+	return e->mended && !e->out_n && anc_state(e->tx) == ANC_RAW &&
+	       anc_state(e->rx) == ANC_RAW && !e->ring_n && !e->homing &&
+	       !e->pinned && !e->raw;
+}
+
+/* Both are at home: paired anew, as rdma_up() does it. */
+static void again(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		struct end *e = &w.end[i];
+
+		memset(&e->r, 0, sizeof(e->r));
+		e->tx->epoch = e->rx->epoch = 0;
+		e->tx->wait = e->rx->wait = 0;
+		e->at.bells = e->ar.bells = e->tx->bells = e->rx->bells = 0;
+		e->ar.unsure = e->token_wait = e->token_due = e->ahead = false;
+		e->broke = e->mended = false;
+		e->confirmed = true;
+		remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+		e->r.own->ready = 1;
+		memset(&w.qp[i], 0, sizeof(w.qp[i]));
+		w.qp[i].dead = UINT32_MAX;
+	}
+	w.severed = false;
+	w.again++;
+}
+
+/*
+ * Who has just come home, and the writer has not heard of it yet: a record
+ * would meet a receive (doc/design.md 6).
+ */
+static bool between(const struct end *e)
+{
+	return e->homing ||
+	       (anc_state(e->rx) == ANC_RAW && !remote_sure(&e->r));
+}
+
+void break_step(struct end *e)
+{
+	int ret;
+
+	if (!w.severed) {
+		if (!rnd(150) && !between(&w.end[0]) && !between(&w.end[1]))
+			sever();
+		return;
+	}
+	if (!e->broke) {
+		struct pipe *p = &w.qp[e - w.end];
+
+		/* who waits for a word says his own again */
+		if (called(e) ||
+		    ((!e->deaf || p->put > p->dead || waits(e)) && !rnd(6)))
+			break_known(e);
+		return;
+	}
+	flush(e);
+	if (!e->mended) {
+		world_poll(e);
+		ret = parse(e);
+		if (ret < 0)
+			world_fault("a sound peer's record was refused");
+		if (ret == 1)
+			settle(e);
+	}
+	if (home_again(&w.end[0]) && home_again(&w.end[1]) && !rnd(4))
+		again();
+}
