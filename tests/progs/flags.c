@@ -391,7 +391,7 @@ static void zerocopy_peer(struct end *e)
 	}
 }
 
-#define NOTICES 400
+#define NOTICES 100 /* on TCP each may wait 40 ms, for a delayed ACK */
 
 /* Take what is told, in order, until `sent` sends are done. */
 static void notices_take(int fd, uint32_t *next, uint32_t sent)
