@@ -397,8 +397,9 @@ uint64_t conn_deadline(const struct conn *c);
 
 /*
  * No more stream bytes from us: DisConn follows when allowed, once an offer
- * comes without bytes (given back by the peer, too; see conn_offer.more). `closed`: for good, and the program reads no more
- * (conn_shut_read()); from then on waiting for the peer has a limit [5.3].
+ * comes without bytes (given back by the peer, too; see conn_offer.more).
+ * `closed`: for good, and the program reads no more (conn_shut_read()); from
+ * then on waiting for the peer has a limit [5.3].
  */
 void conn_shutdown(struct conn *c, uint64_t now, bool closed);
 /* The program reads no more; arriving stream bytes are then an error [29]. */

@@ -155,9 +155,9 @@ void anc_idle(struct anc_dir *d);
 
 /*
  * From offset sent on W's bytes go to the ring. 0: R has passed sent, the
- * caller rings one bell; 1: RISING, R has not taken all yet, which only `ahead` allows, the
- * promise that both ends counted every byte. -EAGAIN: not drained; -EBUSY:
- * held; -EPROTO: R claims more than was sent. No other thread may send.
+ * caller rings one bell; 1: RISING, R has not taken all yet, which only `ahead`
+ * allows, the promise that both ends counted every byte. -EAGAIN: not drained;
+ * -EBUSY: held; -EPROTO: R claims more than was sent. No other thread may send.
  */
 int anc_switch(struct anc_dir *d, struct anc_tx *t, bool ahead);
 /* W, at once after the switch: R has passed x already, a bell is due. */

@@ -67,7 +67,10 @@ static void watch(struct sock *s)
 		sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, s->wake, &ev);
 }
 
-/* Under a rule `sdp`, or as a candidate, it may be there since before it was paired. */
+/*
+ * Under a rule `sdp`, or as a candidate, it may be there since before it was
+ * paired.
+ */
 static bool known(const struct sock *s)
 {
 	uint32_t i;

@@ -36,8 +36,9 @@
  * Only the writer decides where frames go: a jump frame (Len 0) sends the
  * reader to another offset. The writer begins with SHM_RING_BIRTH bytes,
  * doubles when it finds no room and falls back to SHM_RING_MIN when it finds
- * the ring empty, so no page is touched before it is needed. The reader publishes how far it has released (number
- * and offset of the next frame in one word, in its own line), lazily.
+ * the ring empty, so no page is touched before it is needed. The reader
+ * publishes how far it has released (number and offset of the next frame in
+ * one word, in its own line), lazily.
  *
  * The lane. Frames are released in order, so a control message behind stream
  * bytes that the program does not read would keep its line. When the ring

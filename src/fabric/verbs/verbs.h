@@ -23,9 +23,9 @@
  * Nothing blocks. Results are 0 or positive, or a negative errno.
  *
  * Set-up (D2): dial -> VE_READY (route known, QP made, receives posted)
- * -> connect(Hello) -> VE_ANSWERED (HelloAck; may still be refused) -> establish()
- * -> VE_UP. Passive: VE_REQUEST (Hello, names) -> prepare() (QP made, receives
- * posted) -> accept(HelloAck) or refuse() -> VE_UP.
+ * -> connect(Hello) -> VE_ANSWERED (HelloAck; may still be refused)
+ * -> establish() -> VE_UP. Passive: VE_REQUEST (Hello, names) -> prepare()
+ * (QP made, receives posted) -> accept(HelloAck) or refuse() -> VE_UP.
  */
 
 #include <netinet/in.h>
@@ -41,8 +41,8 @@
 /*
  * What an end begins with: receives of VERBS_RCV_SIZE bytes, of which
  * end.depth (VERBS_RCV_REST) are posted when VE_READY or prepare() is over.
- * Bytes need three credits: with five a message and a credit update may be under
- * way and the next bytes need not wait.
+ * Bytes need three credits: with five a message and a credit update may be
+ * under way and the next bytes need not wait.
  * resize() raises both up to VERBS_RCV_MOST of VERBS_RCV_MAX bytes. Of 8 KiB
  * Soft-RoCE moves nine tenths of what it moves of 64 KiB; 4 KiB are too few.
  */
@@ -146,9 +146,9 @@ struct verbs_api {
 	void (*hold)(struct verbs *v);
 	void (*resume)(struct verbs *v);
 	/*
-	 * In a forked child: descriptors are closed, message memory is unmapped,
-	 * not one object is destroyed (rdma-facts.md 5). The ends are gone
-	 * with it.
+	 * In a forked child: descriptors are closed, message memory is
+	 * unmapped, not one object is destroyed (rdma-facts.md 5). The ends
+	 * are gone with it.
 	 */
 	void (*forget)(struct verbs *v);
 	/* Readable when event() has something; an epoll descriptor. */
