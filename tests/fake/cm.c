@@ -330,53 +330,71 @@ static void tick(struct verbs *v)
 	}
 }
 
+/* Whoever has called at a listener. */
+static void accept_at(struct verbs *v, int k)
+{
+	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+	int fd;
+
+	while ((fd = hidden(v, sys_accept4(v->l[k].fd, NULL, NULL, flags))) >=
+	       0)
+		met(v, v->l[k].port, fd);
+}
+
+/* One descriptor of the set is ready. */
+static void look(struct verbs *v, const struct epoll_event *ev)
+{
+	void *who = ev->data.ptr;
+	uint64_t sink;
+	int k;
+
+	if (who == &v->bell) {
+		sys_read(v->bell, &sink, 8);
+		return;
+	}
+	if (who == v) {
+		for (k = 0; k < v->listeners; k++)
+			accept_at(v, k);
+		return;
+	}
+	for (k = 0; k < 64; k++)
+		if (who == v->reqs[k] && who)
+			asked(v, who);
+	for (k = 0; k < ENDS; k++)
+		if (who == v->ends[k] && who)
+			moved(who, ev->events);
+}
+
+/* The oldest event that is not told yet. */
+static bool told(struct verbs *v, struct verbs_event *out)
+{
+	bool some;
+
+	do {
+		pthread_mutex_lock(&v->lock);
+		some = v->get != v->put;
+		if (some)
+			*out = v->q[v->get++ % 256];
+		pthread_mutex_unlock(&v->lock);
+	} while (some && out->type == VE_NONE);
+	return some;
+}
+
 static int v_event(struct verbs *v, struct verbs_event *out)
 {
 	struct epoll_event ev[32];
 	uint64_t sink;
-	int n, i, k, fd;
+	int n, i;
 
 	sys_read(v->bell, &sink, 8);
 	tick(v);
 	for (;;) {
-		pthread_mutex_lock(&v->lock);
-		n = v->get != v->put;
-		if (n)
-			*out = v->q[v->get++ % 256];
-		pthread_mutex_unlock(&v->lock);
-		if (n && out->type == VE_NONE)
-			continue;
-		if (n)
+		if (told(v, out))
 			return 1;
 		n = (int)sys_call6(SYS_epoll_pwait, v->ep, (long)ev, 32, 0, 0,
 				   8);
-		for (i = 0; i < n; i++) {
-			void *who = ev[i].data.ptr;
-
-			if (who == &v->bell) {
-				sys_read(v->bell, &sink, 8);
-				continue;
-			}
-			if (who == v) {
-				for (k = 0; k < v->listeners; k++)
-					while ((fd = hidden(
-							v,
-							sys_accept4(
-								v->l[k].fd,
-								NULL, NULL,
-								SOCK_NONBLOCK |
-									SOCK_CLOEXEC))) >=
-					       0)
-						met(v, v->l[k].port, fd);
-				continue;
-			}
-			for (k = 0; k < 64; k++)
-				if (who == v->reqs[k] && who)
-					asked(v, who);
-			for (k = 0; k < ENDS; k++)
-				if (who == v->ends[k] && who)
-					moved(who, ev[i].events);
-		}
+		for (i = 0; i < n; i++)
+			look(v, &ev[i]);
 		if (n <= 0 || v->get == v->put)
 			return 0;
 	}
