@@ -423,6 +423,30 @@ plain() {
 	no_rule signals
 }
 
+@test "notify: plain" {
+	plain notify
+}
+
+@test "notify: lifted" {
+	lifted notify
+}
+
+@test "notify: at once" {
+	at_once notify
+}
+
+@test "notify: home" {
+	home notify
+}
+
+@test "notify: alone" {
+	alone notify
+}
+
+@test "notify: no rule" {
+	no_rule notify
+}
+
 @test "options: plain" {
 	plain options
 }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* flags - PEEK, WAITALL, DONTWAIT, TRUNC, MORE, ZEROCOPY, corked, urgent data. */
+/* flags - PEEK, WAITALL, DONTWAIT, TRUNC, MORE, corked and urgent data. */
 #include "prog.h"
 
 #include <fcntl.h>
-#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -323,26 +320,6 @@ static void many_peer(struct end *e)
 	link_turn(&e->l, 100, false);
 }
 
-/* Which of our MSG_ZEROCOPY sends are done: first and last of a range. */
-static bool zerocopy_done(int fd, uint32_t *first, uint32_t *last)
-{
-	char room[CMSG_SPACE(sizeof(struct sock_extended_err)) + 64];
-	struct msghdr m = { .msg_control = room,
-			    .msg_controllen = sizeof(room) };
-	struct sock_extended_err err;
-	struct cmsghdr *c;
-
-	if (recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
-		return false;
-	c = CMSG_FIRSTHDR(&m);
-	CHECK(c);
-	memcpy(&err, CMSG_DATA(c), sizeof(err));
-	CHECK(err.ee_errno == 0 && err.ee_origin == SO_EE_ORIGIN_ZEROCOPY);
-	*first = err.ee_info;
-	*last = err.ee_data;
-	return true;
-}
-
 /*
  * SO_ZEROCOPY changes nothing by itself. A send with MSG_ZEROCOPY is told
  * when it is done, and only such a send.
@@ -359,7 +336,7 @@ static void zerocopy_run(struct end *e)
 	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)));
 	for (i = 0; i < 10; i++)
 		link_turn(&e->l, 500, true);
-	CHECK(!zerocopy_done(e->l.fd, &first, &last));
+	CHECK(!link_told(e->l.fd, &first, &last));
 	for (i = 0; i < 10; i++) {
 		flow_fill(&e->l.tx, b, sizeof(b));
 		CHECK(send(e->l.fd, b, sizeof(b), MSG_ZEROCOPY) == sizeof(b));
@@ -370,7 +347,7 @@ static void zerocopy_run(struct end *e)
 		struct pollfd p = { .fd = e->l.fd };
 
 		CHECK(poll(&p, 1, 5000) == 1 && p.revents & POLLERR);
-		if (zerocopy_done(e->l.fd, &first, &last)) {
+		if (link_told(e->l.fd, &first, &last)) {
 			CHECK(first == next && last < 10);
 			next = last + 1;
 		}
@@ -391,172 +368,6 @@ static void zerocopy_peer(struct end *e)
 	}
 }
 
-#define NOTICES 100 /* on TCP each may wait 40 ms, for a delayed ACK */
-
-/* Take what is told, in order, until `sent` sends are done. */
-static void notices_take(int fd, uint32_t *next, uint32_t sent)
-{
-	uint32_t first, last;
-
-	while (*next < sent) {
-		struct pollfd p = { .fd = fd };
-
-		CHECK(poll(&p, 1, 5000) == 1 && p.revents & POLLERR);
-		while (zerocopy_done(fd, &first, &last)) {
-			CHECK(first == *next && last >= first && last < sent);
-			*next = last + 1;
-		}
-	}
-	CHECK(!zerocopy_done(fd, &first, &last));
-}
-
-static void notices_send(struct link *l, uint8_t *b, size_t n, int i)
-{
-	struct iovec v[3] = { { b, n / 3 }, { b + n / 3, 0 } };
-	struct msghdr m = { .msg_iov = v, .msg_iovlen = 3 };
-	ssize_t r;
-
-	v[2] = (struct iovec){ b + n / 3, n - n / 3 };
-	flow_fill(&l->tx, b, n);
-	if (i % 3)
-		r = send(l->fd, b, n, MSG_ZEROCOPY);
-	else
-		r = sendmsg(l->fd, &m, MSG_ZEROCOPY);
-	CHECK(r == (ssize_t)n);
-}
-
-static size_t notices_size(int i)
-{
-	static const size_t sizes[] = { 1, 100, 5000, 40000, 150000 };
-
-	return sizes[i % 5];
-}
-
-/*
- * Each MSG_ZEROCOPY send, and no other, is told once, whoever carries it, to
- * who polls as to who watches; and it waits for nobody.
- */
-static void notices_run(struct end *e)
-{
-	static uint8_t b[150000];
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
-	int on = 1, i, ep = epoll_create1(0);
-	uint32_t next = 0, first, last;
-
-	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)));
-	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
-	for (i = 0; i < NOTICES; i++) {
-		notices_send(&e->l, b, notices_size(i), i);
-		if (i % 7 == 0)
-			link_put(&e->l, 300); /* not told */
-		prog_sync(e);
-		ev.events = 0;
-		while (i % 2 && !(ev.events & EPOLLERR))
-			CHECK(epoll_wait(ep, &ev, 1, 5000) == 1);
-		notices_take(e->l.fd, &next, (uint32_t)i + 1);
-		memset(b, 0, sizeof(b)); /* it is ours again */
-		link_turn(&e->l, 10, true);
-		while (epoll_wait(ep, &ev, 1, 0) == 1)
-			;
-	}
-	prog_mid(e->l.fd);
-	/* nobody reads: all of it fits, and all is told in the end */
-	for (i = 0; i < 20; i++)
-		notices_send(&e->l, b + 5000 * i, 5000, i);
-	prog_sync(e);
-	notices_take(e->l.fd, &next, NOTICES + 20);
-	FAILS(recv(e->l.fd, b, 1, MSG_DONTWAIT), EAGAIN);
-	CHECK(!shutdown(e->l.fd, SHUT_WR));
-	CHECK(!zerocopy_done(e->l.fd, &first, &last));
-	CHECK(!close(ep));
-}
-
-static void notices_peer(struct end *e)
-{
-	int i;
-
-	for (i = 0; i < NOTICES; i++) {
-		link_get(&e->l, notices_size(i));
-		if (i % 7 == 0)
-			link_get(&e->l, 300);
-		prog_sync(e);
-		link_turn(&e->l, 10, false);
-	}
-	prog_sync(e);
-	link_get(&e->l, 20 * 5000);
-	link_eof(&e->l);
-}
-
-#define FLOOD  (6 << 20)
-#define CRUMBS (300 << 10)
-
-/*
- * Faster than its reader: what is refused is not told, what went in part is
- * told once.
- */
-static void flood(struct end *e, bool block, size_t total, size_t chunk)
-{
-	uint8_t *b = malloc(total);
-	uint32_t sent = 0, next = 0, first, last;
-	size_t off = 0;
-	int on = 1;
-
-	CHECK(b);
-	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)));
-	flow_fill(&e->l.tx, b, total);
-	prog_nonblock(e->l.fd, !block);
-	while (off < total) {
-		struct pollfd p = { .fd = e->l.fd, .events = POLLOUT };
-		size_t n = total - off < chunk ? total - off : chunk;
-		ssize_t r = send(e->l.fd, b + off, n, MSG_ZEROCOPY);
-
-		if (r > 0) {
-			off += (size_t)r;
-			sent++;
-			continue;
-		}
-		CHECK(errno == EAGAIN || errno == ENOBUFS);
-		CHECK(poll(&p, 1, 15000) == 1);
-		while (zerocopy_done(e->l.fd, &first, &last)) {
-			CHECK(first == next && last >= first && last < sent);
-			next = last + 1;
-		}
-	}
-	prog_sync(e);
-	notices_take(e->l.fd, &next, sent);
-	free(b);
-}
-
-static void flood_run(struct end *e)
-{
-	flood(e, false, FLOOD, 30000);
-}
-
-static void blocking_run(struct end *e)
-{
-	flood(e, true, FLOOD, 30000);
-}
-
-/* More sends than the kernel has room for, and nobody reads. */
-static void crumbs_run(struct end *e)
-{
-	flood(e, false, CRUMBS, 20);
-}
-
-static void flood_peer(struct end *e)
-{
-	prog_nap_ms(30);
-	link_get(&e->l, FLOOD);
-	prog_sync(e);
-}
-
-static void crumbs_peer(struct end *e)
-{
-	prog_nap_ms(30);
-	link_get(&e->l, CRUMBS);
-	prog_sync(e);
-}
-
 static const struct prog_case cases[] = {
 	{ "peek", peek_run, peek_peer, 0 },
 	{ "waitall", waitall_run, waitall_peer, 0 },
@@ -568,10 +379,6 @@ static const struct prog_case cases[] = {
 	{ "inline", inline_run, urgent_peer, 0 },
 	{ "many", many_run, many_peer, 0 },
 	{ "zerocopy", zerocopy_run, zerocopy_peer, 0 },
-	{ "notices", notices_run, notices_peer, 0 },
-	{ "flood", flood_run, flood_peer, 0 },
-	{ "blocking", blocking_run, flood_peer, 0 },
-	{ "crumbs", crumbs_run, crumbs_peer, 0 },
 };
 
 int main(int argc, char **argv)

@@ -3,9 +3,11 @@
 #include "prog.h"
 
 #include <fcntl.h>
+#include <linux/errqueue.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum home_kind prog_home = HOME_NONE;
@@ -110,6 +112,25 @@ void link_turn(struct link *l, size_t n, bool leader)
 	link_get(l, n);
 	if (!leader)
 		link_put(l, n);
+}
+
+bool link_told(int fd, uint32_t *first, uint32_t *last)
+{
+	char room[CMSG_SPACE(sizeof(struct sock_extended_err)) + 64];
+	struct msghdr m = { .msg_control = room,
+			    .msg_controllen = sizeof(room) };
+	struct sock_extended_err err;
+	struct cmsghdr *c;
+
+	if (recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		return false;
+	c = CMSG_FIRSTHDR(&m);
+	CHECK(c);
+	memcpy(&err, CMSG_DATA(c), sizeof(err));
+	CHECK(err.ee_errno == 0 && err.ee_origin == SO_EE_ORIGIN_ZEROCOPY);
+	*first = err.ee_info;
+	*last = err.ee_data;
+	return true;
 }
 
 void prog_warm(struct link *l, bool leader, unsigned int rounds)

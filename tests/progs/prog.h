@@ -135,6 +135,9 @@ void link_get(struct link *l, size_t n);
 void link_eof(struct link *l);
 void link_close(struct link *l);
 
+/* Which MSG_ZEROCOPY sends were told to be done, first to last; none: false. */
+bool link_told(int fd, uint32_t *first, uint32_t *last);
+
 /* Sends n bytes, and the other end, which calls it too, sends n back. */
 void link_turn(struct link *l, size_t n, bool leader);
 

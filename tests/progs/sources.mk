@@ -25,6 +25,7 @@ check_PROGRAMS += \
 	tests/progs/meet \
 	tests/progs/native \
 	tests/progs/nonblock \
+	tests/progs/notify \
 	tests/progs/options \
 	tests/progs/pass \
 	tests/progs/plainecho \
@@ -93,6 +94,10 @@ tests_progs_nonblock_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_nonblock_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_nonblock_LDADD = -lpthread
 
+tests_progs_notify_SOURCES = tests/progs/notify.c $(PROGS_COMMON)
+tests_progs_notify_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_notify_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_notify_LDADD = -lpthread
 tests_progs_options_SOURCES = tests/progs/options.c $(PROGS_COMMON)
 tests_progs_options_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_options_CFLAGS = $(PROGS_CFLAGS)
