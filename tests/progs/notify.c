@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define NOTICES	 400
+#define NOTICES	 200
 #define PARTINGS 60
 
 /* Take what is told, in order, until `sent` sends are done. */
@@ -69,12 +69,12 @@ static void notices_run(struct end *e)
 		if (i % 7 == 0)
 			link_put(&e->l, 300); /* not told */
 		prog_sync(e);
+		link_turn(&e->l, 10, true); /* or an ACK may be late */
 		ev.events = 0;
 		while (i % 2 && !(ev.events & EPOLLERR))
 			CHECK(epoll_wait(ep, &ev, 1, 5000) == 1);
 		notices_take(e->l.fd, &next, (uint32_t)i + 1);
 		memset(b, 0, sizeof(b)); /* it is ours again */
-		link_turn(&e->l, 10, true);
 		while (epoll_wait(ep, &ev, 1, 0) == 1)
 			;
 	}
