@@ -9,71 +9,7 @@
 #include "preload/ready.h"
 #include "preload/real.h"
 
-/*
- * Numbers that were epoll sets when we last saw them made. A hint: it finds
- * nested and duplicated sets while they are not tracked yet.
- */
-static uint64_t set_bits[FDT_ROOT * FDT_LEAF / 64];
 static bool has_forked; /* others may hold our open files */
-
-static uint64_t *bit_of(int fd, uint64_t *bit)
-{
-	if ((unsigned int)fd >= FDT_ROOT * FDT_LEAF)
-		return NULL;
-	*bit = 1ull << (fd & 63);
-	return &set_bits[fd / 64];
-}
-
-static void bit_set(int fd, bool on)
-{
-	uint64_t bit, *at = bit_of(fd, &bit);
-
-	if (!at || !!(__atomic_load_n(at, __ATOMIC_RELAXED) & bit) == on)
-		return;
-	if (on)
-		__atomic_or_fetch(at, bit, __ATOMIC_RELAXED);
-	else
-		__atomic_and_fetch(at, ~bit, __ATOMIC_RELAXED);
-}
-
-static bool bit_get(int fd)
-{
-	uint64_t bit, *at = bit_of(fd, &bit);
-
-	return at && (__atomic_load_n(at, __ATOMIC_RELAXED) & bit);
-}
-
-/* Anonymous inodes (sets, event descriptors) have no file type. */
-static bool is_anon(int fd)
-{
-	struct stat st;
-
-	return sys_fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == 0;
-}
-
-bool ep_is_set(int fd)
-{
-	if (fdt_set(fd))
-		return true;
-	if (!bit_get(fd))
-		return false;
-	if (is_anon(fd))
-		return true;
-	bit_set(fd, false);
-	return false;
-}
-
-/* --- epoll_create -------------------------------------------------------- */
-
-int ep_born(int fd)
-{
-	if (fd < 0)
-		return fd;
-	if (fdt_set(fd)) /* closed unseen */
-		ep_fd_closing(fd, NULL, false);
-	bit_set(fd, true);
-	return fd;
-}
 
 /* --- epoll_ctl ----------------------------------------------------------- */
 
@@ -117,6 +53,7 @@ static void ctl_fresh(const struct ctl *c, struct epreg *r)
 /* Add; also a MOD of a member whose registration we never saw. */
 static int ctl_add(struct ctl *c)
 {
+	bool plain = !c->set->wanted && (!c->s || sock_cold(c->s));
 	struct epreg *r, *old;
 	int ret;
 
@@ -131,12 +68,16 @@ static int ctl_add(struct ctl *c)
 	r->inner = c->inner;
 	r->data = c->ev->data.u64;
 	r->mask = r->kmask = c->ev->events;
-	ret = ctl_ours(c, r->mask, epreg_word(r));
+	ret = plain ? ctl_real(c) : ctl_ours(c, r->mask, epreg_word(r));
 	if (ret < 0) {
 		epbucket_drop(c->b);
 		epreg_free(r, false);
 		return ret;
 	}
+	if (plain)
+		epreg_plain(r);
+	else if (c->inner)
+		epset_wanted(c->inner);
 	/* the kernel has forgotten what we still believed in */
 	old = epreg_find(c->b, c->set, c->s, c->fd);
 	epreg_link(c->b, r);
@@ -156,6 +97,14 @@ static int ctl_mod(struct ctl *c, struct epreg *r)
 
 	if ((mask | r->mask) & (uint32_t)EPOLLEXCLUSIVE)
 		return -EINVAL;
+	if (r->plain) {
+		ret = ctl_real(c);
+		if (ret < 0)
+			return ret;
+		r->mask = r->kmask = mask;
+		r->data = c->ev->data.u64;
+		return 0;
+	}
 	/* the entry is right, and everything is decided in user space? */
 	if (!r->ours || k != r->kmask || r->spent ||
 	    (anchors & (EP_INS | EP_OUTS))) {
@@ -295,7 +244,7 @@ int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 	bool made;
 	int ret;
 
-	if (ep_likely(!c.s && !c.set && !bit_get(fd)))
+	if (ep_likely(!c.s && !c.set && !epbits_get(EP_SET, fd)))
 		return ctl_real(&c);
 	if (!ctl_concerns(&c))
 		return ctl_real(&c);
@@ -394,7 +343,7 @@ void ep_dup(int from, int to)
 	if (!ep_is_set(from))
 		return;
 	set = epset_get(from);
-	bit_set(to, true);
+	epbits_set(EP_SET, to, true);
 	if (!set)
 		return;
 	__atomic_add_fetch(&set->numbers, 1, __ATOMIC_RELAXED);
@@ -444,6 +393,7 @@ static struct epset *doom(struct epbucket *b, const struct sock *s, int fd,
 		if (has_forked && !set->inherited && r->fd >= 0)
 			sys_epoll_ctl(set->fd, EPOLL_CTL_DEL, r->fd, NULL);
 		r->doomed = true;
+		epreg_unplain(r);
 		epreg_unlink(b, r);
 		epreg_unwake(b, r);
 		epreg_post(r);
@@ -509,7 +459,7 @@ void ep_fd_closing(int fd, struct sock *s, bool last_number)
 {
 	if (fdt_set(fd))
 		closing_set(fd);
-	bit_set(fd, false);
+	epbits_set(EP_SET, fd, false);
 	if (!__atomic_load_n(&ep_nregs, __ATOMIC_RELAXED))
 		return;
 	if (s && last_number)

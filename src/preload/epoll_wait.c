@@ -528,6 +528,7 @@ static int do_wait(struct epwait *w, uint64_t span)
 {
 	struct epwait held __attribute__((cleanup(leave))) = *w;
 
+	epset_wanted(held.set);
 	held.life = held.set->life;
 	if (held.max <= 0 || !held.ev)
 		return kernel_wait(&held, span, held.mask);
@@ -545,6 +546,7 @@ static int do_plain(struct epwait *w, uint64_t span)
 	uint64_t began = 0;
 	int n;
 
+	epbits_set(EP_WAITED, w->ep, true);
 	if (span && span != DL_NEVER && fdt_any)
 		began = clock_ns();
 	n = kernel_wait(w, span, w->mask);

@@ -76,6 +76,7 @@ struct epset *epset_get(int fd)
 			set->life++;
 			set->numbers = 1;
 			set->inherited = set->settled = false;
+			set->wanted = epbits_get(EP_WAITED, fd);
 			set->fd = fd;
 			if (fdt_put_set(fd, set)) {
 				set->life++;
@@ -190,6 +191,7 @@ void epreg_free(struct epreg *r, bool kernel)
 			epreg_unwake(b, r);
 		epbucket_drop(b);
 	}
+	epreg_unplain(r);
 	/* nobody finds it any more; now nobody holds it */
 	r->doomed = r->ghost = false;
 	r->off = true;
@@ -276,6 +278,7 @@ static void set_inherit(struct epset *set)
 	set->settled = false;
 	for (r = set->all; r; r = r->anext) {
 		r->hot = r->watched = r->rearm = false;
+		r->plain = false; /* the parent has counted it */
 		r->queued = 0;
 		r->wake = -1;
 	}

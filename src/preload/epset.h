@@ -16,6 +16,10 @@
  *    because many programs delete and add a socket for each message. It is
  *    buried when the kernel would have something to report again.
  *
+ * As long as nobody was seen to wait for a set its entries keep the program's
+ * words (`plain`), and their socks are not paired: programs make calls of
+ * libc's to register and system calls of their own to wait.
+ *
  * Locks, in the order they are taken: the set's, the bucket's, the sock's
  * own; an outer set's before an inner's. Whoever comes from a sock (hooks)
  * takes the bucket lock and never waits for a set's: he leaves the
@@ -63,6 +67,7 @@ struct epreg {
 	bool kicked; /* the wake-up entry is asked for OUT; bucket lock */
 	bool ghost; /* the program deleted it, the kernel still has it */
 	bool doomed; /* sock is gone, the set's holder frees this */
+	bool plain; /* atomic: the kernel has the program's word yet */
 	uint8_t queued; /* in the inbox; atomic */
 	uint32_t stamp; /* set->stamp when last put into an event array, */
 	int pos; /* and where */
@@ -85,11 +90,22 @@ struct epset {
 	struct epreg *inbox; /* atomic */
 	struct epreg *hot; /* ring, by age: where the next look begins */
 	struct epreg *all;
+	bool wanted; /* somebody was seen to wait for it */
 	bool inherited; /* by fork: the kernel's alone, words translated */
 	bool settled; /* inherited, and members were brought home */
 	bool yield; /* the kernel's filled the array: now the hot ones */
 	struct epset *next; /* of all sets ever */
 };
+
+/* --- epbits.c: numbers -------------------------------------------------- */
+
+/*
+ * EP_SET: an epoll set when we last saw it made; a hint that finds nested and
+ * duplicated sets while they are not tracked. EP_WAITED: it was waited for.
+ */
+enum ep_bit { EP_SET, EP_WAITED, EP_NUMBER_BITS };
+void epbits_set(enum ep_bit what, int fd, bool on);
+bool epbits_get(enum ep_bit what, int fd);
 
 /* --- epset.c: tables --------------------------------------------------- */
 
@@ -178,6 +194,16 @@ void epset_shoo(struct epset *set);
  * nothing changed, so that the kernel reports what is true. Lock held.
  */
 void epreg_tell(struct epreg *r, bool again);
+/* The kernel has the program's word / has no more. Any lock. */
+void epreg_plain(struct epreg *r);
+void epreg_unplain(struct epreg *r);
+/* Somebody waits for the set, and for those in it. No lock but outer sets'. */
+void epset_want(struct epset *set);
+static inline void epset_wanted(struct epset *set)
+{
+	if (ep_unlikely(!set->wanted))
+		epset_want(set);
+}
 /* The wake-up entry in step with sock_wake_fd(). Bucket lock held. */
 void epreg_wake(struct epbucket *b, struct epreg *r);
 void epreg_unwake(struct epbucket *b, struct epreg *r);

@@ -43,6 +43,37 @@ void epreg_tell(struct epreg *r, bool again)
 	}
 }
 
+void epreg_plain(struct epreg *r)
+{
+	r->plain = true;
+	if (r->sock)
+		sock_unwaited(r->sock, 1);
+}
+
+void epreg_unplain(struct epreg *r)
+{
+	if (__atomic_exchange_n(&r->plain, false, __ATOMIC_ACQ_REL) && r->sock)
+		sock_unwaited(r->sock, -1);
+}
+
+void epset_want(struct epset *set)
+{
+	struct epreg *r;
+
+	if (!epset_take(set))
+		return;
+	set->wanted = true;
+	for (r = set->all; r; r = r->anext) {
+		if (!r->plain || r->doomed)
+			continue;
+		epreg_tell(r, true);
+		epreg_unplain(r);
+		if (r->inner)
+			epset_wanted(r->inner);
+	}
+	epset_release(set);
+}
+
 /* The registration of the same sock in the same set with the wake-up entry */
 static struct epreg *owner(struct epbucket *b, const struct epreg *r)
 {

@@ -126,6 +126,7 @@ static void look(struct pollset *p, struct pollent *e)
 
 	e->was = e->ours;
 	if (e->set) {
+		epset_wanted(e->set);
 		e->ours = 0;
 		e->now = epset_ready(e->set) ? POLLIN | POLLRDNORM : 0;
 		return;

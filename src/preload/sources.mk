@@ -29,6 +29,7 @@ libpreload_la_SOURCES = \
 # Readiness
 libpreload_la_SOURCES += \
 	src/preload/deadline.h \
+	src/preload/epbits.c \
 	src/preload/epedge.h \
 	src/preload/epoll.c \
 	src/preload/epoll_look.c \

@@ -88,7 +88,8 @@ struct sock {
 	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
 	uint32_t lookers; /* atomic: threads that look at END() unlocked */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
-	uint32_t held; /* atomic: raw receives that keep it unpaired */
+	uint32_t held; /* atomic: raw receives that keep it unpaired, */
+	uint32_t unwaited; /* and epoll sets that nobody waits for */
 	struct page_row *row; /* good in row_pid only */
 	int32_t row_pid; /* atomic; 0: nobody's, -1: being taken */
 

@@ -272,6 +272,10 @@ void lift_look(struct sock *s, int fd)
 		s->look = lift_vouch(s, fd);
 		if (s->rd)
 			rdma_tell(s, false);
+	} else if (__atomic_load_n(&s->unwaited, __ATOMIC_RELAXED)) {
+		s->look = 16;
+		if (s->why == WHY_WAITING)
+			sock_why(s, WHY_RAW_USE);
 	} else if (__atomic_load_n(&s->held, __ATOMIC_RELAXED) || shared(s)) {
 		s->look = 16; /* perhaps later */
 	} else {
@@ -282,6 +286,16 @@ void lift_look(struct sock *s, int fd)
 	sock_unlock(s);
 	if (!was && s->paired)
 		sock_changed(s);
+}
+
+void sock_unwaited(struct sock *s, int delta)
+{
+	if (__atomic_add_fetch(&s->unwaited, (uint32_t)delta, __ATOMIC_SEQ_CST))
+		return;
+	if (s->why == WHY_RAW_USE && !s->pinned)
+		sock_why(s, WHY_WAITING);
+	if (s->look != LOOK_NEVER && s->look > 1)
+		s->look = 1;
 }
 
 /*

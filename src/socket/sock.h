@@ -206,6 +206,12 @@ struct sock_ready {
 };
 void sock_ready(struct sock *s, int fd, struct sock_ready *r);
 
+/*
+ * It is (+1) in an epoll set for which nobody was seen to wait, or no more
+ * (-1). It is not paired meanwhile: whoever waits unseen would sleep on.
+ */
+void sock_unwaited(struct sock *s, int delta);
+
 /* Is everything the kernel's (RAW both ways, nothing paired)? One load. */
 bool sock_cold(const struct sock *s);
 /* The wake-up descriptor to wait on beside the anchor, or -1. */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * uring - an io_uring of the program's own, made and entered by syscall() as
- * libuv does it: readiness asked for there, data moved there, ends made there.
+ * uring - what passes libc by. An io_uring of the program's own, made and
+ * entered by syscall() as libuv does it: readiness asked for there, data moved
+ * there, ends made there. Sets that are waited for by the bare instruction.
  *
  * `uring -t` ends with 0 where the kernel gives out rings.
  */
 #include "prog.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -206,6 +208,87 @@ static void early_run(struct end *e)
 	link_eof(&a);
 }
 
+/* epoll_wait() without libc, where we know how: Bun waits like this. */
+static long bare_wait(int ep, struct epoll_event *ev)
+{
+#ifdef __x86_64__
+	register long wait __asm__("r10") = -1;
+	register long mask __asm__("r8") = 0;
+	register long size __asm__("r9") = 8;
+	long ret;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"(SYS_epoll_pwait), "D"(ep), "S"(ev), "d"(1L),
+			   "r"(wait), "r"(mask), "r"(size)
+			 : "rcx", "r11", "memory");
+	return ret;
+#else
+	return epoll_wait(ep, ev, 1, -1);
+#endif
+}
+
+static void bare_ready(int ep, uint32_t events, uint64_t data)
+{
+	struct epoll_event ev;
+
+	CHECK(bare_wait(ep, &ev) == 1);
+	CHECK(ev.events == events && ev.data.u64 == data);
+}
+
+/* Both ends of a connection over which nothing has gone. */
+static void pair_new(struct link *a, struct link *b)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sa);
+	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(!bind(lfd, (struct sockaddr *)&sa, len) && !listen(lfd, 1));
+	CHECK(!getsockname(lfd, (struct sockaddr *)&sa, &len));
+	*a = (struct link){ .tx.seed = 1, .rx.seed = 2 };
+	*b = (struct link){ .tx.seed = 2, .rx.seed = 1 };
+	a->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(!connect(a->fd, (struct sockaddr *)&sa, len));
+	b->fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(b->fd >= 0 && !close(lfd));
+}
+
+static void bare_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLOUT, .data.u64 = 77 };
+	int ep = epoll_create1(EPOLL_CLOEXEC), i;
+	struct link a, b;
+
+	(void)e;
+	pair_new(&a, &b);
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, a.fd, &ev));
+	bare_ready(ep, EPOLLOUT, 77);
+	ev = (struct epoll_event){ .events = EPOLLIN, .data.u64 = 78 };
+	FAILS(epoll_ctl(ep, EPOLL_CTL_ADD, a.fd, &ev), EEXIST);
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_MOD, a.fd, &ev));
+	for (i = 0; i < 300; i++) {
+		link_put(&b, 100);
+		bare_ready(ep, EPOLLIN, 78);
+		link_get(&a, 100);
+		link_put(&a, 100);
+		link_get(&b, 100);
+	}
+	/* from here on as most programs do it */
+	for (i = 0; i < 300; i++) {
+		link_put(&b, 100);
+		CHECK(epoll_wait(ep, &ev, 1, -1) == 1);
+		CHECK(ev.events == EPOLLIN && ev.data.u64 == 78);
+		link_get(&a, 100);
+		link_put(&a, 100);
+		link_get(&b, 100);
+	}
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_DEL, a.fd, NULL));
+	FAILS(epoll_ctl(ep, EPOLL_CTL_DEL, a.fd, NULL), ENOENT);
+	link_close(&b);
+	link_eof(&a);
+}
+
 /* A poll entry is the kernel's, and so is the stream from there on. */
 static void poll_run(struct end *e)
 {
@@ -391,6 +474,7 @@ static void many_peer(struct end *e)
 
 static const struct prog_case cases[] = {
 	{ "early", early_run, NULL, CASE_SOLO },
+	{ "bare", bare_run, NULL, CASE_SOLO },
 	{ "epoll", epoll_run, epoll_peer, 0 },
 	{ "poll", poll_run, poll_peer, 0 },
 	{ "data", data_run, data_peer, 0 },

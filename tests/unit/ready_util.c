@@ -89,6 +89,11 @@ void proc_child(void)
 
 /* --- the socket room ---------------------------------------------------------- */
 
+void sock_unwaited(struct sock *s, int delta)
+{
+	s->unwaited += delta;
+}
+
 bool sock_cold(const struct sock *s)
 {
 	return s->cold;

@@ -24,7 +24,7 @@ struct sock {
 	_Atomic uint32_t in_gen, out_gen;
 	int ms;
 	_Atomic bool armed; /* a change must ring */
-	_Atomic int watched, sleepers, homed;
+	_Atomic int watched, sleepers, homed, unwaited;
 	_Atomic uint32_t looks, asked, rang;
 } __attribute__((aligned(64)));
 
