@@ -10,6 +10,8 @@ libbase_la_SOURCES = \
 	src/base/log.h \
 	src/base/log_int.h \
 	src/base/logfile.c \
+	src/base/mem.c \
+	src/base/mem.h \
 	src/base/page.c \
 	src/base/page.h \
 	src/base/page_map.c \

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 
+#include "base/mem.h"
 #include "preload/preload.h"
 
 /* libc's end of a fortified call whose buffer is too small; does not return */
@@ -137,7 +138,8 @@ static bool vector_empty(const struct iovec *iov, int n)
 /* The kernel's own judgement of vectors that are not to be believed. */
 static bool vector_bad(const struct iovec *iov, int n)
 {
-	return !iov || n <= 0 || n > IOV_MAX;
+	return n <= 0 || n > IOV_MAX ||
+	       !mem_good(iov, (size_t)n * sizeof(*iov), false);
 }
 
 static ssize_t readv_sock(struct sock *s, int fd, const struct iovec *iov,

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/mem.h"
+
 #define DL_NEVER UINT64_MAX
 #define DL_SEC	 1000000000u
 #define DL_MS	 1000000u
@@ -22,6 +24,12 @@ static inline bool dl_valid(const struct timespec *ts)
 {
 	return ts->tv_sec >= 0 && ts->tv_nsec >= 0 &&
 	       ts->tv_nsec < (long)DL_SEC;
+}
+
+/* No limit, or one that is there and valid; else the kernel refuses. */
+static inline bool dl_sound(const struct timespec *ts)
+{
+	return !ts || (mem_good(ts, sizeof(*ts), false) && dl_valid(ts));
 }
 
 /* A valid span in nanoseconds. */

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "base/mem.h"
 #include "base/sys.h"
 #include "preload/epset.h"
 #include "preload/ready.h"
@@ -246,7 +247,7 @@ int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 
 	if (ep_likely(!c.s && !c.set && !epbits_get(EP_SET, fd)))
 		return ctl_real(&c);
-	if (!ctl_concerns(&c))
+	if ((ev && !mem_good(ev, sizeof(*ev), false)) || !ctl_concerns(&c))
 		return ctl_real(&c);
 	if (c.set && c.set->inherited)
 		return ctl_inherited(&c);

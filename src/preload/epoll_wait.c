@@ -29,8 +29,7 @@ enum epkind { WAIT, PWAIT, PWAIT2 };
 struct epwait {
 	struct epset *set;
 	uint32_t life;
-	int ep;
-	int max;
+	int ep, max;
 	struct epoll_event *ev;
 	enum epkind kind;
 	const sigset_t *mask;
@@ -527,11 +526,16 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 static int do_wait(struct epwait *w, uint64_t span)
 {
 	struct epwait held __attribute__((cleanup(leave))) = *w;
+	size_t room;
 
 	epset_wanted(held.set);
 	held.life = held.set->life;
-	if (held.max <= 0 || !held.ev)
+	if (held.max <= 0)
 		return kernel_wait(&held, span, held.mask);
+	room = mem_front(held.ev, (size_t)held.max * sizeof(*held.ev), true);
+	held.max = (int)(room / sizeof(*held.ev));
+	if (ep_unlikely(!held.max))
+		return -EFAULT;
 	if (held.set->inherited)
 		return wait_inherited(&held, span);
 	return wait_for(&held, span);
@@ -592,7 +596,7 @@ int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
 int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 		    const struct timespec *ts, const sigset_t *mask)
 {
-	if (ts && !dl_valid(ts))
+	if (!dl_sound(ts))
 		return neg_errno(real_epoll_pwait2(ep, ev, max, ts, mask));
 	return enter(ep, ev, max, PWAIT2, ts ? dl_span(ts) : DL_NEVER, mask);
 }

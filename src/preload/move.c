@@ -5,6 +5,7 @@
  */
 #include "preload/real.h"
 
+#include "base/mem.h"
 #include "preload/preload.h"
 
 ssize_t do_sendfile(int out, int in, off_t *off, size_t n)
@@ -14,6 +15,8 @@ ssize_t do_sendfile(int out, int in, off_t *off, size_t n)
 
 	if (likely(!s) || fdt_sock(in))
 		return real_sendfile(out, in, off, n);
+	if (off && !mem_good(off, sizeof(*off), true))
+		return ret_errno(-EFAULT);
 	ret = sock_sendfile(s, out, in, off, n);
 	if (fdt_stale(out, s, ret))
 		return real_sendfile(out, in, off, n);

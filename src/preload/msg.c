@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "preload/preload.h"
 
 /* --- descriptors that leave -------------------------------------------- */
@@ -78,8 +79,9 @@ static int rights_leave(const struct msghdr *m)
 
 static bool has_control(const struct msghdr *m)
 {
-	return fdt_any && m && m->msg_control &&
-	       m->msg_controllen >= CMSG_LEN(sizeof(int));
+	return fdt_any && mem_good(m, sizeof(*m), false) && m->msg_control &&
+	       m->msg_controllen >= CMSG_LEN(sizeof(int)) &&
+	       mem_good(m->msg_control, m->msg_controllen, false);
 }
 
 /* --- one message ------------------------------------------------------- */
@@ -100,13 +102,13 @@ ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
 			rights_do(m, RIGHTS_UNDO);
 		return ret;
 	}
-	if (unlikely(flags & MSG_FASTOPEN) && m && m->msg_name) {
+	if (unlikely(!mem_good(m, sizeof(*m), false)))
+		return ret_errno(-EFAULT);
+	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name) {
 		if (do_connect(fd, m->msg_name, m->msg_namelen))
 			return -1;
 		return do_sendmsg(fd, m, flags & ~MSG_FASTOPEN);
 	}
-	if (unlikely(!m))
-		return real_sendmsg(fd, m, flags);
 	ret = sock_sendmsg(s, fd, m, flags);
 	if (fdt_stale(fd, s, ret))
 		return real_sendmsg(fd, m, flags);
@@ -124,8 +126,8 @@ ssize_t do_recvmsg(int fd, struct msghdr *m, int flags)
 			rights_do(m, RIGHTS_FORGET);
 		return ret;
 	}
-	if (unlikely(!m))
-		return real_recvmsg(fd, m, flags);
+	if (unlikely(!mem_good(m, sizeof(*m), true)))
+		return ret_errno(-EFAULT);
 	ret = sock_recvmsg(s, fd, m, flags);
 	if (fdt_stale(fd, s, ret))
 		return real_recvmsg(fd, m, flags);
@@ -136,6 +138,14 @@ ssize_t do_recvmsg(int fd, struct msghdr *m, int flags)
 
 /* At most UIO_MAXIOV messages leave in one call, as in the kernel. */
 #define MESSAGES_MAX 1024u
+
+/* How many headers there are in memory. */
+static unsigned int messages(const struct mmsghdr *v, unsigned int n)
+{
+	if (n > MESSAGES_MAX)
+		n = MESSAGES_MAX;
+	return (unsigned int)(mem_front(v, n * sizeof(*v), true) / sizeof(*v));
+}
 
 static int send_rights(int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
@@ -154,11 +164,12 @@ static int send_rights(int fd, struct mmsghdr *v, unsigned int n, int flags)
 int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
 	struct sock *s = fdt_sock(fd);
-	unsigned int i, left = n;
+	unsigned int i, left;
 	ssize_t ret;
 
 	if (likely(!s)) {
-		for (i = 0; fdt_any && v && i < n && i < MESSAGES_MAX; i++)
+		left = fdt_any ? messages(v, n) : 0;
+		for (i = 0; i < left; i++)
 			if (has_control(&v[i].msg_hdr))
 				return send_rights(
 					fd, v,
@@ -166,10 +177,9 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 					flags);
 		return real_sendmmsg(fd, v, n, flags);
 	}
-	if (!v)
-		return real_sendmmsg(fd, v, n, flags);
-	if (left > MESSAGES_MAX)
-		left = MESSAGES_MAX;
+	left = messages(v, n);
+	if (n && !left)
+		return (int)ret_errno(-EFAULT);
 	for (i = 0; i < left; i++) {
 		ret = do_sendmsg(fd, &v[i].msg_hdr, flags);
 		if (ret < 0)
@@ -185,7 +195,7 @@ int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 {
 	struct sock *s = fdt_sock(fd);
 	uint64_t end = 0, now;
-	unsigned int i;
+	unsigned int i, left;
 	ssize_t ret;
 
 	if (likely(!s)) {
@@ -196,13 +206,18 @@ int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 				rights_do(&v[i].msg_hdr, RIGHTS_FORGET);
 		return got;
 	}
+	if (ts && !mem_good(ts, sizeof(*ts), true))
+		return (int)ret_errno(-EFAULT);
 	if (!v || (ts && (ts->tv_sec < 0 || ts->tv_nsec < 0 ||
 			  ts->tv_nsec > 999999999)))
 		return real_recvmmsg(fd, v, n, flags, ts);
 	if (ts)
 		end = clock_ns() + (uint64_t)ts->tv_sec * 1000000000u +
 		      (uint64_t)ts->tv_nsec;
-	for (i = 0; i < n; i++) {
+	left = messages(v, n);
+	if (n && !left)
+		return (int)ret_errno(-EFAULT);
+	for (i = 0; i < left; i++) {
 		ret = do_recvmsg(fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE);
 		if (ret < 0)
 			return i ? (int)i : -1;

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
 #include "preload/pollset.h"
@@ -42,7 +43,8 @@ static int wait_here(struct pollfd *fds, nfds_t n, uint64_t span,
 /* Arrays the kernel refuses are not ours to read. */
 static bool concerns(const struct pollfd *fds, nfds_t n, bool *warm)
 {
-	return fdt_any && fds && n && n <= FDT_ROOT * FDT_LEAF &&
+	return fdt_any && n && n <= FDT_ROOT * FDT_LEAF &&
+	       mem_good(fds, n * sizeof(*fds), true) &&
 	       pollset_scan(fds, n, warm);
 }
 
@@ -79,7 +81,7 @@ int do_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
 	bool warm;
 	int ret;
 
-	if (!concerns(fds, n, &warm) || (ts && !dl_valid(ts)))
+	if (!concerns(fds, n, &warm) || !dl_sound(ts))
 		return neg_errno(real_ppoll(fds, n, ts, mask));
 	if (ts)
 		span = dl_span(ts);

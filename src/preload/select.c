@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
@@ -51,6 +52,9 @@ static bool concerns(int n, unsigned long *const set[3], bool *warm)
 	*warm = false;
 	if (!fdt_any || n <= 0 || n > FDT_ROOT * FDT_LEAF)
 		return false;
+	for (i = 0; i < 3; i++)
+		if (set[i] && !mem_good(set[i], WORDS(n) * sizeof(long), true))
+			return false;
 	for (i = 0; i < WORDS(n); i++) {
 		unsigned long bits = (set[0] ? set[0][i] : 0) |
 				     (set[1] ? set[1][i] : 0) |
@@ -295,7 +299,7 @@ int do_pselect(int n, fd_set *r, fd_set *w, fd_set *x,
 	uint64_t span = DL_NEVER;
 	bool warm;
 
-	if (!concerns(n, set, &warm) || (ts && !dl_valid(ts)))
+	if (!concerns(n, set, &warm) || !dl_sound(ts))
 		return neg_errno(real_pselect(n, r, w, x, ts, mask));
 	if (ts)
 		span = dl_span(ts);
@@ -314,7 +318,8 @@ int do_select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 	int ret;
 
 	if (!concerns(n, set, &warm) ||
-	    (tv && (tv->tv_sec < 0 || tv->tv_usec < 0)))
+	    (tv && (!mem_good(tv, sizeof(*tv), true) || tv->tv_sec < 0 ||
+		    tv->tv_usec < 0)))
 		return neg_errno(real_select(n, r, w, x, tv));
 	if (tv) {
 		/* microseconds may be more than a second's */

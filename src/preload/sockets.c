@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/sys.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
@@ -226,30 +227,6 @@ int do_accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 	return ret;
 }
 
-#define STACK_NEAR 8192 /* bytes above our frame that are the stack */
-
-static bool word_readable(uintptr_t at)
-{
-	return sys_call6(SYS_rt_sigprocmask, -1, (long)(at & ~(uintptr_t)7), 0,
-			 8, 0, 0) != -EFAULT;
-}
-
-/*
- * Can `n` bytes (less than a page) at `p` be read? The kernel says so: it
- * copies the mask before it looks at the operation, which does not exist.
- */
-static bool readable(const void *p, size_t n)
-{
-	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-	uintptr_t first = (uintptr_t)p, last = first + n - 1;
-
-	if (!n || first - frame < STACK_NEAR)
-		return true;
-	if (!p || !word_readable(first))
-		return false;
-	return !((first ^ last) & ~(uintptr_t)4095) || word_readable(last);
-}
-
 /*
  * connect() to AF_UNSPEC dissolves the association and the descriptor may be
  * connected again. That is rare: the socket stays the kernel's from then on.
@@ -268,8 +245,8 @@ int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
 	struct sockaddr_storage name;
 	int ret;
 
-	if (!s || len < sizeof(sa_family_t) || !sa || !readable(sa, len) ||
-	    !fdt_is_owner())
+	if (!s || len < sizeof(sa_family_t) || !sa ||
+	    !mem_good(sa, len, false) || !fdt_is_owner())
 		return real_connect(fd, sa, len);
 	if (unlikely(sock_native(s)))
 		sa = native_name(fd, sa, &len, &name);
@@ -300,8 +277,8 @@ int do_getsockopt(int fd, int level, int opt, void *v, socklen_t *len)
 	struct sock *s = fdt_sock(fd);
 	int ret;
 
-	if (likely(!s) || !readable(len, sizeof(*len)) ||
-	    (*len && !readable(v, *len)))
+	if (likely(!s) || !mem_good(len, sizeof(*len), true) ||
+	    !mem_good(v, *len, true))
 		return real_getsockopt(fd, level, opt, v, len);
 	ret = sock_getsockopt(s, fd, level, opt, v, len);
 	if (ret == 1 || fdt_stale(fd, s, ret))
@@ -314,7 +291,7 @@ int do_setsockopt(int fd, int level, int opt, const void *v, socklen_t len)
 	struct sock *s = fdt_sock(fd);
 	int ret;
 
-	if (likely(!s) || (len && !readable(v, len)))
+	if (likely(!s) || !mem_good(v, len, false))
 		return real_setsockopt(fd, level, opt, v, len);
 	ret = sock_setsockopt(s, fd, level, opt, v, len);
 	if (ret == 1 || fdt_stale(fd, s, ret))

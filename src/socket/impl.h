@@ -193,13 +193,10 @@ void cursor_put(struct cursor *c, const void *from, size_t n);
 void cursor_skip(struct cursor *c, size_t n);
 /* -EINVAL when the sum overflows or there are too many vectors. */
 ssize_t iov_sum(const struct iovec *iov, size_t n);
-/*
- * Is the program's memory there? The kernel answers EFAULT, a copy in user
- * space would crash. Looks at the first byte of each vector; pages found good
- * are remembered per thread, so that the usual buffers cost two loads.
- */
-bool iov_sound(const struct iovec *iov, size_t n);
-bool iov_there(const void *at); /* the same for one byte, asked anew */
+/* How many bytes from the cursor on are there (mem.h); `write`: writable. */
+size_t iov_sound(const struct cursor *c, bool write);
+/* Is the vector of a header there? */
+bool iov_message(const struct msghdr *m);
 
 /* --- sock.c ------------------------------------------------------------ */
 

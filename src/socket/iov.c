@@ -3,6 +3,7 @@
 
 #include <limits.h>
 
+#include "base/mem.h"
 #include "socket/impl.h"
 
 void cursor_get(struct cursor *c, void *to, size_t n)
@@ -64,37 +65,25 @@ void cursor_skip(struct cursor *c, size_t n)
 	}
 }
 
-#define PAGES_KNOWN 16
-static __thread uintptr_t pages_known[PAGES_KNOWN]
-	__attribute__((tls_model("initial-exec")));
-
-/*
- * The kernel reads a signal set before it looks at what to do with it: EFAULT
- * says that the memory is not there, EINVAL that it is. Nothing is changed.
- */
-bool iov_there(const void *mem)
+size_t iov_sound(const struct cursor *c, bool write)
 {
-	uintptr_t at = (uintptr_t)mem;
+	size_t sum = 0, at = c->at, i, len, good;
 
-	return sys_call6(SYS_rt_sigprocmask, -1, (long)(at & ~(uintptr_t)7), 0,
-			 8, 0, 0) != -EFAULT;
+	for (i = 0; i < c->left; i++, at = 0) {
+		len = c->iov[i].iov_len - at;
+		good = mem_front((char *)c->iov[i].iov_base + at, len, write);
+		sum += good;
+		if (unlikely(good < len))
+			break;
+	}
+	return sum;
 }
 
-bool iov_sound(const struct iovec *iov, size_t n)
+bool iov_message(const struct msghdr *m)
 {
-	size_t i;
+	size_t n = m->msg_iovlen < IOV_MAX ? m->msg_iovlen : IOV_MAX;
 
-	for (i = 0; i < n; i++) {
-		uintptr_t at = (uintptr_t)iov[i].iov_base, page = at >> 12;
-
-		if (!iov[i].iov_len ||
-		    likely(page && pages_known[page % PAGES_KNOWN] == page))
-			continue;
-		if (!page || !iov_there(iov[i].iov_base))
-			return false;
-		pages_known[page % PAGES_KNOWN] = page;
-	}
-	return true;
+	return mem_good(m->msg_iov, n * sizeof(*m->msg_iov), false);
 }
 
 ssize_t iov_sum(const struct iovec *iov, size_t n)

@@ -16,6 +16,7 @@ struct want {
 	bool peek, all, nonblock;
 	bool peek_all; /* MSG_PEEK that waits for all */
 	bool between; /* not by the ring alone */
+	bool torn; /* `len` was cut: memory is missing behind it */
 };
 
 /* The first wait of a call sets its limit. */
@@ -259,6 +260,8 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		}
 		if ((!s->rx_avail || s->rx_stale) && pump_poll(s))
 			return orphan_recv(s, fd, raw);
+		if (unlikely(w->torn) && !w->done && s->rx_avail > w->len)
+			return -EFAULT;
 		if (w->peek_all) {
 			err = peek_all(s, fd, w, was, &got);
 			if (err > 0)
@@ -451,6 +454,24 @@ static void cut_short(struct sock *s, const struct want *w)
 	sock_changed(s);
 }
 
+/* Is the program's memory there, as far as we may write to it? */
+static bool whole(const struct want *w)
+{
+	return (w->flags & MSG_TRUNC) ||
+	       iov_sound(&w->c, true) >= w->len - w->done;
+}
+
+/* Only its beginning: that is what can be received, if it is enough. */
+static bool torn(struct want *w)
+{
+	size_t n = iov_sound(&w->c, true);
+
+	w->len = w->done + n;
+	w->torn = true;
+	w->all = w->peek_all = false;
+	return n > 0;
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -484,8 +505,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			cursor_skip(&w->c, (size_t)n);
 			continue;
 		}
-		if (unlikely(!iov_sound(w->c.iov, w->c.left)) &&
-		    !(w->flags & MSG_TRUNC))
+		if (unlikely(!whole(w)) && !torn(w))
 			return w->done ? (ssize_t)w->done : -EFAULT;
 		raw = false;
 		if (sock_lock(s))
@@ -526,7 +546,7 @@ static void want_set(struct want *w, struct sock *s, const struct iovec *iov,
 	w->peek = flags & MSG_PEEK;
 	w->all = (flags & MSG_WAITALL) && !w->peek;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
-	w->between = false;
+	w->between = w->torn = false;
 	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
 	w->deadline = 0;
 	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))
@@ -563,7 +583,8 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
 	struct want w;
 	ssize_t len;
 
-	if ((flags & KERNEL_FLAGS) || !sock_up(s, fd) || !m->msg_iovlen)
+	if ((flags & KERNEL_FLAGS) || !sock_up(s, fd) ||
+	    unlikely(!iov_message(m)) || !m->msg_iovlen)
 		return kernel_recv(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (!len && s->paired)

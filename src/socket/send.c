@@ -312,6 +312,19 @@ static bool behind(const struct sock *s)
 	       s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE);
 }
 
+/*
+ * Some of the memory is missing. The kernel copies in pieces, and sends those
+ * in front of the one that fails.
+ */
+static bool torn(struct load *w)
+{
+	const size_t piece = 32768;
+	size_t n = iov_sound(&w->c, false) / piece * piece;
+
+	w->len = w->done + n;
+	return n > 0;
+}
+
 static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m)
 {
@@ -344,7 +357,8 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			cursor_skip(&w->c, (size_t)n);
 			continue;
 		}
-		if (unlikely(!iov_sound(w->c.iov, w->c.left)))
+		if (unlikely(iov_sound(&w->c, false) < w->len - w->done) &&
+		    !torn(w))
 			return w->done ? (ssize_t)w->done : -EFAULT;
 		raw = false;
 		if (sock_lock(s))
@@ -458,7 +472,7 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 	struct load w;
 	ssize_t len;
 
-	if (!sock_up(s, fd) || !m->msg_iovlen)
+	if (!sock_up(s, fd) || unlikely(!iov_message(m)) || !m->msg_iovlen)
 		return kernel_send(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (len <= 0)

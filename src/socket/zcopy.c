@@ -2,6 +2,7 @@
 /* Lending memory and reading what was lent; see zcopy.h. */
 
 #include "sdp_proto/zcopy.h"
+#include "base/mem.h"
 #include "socket/impl.h"
 
 #define LINE	  64
@@ -176,7 +177,7 @@ static bool unsound(struct cursor *c)
 	struct iovec rest = { (uint8_t *)c->iov->iov_base + c->at,
 			      c->iov->iov_len - c->at };
 
-	return c->left && !iov_there(rest.iov_base);
+	return c->left && !mem_there(rest.iov_base);
 }
 
 /*

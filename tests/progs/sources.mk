@@ -18,6 +18,7 @@ check_PROGRAMS += \
 	tests/progs/corners \
 	tests/progs/ended \
 	tests/progs/epolls \
+	tests/progs/faults \
 	tests/progs/flags \
 	tests/progs/halfclose \
 	tests/progs/leaks \
@@ -58,6 +59,11 @@ tests_progs_epolls_SOURCES = tests/progs/epolls.c $(PROGS_COMMON)
 tests_progs_epolls_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_epolls_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_epolls_LDADD = -lpthread
+
+tests_progs_faults_SOURCES = tests/progs/faults.c $(PROGS_COMMON)
+tests_progs_faults_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_faults_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_faults_LDADD = -lpthread
 
 tests_progs_flags_SOURCES = tests/progs/flags.c $(PROGS_COMMON)
 tests_progs_flags_CPPFLAGS = $(PROGS_CPPFLAGS)
