@@ -262,13 +262,11 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			return orphan_recv(s, fd, raw);
 		if (unlikely(w->torn) && !w->done && s->rx_avail > w->len)
 			return -EFAULT;
-		if (w->peek_all) {
-			err = peek_all(s, fd, w, was, &got);
-			if (err > 0)
-				return got;
-			if (!err)
-				continue;
-		}
+		err = w->peek_all ? peek_all(s, fd, w, was, &got) : -1;
+		if (err > 0)
+			return got;
+		if (!err)
+			continue;
 		if (where == ANC_AT_QUEUE) {
 			if (from_queue(s, fd, w, lim, &got))
 				return got;
