@@ -155,6 +155,7 @@ struct sock {
 	bool pinned; /* never again (foreign holder) */
 	bool told; /* a MSG_ZEROCOPY send was announced, nothing went yet */
 	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
+	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
 	uint8_t bars; /* atomic: options that only the kernel has (option.c) */
 	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
 
@@ -230,6 +231,8 @@ void option_inherit(struct sock *s, int fd);
 void option_heir(struct sock *s, uint8_t bars);
 enum reason option_reason(const struct sock *s); /* or WHY_WAITING */
 int option_shown(struct sock *s, int fd); /* time stamps; 0 or -EAGAIN */
+/* TCP_INQ behind a receive from the ring; `room` for control messages. */
+void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room);
 
 /* --- store.c ----------------------------------------------------------- */
 

@@ -211,6 +211,17 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 	}
 }
 
+static int set_inq(struct sock *s, int fd, const void *v, socklen_t len)
+{
+	int ret = sys_setsockopt(fd, IPPROTO_TCP, TCP_INQ, v, len), on;
+
+	if (ret)
+		return ret;
+	memcpy(&on, v, sizeof(on));
+	s->inq = on != 0;
+	return 0;
+}
+
 int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 		    socklen_t len)
 {
@@ -226,6 +237,8 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 		if (s->paired && tx_by_ring(s))
 			return nagle(s, opt, v, len);
 		return 1;
+	case TCP_INQ:
+		return set_inq(s, fd, v, len);
 	case TCP_ULP:
 	case TCP_REPAIR:
 	case TCP_MD5SIG:
@@ -320,11 +333,14 @@ void option_inherit(struct sock *s, int fd)
 	struct linger l = { 0, 0 };
 	socklen_t len = sizeof(l);
 	uint8_t bars = 0;
+	int on = 0;
 
 	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
 	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
 	if (!sys_getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len))
 		s->linger0 = l.l_onoff && !l.l_linger;
+	len = sizeof(on);
+	s->inq = !sys_getsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, &len) && on;
 	s->stamps = option_int(fd, SO_TIMESTAMP) > 0 ||
 		    option_int(fd, SO_TIMESTAMPNS) > 0;
 	if (option_int(fd, SO_RCVLOWAT) > 1)
@@ -376,6 +392,32 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	if (!ret)
 		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
 	return ret;
+}
+
+void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
+{
+	struct cmsghdr *c = m->msg_control;
+	size_t len = CMSG_LEN(sizeof(int));
+	int n = 0;
+
+	m->msg_controllen = 0;
+	if (!c || room < sizeof(*c)) {
+		m->msg_flags |= MSG_CTRUNC;
+		return;
+	}
+	if (unread_bytes(s, fd, &n))
+		return;
+	n += s->rx_eof; /* the end counts as one */
+	if (room < len) {
+		m->msg_flags |= MSG_CTRUNC;
+		len = room;
+	}
+	c->cmsg_level = IPPROTO_TCP;
+	c->cmsg_type = TCP_CM_INQ;
+	c->cmsg_len = len;
+	memcpy(CMSG_DATA(c), &n, len - CMSG_LEN(0));
+	m->msg_controllen =
+		room < CMSG_SPACE(sizeof(n)) ? room : CMSG_SPACE(sizeof(n));
 }
 
 /*

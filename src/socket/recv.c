@@ -473,6 +473,7 @@ static bool torn(struct want *w)
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
+	size_t room = m ? m->msg_controllen : 0;
 	bool lifted, raw;
 	ssize_t n;
 
@@ -524,6 +525,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		m->msg_flags = 0;
 		m->msg_controllen = 0;
 		m->msg_namelen = 0;
+		if (unlikely(s->inq) && s->paired && room)
+			option_inq(s, fd, m, room);
 	}
 	return w->done ? (ssize_t)w->done : n;
 }

@@ -103,6 +103,7 @@ bool sock_legacy(const struct sock *l, struct sock_legacy *to)
 		.family = l->family,
 		.use = l->use,
 		.bars = l->bars,
+		.inq = l->inq,
 		.native = l->native,
 		.linger0 = l->linger0,
 		.stamps = l->stamps,
@@ -124,6 +125,7 @@ struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags)
 	s->sndtimeo = from->sndtimeo;
 	s->linger0 = from->linger0;
 	s->stamps = from->stamps;
+	s->inq = from->inq;
 	option_heir(s, from->bars);
 	return accepted(s, fd);
 }

@@ -77,6 +77,7 @@ struct sock_legacy {
 	int family;
 	uint8_t use; /* enum rule_use */
 	uint8_t bars; /* options that only the kernel has */
+	bool inq;
 	bool native, linger0, stamps;
 };
 bool sock_legacy(const struct sock *l, struct sock_legacy *to);

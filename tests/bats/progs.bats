@@ -171,6 +171,32 @@ plain() {
 	no_rule faults
 }
 
+@test "tells: plain" {
+	plain tells
+}
+
+@test "tells: lifted" {
+	mode lifted
+	cases tells -p exec
+	proof 3000 tells
+	cases tells -p thread
+}
+
+@test "tells: at once, home" {
+	mode now
+	cases tells -p fork
+	cases tells -p fork -r -6 -w 0
+	cases tells -p fork -H pass
+}
+
+@test "tells: alone" {
+	alone tells
+}
+
+@test "tells: no rule" {
+	no_rule tells
+}
+
 @test "flags: plain" {
 	plain flags
 }

@@ -439,15 +439,18 @@ static void heir_stamps(struct end *e)
 	heir_set(e, SO_TIMESTAMP, &on, sizeof(on));
 	prog_link(e, &l);
 	heir_set(e, SO_TIMESTAMP, &off, sizeof(off));
-	for (i = 0; i < 200; i++) {
+	for (i = 0; i < 5000 && (i < 200 || !any); i++) {
 		link_turn(&l, 100, !e->peer);
 		prog_nap_ms(1);
-		if (e->lfd < 0)
+		if (e->lfd < 0) {
 			CHECK(send(l.fd, "x", 1, 0) == 1);
-		else
+			any = prog_hear(e);
+		} else {
 			any = stamped(l.fd, 1) || any;
+			prog_tell(e, any);
+		}
 	}
-	CHECK(any == (e->lfd >= 0));
+	CHECK(any);
 	link_close(&l);
 }
 

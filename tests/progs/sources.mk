@@ -36,6 +36,7 @@ check_PROGRAMS += \
 	tests/progs/sets \
 	tests/progs/signals \
 	tests/progs/stream \
+	tests/progs/tells \
 	tests/progs/uring \
 	tests/progs/zcends \
 	tests/progs/zcopy
@@ -138,6 +139,11 @@ tests_progs_signals_SOURCES = tests/progs/signals.c $(PROGS_COMMON)
 tests_progs_signals_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_signals_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_signals_LDADD = -lpthread
+
+tests_progs_tells_SOURCES = tests/progs/tells.c $(PROGS_COMMON)
+tests_progs_tells_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_tells_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_tells_LDADD = -lpthread
 
 tests_progs_stream_SOURCES = tests/progs/stream.c $(PROGS_COMMON)
 tests_progs_stream_CPPFLAGS = $(PROGS_CPPFLAGS)
