@@ -156,11 +156,13 @@ static bool named_for(const char *name, const struct page *p)
 	return !strcmp(name, want);
 }
 
-static void add_found(struct scan *s, pid_t pid, const struct page *page)
+static void add_found(struct scan *s, pid_t pid, const struct page *page,
+		      size_t len)
 {
 	s->found =
 		grown(s->found, s->nfound, &s->found_room, sizeof(*s->found));
-	s->found[s->nfound++] = (struct found){ .pid = pid, .page = page };
+	s->found[s->nfound++] =
+		(struct found){ .pid = pid, .page = page, .len = len };
 }
 
 static void take_page(struct scan *s, const char *dir, const char *name,
@@ -183,7 +185,7 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 			owner = NULL;
 	}
 	if (owner)
-		add_found(s, owner->pid, p);
+		add_found(s, owner->pid, p, len);
 	else
 		munmap((void *)(uintptr_t)p, len);
 }
@@ -223,11 +225,12 @@ static int by_pid(const void *a, const void *b)
 /* What a process would say of itself that has nothing to say. */
 static const struct page *bare_page(const struct proc *proc)
 {
-	struct page *p = calloc(1, sizeof(*p)); /* sparse */
+	struct page *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char path[64];
 	FILE *f;
 
-	if (!p)
+	if (p == MAP_FAILED)
 		err(2, "memory");
 	p->pid = proc->inner;
 	p->uid = proc->uid[1];
@@ -251,7 +254,8 @@ static void add_bare(struct scan *s)
 		     k++)
 			;
 		if (k == pages && stray_suspect(s->procs[i].pid))
-			add_found(s, s->procs[i].pid, bare_page(&s->procs[i]));
+			add_found(s, s->procs[i].pid, bare_page(&s->procs[i]),
+				  sizeof(struct page));
 	}
 }
 
@@ -268,13 +272,31 @@ static void add_strays(struct scan *s)
 						       &s->found[i].strays);
 }
 
+static void found_free(struct found *f)
+{
+	munmap((void *)(uintptr_t)f->page, f->len);
+	free(f->stray);
+}
+
+void scan_free(struct found *found, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		found_free(&found[i]);
+	free(found);
+}
+
 static void keep_only(struct scan *s)
 {
 	size_t i, kept = 0;
 
-	for (i = 0; i < s->nfound; i++)
+	for (i = 0; i < s->nfound; i++) {
 		if (s->found[i].pid == s->only)
 			s->found[kept++] = s->found[i];
+		else
+			found_free(&s->found[i]);
+	}
 	s->nfound = kept;
 }
 

@@ -12,6 +12,7 @@
 struct found {
 	pid_t pid; /* as seen from here; the page's own may differ */
 	const struct page *page; /* a checked copy; `rows` may be 0 */
+	size_t len; /* of its memory */
 	struct page_row *stray; /* sockets that it does not tell of */
 	size_t strays;
 };
@@ -22,10 +23,10 @@ struct found {
  * whose process has ended are removed when they were written in this process
  * namespace and this user may. A process that has the library and no page (a
  * rule keeps it from everything) has an empty one here. `only`: of this
- * process, 0: all. The caller frees the array; what it points to stays to the
- * end of the program.
+ * process, 0: all.
  */
 struct found *scan_pages(pid_t only, size_t *count);
+void scan_free(struct found *found, size_t count);
 
 /* The counters of a process, its open sockets included. */
 void scan_totals(const struct page *p, struct page_counters *c);

@@ -382,14 +382,15 @@ int main(int argc, char **argv)
 	struct options o = { .fd = -1 };
 	struct found *found;
 	size_t count;
+	int ret = 0;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	found = scan_pages(o.pid, &count);
 	if (o.home && !count)
 		errx(1, "process %d shows nothing", o.pid);
 	if (o.home)
-		return home_tell(&found[0], o.fd);
-	if (o.json)
+		ret = home_tell(&found[0], o.fd);
+	else if (o.json)
 		print_json(found, count, !o.summary);
 	else if (o.summary)
 		print_summary(found, count);
@@ -397,5 +398,6 @@ int main(int argc, char **argv)
 		print_sockets(found, count);
 	if (fflush(stdout) || ferror(stdout))
 		err(2, "standard output");
-	return o.pid && !count ? 1 : 0;
+	scan_free(found, count);
+	return o.pid && !count ? 1 : ret;
 }
