@@ -115,7 +115,7 @@ scenario() {
 	mode lifted
 	start_redis --io-threads 2 --io-threads-do-reads yes
 	bench -t get,set -n 5000 -c 20 -P 8
-	bench -t get,set -n 500 -c 20 -d 10000
+	bench -t get,set -n 2000 -c 20 -d 10000
 	stop_redis
 	proof 500000 redis-server redis-benchmark
 }
