@@ -46,8 +46,8 @@ static void ctl_fresh(const struct ctl *c, struct epreg *r)
 	} else if (r->sock && (r->ours || !sock_cold(r->sock))) {
 		epreg_watch(r, false);
 		epreg_heat(r);
-		if (__atomic_load_n(&r->set->sleepers, __ATOMIC_SEQ_CST))
-			epreg_kick(c->b, r);
+		if (epset_asleep(r->set) && !epreg_kick(c->b, r))
+			epreg_widen(r);
 	}
 }
 
@@ -297,7 +297,7 @@ static uint32_t hook_pass(struct sock *s, bool changed, struct epset **late,
 		if (lock_mine(&set->lock) && s == ep_looking)
 			continue; /* it is being looked at */
 		epreg_post(r);
-		if (!__atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST))
+		if (!epset_asleep(set))
 			continue;
 		epreg_kick(b, r);
 		if (r->wake < 0 && !skip)

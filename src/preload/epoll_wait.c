@@ -204,8 +204,7 @@ static void pass_on(struct epset *set)
 	struct epreg *r = set->hot;
 	struct epbucket *b;
 
-	if (!r || !r->sock ||
-	    !__atomic_load_n(&set->sleepers, __ATOMIC_RELAXED))
+	if (!r || !r->sock || !epset_asleep(set))
 		return;
 	b = epbucket_of(r->sock, r->fd);
 	if (epbucket_take(b)) {
@@ -241,7 +240,8 @@ static int fill(struct epwait *w, int got, bool rest)
 
 	if (ret)
 		return ret;
-	if (w->armed)
+	/* who sleeps on counts on being rung */
+	if (w->armed && !epset_asleep(w->set))
 		epset_disarm(w->set);
 	w->armed = false;
 	k = translate(w, 0, got);
@@ -541,6 +541,22 @@ static int do_wait(struct epwait *w, uint64_t span)
 	return wait_for(&held, span);
 }
 
+static void plain_back(uint32_t **at)
+{
+	__atomic_sub_fetch(*at, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Sleep where there is no struct; -EAGAIN: there is one now. */
+static int plain_sleep(struct epwait *w, uint64_t span)
+{
+	uint32_t *at __attribute__((cleanup(plain_back))) = ep_plain_at(w->ep);
+
+	__atomic_add_fetch(at, 1, __ATOMIC_SEQ_CST);
+	if (ep_unlikely(fdt_set(w->ep) != NULL))
+		return -EAGAIN;
+	return kernel_wait(w, span, w->mask);
+}
+
 /*
  * The set had no managed members when the wait began; another thread may have
  * added some since, and their events carry our words.
@@ -553,7 +569,12 @@ static int do_plain(struct epwait *w, uint64_t span)
 	epbits_set(EP_WAITED, w->ep, true);
 	if (span && span != DL_NEVER && fdt_any)
 		began = clock_ns();
-	n = kernel_wait(w, span, w->mask);
+	n = span ? plain_sleep(w, span) : kernel_wait(w, span, w->mask);
+	if (ep_unlikely(n == -EAGAIN)) {
+		w->set = fdt_set(w->ep);
+		return w->set ? do_wait(w, span) :
+				kernel_wait(w, span, w->mask);
+	}
 	if (ep_likely(n <= 0))
 		return n;
 	w->set = fdt_set(w->ep);

@@ -11,6 +11,7 @@
 #define BUCKETS 4096
 
 uint32_t ep_tag, ep_nregs, ep_nodd;
+uint32_t ep_plain[EP_PLAIN];
 
 /* The pool's lock guards chunks, free registrations and the list of sets. */
 static struct lock pool_lock;
@@ -293,6 +294,9 @@ void ep_forked(void)
 	for (i = 0; i < BUCKETS; i++)
 		if (buckets[i].lock.word)
 			buckets[i].lock.word = 0;
+	for (i = 0; i < EP_PLAIN; i++)
+		if (ep_plain[i])
+			ep_plain[i] = 0;
 	for (set = sets; set; set = set->next)
 		set_inherit(set);
 }

@@ -184,6 +184,11 @@ void epreg_post(struct epreg *r);
 void epreg_heat(struct epreg *r); /* onto the hot list; lock held */
 void epreg_cool(struct epreg *r); /* off it */
 void epreg_watch(struct epreg *r, bool on);
+/*
+ * Without a wake-up entry a sleeper has the anchor's alone: whole again, it
+ * reports what is true. Lock held.
+ */
+void epreg_widen(struct epreg *r);
 /* Take threads out of unlocked looks at members, before a sock goes. */
 void epset_shoo(struct epset *set);
 
@@ -209,8 +214,11 @@ void epreg_wake(struct epbucket *b, struct epreg *r);
 void epreg_unwake(struct epbucket *b, struct epreg *r);
 /* Take a ghost's entries out of the kernel's set, too. Lock held. */
 void epreg_bury(struct epreg *r);
-/* Get a thread asleep in the set out / undo that. Bucket lock held. */
-void epreg_kick(struct epbucket *b, struct epreg *r);
+/*
+ * Get a thread asleep in the set out / undo that. Bucket lock held. False:
+ * there is no wake-up entry to do it with.
+ */
+bool epreg_kick(struct epbucket *b, struct epreg *r);
 void epreg_unkick(struct epreg *r);
 /*
  * The kernel gets the program's own words and masks back, of all members or of
@@ -243,6 +251,29 @@ void epset_disarm(struct epset *set);
 void epset_rearm(struct epset *set);
 /* A thread goes to wait for the set in the kernel (+1), or is back (-1). */
 void epset_sleeps(struct epset *set, int delta);
+
+/*
+ * Threads that wait for a set at a number while there is no struct for it:
+ * they know of no members, arm nothing, and have to be kicked out once there
+ * are some. Counted by number, several numbers to a count: somebody more is
+ * taken for asleep then, which costs a kick.
+ */
+#define EP_PLAIN 1024
+extern uint32_t ep_plain[EP_PLAIN]; /* atomic */
+
+static inline uint32_t *ep_plain_at(int fd)
+{
+	return &ep_plain[(uint32_t)fd % EP_PLAIN];
+}
+
+/* Does anybody sleep in the set who has to be told what changes? */
+static inline bool epset_asleep(const struct epset *set)
+{
+	int fd = __atomic_load_n(&set->fd, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(ep_plain_at(fd), __ATOMIC_SEQ_CST);
+}
 
 /* The sock whose readiness this thread is just asking for. */
 extern __thread struct sock *ep_looking

@@ -128,15 +128,16 @@ void epreg_bury(struct epreg *r)
 }
 
 /* The wake-up socket is always writable, or its peer has much to read. */
-void epreg_kick(struct epbucket *b, struct epreg *r)
+bool epreg_kick(struct epbucket *b, struct epreg *r)
 {
 	struct epreg *o = owner(b, r);
 
 	if (!o)
-		return;
+		return false;
 	o->kicked = true;
 	ctl(o->set, EPOLL_CTL_MOD, o->wake,
 	    EPOLLIN | EPOLLOUT | (uint32_t)EPOLLET, epreg_wake_word(o));
+	return true;
 }
 
 void epreg_unkick(struct epreg *r)

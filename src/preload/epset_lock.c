@@ -41,14 +41,10 @@ void epreg_post(struct epreg *r)
 					    __ATOMIC_RELAXED));
 }
 
-/*
- * A sleeper waits on the kernel's entries alone. Where the wake-up entry is
- * gone the anchor's must be whole again; the sleeper narrows it if need be.
- */
-static void widen(struct epreg *r)
+/* The sleeper narrows it if need be. */
+void epreg_widen(struct epreg *r)
 {
-	if (r->ours && r->wake < 0 &&
-	    __atomic_load_n(&r->set->sleepers, __ATOMIC_RELAXED)) {
+	if (r->ours && r->wake < 0 && epset_asleep(r->set)) {
 		r->ours = 0;
 		epreg_tell(r, true);
 	}
@@ -89,7 +85,7 @@ void epset_inbox(struct epset *set)
 		r->still = false;
 		r->idle = 0;
 		if (!r->off && !set->inherited) {
-			widen(r);
+			epreg_widen(r);
 			epreg_heat(r);
 		}
 	}

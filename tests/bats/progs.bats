@@ -319,6 +319,30 @@ plain() {
 	no_rule sets
 }
 
+@test "idlers: plain" {
+	plain idlers
+}
+
+@test "idlers: lifted" {
+	lifted idlers
+}
+
+@test "idlers: at once" {
+	at_once idlers
+}
+
+@test "idlers: home" {
+	home idlers
+}
+
+@test "idlers: alone" {
+	alone idlers
+}
+
+@test "idlers: no rule" {
+	no_rule idlers
+}
+
 @test "halfclose: plain" {
 	plain halfclose
 }

@@ -21,6 +21,7 @@ check_PROGRAMS += \
 	tests/progs/faults \
 	tests/progs/flags \
 	tests/progs/halfclose \
+	tests/progs/idlers \
 	tests/progs/leaks \
 	tests/progs/life \
 	tests/progs/meet \
@@ -75,6 +76,11 @@ tests_progs_halfclose_SOURCES = tests/progs/halfclose.c $(PROGS_COMMON)
 tests_progs_halfclose_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_halfclose_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_halfclose_LDADD = -lpthread
+
+tests_progs_idlers_SOURCES = tests/progs/idlers.c $(PROGS_COMMON)
+tests_progs_idlers_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_idlers_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_idlers_LDADD = -lpthread
 
 tests_progs_leaks_SOURCES = tests/progs/leaks.c $(PROGS_COMMON)
 tests_progs_leaks_CPPFLAGS = $(PROGS_CPPFLAGS)

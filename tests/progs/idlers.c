@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* idlers - threads asleep in a set while others change what is in it. */
+#include "prog.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TAG   0x1234567890abcdefull
+#define OTHER 7
+
+#define PATIENCE 15000 /* ms */
+
+/* A thread that waits once; `mine` is what it got, then it is `out`. */
+struct idler {
+	int ep;
+	pthread_t thread;
+	atomic_int tid;
+	atomic_bool out;
+	atomic_uint_least64_t mine;
+};
+
+static void *idle(void *arg)
+{
+	struct idler *i = arg;
+	struct epoll_event ev[4];
+
+	int64_t began = prog_now_ms();
+
+	atomic_store(&i->tid, (int)syscall(SYS_gettid));
+	if (epoll_wait(i->ep, ev, 4, PATIENCE) == 1)
+		atomic_store(&i->mine, ev[0].data.u64);
+	/* what was there all the time must not wait for the end */
+	CHECK(prog_now_ms() - began < PATIENCE);
+	atomic_store(&i->out, true);
+	return NULL;
+}
+
+/* Is it asleep in a wait for a set, not only on its way there? */
+static bool in_bed(const struct idler *i)
+{
+	char path[64], line[64] = "";
+	long nr = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall",
+		 atomic_load(&i->tid));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	CHECK(read(fd, line, sizeof(line) - 1) >= 0);
+	CHECK(!close(fd));
+#ifdef SYS_epoll_wait
+	if (sscanf(line, "%ld", &nr) == 1 && nr == SYS_epoll_wait)
+		return true;
+#endif
+	return sscanf(line, "%ld", &nr) == 1 && nr == SYS_epoll_pwait;
+}
+
+static void idler_begin(struct idler *i, int ep)
+{
+	*i = (struct idler){ .ep = ep };
+	CHECK(!pthread_create(&i->thread, NULL, idle, i));
+	while (!atomic_load(&i->tid) || !in_bed(i))
+		prog_nap_ms(1);
+}
+
+static void idler_end(struct idler *i, uint64_t want)
+{
+	CHECK(!pthread_join(i->thread, NULL));
+	CHECK(atomic_load(&i->mine) == want);
+}
+
+static void ctl(int ep, int op, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = data };
+
+	CHECK(!epoll_ctl(ep, op, fd, &ev));
+}
+
+/* A set with something else in it than streams. */
+static int set_new(int *event)
+{
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	CHECK(ep >= 0);
+	*event = eventfd(0, EFD_CLOEXEC);
+	CHECK(*event >= 0);
+	ctl(ep, EPOLL_CTL_ADD, *event, EPOLLIN | (uint32_t)EPOLLET, OTHER);
+	return ep;
+}
+
+static void set_end(int ep, int event)
+{
+	CHECK(!close(event) && !close(ep));
+}
+
+/* Sends as many bytes as it is told, 0 ends it; nobody looks meanwhile. */
+static void sender(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		link_put(&e->l, (size_t)n);
+		prog_tell(e, n);
+	}
+	link_close(&e->l);
+	prog_tell(e, 0);
+	prog_sync(e);
+}
+
+static void send_me(struct end *e, size_t n)
+{
+	prog_tell(e, n);
+	CHECK(prog_hear(e) == n);
+}
+
+/* The first stream enters a set in which threads sleep already. */
+static void first_run(struct end *e)
+{
+	struct idler i;
+	int k;
+
+	for (k = 0; k < 6; k++) {
+		int event, ep = set_new(&event);
+
+		idler_begin(&i, ep);
+		if (k % 2)
+			send_me(e, 20);
+		ctl(ep, EPOLL_CTL_ADD, e->l.fd, EPOLLIN | EPOLLONESHOT, TAG);
+		if (!(k % 2))
+			send_me(e, 20);
+		idler_end(&i, TAG);
+		link_get(&e->l, 20);
+		if (k == 3)
+			prog_mid(e->l.fd);
+		set_end(ep, event);
+	}
+	send_me(e, 0);
+	prog_sync(e);
+}
+
+/* One of two comes out and stays away; the other hears what follows. */
+static void away_run(struct end *e)
+{
+	struct idler i[2];
+	uint64_t one = 1;
+	int k, left, event, ep = set_new(&event);
+
+	ctl(ep, EPOLL_CTL_ADD, e->l.fd, EPOLLIN, TAG);
+	for (k = 0; k < 6; k++) {
+		idler_begin(&i[0], ep);
+		idler_begin(&i[1], ep);
+		CHECK(write(event, &one, sizeof(one)) == sizeof(one));
+		while (!atomic_load(&i[0].out) && !atomic_load(&i[1].out))
+			prog_nap_ms(1);
+		left = atomic_load(&i[0].out) ? 1 : 0;
+		idler_end(&i[1 - left], OTHER);
+		send_me(e, 20);
+		idler_end(&i[left], TAG);
+		link_get(&e->l, 20);
+	}
+	send_me(e, 0);
+	prog_sync(e);
+	set_end(ep, event);
+}
+
+/* The peer has gone, much is unread, and a thread sleeps at the re-arming. */
+static void gone_run(struct end *e)
+{
+	const uint32_t once = EPOLLIN | EPOLLONESHOT;
+	struct pollfd p = { .fd = e->l.fd, .events = POLLRDHUP };
+	struct epoll_event ev;
+	struct idler i;
+	int k, event, ep = set_new(&event);
+
+	ctl(ep, EPOLL_CTL_ADD, e->l.fd, once, TAG);
+	send_me(e, 40000);
+	CHECK(epoll_wait(ep, &ev, 1, 5000) == 1 && ev.data.u64 == TAG);
+	send_me(e, 0);
+	CHECK(poll(&p, 1, 5000) == 1);
+	for (k = 0; k < 4; k++) {
+		idler_begin(&i, ep);
+		ctl(ep, EPOLL_CTL_MOD, e->l.fd, once, TAG);
+		idler_end(&i, TAG);
+		link_get(&e->l, 10000);
+	}
+	link_eof(&e->l);
+	prog_sync(e);
+	set_end(ep, event);
+}
+
+static const struct prog_case cases[] = {
+	{ "first", first_run, sender, 0 },
+	{ "away", away_run, sender, 0 },
+	{ "gone", gone_run, sender, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
