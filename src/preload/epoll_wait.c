@@ -43,21 +43,14 @@ static int kernel_wait(const struct epwait *w, uint64_t span,
 {
 	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
 
-	switch (w->kind) {
-	case PWAIT2:
+	if (w->kind == PWAIT2)
 		return neg_errno(
 			real_epoll_pwait2(w->ep, w->ev, w->max,
 					  span == DL_NEVER ? NULL : &ts, mask));
-	case PWAIT:
+	if (w->kind == PWAIT || mask)
 		return neg_errno(real_epoll_pwait(w->ep, w->ev, w->max,
 						  dl_ms(span), mask));
-	default:
-		if (mask)
-			return neg_errno(real_epoll_pwait(w->ep, w->ev, w->max,
-							  dl_ms(span), mask));
-		return neg_errno(
-			real_epoll_wait(w->ep, w->ev, w->max, dl_ms(span)));
-	}
+	return neg_errno(real_epoll_wait(w->ep, w->ev, w->max, dl_ms(span)));
 }
 
 /* Take the lock for one round of filling the array. */
