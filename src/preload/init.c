@@ -10,6 +10,20 @@
 bool preload_off = true;
 
 /*
+ * Programs built with gcc's address sanitizer refuse to start where its library
+ * is not the first one, unless told that it need not be. Nothing in here stands
+ * in its way: what libsdp calls is found behind it, in that library. A program's
+ * own function of this name and ASAN_OPTIONS go before. It is asked before any
+ * constructor has run.
+ */
+SDP_EXPORT const char *__asan_default_options(void);
+
+__attribute__((no_sanitize_address)) const char *__asan_default_options(void)
+{
+	return "verify_asan_link_order=0";
+}
+
+/*
  * quick_exit() runs handlers in the reverse order of registration, so ours,
  * registered before main(), comes last, as the destructor does for exit().
  */

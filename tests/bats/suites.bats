@@ -97,3 +97,26 @@ talk() {
 	need javac
 	dialogue java java "$BATS_TEST_DIRNAME/lines/Client.java"
 }
+
+# The sanitizer's own library refuses to be any but the first, unless told that
+# it need not be; and it must still find what it is there for.
+sanitized_fault() {
+	mode "$1"
+	PORT=$(free_port)
+	server lines "$PY" "$BATS_TEST_DIRNAME/py/lines.py" "$PORT"
+	wait_port "$PORT"
+	refuse client sanitized "$PORT" fault >"$TMP/out" 2>"$TMP/err"
+	grep -q heap-buffer-overflow "$TMP/err"
+	stop lines
+}
+
+@test "dialogue: C, built with the address sanitizer" {
+	need gcc
+	gcc -g -O1 -fsanitize=address -o "$TMP/sanitized" \
+		"$BATS_TEST_DIRNAME/c/lines.c" ||
+		lack "gcc has no address sanitizer"
+	PATH=$TMP:$PATH
+	dialogue sanitized sanitized
+	sanitized_fault plain
+	sanitized_fault now
+}
