@@ -16,14 +16,17 @@
  */
 static void finish(struct sock *s, int fd)
 {
+	bool silent = false;
+
 	switch (anc_state(s->tx)) {
 	case ANC_RISING:
 	case ANC_LIFTED:
 		/* the token goes before anything else */
-		if (!s->orphan && s->rd &&
-		    (s->rd->token_due || anc_state(s->tx) == ANC_RISING))
+		if (!s->orphan && s->rd && !rdma_may_end(s, false))
 			return;
-		if (!s->orphan &&
+		/* between hosts nobody tells what was taken after that */
+		silent = s->rd && s->conn.dis_sent && s->conn.dis_rcvd;
+		if (!s->orphan && !silent &&
 		    s->at.sent !=
 			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 			return;

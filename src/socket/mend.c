@@ -416,8 +416,10 @@ bool mend_look(struct sock *s)
 {
 	struct rdma *r = s->rd;
 	struct resume in = { .token = r->token_rx, .secret = r->secret_rx };
+	struct pollfd p = { .fd = anchor_of(s), .events = POLLIN };
+	struct timespec now = { 0, 0 };
 	uint8_t buf[4096];
-	int fd = anchor_of(s);
+	int fd = p.fd;
 	ssize_t n;
 
 	if (anc_state(s->rx) != ANC_RAW &&
@@ -426,8 +428,10 @@ bool mend_look(struct sock *s)
 	r->called = false;
 	if (fd < 0 || anc_state(s->rx) == ANC_RAW)
 		return false;
+	/* a reset is told once, and not for us */
+	if (sys_ppoll(&p, 1, &now, NULL) != 1 || (p.revents & POLLERR))
+		return false;
 	n = sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
-	/* the kernel tells it once */
 	s->rst_eaten |= n == -ECONNRESET;
 	if (n <= 0)
 		return false;

@@ -52,6 +52,8 @@
  *   words: our spill is known  B S  a byte; S entries         mend_seen(), V
  *   words: taken, our wait     B S  a byte                    rdma_polled()
  *                              C    a FIN, an answer due      V, home_serve()
+ *   the last byte of a         C    the end of it             V, home_abandoned()
+ *   homecoming refused
  *   words: a bell is wanted    C    the bell, when it may be  ring_reader(), V
  *   the token                  K S  they have come out by it
  *                              B    a byte, V leaves it there rdma_token_read()
@@ -177,7 +179,7 @@ struct rdma {
 	uint64_t hidden; /* stream bytes behind the token */
 	uint64_t idle_seen; /* bytes received when receives were counted */
 	uint64_t idle_moved; /* bytes moved when last looked at */
-	uint64_t said_at; /* the last time we said what was said already */
+	uint64_t tried_at; /* whether the queue pair is alive */
 	/* broken, or to be able to bear it: mend.c */
 	struct rdma_kept *kept; /* sent since the lift, until confirmed */
 	bool confirmed; /* the reader knows of this lift, past x */
@@ -382,6 +384,8 @@ void rdma_wake(struct sock *s);
 void rdma_down(struct sock *s, int error);
 /* The process ends: what was sent has to arrive. Bounded. */
 void rdma_exit(void);
+/* DisConn, if it can be sent now; may the FIN follow, as far as that goes? */
+bool rdma_may_end(struct sock *s, bool closes);
 /* close() of the last number: true, the service thread goes on with it. */
 bool rdma_linger(struct sock *s, int fd);
 bool rdma_lingered(struct sock *s); /* lock held: is it over? */

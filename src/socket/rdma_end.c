@@ -17,6 +17,23 @@ bool rdma_was_reset(const struct sock *s)
 	       s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 }
 
+/*
+ * DisConn is queued as soon as the reader knows of the lift. Who has sent his
+ * own gets no word out once ours has come, and his knowing is what the token
+ * waits for.
+ */
+bool rdma_may_end(struct sock *s, bool closes)
+{
+	struct rdma *r = s->rd;
+
+	if (r->state == RDMA_UP &&
+	    (anc_state(s->tx) == ANC_RISING || !remote_seen(&r->words)))
+		return false;
+	conn_shutdown(&s->conn, clock_ns(), closes);
+	pump_control(s);
+	return !r->token_due;
+}
+
 void rdma_down(struct sock *s, int error)
 {
 	struct rdma *r = s->rd;
@@ -64,7 +81,7 @@ bool rdma_linger(struct sock *s, int fd)
 	r->lingers = r->restless = true;
 	r->give_up_at = clock_ns() + LINGER_NS;
 	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
-		conn_shutdown(&s->conn, clock_ns(), true);
+		rdma_may_end(s, true);
 	rdma_tell(s, true);
 	rdma_arm(s);
 	service_poke(service_id());
@@ -107,6 +124,8 @@ bool rdma_lingered(struct sock *s)
 		rdma_tell(s, true);
 		if (anc_state(s->tx) == ANC_RISING)
 			lift_spill(s, s->ghost, WHY_CLOSED, true);
+		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
+			rdma_may_end(s, true);
 		rdma_token_write(s, s->ghost);
 	}
 	if (s->conn.error || r->down || clock_ns() > r->give_up_at)
@@ -131,7 +150,7 @@ static void bid_farewell(struct sock *s, void *arg)
 		*left += s->rd->out || !s->rd->mended;
 	} else if (s->rd->state == RDMA_UP) {
 		if (tx_by_ring(s))
-			conn_shutdown(&s->conn, clock_ns(), false);
+			rdma_may_end(s, false);
 		pump_poll(s);
 		rdma_tell(s, true);
 		rdma_token_write(s, s->ghost >= 0 ? s->ghost : sock_fd(s));

@@ -6,7 +6,7 @@
 
 #include "socket/rdma.h"
 
-#define SAY_NS 250000000ull
+#define TRY_NS 250000000ull
 
 /* Does anybody wait for what a completion may bring? */
 static bool awaited(const struct sock *s)
@@ -47,8 +47,8 @@ void rdma_readable(struct sock *s)
 
 /*
  * Does it wait for what only the other end can say? That one may be silent for
- * good, and a queue pair that nothing is sent on does not break. So the last
- * word is said once more, now and then.
+ * good, and a queue pair that nothing is sent on does not break. So it is tried
+ * now and then; our word once more would need credits, and they may be out.
  */
 static bool waits(const struct sock *s)
 {
@@ -58,18 +58,16 @@ static bool waits(const struct sock *s)
 	       (tx != ANC_RAW && tx != ANC_GONE && !remote_seen(&s->rd->words));
 }
 
-static void say_again(struct sock *s)
+static void try_it(struct sock *s)
 {
 	struct rdma *r = s->rd;
 	uint64_t now = clock_ns();
 
 	if (r->state != RDMA_UP || !waits(s)) {
-		r->said_at = now;
-	} else if (now >= r->said_at + SAY_NS) {
-		r->said_at = now;
-		conn_words(&s->conn, REMOTE_WRITER,
-			   r->words.told[REMOTE_WRITER]);
-		pump_control(s);
+		r->tried_at = now;
+	} else if (now >= r->tried_at + TRY_NS) {
+		r->tried_at = now;
+		rdma_api->probe(r->end);
 	}
 }
 
@@ -79,8 +77,9 @@ static bool unsettled(const struct sock *s)
 	enum anc_state tx = anc_state(s->tx);
 
 	return s->rd->state != RDMA_UP || s->rd->token_due ||
-	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
-	       tx == ANC_ASKED || tx == ANC_PAUSED || tx == ANC_RESUME;
+	       (s->fin_due && !s->conn.dis_sent) || rdma_token_urgent(s) ||
+	       rdma_update_waits(s) || waits(s) || tx == ANC_ASKED ||
+	       tx == ANC_PAUSED || tx == ANC_RESUME;
 }
 
 void rdma_look_after(struct sock *s)
@@ -109,13 +108,15 @@ void rdma_look_after(struct sock *s)
 			break;
 		pump_control(s);
 		home_serve(s, fd);
+		/* its writer waits, and the program may not come by */
+		home_abandoned(s, fd);
 		rdma_token_write(s, fd);
 		rdma_token_read(s, fd);
 		rdma_passed(s);
 		rdma_tell(s, quiet);
 		rdma_arm(s);
 	} while (fab_pending(s));
-	say_again(s);
+	try_it(s);
 	r->serving = false;
 	r->restless |= !quiet || unsettled(s);
 }

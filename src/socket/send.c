@@ -504,7 +504,10 @@ static bool shut_write(struct sock *s, int fd)
 		case ANC_LIFTED:
 			zc_recall(s);
 			zc_settled(s);
-			conn_shutdown(&s->conn, clock_ns(), false);
+			if (likely(!s->rd))
+				conn_shutdown(&s->conn, clock_ns(), false);
+			else
+				rdma_may_end(s, false);
 			pump_control(s);
 			s->shut_wr = s->fin_due = true;
 			ring_note(s);

@@ -440,6 +440,11 @@ static int v_flushed(struct end *end)
 	return e->error || e->eof ? -ECONNRESET : 0;
 }
 
+static void v_probe(struct end *end)
+{
+	fake_probe(of(end));
+}
+
 static void v_disconnect(struct end *end)
 {
 	if (of(end)->broken && getenv("FAKE_DEAF"))
@@ -509,6 +514,7 @@ __attribute__((visibility("default"))) const struct verbs_api libsdp_verbs = {
 	.arm = v_arm,
 	.unacked = v_unacked,
 	.flushed = v_flushed,
+	.probe = v_probe,
 	.disconnect = v_disconnect,
 	.resize = v_resize,
 	.shed = v_shed,

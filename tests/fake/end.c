@@ -158,6 +158,9 @@ static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 		e->last = &m->next;
 		e->got++;
 		break;
+	case PROBE: /* as a message, but for nobody */
+		e->got++;
+		break;
 	case ACK:
 		memcpy(&len, p, sizeof(len));
 		acknowledged(e, len);
@@ -239,6 +242,14 @@ static void remember(struct fend *e, const void *mem, uint32_t len)
 	*e->sent_last = m;
 	e->sent_last = &m->next;
 	pthread_mutex_unlock(&e->lock);
+}
+
+void fake_probe(struct fend *e)
+{
+	if (e->sent || e->error || e->broken)
+		return;
+	if (fake_down() || !fake_frame(e, PROBE, NULL, 0))
+		remember(e, "", 0);
 }
 
 static bool unlucky(uint32_t count)

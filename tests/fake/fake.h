@@ -38,7 +38,7 @@
 #define DOWN_MS	   100
 #define DEAF_MS	   500
 
-enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ, ACK };
+enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ, ACK, PROBE };
 
 struct msg {
 	struct msg *next;
@@ -108,6 +108,7 @@ bool fake_down(void); /* the way between is down */
 bool fake_silent(struct fend *e); /* ... and what comes of it */
 void fake_patience(struct fend *e); /* of a sender whose peer is deaf */
 void fake_break(struct fend *e, int error);
+void fake_probe(struct fend *e);
 void fake_intake(struct fend *e); /* all that has come into the queue */
 
 #endif

@@ -318,7 +318,7 @@ static bool waits(const struct end *e)
 {
 	enum anc_state rx = anc_state(e->rx);
 
-	if (!world_rule(RULE_SAY))
+	if (!world_rule(RULE_TRY))
 		return false;
 	return e->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
 	       (anc_state(e->tx) != ANC_RAW && !remote_seen(&e->r));
@@ -377,7 +377,7 @@ void break_step(struct end *e)
 	if (!e->broke) {
 		struct pipe *p = &w.qp[e - w.end];
 
-		/* who waits for a word says his own again */
+		/* who waits for a word tries the queue pair */
 		if (called(e) ||
 		    ((!e->deaf || p->put > p->dead || waits(e)) && !rnd(6)))
 			break_known(e);

@@ -36,7 +36,7 @@ enum rule {
 	RULE_STAND, /* nothing follows a spill before it is known */
 	RULE_UNSURE, /* the reader leaves SPILL when told that it may */
 	RULE_JUDGE, /* who mends takes the control bytes, and nobody else */
-	RULE_SAY, /* who waits for a word says his own once more */
+	RULE_TRY, /* who waits for a word tries the queue pair */
 	RULE_SHOWN, /* the token goes out before the answer, if it is needed */
 	RULE_HIDDEN, /* nothing is let go of in front of the token */
 	RULES

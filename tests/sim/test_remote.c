@@ -84,7 +84,7 @@ static const char *const rules[RULES] = {
 	[RULE_STAND] = "nothing follows a spill before it is known",
 	[RULE_UNSURE] = "the reader leaves SPILL when told",
 	[RULE_JUDGE] = "who mends takes the control bytes",
-	[RULE_SAY] = "who waits for a word says his own once more",
+	[RULE_TRY] = "who waits for a word tries the queue pair",
 	[RULE_SHOWN] = "the token goes out before an answer",
 	[RULE_HIDDEN] = "nothing is let go of in front of the token",
 };

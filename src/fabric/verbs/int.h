@@ -363,6 +363,7 @@ void tx_trim(struct vend *e);
 int tx_post(struct vend *e, struct ibv_send_wr *wr, struct sent *s);
 int verbs_unacked(struct end *end, uint32_t *pos, struct fab_msg *m);
 int verbs_flushed(struct end *end);
+void verbs_probe(struct end *end);
 int rdma_op_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 		 size_t len, uint64_t id);
 int rdma_op_write(struct end *end, const void *from, uint64_t vaddr,

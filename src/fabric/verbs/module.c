@@ -207,6 +207,7 @@ const struct verbs_api libsdp_verbs = {
 	.arm = verbs_arm,
 	.unacked = verbs_unacked,
 	.flushed = verbs_flushed,
+	.probe = verbs_probe,
 	.disconnect = verbs_disconnect,
 	.resize = verbs_resize,
 	.shed = verbs_shed,

@@ -120,16 +120,22 @@ int tx_post(struct vend *e, struct ibv_send_wr *wr, struct sent *s)
 /*
  * A completion for everything sent so far. With a full queue one is coming.
  */
-static void mark(struct vend *e)
+static void mark_post(struct vend *e)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
 	struct sent s = { .kind = SENT_MARK };
+
+	tx_post(e, &wr, &s);
+}
+
+static void mark(struct vend *e)
+{
 	struct tx *t = &e->tx;
 
 	if (!under_way(t) || under_way(t) >= SQ_DATA ||
 	    sent_at(e, t->seq - 1)->signalled || e->error)
 		return;
-	tx_post(e, &wr, &s);
+	mark_post(e);
 }
 
 static uint32_t room_slow(struct vend *e)
@@ -332,4 +338,13 @@ int verbs_flushed(struct end *end)
 		return -ECONNRESET;
 	mark(e);
 	return 0;
+}
+
+void verbs_probe(struct end *end)
+{
+	struct vend *e = vend_of(end);
+
+	cq_reap(e);
+	if (!under_way(&e->tx) && !e->error)
+		mark_post(e);
 }

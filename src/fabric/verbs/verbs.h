@@ -32,7 +32,7 @@
 
 #include "fabric/fabric.h"
 
-#define VERBS_API      1 /* version of struct verbs_api */
+#define VERBS_API      2 /* version of struct verbs_api */
 #define VERBS_REQ_LEN  56 /* private data: Hello [2.4] */
 #define VERBS_REP_LEN  196 /* HelloAck */
 #define VERBS_REJ_LEN  148
@@ -212,6 +212,12 @@ struct verbs_api {
 	 * -ECONNRESET: never. Before an orderly end.
 	 */
 	int (*flushed)(struct end *e);
+	/*
+	 * Is the peer's device there? Posts what needs no receive of the peer,
+	 * unless something is under way: an end whose peer is silent for good
+	 * breaks by it, when the retries are over.
+	 */
+	void (*probe)(struct end *e);
 	/*
 	 * DREQ; own receives and sends are flushed, messages that came before
 	 * can still be polled. VE_DOWN follows, with -ETIMEDOUT if the peer
