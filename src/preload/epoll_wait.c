@@ -16,13 +16,10 @@
 #include "preload/ready.h"
 #include "preload/real.h"
 
-#define IDLE_MAX    64 /* looks in vain before a member becomes quiet */
-#define SPINS	    4 /* in a call, with nothing to report after them */
-#define SPIN_SOCKS  16
-#define SPIN_ASKS   4 /* of them, asked how long to spin */
-#define YIELD_AFTER 128 /* looks in vain, then others may run, too */
-#define SPIN_OPEN   3000 /* ns, then signals are held back */
-#define SPIN_LOOK   8000 /* ns between looks at the kernel while spinning */
+#define IDLE_MAX  64 /* looks in vain before a member becomes quiet */
+#define SPINS	  4 /* in a call, with nothing to report after them */
+#define SPIN_OPEN 3000 /* ns, then signals are held back */
+#define SPIN_LOOK 8000 /* ns between looks at the kernel while spinning */
 
 enum epkind { WAIT, PWAIT, PWAIT2 };
 
@@ -288,75 +285,6 @@ static int harvest(struct epwait *w)
 
 /* --- spinning ----------------------------------------------------------- */
 
-struct spin {
-	struct sock *sock[SPIN_SOCKS];
-	int n;
-	struct sock *best; /* who was asked for the time */
-	uint64_t ns;
-};
-
-/* Who is looked at; returns false if there is nothing to spin for. */
-static bool spin_begin(struct epset *set, struct spin *sp)
-{
-	struct epreg *r;
-	uint32_t left;
-
-	sp->n = 0;
-	sp->ns = 0;
-	sp->best = NULL;
-	if (!epset_take(set))
-		return false;
-	for (r = set->hot, left = set->nhot; left && sp->n < SPIN_SOCKS;
-	     left--, r = r->hnext) {
-		uint64_t ns;
-
-		if (!r->sock || !(r->ours & EPOLLIN) || r->off)
-			continue;
-		if (sp->n < SPIN_ASKS) {
-			ns = sock_spin_ns(r->sock);
-			if (ns > sp->ns) {
-				sp->ns = ns;
-				sp->best = r->sock;
-			}
-		}
-		sp->sock[sp->n++] = r->sock;
-	}
-	if (sp->ns)
-		__atomic_add_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
-	epset_release(set);
-	return sp->ns != 0;
-}
-
-enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
-
-/* Until a message waits, or mail (or the members change), or `end`. */
-static enum spun spin_some(struct epset *set, struct spin *sp, uint64_t end)
-{
-	uint32_t epoch = __atomic_load_n(&set->epoch, __ATOMIC_SEQ_CST);
-	int i, looks = 0, turn = 0;
-
-	for (;;) {
-		for (i = 0; i < sp->n; i++) {
-			if (__atomic_load_n(&set->epoch, __ATOMIC_ACQUIRE) !=
-			    epoch)
-				return SPUN_CALLED;
-			if (sock_pending(sp->sock[i])) {
-				sp->best = sp->sock[i];
-				return SPUN_PAID;
-			}
-		}
-		if (__atomic_load_n(&set->inbox, __ATOMIC_ACQUIRE))
-			return SPUN_CALLED;
-		if ((++turn & 7) == 0 && clock_ns() >= end)
-			return SPUN_OUT;
-		looks += sp->n;
-		if (looks > YIELD_AFTER && (turn & 3) == 0)
-			sys_call3(SYS_sched_yield, 0, 0, 0);
-		else
-			clock_relax();
-	}
-}
-
 /*
  * Spin for the hot members, at most `left` ns, with looks at the kernel in
  * between. Returns events or a negative errno; 0: look again (`*again`) or
@@ -366,18 +294,18 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 {
 	struct epset *set = w->set;
 	uint64_t now = clock_ns(), end = 0, till, slice = SPIN_OPEN;
-	struct spin sp;
+	struct epspin sp;
 	enum spun out;
 	int n;
 
 	*again = false;
 	for (;;) {
-		if (!spin_begin(set, &sp))
+		if (!epspin_begin(set, &sp))
 			return 0;
 		if (!end)
 			end = dl_after(now, sp.ns < left ? sp.ns : left);
 		till = dl_after(now, slice);
-		out = spin_some(set, &sp, till < end ? till : end);
+		out = epspin_some(set, &sp, till < end ? till : end);
 		now = clock_ns();
 		sock_spin_ended(now, till < end ? till : end);
 		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
@@ -424,14 +352,12 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 
 	*again = false;
 	if (left) {
-		w->armed = w->set->hot != NULL;
-		if (w->armed && epset_arm(w->set, &nap)) {
-			*again = true;
-			return 0;
-		}
+		/* counted first: who changes a member from here on kicks */
 		w->asleep = true;
 		epset_sleeps(w->set, 1);
-		if (ep_unlikely(epset_mail(w->set))) {
+		w->armed = w->set->hot != NULL;
+		if ((w->armed && epset_arm(w->set, &nap)) ||
+		    ep_unlikely(epset_mail(w->set))) {
 			out_of_bed(w);
 			*again = true;
 			return 0;

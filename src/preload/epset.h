@@ -275,6 +275,27 @@ static inline bool epset_asleep(const struct epset *set)
 	       __atomic_load_n(ep_plain_at(fd), __ATOMIC_SEQ_CST);
 }
 
+/* --- epoll_spin.c -------------------------------------------------------- */
+
+#define EP_SPIN_SOCKS 16
+
+struct epspin {
+	struct sock *sock[EP_SPIN_SOCKS];
+	int n;
+	struct sock *best; /* who was asked for the time */
+	uint64_t ns; /* how long to spin */
+};
+
+enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
+
+/*
+ * Who is looked at; false: there is nothing to spin for. After true the
+ * caller, done with epspin_some(), takes one from set->spinners.
+ */
+bool epspin_begin(struct epset *set, struct epspin *sp);
+/* Until a message waits, or mail (or the members change), or `end`. */
+enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end);
+
 /* The sock whose readiness this thread is just asking for. */
 extern __thread struct sock *ep_looking
 	__attribute__((tls_model("initial-exec")));

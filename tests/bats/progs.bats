@@ -319,28 +319,14 @@ plain() {
 	no_rule sets
 }
 
-@test "idlers: plain" {
+@test "idlers: plain, lifted" {
 	plain idlers
-}
-
-@test "idlers: lifted" {
 	lifted idlers
 }
 
-@test "idlers: at once" {
+@test "idlers: at once, home" {
 	at_once idlers
-}
-
-@test "idlers: home" {
 	home idlers
-}
-
-@test "idlers: alone" {
-	alone idlers
-}
-
-@test "idlers: no rule" {
-	no_rule idlers
 }
 
 @test "halfclose: plain" {

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Looking at members of a set again and again, without its lock. */
+#include "base/clock.h"
+#include "base/sys.h"
+#include "preload/epset.h"
+
+#define ASKS	    4 /* members asked how long to spin */
+#define YIELD_AFTER 128 /* looks in vain, then others may run, too */
+
+bool epspin_begin(struct epset *set, struct epspin *sp)
+{
+	struct epreg *r;
+	uint32_t left;
+
+	sp->n = 0;
+	sp->ns = 0;
+	sp->best = NULL;
+	if (!epset_take(set))
+		return false;
+	for (r = set->hot, left = set->nhot; left && sp->n < EP_SPIN_SOCKS;
+	     left--, r = r->hnext) {
+		uint64_t ns;
+
+		if (!r->sock || !(r->ours & EPOLLIN) || r->off)
+			continue;
+		if (sp->n < ASKS) {
+			ns = sock_spin_ns(r->sock);
+			if (ns > sp->ns) {
+				sp->ns = ns;
+				sp->best = r->sock;
+			}
+		}
+		sp->sock[sp->n++] = r->sock;
+	}
+	if (sp->ns)
+		__atomic_add_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
+	epset_release(set);
+	return sp->ns != 0;
+}
+
+enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end)
+{
+	uint32_t epoch = __atomic_load_n(&set->epoch, __ATOMIC_SEQ_CST);
+	int i, looks = 0, turn = 0;
+
+	for (;;) {
+		for (i = 0; i < sp->n; i++) {
+			if (__atomic_load_n(&set->epoch, __ATOMIC_ACQUIRE) !=
+			    epoch)
+				return SPUN_CALLED;
+			if (sock_pending(sp->sock[i])) {
+				sp->best = sp->sock[i];
+				return SPUN_PAID;
+			}
+		}
+		if (__atomic_load_n(&set->inbox, __ATOMIC_ACQUIRE))
+			return SPUN_CALLED;
+		if ((++turn & 7) == 0 && clock_ns() >= end)
+			return SPUN_OUT;
+		looks += sp->n;
+		if (looks > YIELD_AFTER && (turn & 3) == 0)
+			sys_call3(SYS_sched_yield, 0, 0, 0);
+		else
+			clock_relax();
+	}
+}
