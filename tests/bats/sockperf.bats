@@ -17,7 +17,7 @@ teardown() {
 perf() {
 	local kind=$1
 	shift
-	client sockperf "$kind" --tcp -i "$HOST" -p "$PORT" -t 1 "$@" \
+	client sockperf "$kind" --tcp -i "$HOST" -p "$PORT" -t 2 "$@" \
 		>"$TMP/$kind.out" 2>"$TMP/$kind.err"
 	refuse grep -iE 'error|invalid|failed' "$TMP/$kind.out" "$TMP/$kind.err"
 }
@@ -53,7 +53,7 @@ feed() {
 	server sockperf sockperf server -f "$TMP/feed" -F "$2"
 	wait_port "$p1"
 	wait_port "$p2"
-	client sockperf ping-pong -f "$TMP/feed" -F "$2" -t 1 --mps=20000 >"$TMP/out" \
+	client sockperf ping-pong -f "$TMP/feed" -F "$2" -t 2 --mps=20000 >"$TMP/out" \
 		2>"$TMP/err"
 	grep -q '# dropped messages = 0; # duplicated messages = 0;' "$TMP/out"
 	stop sockperf INT
