@@ -76,7 +76,6 @@ sum() {
 	grep -q '"soft-device":1' "$TMP/client.stats"
 }
 
-# bats test_tags=unsteady
 @test "hosts: whoever waits comes out when the peer spills" {
 	local how server py=$BATS_TEST_DIRNAME/py/spill.py
 	SOFT=yes
@@ -118,7 +117,6 @@ said() {
 	[ "$(grep -cs "$2" "$TMP/talk")" -ge "$1" ]
 }
 
-# bats test_tags=unsteady
 @test "hosts: the way is down for a while" {
 	local downs
 	SOFT=yes
