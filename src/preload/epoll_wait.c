@@ -447,6 +447,7 @@ static int do_wait(struct epwait *w, uint64_t span)
 	struct epwait held __attribute__((cleanup(leave))) = *w;
 	size_t room;
 
+	sock_saw_wait();
 	epset_wanted(held.set);
 	held.life = held.set->life;
 	if (held.max <= 0)

@@ -43,9 +43,12 @@ static int wait_here(struct pollfd *fds, nfds_t n, uint64_t span,
 /* Arrays the kernel refuses are not ours to read. */
 static bool concerns(const struct pollfd *fds, nfds_t n, bool *warm)
 {
-	return fdt_any && n && n <= FDT_ROOT * FDT_LEAF &&
-	       mem_good(fds, n * sizeof(*fds), true) &&
-	       pollset_scan(fds, n, warm);
+	if (!fdt_any || !n || n > FDT_ROOT * FDT_LEAF ||
+	    !mem_good(fds, n * sizeof(*fds), true) ||
+	    !pollset_scan(fds, n, warm))
+		return false;
+	sock_saw_wait();
+	return true;
 }
 
 static uint64_t rest(uint64_t began, uint64_t span)

@@ -275,6 +275,7 @@ static int sel_wait(int n, unsigned long *const set[3], bool warm, uint64_t end,
 	struct timespec ts;
 	int ret;
 
+	sock_saw_wait();
 	ret = sel_begin(&s, n, set);
 	if (ret)
 		return ret;

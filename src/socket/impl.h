@@ -77,6 +77,8 @@ struct sock {
 	bool rst_eaten; /* the kernel told it to us, and tells it once */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
 	bool epipe; /* a send was answered EPIPE */
+	bool dry; /* the last call found nothing to do, */
+	bool busy; /* and so did the one before: nobody waits */
 	int32_t look; /* calls until lift_look(); a lost count is harmless */
 	int32_t byte_weight; /* bytes that count as one call */
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */

@@ -244,6 +244,16 @@ static void step(struct sock *s, int fd)
 	}
 }
 
+bool sock_wait_seen;
+
+/* Does the program wait for it in a way that we do not see? */
+static bool waits_unseen(const struct sock *s)
+{
+	return __atomic_load_n(&s->unwaited, __ATOMIC_RELAXED) ||
+	       (s->nonblock && !s->busy &&
+		!__atomic_load_n(&sock_wait_seen, __ATOMIC_RELAXED));
+}
+
 /* Does another process have it, too? */
 static bool shared(struct sock *s)
 {
@@ -272,7 +282,7 @@ void lift_look(struct sock *s, int fd)
 		s->look = lift_vouch(s, fd);
 		if (s->rd)
 			rdma_tell(s, false);
-	} else if (__atomic_load_n(&s->unwaited, __ATOMIC_RELAXED)) {
+	} else if (waits_unseen(s)) {
 		s->look = 16;
 		if (s->why == WHY_WAITING)
 			sock_why(s, WHY_RAW_USE);

@@ -162,9 +162,19 @@ bool raw_tx_enter(struct rawtx *c, struct sock *s)
 	return true;
 }
 
+/* In vain. Who asks twice in a row does not wait in between. */
+static void dry(struct sock *s)
+{
+	s->busy = s->dry;
+	s->dry = true;
+}
+
 void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
 {
+	if (unlikely(n == -EAGAIN && !s->busy))
+		dry(s);
 	if (n > 0) {
+		s->dry = false;
 		anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
 			 (uint64_t)n);
 		COUNT(s, bytes_tcp_tx, n);
@@ -222,8 +232,11 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 					   __ATOMIC_RELAXED);
 		return false;
 	}
+	if (unlikely(n == -EAGAIN && !s->busy))
+		dry(s);
 	if (n <= 0 || peek)
 		return true;
+	s->dry = false;
 	anc_taken(d, &s->ar, (uint64_t)n);
 	if (unlikely(d != __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST)))
 		anc_taken(s->rx, &s->ar, 0);

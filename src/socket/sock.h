@@ -213,6 +213,18 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r);
  */
 void sock_unwaited(struct sock *s, int delta);
 
+/*
+ * This process was seen to wait for sockets. A socket that does not block is
+ * not paired before, unless it is asked again and again in vain: whoever waits
+ * unseen would sleep on.
+ */
+extern bool sock_wait_seen;
+static inline void sock_saw_wait(void)
+{
+	if (__builtin_expect(!sock_wait_seen, 0))
+		__atomic_store_n(&sock_wait_seen, true, __ATOMIC_RELAXED);
+}
+
 /* Is everything the kernel's (RAW both ways, nothing paired)? One load. */
 bool sock_cold(const struct sock *s);
 /* The wake-up descriptor to wait on beside the anchor, or -1. */

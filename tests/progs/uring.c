@@ -289,6 +289,48 @@ static void bare_run(struct end *e)
 	link_eof(&a);
 }
 
+#ifdef __x86_64__
+static long bare_call(long nr, long a, long b, long c, long d)
+{
+	register long r10 __asm__("r10") = d;
+	long ret;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+#else
+#define bare_call(nr, a, b, c, d) syscall(nr, a, b, c, d)
+#endif
+
+/* Not even the registration is seen: Rust programs with rustix. */
+static void deaf_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = 79 };
+	long ep = bare_call(SYS_epoll_create1, 0, 0, 0, 0);
+	struct link a, b;
+	char byte;
+	int i;
+
+	(void)e;
+	pair_new(&a, &b);
+	prog_nonblock(a.fd, true);
+	CHECK(!bare_call(SYS_epoll_ctl, ep, EPOLL_CTL_ADD, a.fd, (long)&ev));
+	for (i = 0; i < 300; i++) {
+		link_put(&b, 100);
+		bare_ready((int)ep, EPOLLIN, 79);
+		link_get(&a, 100);
+		FAILS(recv(a.fd, &byte, 1, 0), EAGAIN);
+		link_put(&a, 100);
+		link_get(&b, 100);
+	}
+	link_close(&b);
+	bare_ready((int)ep, EPOLLIN, 79);
+	link_eof(&a);
+}
+
 /* A poll entry is the kernel's, and so is the stream from there on. */
 static void poll_run(struct end *e)
 {
@@ -475,6 +517,7 @@ static void many_peer(struct end *e)
 static const struct prog_case cases[] = {
 	{ "early", early_run, NULL, CASE_SOLO },
 	{ "bare", bare_run, NULL, CASE_SOLO },
+	{ "deaf", deaf_run, NULL, CASE_SOLO },
 	{ "epoll", epoll_run, epoll_peer, 0 },
 	{ "poll", poll_run, poll_peer, 0 },
 	{ "data", data_run, data_peer, 0 },

@@ -89,6 +89,8 @@ void proc_child(void)
 
 /* --- the socket room ---------------------------------------------------------- */
 
+bool sock_wait_seen;
+
 void sock_unwaited(struct sock *s, int delta)
 {
 	s->unwaited += delta;
