@@ -352,11 +352,13 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 
 	*again = false;
 	if (left) {
-		/* counted first: who changes a member from here on kicks */
-		w->asleep = true;
+		/*
+		 * Counted first, and then the lock: whoever changed a member
+		 * before is seen here, whoever does it later kicks.
+		 */
+		w->asleep = w->armed = true;
 		epset_sleeps(w->set, 1);
-		w->armed = w->set->hot != NULL;
-		if ((w->armed && epset_arm(w->set, &nap)) ||
+		if (epset_arm(w->set, &nap) ||
 		    ep_unlikely(epset_mail(w->set))) {
 			out_of_bed(w);
 			*again = true;

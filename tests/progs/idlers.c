@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -195,10 +196,88 @@ static void gone_run(struct end *e)
 	set_end(ep, event);
 }
 
+/* One of two got the first message and is busy with it: the second is new. */
+static void second_run(struct end *e)
+{
+	const uint32_t edge = EPOLLIN | (uint32_t)EPOLLET;
+	struct idler i[2];
+	int k, left, event, ep = set_new(&event);
+
+	ctl(ep, EPOLL_CTL_ADD, e->l.fd, edge, TAG);
+	for (k = 0; k < 6; k++) {
+		idler_begin(&i[0], ep);
+		idler_begin(&i[1], ep);
+		send_me(e, 20);
+		while (!atomic_load(&i[0].out) && !atomic_load(&i[1].out))
+			prog_nap_ms(1);
+		left = atomic_load(&i[0].out) ? 1 : 0;
+		idler_end(&i[1 - left], TAG);
+		send_me(e, 20);
+		idler_end(&i[left], TAG);
+		link_get(&e->l, 40);
+	}
+	send_me(e, 0);
+	prog_sync(e);
+	set_end(ep, event);
+}
+
+/* --- one waits, another re-arms while it goes to bed ---------------------- */
+
+#define TURNS 20000
+
+struct pair {
+	int ep;
+	atomic_int told, taken;
+};
+
+static void *tell(void *arg)
+{
+	struct pair *p = arg;
+	struct epoll_event ev[4];
+	int i;
+
+	for (i = 0; i < TURNS; i++) {
+		int64_t began = prog_now_ms();
+
+		CHECK(epoll_wait(p->ep, ev, 4, PATIENCE) == 1);
+		CHECK(prog_now_ms() - began < PATIENCE);
+		atomic_store(&p->told, i + 1);
+		/* so that both go on at once */
+		while (atomic_load(&p->taken) <= i)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void rearm_run(struct end *e)
+{
+	const uint32_t once = EPOLLIN | EPOLLONESHOT;
+	int event, i;
+	struct pair p = { .ep = set_new(&event) };
+	pthread_t t;
+
+	ctl(p.ep, EPOLL_CTL_ADD, e->l.fd, once, TAG);
+	CHECK(!pthread_create(&t, NULL, tell, &p));
+	prog_tell(e, TURNS * 4);
+	for (i = 0; i < TURNS; i++) {
+		while (atomic_load(&p.told) <= i)
+			sched_yield();
+		link_get(&e->l, 4);
+		atomic_store(&p.taken, i + 1);
+		if (i + 1 < TURNS)
+			ctl(p.ep, EPOLL_CTL_MOD, e->l.fd, once, TAG);
+	}
+	CHECK(!pthread_join(t, NULL));
+	CHECK(prog_hear(e) == TURNS * 4);
+	send_me(e, 0);
+	prog_sync(e);
+	set_end(p.ep, event);
+}
+
 static const struct prog_case cases[] = {
-	{ "first", first_run, sender, 0 },
-	{ "away", away_run, sender, 0 },
-	{ "gone", gone_run, sender, 0 },
+	{ "first", first_run, sender, 0 }, { "away", away_run, sender, 0 },
+	{ "gone", gone_run, sender, 0 },   { "second", second_run, sender, 0 },
+	{ "rearm", rearm_run, sender, 0 },
 };
 
 int main(int argc, char **argv)
