@@ -291,7 +291,8 @@ void ep_forked(void)
 	int i;
 
 	pool_lock.word = 0;
-	for (i = 0; i < BUCKETS; i++)
+	/* where there never was a registration, no page of them is touched */
+	for (i = 0; ep_tag && i < BUCKETS; i++)
 		if (buckets[i].lock.word)
 			buckets[i].lock.word = 0;
 	for (i = 0; i < EP_PLAIN; i++)

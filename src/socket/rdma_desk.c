@@ -51,6 +51,7 @@ static struct {
 	uint16_t port;
 	uint64_t until;
 } said[SAID];
+static bool any_said;
 
 static uint64_t tidy_at;
 
@@ -153,6 +154,7 @@ static void write_down(const struct saying *say)
 	said[at].names = say->names;
 	said[at].port = say->port;
 	said[at].until = clock_ns() + SAID_NS;
+	any_said = true;
 }
 
 static void hear(int desk)
@@ -323,5 +325,8 @@ void rdma_unlisten(void)
 		listeners[i].port = 0;
 	}
 	any_port[0] = any_port[1] = 0;
-	memset(said, 0, sizeof(said));
+	/* not touched in vain: a forked child pays for each page */
+	if (any_said)
+		memset(said, 0, sizeof(said));
+	any_said = false;
 }
