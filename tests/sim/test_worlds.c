@@ -12,7 +12,7 @@
 
 #include "world.h"
 
-#define WORLDS 16000
+#define WORLDS 20000
 
 static uint64_t rng;
 
