@@ -11,7 +11,7 @@
 
 #include "remote_world.h"
 
-#define WORLDS	 60000
+#define WORLDS	 20000
 #define CONTROLS 120000
 
 /* --- tests ------------------------------------------------------------- */
