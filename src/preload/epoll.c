@@ -54,7 +54,7 @@ static void ctl_fresh(const struct ctl *c, struct epreg *r)
 /* Add; also a MOD of a member whose registration we never saw. */
 static int ctl_add(struct ctl *c)
 {
-	bool plain = !c->set->wanted && (!c->s || sock_cold(c->s));
+	bool bare = !c->set->wanted && (!c->s || sock_cold(c->s));
 	struct epreg *r, *old;
 	int ret;
 
@@ -69,14 +69,14 @@ static int ctl_add(struct ctl *c)
 	r->inner = c->inner;
 	r->data = c->ev->data.u64;
 	r->mask = r->kmask = c->ev->events;
-	ret = plain ? ctl_real(c) : ctl_ours(c, r->mask, epreg_word(r));
+	ret = bare ? ctl_real(c) : ctl_ours(c, r->mask, epreg_word(r));
 	if (ret < 0) {
 		epbucket_drop(c->b);
 		epreg_free(r, false);
 		return ret;
 	}
-	if (plain)
-		epreg_plain(r);
+	if (bare)
+		epreg_bare(r);
 	else if (c->inner)
 		epset_wanted(c->inner);
 	/* the kernel has forgotten what we still believed in */
@@ -98,7 +98,7 @@ static int ctl_mod(struct ctl *c, struct epreg *r)
 
 	if ((mask | r->mask) & (uint32_t)EPOLLEXCLUSIVE)
 		return -EINVAL;
-	if (r->plain) {
+	if (r->bare) {
 		ret = ctl_real(c);
 		if (ret < 0)
 			return ret;
@@ -394,7 +394,7 @@ static struct epset *doom(struct epbucket *b, const struct sock *s, int fd,
 		if (has_forked && !set->inherited && r->fd >= 0)
 			sys_epoll_ctl(set->fd, EPOLL_CTL_DEL, r->fd, NULL);
 		r->doomed = true;
-		epreg_unplain(r);
+		epreg_dress(r);
 		epreg_unlink(b, r);
 		epreg_unwake(b, r);
 		epreg_post(r);

@@ -192,7 +192,7 @@ void epreg_free(struct epreg *r, bool kernel)
 			epreg_unwake(b, r);
 		epbucket_drop(b);
 	}
-	epreg_unplain(r);
+	epreg_dress(r);
 	/* nobody finds it any more; now nobody holds it */
 	r->doomed = r->ghost = false;
 	r->off = true;
@@ -279,7 +279,7 @@ static void set_inherit(struct epset *set)
 	set->settled = false;
 	for (r = set->all; r; r = r->anext) {
 		r->hot = r->watched = r->rearm = false;
-		r->plain = false; /* the parent has counted it */
+		r->bare = false; /* the parent has counted it */
 		r->queued = 0;
 		r->wake = -1;
 	}

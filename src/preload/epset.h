@@ -17,7 +17,7 @@
  *    buried when the kernel would have something to report again.
  *
  * As long as nobody was seen to wait for a set its entries keep the program's
- * words (`plain`), and their socks are not paired: programs make calls of
+ * words (`bare`), and their socks are not paired: programs make calls of
  * libc's to register and system calls of their own to wait.
  *
  * Locks, in the order they are taken: the set's, the bucket's, the sock's
@@ -67,7 +67,7 @@ struct epreg {
 	bool kicked; /* the wake-up entry is asked for OUT; bucket lock */
 	bool ghost; /* the program deleted it, the kernel still has it */
 	bool doomed; /* sock is gone, the set's holder frees this */
-	bool plain; /* atomic: the kernel has the program's word yet */
+	bool bare; /* atomic: the kernel has the program's word yet */
 	uint8_t queued; /* in the inbox; atomic */
 	uint32_t stamp; /* set->stamp when last put into an event array, */
 	int pos; /* and where */
@@ -200,8 +200,8 @@ void epset_shoo(struct epset *set);
  */
 void epreg_tell(struct epreg *r, bool again);
 /* The kernel has the program's word / has no more. Any lock. */
-void epreg_plain(struct epreg *r);
-void epreg_unplain(struct epreg *r);
+void epreg_bare(struct epreg *r);
+void epreg_dress(struct epreg *r);
 /* Somebody waits for the set, and for those in it. No lock but outer sets'. */
 void epset_want(struct epset *set);
 static inline void epset_wanted(struct epset *set)

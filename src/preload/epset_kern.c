@@ -43,16 +43,16 @@ void epreg_tell(struct epreg *r, bool again)
 	}
 }
 
-void epreg_plain(struct epreg *r)
+void epreg_bare(struct epreg *r)
 {
-	r->plain = true;
+	r->bare = true;
 	if (r->sock)
 		sock_unwaited(r->sock, 1);
 }
 
-void epreg_unplain(struct epreg *r)
+void epreg_dress(struct epreg *r)
 {
-	if (__atomic_exchange_n(&r->plain, false, __ATOMIC_ACQ_REL) && r->sock)
+	if (__atomic_exchange_n(&r->bare, false, __ATOMIC_ACQ_REL) && r->sock)
 		sock_unwaited(r->sock, -1);
 }
 
@@ -64,10 +64,10 @@ void epset_want(struct epset *set)
 		return;
 	set->wanted = true;
 	for (r = set->all; r; r = r->anext) {
-		if (!r->plain || r->doomed)
+		if (!r->bare || r->doomed)
 			continue;
 		epreg_tell(r, true);
-		epreg_unplain(r);
+		epreg_dress(r);
 		if (r->inner)
 			epset_wanted(r->inner);
 	}

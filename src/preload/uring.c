@@ -6,8 +6,10 @@
  * before io_uring_enter() goes its way the new entries are read as the kernel
  * will read them. Those that say what a call of libc says, and can be done
  * here and now, are done here and become IORING_OP_NOP, which ends with the
- * same 0: libuv tells its epoll sets everything in this way. If ours fails the
- * entry stays, and the kernel says why. All others bring their stream home.
+ * same 0: libuv tells its epoll sets everything in this way. Where ours fails
+ * the entry stays and fails in the kernel, too; but what the kernel still knows
+ * and the program has deleted (ENOENT) becomes an entry that ends so. All others
+ * bring their stream home.
  *
  * A ring that cannot be read (its entries are taken by a kernel thread, or we
  * did not see it made) may do anything: then nothing is lifted any more.
@@ -57,6 +59,7 @@ enum {
 	REGISTER_FILES_UPDATE = 6,
 	REGISTER_FILES2 = 13,
 	REGISTER_FILES_UPDATE2 = 14,
+	REGISTER_RESIZE = 33,
 	REGISTER_BY_INDEX = 31, /* bit */
 };
 
@@ -372,9 +375,12 @@ void uring_registering(unsigned int op, uint64_t arg, unsigned int n)
 		uint32_t nr, resv2;
 	} update;
 
+	op &= ~(1u << REGISTER_BY_INDEX);
+	if (op == REGISTER_RESIZE && uring_any && fdt_is_owner())
+		blind(); /* what we have mapped is the old ring */
 	if (!fdt_any || !fdt_is_owner())
 		return;
-	switch (op & ~(1u << REGISTER_BY_INDEX)) {
+	switch (op) {
 	case REGISTER_FILES:
 		bring_home_all(arg, n);
 		break;

@@ -51,12 +51,7 @@ static uint32_t set_one(int ep, int ms)
 /* The peer of most cases: sends as many bytes as it is told, 0 ends. */
 static void sender(struct end *e)
 {
-	uint64_t n;
-
-	while ((n = prog_hear(e))) {
-		link_put(&e->l, (size_t)n);
-		prog_tell(e, n);
-	}
+	prog_feed(e);
 	CHECK(!shutdown(e->l.fd, SHUT_WR));
 	prog_tell(e, 0);
 	prog_sync(e);
@@ -66,8 +61,7 @@ static void send_me(struct end *e, size_t n)
 {
 	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
 
-	prog_tell(e, n);
-	CHECK(prog_hear(e) == n);
+	prog_ask(e, n);
 	CHECK(poll(&p, 1, 5000) == 1);
 }
 

@@ -34,12 +34,7 @@ static void cliff_end(char *p, size_t good)
 
 static void sender(struct end *e)
 {
-	uint64_t n;
-
-	while ((n = prog_hear(e))) {
-		link_put(&e->l, (size_t)n);
-		prog_tell(e, n);
-	}
+	prog_feed(e);
 	prog_sync(e);
 }
 
@@ -47,8 +42,7 @@ static void send_me(struct end *e, size_t n)
 {
 	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
 
-	prog_tell(e, n);
-	CHECK(prog_hear(e) == n);
+	prog_ask(e, n);
 	CHECK(poll(&p, 1, 5000) == 1);
 }
 

@@ -104,21 +104,10 @@ static void set_end(int ep, int event)
 /* Sends as many bytes as it is told, 0 ends it; nobody looks meanwhile. */
 static void sender(struct end *e)
 {
-	uint64_t n;
-
-	while ((n = prog_hear(e))) {
-		link_put(&e->l, (size_t)n);
-		prog_tell(e, n);
-	}
+	prog_feed(e);
 	link_close(&e->l);
 	prog_tell(e, 0);
 	prog_sync(e);
-}
-
-static void send_me(struct end *e, size_t n)
-{
-	prog_tell(e, n);
-	CHECK(prog_hear(e) == n);
 }
 
 /* The first stream enters a set in which threads sleep already. */
@@ -132,17 +121,17 @@ static void first_run(struct end *e)
 
 		idler_begin(&i, ep);
 		if (k % 2)
-			send_me(e, 20);
+			prog_ask(e, 20);
 		ctl(ep, EPOLL_CTL_ADD, e->l.fd, EPOLLIN | EPOLLONESHOT, TAG);
 		if (!(k % 2))
-			send_me(e, 20);
+			prog_ask(e, 20);
 		idler_end(&i, TAG);
 		link_get(&e->l, 20);
 		if (k == 3)
 			prog_mid(e->l.fd);
 		set_end(ep, event);
 	}
-	send_me(e, 0);
+	prog_ask(e, 0);
 	prog_sync(e);
 }
 
@@ -162,11 +151,11 @@ static void away_run(struct end *e)
 			prog_nap_ms(1);
 		left = atomic_load(&i[0].out) ? 1 : 0;
 		idler_end(&i[1 - left], OTHER);
-		send_me(e, 20);
+		prog_ask(e, 20);
 		idler_end(&i[left], TAG);
 		link_get(&e->l, 20);
 	}
-	send_me(e, 0);
+	prog_ask(e, 0);
 	prog_sync(e);
 	set_end(ep, event);
 }
@@ -181,9 +170,9 @@ static void gone_run(struct end *e)
 	int k, event, ep = set_new(&event);
 
 	ctl(ep, EPOLL_CTL_ADD, e->l.fd, once, TAG);
-	send_me(e, 40000);
+	prog_ask(e, 40000);
 	CHECK(epoll_wait(ep, &ev, 1, 5000) == 1 && ev.data.u64 == TAG);
-	send_me(e, 0);
+	prog_ask(e, 0);
 	CHECK(poll(&p, 1, 5000) == 1);
 	for (k = 0; k < 4; k++) {
 		idler_begin(&i, ep);
@@ -207,16 +196,16 @@ static void second_run(struct end *e)
 	for (k = 0; k < 6; k++) {
 		idler_begin(&i[0], ep);
 		idler_begin(&i[1], ep);
-		send_me(e, 20);
+		prog_ask(e, 20);
 		while (!atomic_load(&i[0].out) && !atomic_load(&i[1].out))
 			prog_nap_ms(1);
 		left = atomic_load(&i[0].out) ? 1 : 0;
 		idler_end(&i[1 - left], TAG);
-		send_me(e, 20);
+		prog_ask(e, 20);
 		idler_end(&i[left], TAG);
 		link_get(&e->l, 40);
 	}
-	send_me(e, 0);
+	prog_ask(e, 0);
 	prog_sync(e);
 	set_end(ep, event);
 }
@@ -269,7 +258,7 @@ static void rearm_run(struct end *e)
 	}
 	CHECK(!pthread_join(t, NULL));
 	CHECK(prog_hear(e) == TURNS * 4);
-	send_me(e, 0);
+	prog_ask(e, 0);
 	prog_sync(e);
 	set_end(p.ep, event);
 }

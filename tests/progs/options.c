@@ -258,12 +258,7 @@ static void lowat_run(struct end *e)
 
 static void lowat_peer(struct end *e)
 {
-	uint64_t n;
-
-	while ((n = prog_hear(e))) {
-		link_put(&e->l, (size_t)n);
-		prog_tell(e, n);
-	}
+	prog_feed(e);
 	link_turn(&e->l, 40, false);
 }
 

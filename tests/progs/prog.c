@@ -135,6 +135,22 @@ uint64_t prog_hear(struct end *e)
 	return v;
 }
 
+void prog_feed(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		link_put(&e->l, (size_t)n);
+		prog_tell(e, n);
+	}
+}
+
+void prog_ask(struct end *e, size_t n)
+{
+	prog_tell(e, n);
+	CHECK(prog_hear(e) == n);
+}
+
 void prog_sync(struct end *e)
 {
 	prog_tell(e, 0x5a);

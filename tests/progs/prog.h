@@ -117,6 +117,9 @@ void prog_warm(struct link *l, bool leader, unsigned int rounds);
 /* One value across ctl, to the other end and from it. */
 void prog_tell(struct end *e, uint64_t v);
 uint64_t prog_hear(struct end *e);
+/* prog_feed() sends as many bytes as prog_ask() says, until it says 0. */
+void prog_feed(struct end *e);
+void prog_ask(struct end *e, size_t n);
 
 /*
  * Does something to the descriptor that user space cannot follow, chosen by

@@ -46,26 +46,34 @@ static void *ring_map(const struct ring *r, size_t len, off_t at)
 	return p;
 }
 
+/* Where the kernel says everything lies. */
+static void ring_place(struct ring *r, const struct io_uring_params *p)
+{
+	char *sq, *cq;
+
+	sq = ring_map(r, p->sq_off.array + p->sq_entries * sizeof(int),
+		      IORING_OFF_SQ_RING);
+	cq = ring_map(r, p->cq_off.cqes + p->cq_entries * sizeof(*r->cqes),
+		      IORING_OFF_CQ_RING);
+	r->sqes =
+		ring_map(r, p->sq_entries * sizeof(*r->sqes), IORING_OFF_SQES);
+	r->mask = p->sq_entries - 1;
+	r->cq_mask = p->cq_entries - 1;
+	r->tail = (void *)(sq + p->sq_off.tail);
+	r->array = p->sq_off.array ? (void *)(sq + p->sq_off.array) : NULL;
+	r->cq_head = (void *)(cq + p->cq_off.head);
+	r->cq_tail = (void *)(cq + p->cq_off.tail);
+	r->cqes = (void *)(cq + p->cq_off.cqes);
+}
+
 static void ring_open(struct ring *r, unsigned int flags)
 {
 	struct io_uring_params p;
-	char *sq, *cq;
 
 	memset(r, 0, sizeof(*r));
 	r->fd = ring_setup(&p, flags);
 	CHECK(r->fd >= 0);
-	sq = ring_map(r, p.sq_off.array + p.sq_entries * sizeof(int),
-		      IORING_OFF_SQ_RING);
-	cq = ring_map(r, p.cq_off.cqes + p.cq_entries * sizeof(*r->cqes),
-		      IORING_OFF_CQ_RING);
-	r->sqes = ring_map(r, p.sq_entries * sizeof(*r->sqes), IORING_OFF_SQES);
-	r->mask = p.sq_entries - 1;
-	r->cq_mask = p.cq_entries - 1;
-	r->tail = (void *)(sq + p.sq_off.tail);
-	r->array = (void *)(sq + p.sq_off.array);
-	r->cq_head = (void *)(cq + p.cq_off.head);
-	r->cq_tail = (void *)(cq + p.cq_off.tail);
-	r->cqes = (void *)(cq + p.cq_off.cqes);
+	ring_place(r, &p);
 }
 
 /* The next entry: whoever asked names it by `tag`. */
@@ -75,7 +83,8 @@ static struct io_uring_sqe *ring_add(struct ring *r, uint8_t op, int fd,
 	unsigned int slot = (*r->tail + r->filled++) & r->mask;
 	struct io_uring_sqe *e = &r->sqes[slot];
 
-	r->array[slot] = slot;
+	if (r->array)
+		r->array[slot] = slot;
 	memset(e, 0, sizeof(*e));
 	e->opcode = op;
 	e->fd = fd;
@@ -514,6 +523,41 @@ static void many_peer(struct end *e)
 	link_turn(&e->l, 100, false);
 }
 
+/* Where the kernel can do that (6.13) the ring is another one afterwards. */
+static void resized_run(struct end *e)
+{
+	/* SINGLE_ISSUER, DEFER_TASKRUN, NO_SQARRAY */
+	const unsigned int flags = 1u << 12 | 1u << 13 | 1u << 16;
+	struct io_uring_params p;
+	int ep = epoll_create1(EPOLL_CLOEXEC), i;
+	struct ring r;
+
+	ring_open(&r, ring_setup(&p, flags) < 0 ? 0 : flags);
+	p = (struct io_uring_params){ .sq_entries = 4 * ENTRIES,
+				      .cq_entries = 8 * ENTRIES };
+	if (!syscall(SYS_io_uring_register, r.fd, 33, &p, 1))
+		ring_place(&r, &p);
+	CHECK(!ctl(&r, ep, EPOLL_CTL_ADD, e->l.fd, EPOLLIN));
+	for (i = 0; i < 100; i++) {
+		link_put(&e->l, 100);
+		ready(ep, EPOLLIN);
+		link_get(&e->l, 100);
+	}
+	CHECK(!ctl(&r, ep, EPOLL_CTL_DEL, e->l.fd, 0));
+	link_turn(&e->l, 100, true);
+}
+
+static void resized_peer(struct end *e)
+{
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		link_get(&e->l, 100);
+		link_put(&e->l, 100);
+	}
+	link_turn(&e->l, 100, false);
+}
+
 static const struct prog_case cases[] = {
 	{ "early", early_run, NULL, CASE_SOLO },
 	{ "bare", bare_run, NULL, CASE_SOLO },
@@ -526,6 +570,7 @@ static const struct prog_case cases[] = {
 	{ "linked", linked_run, linked_peer, 0 },
 	{ "thread", thread_run, thread_peer, 0 },
 	{ "many", many_run, many_peer, 0 },
+	{ "resized", resized_run, resized_peer, 0 },
 };
 
 int main(int argc, char **argv)
