@@ -4,16 +4,20 @@
  *
  * between server ADDRESS PORT
  * between client ADDRESS PORT lat|bw|rate SIZE SECONDS
+ * between client ADDRESS PORT mem COUNT SECONDS
  *
  * lat: half a round trip of SIZE bytes, in microseconds; bw: writes of SIZE
  * bytes one way, in MB/s, until the last byte has arrived; rate: connections a
- * second that carry one byte each way. The client prints the figure. lat and
- * bw take turns for a while first: long enough for a lift to be over.
+ * second that carry one byte each way; mem: KiB of this machine's memory for
+ * each of COUNT connections that are open at once, after turns on each for that
+ * long. The client prints the figure. lat and bw take turns for a while first:
+ * long enough for a lift to be over.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +29,12 @@
 #define WARM_SECS 4.0
 #define WARM_SIZE 64u
 #define MOST	  (4u << 20)
+#define CONNS	  512u
 
 /* What a client says first. */
 struct plan {
-	uint32_t mode; /* 'l', 'b', 'r' */
-	uint32_t size;
+	uint32_t mode; /* 'l', 'b', 'r', 'm' */
+	uint32_t size; /* of 'm': connections */
 };
 
 static char buf[MOST];
@@ -98,6 +103,40 @@ static void answer(int fd, size_t size)
 	}
 }
 
+/* The first of `n` connections is there; until all are closed. */
+static void hold(int listener, int first, uint32_t n)
+{
+	static struct pollfd all[CONNS];
+	struct plan p;
+	uint32_t i, left = n;
+
+	all[0] = (struct pollfd){ .fd = first, .events = POLLIN };
+	for (i = 1; i < n; i++) {
+		all[i] = all[0];
+		all[i].fd = accept(listener, NULL, NULL);
+		if (all[i].fd < 0)
+			die("accept");
+		nodelay(all[i].fd);
+		if (!get(all[i].fd, &p, sizeof(p)))
+			die("plan");
+	}
+	while (left) {
+		if (poll(all, n, -1) < 0)
+			die("poll");
+		for (i = 0; i < n; i++) {
+			if (all[i].fd < 0 || !all[i].revents)
+				continue;
+			if (get(all[i].fd, buf, WARM_SIZE)) {
+				put(all[i].fd, buf, WARM_SIZE);
+				continue;
+			}
+			close(all[i].fd);
+			all[i].fd = -1;
+			left--;
+		}
+	}
+}
+
 static void serve(int listener)
 {
 	struct plan p;
@@ -112,6 +151,10 @@ static void serve(int listener)
 		nodelay(fd);
 		if (!get(fd, &p, sizeof(p)) || p.size > MOST)
 			die("plan");
+		if (p.mode == 'm') {
+			hold(listener, fd, p.size);
+			continue;
+		}
 		if (p.mode == 'r') {
 			put(fd, buf, 1);
 			get(fd, buf, 1);
@@ -175,6 +218,43 @@ static double rate(const struct sockaddr_in *to, const struct plan *p,
 	return (double)n / took;
 }
 
+/* KiB that this machine could still give. */
+static double available(void)
+{
+	FILE *f = fopen("/proc/meminfo", "r");
+	char line[128];
+	double kib = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "MemAvailable: %lf", &kib) == 1)
+			break;
+	if (!f || !(kib > 0))
+		die("/proc/meminfo");
+	fclose(f);
+	return kib;
+}
+
+static double memory(const struct sockaddr_in *to, const struct plan *p,
+		     double secs)
+{
+	double begin = now(), before = available(), after;
+	int fds[CONNS];
+	uint32_t i;
+
+	for (i = 0; i < p->size; i++)
+		fds[i] = dial(to, p);
+	while (now() - begin < secs) {
+		for (i = 0; i < p->size; i++) {
+			put(fds[i], buf, WARM_SIZE);
+			get(fds[i], buf, WARM_SIZE);
+		}
+	}
+	after = available();
+	for (i = 0; i < p->size; i++)
+		close(fds[i]);
+	return (before - after) / p->size;
+}
+
 static double measure(const struct sockaddr_in *to, const struct plan *p,
 		      double secs)
 {
@@ -184,6 +264,8 @@ static double measure(const struct sockaddr_in *to, const struct plan *p,
 
 	if (p->mode == 'r')
 		return rate(to, p, secs);
+	if (p->mode == 'm')
+		return memory(to, p, secs);
 	fd = dial(to, p);
 	turns(fd, WARM_SIZE, WARM_SECS, &took);
 	if (p->mode == 'l') {
@@ -220,7 +302,7 @@ int main(int argc, char **argv)
 		return 2;
 	p.mode = (uint32_t)argv[4][0];
 	p.size = (uint32_t)atoi(argv[5]);
-	if (!p.size || p.size > MOST)
+	if (!p.size || p.size > (p.mode == 'm' ? CONNS : MOST))
 		return 2;
 	printf("%.3f\n", measure(&a, &p, atof(argv[6])));
 	return 0;

@@ -69,7 +69,7 @@ void probe_options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "s:t:j:c:i:a:b:u")) != -1) {
+	while ((c = getopt(argc, argv, "s:t:j:c:i:a:b:uq")) != -1) {
 		if (c == 's')
 			opt.size = (size_t)number(optarg, 1, 1 << 30);
 		else if (c == 't')
@@ -86,6 +86,8 @@ void probe_options(int argc, char **argv)
 			opt.cpu[CLIENT] = (int)number(optarg, 0, CPU_SETSIZE);
 		else if (c == 'u')
 			opt.local = 1;
+		else if (c == 'q')
+			opt.ask = 1;
 		else
 			exit(2);
 	}

@@ -23,6 +23,7 @@ struct options {
 	int idle; /* -i idle connections of each pair */
 	int cpu[2]; /* -a, -b processor of server and client; -1: any */
 	int local; /* -u a unix socket instead of TCP */
+	int ask; /* -q the reader asks for each message with a byte */
 };
 
 extern struct options opt; /* defaults, changed by probe_options() */

@@ -2,14 +2,26 @@
 /*
  * stream - one end writes messages, the other reads what there is; the reader
  * measures. It offers room for 64 KiB, or one message if that is larger.
- * Options: -s size, -t milliseconds, -j pairs, -a/-b processors, -u unix.
+ * Options: -s size, -t milliseconds, -j pairs, -a/-b processors, -u unix,
+ * -q: the reader asks for each message, and waits for all of it.
  */
 #include "probe.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define WARM_SECS 0.06
+
+/* As read(). */
+static ssize_t next_bytes(int fd, char *buf, size_t room)
+{
+	if (!opt.ask)
+		return read(fd, buf, room);
+	if (send(fd, "", 1, MSG_NOSIGNAL) != 1)
+		return 0; /* the writer has ended */
+	return recv(fd, buf, opt.size, MSG_WAITALL);
+}
 
 /*
  * The reader: its clock starts with the first byte, the window when the
@@ -29,7 +41,7 @@ static void server(struct pair *p)
 	ssize_t n;
 
 	probe_meet();
-	while ((n = read(fd, buf, room)) > 0) {
+	while ((n = next_bytes(fd, buf, room)) > 0) {
 		all += (uint64_t)n;
 		if (r->done)
 			continue;
@@ -54,13 +66,18 @@ static void server(struct pair *p)
 
 static void client(struct pair *p)
 {
-	const int batch = opt.size > 4096 ? 1 : 32;
+	const int batch = opt.size > 4096 || opt.ask ? 1 : 32;
 	const int fd = probe_stream(p);
 	const char *buf = probe_buffer(opt.size);
+	char byte;
 	int i;
 
 	probe_meet();
-	while (!probe_peer_done(p)) {
+	for (;;) {
+		if (opt.ask)
+			probe_get(fd, &byte, 1);
+		if (probe_peer_done(p))
+			break;
 		for (i = 0; i < batch; i++)
 			probe_put(fd, buf, opt.size);
 	}

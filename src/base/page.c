@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/reason.h"
 #include "base/sys.h"
+#include "base/table.h"
 #include "base/text.h"
 
 #define PAGE_ALIGN 65536 /* the largest page size of the processors we know */
@@ -16,7 +17,7 @@
 #define PAGE_BLOCK 16 /* rows for which memory is taken at a time */
 
 /* Padded to whole pages: mappings are put over it. */
-static union {
+static TABLE union {
 	struct page page;
 	char whole[(sizeof(struct page) + PAGE_ALIGN - 1) / PAGE_ALIGN *
 		   PAGE_ALIGN];
@@ -28,6 +29,9 @@ static uint64_t used[PAGE_ROWS / 64]; /* rows in use by this process */
 static uint32_t rows_hi; /* rows below have been used at some time */
 static uint32_t rows_backed = PAGE_ROWS; /* rows below have memory */
 static char page_path[64]; /* "" while private */
+/* Of statistics. Not on the stack: that of a signal handler may be small. */
+static TABLE char line[4096];
+static bool line_taken;
 
 uint64_t page_start_time(int pid)
 {
@@ -174,6 +178,14 @@ void page_close(void)
 	page_path[0] = '\0';
 }
 
+void page_leave(bool left)
+{
+	if (page_path[0])
+		__atomic_store_n(&page_self->version,
+				 left ? PAGE_LEFT : PAGE_VERSION,
+				 __ATOMIC_RELEASE);
+}
+
 void page_forked(void)
 {
 	if (page_path[0])
@@ -185,6 +197,7 @@ void page_forked(void)
 	rows_hi = 0;
 	rows_backed = PAGE_ROWS;
 	page_path[0] = '\0';
+	line_taken = false;
 }
 
 /* Takes memory for row `i` if that may still fail. */
@@ -264,44 +277,39 @@ void page_row_put(struct page_row *r)
 	page_row_free((uint32_t)(r - page_self->row));
 }
 
-static void page_json(struct text *t)
+static void page_json(struct text *t, const struct page_counters *c)
 {
-	const struct page_counters *c = &page_self->c;
 	const char *comma = "";
 	int i;
 
 	text_add(t, "{\"pid\":%d,\"program\":", sys_getpid());
 	text_json(t,
 		  page_self->program[0] ? page_self->program : log_program());
-#define X(name)                           \
-	text_add(t, ",\"" #name "\":%lu", \
-		 __atomic_load_n(&c->name, __ATOMIC_RELAXED));
+#define X(name) text_add(t, ",\"" #name "\":%lu", c->name);
 	PAGE_COUNTERS(X)
 #undef X
 	text_add(t, ",\"reasons\":{");
 	for (i = 0; i < WHY_COUNT; i++) {
-		uint64_t n = __atomic_load_n(&c->reasons[i], __ATOMIC_RELAXED);
-
-		if (!n)
+		if (!c->reasons[i])
 			continue;
 		text_add(t, "%s\"%s\":%lu", comma, reason_name((enum reason)i),
-			 n);
+			 c->reasons[i]);
 		comma = ",";
 	}
 	text_add(t, "}}\n");
 }
 
-int page_append_json(const char *path)
+static int append_line(const char *path, const struct page_counters *c)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW |
 			  O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	char line[4096];
 	struct text t = TEXT_IN(line);
 	struct stat st;
 	ssize_t n;
 	int fd, err;
 
-	page_json(&t);
+	line[0] = '\0';
+	page_json(&t, c);
 	fd = sys_open(path, flags, 0666);
 	if (fd < 0)
 		return fd;
@@ -316,4 +324,15 @@ int page_append_json(const char *path)
 	}
 	sys_close(fd);
 	return err;
+}
+
+int page_append_json(const char *path, const struct page_counters *c)
+{
+	int ret;
+
+	if (__atomic_exchange_n(&line_taken, true, __ATOMIC_ACQUIRE))
+		return -EBUSY;
+	ret = append_line(path, c);
+	__atomic_store_n(&line_taken, false, __ATOMIC_RELEASE);
+	return ret;
 }

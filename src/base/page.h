@@ -18,12 +18,14 @@
 #include <sys/types.h>
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
-#define PAGE_VERSION 3
+#define PAGE_VERSION 4
 #define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
 
 #define PAGE_NO_RULE 0xff
+/* In `version`: the program that wrote it has become another one (exec). */
+#define PAGE_LEFT    0
 
 enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 
@@ -37,7 +39,8 @@ enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 	X(bytes_sdp_tx) X(bytes_sdp_rx)                        \
 	X(bytes_tcp_tx) X(bytes_tcp_rx)                        \
 	X(msgs_tx) X(msgs_rx) X(wakeups_tx) X(wakeups_rx)      \
-	X(zcopy_tx) X(zcopy_rx) X(zcopy_cancelled)
+	X(zcopy_tx) X(zcopy_rx) X(zcopy_cancelled)             \
+	X(zcopy_unregistered)
 /* clang-format on */
 
 struct page_counters {
@@ -104,6 +107,8 @@ int page_open(const char *program);
 void page_sweep(void);
 /* Remove the file; further counting goes on in memory nobody else sees. */
 void page_close(void);
+/* About to become another program: nobody reads the page. `left` false: not. */
+void page_leave(bool left);
 /* In a forked child: a fresh private page, counters at zero, no rows. */
 void page_forked(void);
 /*
@@ -137,10 +142,10 @@ static inline void page_row_end(struct page_row *r)
 	__atomic_add_fetch(&page_self->c.name, (uint64_t)(n), __ATOMIC_RELAXED)
 
 /*
- * Append one JSON line about page_self to `path` (LIBSDP_STATS_FILE): one
+ * Append one JSON line with these counters to `path` (LIBSDP_STATS_FILE): one
  * write with O_APPEND|O_NOFOLLOW. Async-signal-safe. 0 or negative errno.
  */
-int page_append_json(const char *path);
+int page_append_json(const char *path, const struct page_counters *c);
 
 /*
  * Readers (sdpstat): a private copy of a page, checked: a regular file of the

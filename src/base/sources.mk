@@ -22,6 +22,7 @@ libbase_la_SOURCES = \
 	src/base/siphash.c \
 	src/base/siphash.h \
 	src/base/sys.h \
+	src/base/table.h \
 	src/base/text.c \
 	src/base/text.h \
 	src/base/told.c \

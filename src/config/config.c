@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "config/rules.h"
 
 #define COMPLAINTS 20
 
-struct config config;
+TABLE struct config config;
 
 static const char system_file[] = SYSCONFDIR "/libsdp.conf";
 

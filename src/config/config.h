@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "config/settings.h"
 
-enum rule_use { USE_BOTH, USE_TCP, USE_SDP };
+enum rule_use { USE_BOTH, USE_TCP, USE_SDP, USE_NATIVE };
 enum rule_role { ROLE_CLIENT, ROLE_SERVER };
 
 struct rule {

@@ -113,13 +113,18 @@ static bool parse_use_kind(struct parser *ps, struct rule *r)
 		r->use = USE_TCP;
 	else if (parse_word(ps, "both"))
 		r->use = USE_BOTH;
+	else if (parse_word(ps, "native"))
+		r->use = USE_NATIVE;
 	else
-		return parse_fail(ps, ps->at, "sdp, tcp or both");
+		return parse_fail(ps, ps->at, "sdp, tcp, both or native");
 	return true;
 }
 
+/* Only kernels may listen where kernels' SDP sockets dial [2.5]. */
 static bool parse_use_role(struct parser *ps, struct rule *r)
 {
+	const char *from = ps->at;
+
 	if (parse_word(ps, "server") || parse_word(ps, "listen"))
 		r->role = ROLE_SERVER;
 	else if (parse_word(ps, "client") || parse_word(ps, "connect"))
@@ -127,6 +132,10 @@ static bool parse_use_role(struct parser *ps, struct rule *r)
 	else
 		return parse_fail(ps, ps->at,
 				  "server, listen, client or connect");
+	if (r->use == USE_NATIVE && r->role == ROLE_SERVER)
+		return parse_fail(ps, from,
+				  "client or connect (behind native, which has "
+				  "no servers)");
 	return true;
 }
 
@@ -257,7 +266,7 @@ int config_set_log(struct config *c, const char *text)
 
 static bool parse_set(struct parser *ps)
 {
-	char name[64], value[64];
+	char name[64], value[SETTING_LEN];
 	const char *at_name, *at_value, *expect = NULL;
 	int err;
 

@@ -8,7 +8,10 @@
 
 const char *rule_use_name(enum rule_use use)
 {
-	return use == USE_TCP ? "tcp" : use == USE_SDP ? "sdp" : "both";
+	return use == USE_TCP	 ? "tcp" :
+	       use == USE_SDP	 ? "sdp" :
+	       use == USE_NATIVE ? "native" :
+				   "both";
 }
 
 const char *rule_role_name(enum rule_role role)

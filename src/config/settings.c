@@ -5,23 +5,29 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/lists.h"
 
 struct settings settings = {
 #define SETTING_NUM(name, def, min, max, unit, what) .name = (def),
 #define SETTING_ENUM(name, def, words, what)	     .name = (def),
+#define SETTING_TEXT(name, def, check, form, what)   .name = def,
 #include "config/settings.def"
 #undef SETTING_NUM
 #undef SETTING_ENUM
+#undef SETTING_TEXT
 };
 
 const struct setting_info settings_table[] = {
 #define SETTING_NUM(name, def, min, max, unit, what) \
-	{ #name, NULL, (def), (min), (max), unit, what },
+	{ #name, NULL, NULL, (def), (min), (max), unit, what },
 #define SETTING_ENUM(name, def, words, what) \
-	{ #name, words, (def), 0, 0, "", what },
+	{ #name, words, NULL, (def), 0, 0, "", what },
+#define SETTING_TEXT(name, def, check, form, what) \
+	{ #name, NULL, check, 0, 0, 0, form, what },
 #include "config/settings.def"
 #undef SETTING_NUM
 #undef SETTING_ENUM
+#undef SETTING_TEXT
 };
 
 /* Where each row's value lies in struct settings. */
@@ -29,9 +35,12 @@ static const size_t offsets[] = {
 #define SETTING_NUM(name, def, min, max, unit, what) \
 	offsetof(struct settings, name),
 #define SETTING_ENUM(name, def, words, what) offsetof(struct settings, name),
+#define SETTING_TEXT(name, def, check, form, what) \
+	offsetof(struct settings, name),
 #include "config/settings.def"
 #undef SETTING_NUM
 #undef SETTING_ENUM
+#undef SETTING_TEXT
 };
 
 const uint32_t settings_count = sizeof(offsets) / sizeof(offsets[0]);
@@ -46,6 +55,11 @@ static int *setting_word(const struct settings *s, uint32_t i)
 	return (int *)((uintptr_t)s + offsets[i]);
 }
 
+static char *setting_text(const struct settings *s, uint32_t i)
+{
+	return (char *)((uintptr_t)s + offsets[i]);
+}
+
 static const char *setting_expect(const struct setting_info *info)
 {
 	static __thread char expect[96]
@@ -53,7 +67,9 @@ static const char *setting_expect(const struct setting_info *info)
 	struct text t = TEXT_IN(expect);
 
 	expect[0] = '\0';
-	if (info->words)
+	if (info->check)
+		text_add(&t, "%s", info->unit);
+	else if (info->words)
 		text_add(&t, "one of %s", info->words);
 	else
 		text_add(&t, "a number of %s from %ld to %ld", info->unit,
@@ -107,6 +123,15 @@ int settings_set(struct settings *s, const char *name, const char *value,
 	if (i == settings_count)
 		return -ENOENT;
 	info = &settings_table[i];
+	if (info->check) {
+		if (strlen(value) >= SETTING_LEN || !info->check(value)) {
+			*expect = setting_expect(info);
+			return -EINVAL;
+		}
+		memset(setting_text(s, i), 0, SETTING_LEN);
+		strcpy(setting_text(s, i), value);
+		return 0;
+	}
 	if (setting_parse(info, value, &v)) {
 		*expect = setting_expect(info);
 		return -EINVAL;
@@ -124,6 +149,10 @@ void settings_get(const struct settings *s, uint32_t i, char *buf, size_t size)
 	struct text t = { .buf = buf, .size = size };
 	int n;
 
+	if (settings_table[i].check) {
+		text_add(&t, "%s", setting_text(s, i));
+		return;
+	}
 	if (!words) {
 		text_add(&t, "%ld", (long)*setting_num(s, i));
 		return;

@@ -7,15 +7,20 @@
  * Read once by config_load() (see config.h), constant afterwards.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define SETTING_LEN 256 /* of a text, its end included */
 
 struct settings {
 #define SETTING_NUM(name, def, min, max, unit, what) int64_t name;
 #define SETTING_ENUM(name, def, words, what)	     int name;
+#define SETTING_TEXT(name, def, check, form, what)   char name[SETTING_LEN];
 #include "config/settings.def"
 #undef SETTING_NUM
 #undef SETTING_ENUM
+#undef SETTING_TEXT
 };
 
 extern struct settings settings; /* holds the defaults before config_load() */
@@ -34,15 +39,19 @@ int settings_set(struct settings *s, const char *name, const char *value,
 /* The rows of settings.def, for tables and documents. */
 struct setting_info {
 	const char *name;
-	const char *words; /* "no|yes"; NULL for a number */
+	const char *words; /* "no|yes"; NULL for a number or a text */
+	bool (*check)(const char *value); /* of a text, else NULL */
 	int64_t def, min, max; /* numbers; def also indexes `words` */
-	const char *unit; /* of numbers */
+	const char *unit; /* of numbers; of texts: the form */
 	const char *what;
 };
 extern const struct setting_info settings_table[];
 extern const uint32_t settings_count;
 
-/* The value of row `i` as text that settings_set() understands. */
+/*
+ * The value of row `i` as text that settings_set() understands; SETTING_LEN
+ * bytes are enough for all.
+ */
 void settings_get(const struct settings *s, uint32_t i, char *buf, size_t size);
 
 #endif

@@ -3,6 +3,8 @@ noinst_LTLIBRARIES += libconfig.la
 libconfig_la_SOURCES = \
 	src/config/config.c \
 	src/config/config.h \
+	src/config/lists.c \
+	src/config/lists.h \
 	src/config/match.c \
 	src/config/parse.c \
 	src/config/parse.h \

@@ -32,12 +32,14 @@ struct end;
  * A message that arrived; `mem` may be changed by a hostile peer any time.
  * `held`: it occupies a receive buffer until release(), oldest first. A
  * message that is not held lies in private memory until the next poll(), is
- * not seen by front() and must not be released: its buffer is posted already.
+ * not seen by front() and must not be released: its buffer is posted already,
+ * or, `shed`, will not be again, since the end keeps fewer now. Who never sheds
+ * need not write that.
  */
 struct fab_msg {
 	const uint8_t *mem;
 	uint32_t len;
-	bool held;
+	bool held, shed;
 };
 
 /* An RDMA operation or signalled send that completed. */
@@ -102,6 +104,17 @@ struct fabric_ops {
 	int64_t (*lent)(struct end *e, bool back);
 	void (*unlend)(struct end *e);
 	bool (*recalled)(struct end *e);
+	/*
+	 * sink(): the peer may write `len` bytes at `mem`, under *rkey. sunk():
+	 * bytes it has written so far; `back`: and from now on it writes
+	 * nothing more, into that memory or anywhere. That may have to wait for
+	 * a write under way; -EAGAIN: only the process that called sink() can.
+	 * unsink(): the same process is done with it. NULL where not offered.
+	 * One sink at a time.
+	 */
+	int (*sink)(struct end *e, void *mem, uint32_t len, uint32_t *rkey);
+	int64_t (*sunk)(struct end *e, bool back);
+	void (*unsink)(struct end *e);
 	/*
 	 * RDMA; `id` comes back in done(). NULL where not offered. done().len
 	 * bytes are good, whatever the status says.

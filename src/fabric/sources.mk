@@ -5,10 +5,13 @@ libfabric_la_SOURCES = \
 	src/fabric/nowhere.c src/fabric/nowhere.h \
 	src/fabric/shm/end.c \
 	src/fabric/shm/frame.h \
+	src/fabric/shm/gate.h \
 	src/fabric/shm/mem.c \
 	src/fabric/shm/rx.c \
 	src/fabric/shm/seg.c \
 	src/fabric/shm/shm.h \
+	src/fabric/shm/sink.c \
+	src/fabric/shm/thread.c \
 	src/fabric/shm/tx.c
 
 # For tests only, never part of the library.
@@ -34,6 +37,7 @@ libsdp_verbs_la_SOURCES = \
 	src/fabric/verbs/int.h \
 	src/fabric/verbs/mem.c \
 	src/fabric/verbs/module.c \
+	src/fabric/verbs/native.c \
 	src/fabric/verbs/rdma.c \
 	src/fabric/verbs/rx.c \
 	src/fabric/verbs/tx.c \

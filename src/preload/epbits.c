@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What is remembered of numbers whose set is not tracked (yet). */
 #include "base/sys.h"
+#include "base/table.h"
 #include "preload/epset.h"
 #include "preload/ready.h"
 
-static uint64_t bits[EP_NUMBER_BITS][FDT_ROOT * FDT_LEAF / 64];
+static TABLE uint64_t bits[EP_NUMBER_BITS][FDT_ROOT * FDT_LEAF / 64];
 
 static uint64_t *word_of(enum ep_bit what, int fd, uint64_t *bit)
 {

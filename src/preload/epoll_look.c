@@ -55,11 +55,17 @@ static uint32_t look_anchor(const struct epreg *r, uint32_t ours)
 	ask &= (uint16_t)p.revents;
 	if (ask & EP_INS) {
 		ep_looking = r->sock;
-		sock_ready(r->sock, r->fd, &now);
+		sock_ready(r->sock, r->fd, 0, &now);
 		ep_looking = NULL;
 		ask &= ~ep_expand(now.ours);
 	}
 	return ask;
+}
+
+/* What the program will be told if it is so: of an edge only what is new. */
+static uint32_t asks(const struct epreg *r)
+{
+	return r->edge.fresh ? r->mask & ~(uint32_t)EPOLLET : r->mask;
 }
 
 /* Everything but the consequences of a report. */
@@ -76,7 +82,7 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 	if (!was && sock_cold(r->sock))
 		return look_raw(r, 0, kernel);
 	ep_looking = r->sock;
-	sock_ready(r->sock, r->fd, &now);
+	sock_ready(r->sock, r->fd, asks(r), &now);
 	ep_looking = NULL;
 	r->ms = now.ms;
 	if (ep_unlikely(now.ours != was)) {

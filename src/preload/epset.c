@@ -5,22 +5,23 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/table.h"
 
 #define CHUNK	256 /* registrations */
 #define CHUNKS	((1u << EP_IDX_BITS) / CHUNK)
 #define BUCKETS 4096
 
 uint32_t ep_tag, ep_nregs, ep_nodd;
-uint32_t ep_plain[EP_PLAIN];
+TABLE uint32_t ep_plain[EP_PLAIN];
 
 /* The pool's lock guards chunks, free registrations and the list of sets. */
 static struct lock pool_lock;
-static struct epreg *chunks[CHUNKS];
+static TABLE struct epreg *chunks[CHUNKS];
 static uint32_t nchunks;
 static struct epreg *free_regs;
 static uint64_t nmade; /* registrations, ever */
 static struct epset *sets;
-static struct epbucket buckets[BUCKETS];
+static TABLE struct epbucket buckets[BUCKETS];
 
 static bool pool_take(void)
 {

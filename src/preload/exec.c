@@ -138,6 +138,24 @@ void exec_home(enum reason why)
 			ep_give_away(fd);
 }
 
+/* Not for spawn: there it is a child that becomes another program. */
+static void exec_begin(void)
+{
+	exec_home(WHY_EXEC);
+	if (fdt_ever && fdt_is_owner())
+		sock_leave(true);
+}
+
+static void exec_failed(void)
+{
+	int keep = errno;
+
+	if (fdt_ever && fdt_is_owner())
+		sock_leave(false);
+	errno = keep;
+	exec_undo();
+}
+
 void exec_undo(void)
 {
 	struct sock *s;
@@ -153,12 +171,12 @@ void exec_undo(void)
 
 /* --- the names --------------------------------------------------------- */
 
-#define EXEC(call)           \
-	int ret_;            \
-                             \
-	exec_home(WHY_EXEC); \
-	ret_ = call;         \
-	exec_undo();         \
+#define EXEC(call)     \
+	int ret_;      \
+                       \
+	exec_begin();  \
+	ret_ = call;   \
+	exec_failed(); \
 	return ret_
 
 int do_execve(const char *path, char *const argv[], char *const envp[])

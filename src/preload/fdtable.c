@@ -6,12 +6,13 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/table.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
 
-struct fdent *fdt_root[FDT_ROOT];
+TABLE struct fdent *fdt_root[FDT_ROOT];
 uint32_t fdt_any;
 bool fdt_ever;
 __thread int fdt_vforked;

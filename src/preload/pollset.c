@@ -132,7 +132,7 @@ static void look(struct pollset *p, struct pollent *e)
 		return;
 	}
 	if (!sock_cold(e->sock) && fdt_sock(fd) == e->sock)
-		sock_ready(e->sock, fd, &r);
+		sock_ready(e->sock, fd, want(&p->fds[e->at]), &r);
 	e->ours = ep_expand(r.ours);
 	e->now = ep_expand(r.now) & e->ours;
 	e->ms = r.ms;

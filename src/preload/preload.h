@@ -148,6 +148,13 @@ void proc_child(void);
 void exec_home(enum reason why);
 void exec_undo(void);
 
+/* --- fatal.c ----------------------------------------------------------- */
+
+/* Before a socket is managed: signals that end the process leave a line. */
+void fatal_begin(void);
+/* No more of that: the defaults are the kernel's again. */
+void fatal_end(void);
+
 /* --- uring.c ----------------------------------------------------------- */
 
 /*
@@ -162,6 +169,12 @@ extern uint32_t uring_any; /* rings that are known */
 void uring_made(int fd, const struct io_uring_params *p);
 void uring_entering(int fd, unsigned int n, unsigned int flags);
 void uring_registering(unsigned int op, uint64_t arg, unsigned int n);
+/*
+ * An entry that is about to be submitted. after: behind one that it is linked
+ * to; returns whether the next one is.
+ */
+struct io_uring_sqe;
+bool uring_look(struct io_uring_sqe *e, bool after);
 void uring_closing_slow(unsigned int first, unsigned int last);
 static inline void uring_closing(unsigned int first, unsigned int last)
 {

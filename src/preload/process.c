@@ -37,6 +37,7 @@ static void fork_before(void)
 		if (s)
 			sock_fork_before(s, fd);
 	}
+	sock_fork_hold();
 }
 
 static void fork_parent(pid_t pid)
@@ -44,6 +45,7 @@ static void fork_parent(pid_t pid)
 	struct sock *s;
 	int fd;
 
+	sock_fork_resume();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(fd);
 		if (s)

@@ -12,6 +12,7 @@
 
 #include <aio.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>

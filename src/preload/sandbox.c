@@ -62,7 +62,8 @@ static void retreat(void)
 			log_warn("descriptor %d could not be brought home", fd);
 	sock_home_all(WHY_SANDBOX);
 	forget_all();
-	sock_exit();
+	fatal_end();
+	sock_last_words();
 	preload_off = true;
 	__atomic_store_n(&fdt_ever, false, __ATOMIC_RELEASE);
 }

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/sys.h"
+#include "base/table.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
 
@@ -36,10 +37,18 @@ static int native_family(int family, int type, int proto)
 	return family == FAMILY_SDP ? AF_INET : AF_INET6;
 }
 
+static void manage(int fd, struct sock *s)
+{
+	if (!s)
+		return;
+	fatal_begin();
+	if (fdt_put_sock(fd, s))
+		sock_forget(s);
+}
+
 int do_socket(int family, int type, int proto)
 {
 	bool native = family == FAMILY_SDP || family == FAMILY_SDP6;
-	struct sock *s;
 	int fd;
 
 	if (unlikely(preload_off))
@@ -59,9 +68,7 @@ int do_socket(int family, int type, int proto)
 	    (type & ~TYPE_FLAGS) != SOCK_STREAM ||
 	    (proto && proto != IPPROTO_TCP))
 		return fd;
-	s = sock_new(fd, family, type, native);
-	if (s && fdt_put_sock(fd, s))
-		sock_forget(s);
+	manage(fd, sock_new(fd, family, type, native));
 	return fd;
 }
 
@@ -129,7 +136,7 @@ static void let_go(int fd, struct sock *s)
  * for the next that has the number, so one of these may be missed: on TCP.
  */
 #define NUMBERS 65536
-static uint64_t dull[NUMBERS / 64];
+static TABLE uint64_t dull[NUMBERS / 64];
 
 static bool listener_dull(int fd)
 {
@@ -187,16 +194,12 @@ static struct sock *accepted_sock(struct accepting *a, int fd, int flags)
 
 static void accepted(struct accepting *a, int fd, int flags)
 {
-	struct sock *s;
-
 	if (!fdt_any && listener_dull(a->listener))
 		return;
 	fdt_forget(fd);
 	if (preload_off || (fdt_ever && !fdt_is_owner()))
 		return;
-	s = accepted_sock(a, fd, flags);
-	if (s && fdt_put_sock(fd, s))
-		sock_forget(s);
+	manage(fd, accepted_sock(a, fd, flags));
 }
 
 int do_accept(int fd, struct sockaddr *sa, socklen_t *len)
@@ -236,7 +239,23 @@ static int dissolve(struct sock *s, int fd, const struct sockaddr *sa,
 {
 	int ret = sock_home(s, fd, WHY_RAW_USE);
 
+	sock_bridge_off(s);
 	return ret ? (int)ret_errno(ret) : real_connect(fd, sa, len);
+}
+
+/* Under a rule `native`; whoever has to wait does so in the kernel. */
+static int bridge(struct sock *s, int fd, const struct sockaddr *sa,
+		  socklen_t len)
+{
+	struct sockaddr_storage to;
+	socklen_t to_len;
+	int how = sock_bridge(s, fd, sa, len, &to, &to_len), ret;
+
+	if (how <= 0)
+		return (int)ret_errno(how);
+	ret = real_connect(fd, (const struct sockaddr *)&to, to_len);
+	ret = sock_bridged(s, fd, ret < 0 ? -errno : ret, how == 2);
+	return (int)ret_errno(ret);
 }
 
 int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
@@ -256,6 +275,8 @@ int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
 		let_go(fd, s);
 		return real_connect(fd, sa, len);
 	}
+	if (unlikely(sock_bridges(s)))
+		return bridge(s, fd, sa, len);
 	ret = real_connect(fd, sa, len);
 	ret = ret < 0 ? -errno : ret;
 	sock_after_connect(s, fd, ret);
@@ -269,7 +290,16 @@ int do_getsockname(int fd, struct sockaddr *sa, socklen_t *len)
 
 int do_getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 {
-	return real_getpeername(fd, sa, len);
+	struct sock *s = fdt_sock(fd);
+	socklen_t room = 0;
+	int ret;
+
+	if (unlikely(s && sock_bridges(s)) && mem_good(len, sizeof(*len), true))
+		room = *len;
+	ret = real_getpeername(fd, sa, len);
+	if (likely(!room) || ret)
+		return ret;
+	return (int)ret_errno(sock_peername(s, sa, room, len));
 }
 
 int do_getsockopt(int fd, int level, int opt, void *v, socklen_t *len)

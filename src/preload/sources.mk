@@ -8,10 +8,12 @@ libpreload_la_SOURCES = \
 	src/preload/data.c \
 	src/preload/exec.c \
 	src/preload/exports.c \
+	src/preload/fatal.c \
 	src/preload/fdtable.c \
 	src/preload/files.c \
 	src/preload/fortify.c \
 	src/preload/init.c \
+	src/preload/liburing.c \
 	src/preload/move.c \
 	src/preload/msg.c \
 	src/preload/preload.h \
@@ -24,6 +26,7 @@ libpreload_la_SOURCES = \
 	src/preload/spawn.c \
 	src/preload/stdio.c \
 	src/preload/syscall.c \
+	src/preload/unwind.c \
 	src/preload/uring.c \
 	src/preload/vfork.c
 # Readiness

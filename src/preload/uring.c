@@ -24,6 +24,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/table.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
 
@@ -76,7 +77,7 @@ struct uring {
 };
 
 uint32_t uring_any;
-static struct uring urings[URINGS];
+static TABLE struct uring urings[URINGS];
 static struct lock urings_lock;
 static int urings_pid; /* whose they are: no child has the mappings */
 
@@ -310,9 +311,10 @@ static void kernels(const struct io_uring_sqe *e)
 		bring_home(e->fd);
 }
 
-/* `after`: it waits for another entry, so nothing can be done before it. */
-static void look_at(struct io_uring_sqe *e, bool after)
+/* Behind another entry it has to wait, so nothing can be done before that. */
+bool uring_look(struct io_uring_sqe *e, bool after)
 {
+	bool links = e->flags & LINKS;
 	int keep = errno;
 	int ret = after || e->flags & (FIXED | LINKS) ? 1 : do_here(e);
 
@@ -323,6 +325,7 @@ static void look_at(struct io_uring_sqe *e, bool after)
 	else if (ret > 0)
 		kernels(e);
 	errno = keep;
+	return links;
 }
 
 static void look_at_new(struct uring *u, unsigned int n)
@@ -340,8 +343,7 @@ static void look_at_new(struct uring *u, unsigned int n)
 			continue; /* the kernel drops it */
 		e = (void *)((char *)u->sqes + k * u->size);
 		u->seen = at + 1;
-		look_at(e, after);
-		after = e->flags & LINKS;
+		after = uring_look(e, after);
 	}
 }
 

@@ -53,6 +53,11 @@ enum conn_state { /* [5.3] */
 #define CONN_EXT_RESUME	   0x04
 #define CONN_EXT_ANCHORED  0x08
 #define CONN_EXT_WORDS	   0x10 /* the anchor's words travel as messages */
+#define CONN_EXT_BARE	   0x20 /* Hello: `check` is about no bytes */
+
+#define CONN_BURN_LEAVES 3 /* credits that conn_burn() does not take */
+#define CONN_SPARE	 3 /* nor an update, after conn_spare(): */
+#define CONN_SPARE_ROOM	 2048u /* and so many bytes of room */
 
 #define CONN_WORDS	32 /* bytes of one half of them, opaque here */
 #define CONN_WORDS_SETS 2
@@ -116,6 +121,7 @@ struct conn_offer {
 	bool oob_last; /* the last of them is urgent [5.1] */
 	bool more; /* others wait that are not offered: DisConn must not go */
 	const struct conn_zc *zc; /* NULL: by copy only */
+	uint64_t back; /* `bytes` 0: the peer's, unread, to be handed back */
 };
 
 /* What a received message means for the stream. */
@@ -129,6 +135,7 @@ struct conn_in {
 	bool suspend; /* SuspComm (see conn_suspend_service) */
 	bool suspended; /* SuspCommAck */
 	const uint8_t *words; /* Words: CONN_WORDS bytes of `msg`, or NULL */
+	uint32_t back_off, back; /* Back: bytes that we sent, handed back */
 	bool source; /* the peer let us at a source: see conn_source() */
 	bool sink; /* at a sink: see conn_write_room() */
 	bool freed; /* memory of ours came free: see conn_freed() */
@@ -220,6 +227,8 @@ struct conn {
 	bool update_late; /* a credit update waits for update_at */
 	uint8_t update_tries; /* late updates in a row */
 	bool ctl_held; /* ctl_bufs is not 0 */
+	uint8_t burn; /* messages to be sent for their credits' sake */
+	bool spare; /* conn_spare() */
 	uint64_t rx_stream, tx_stream; /* stream bytes carried so far */
 	uint64_t idle_since; /* last message, for keep-alive */
 	uint32_t nond_sent, nond_recv; /* [4.5] */
@@ -334,15 +343,41 @@ static inline bool conn_last_credit(const struct conn *c)
 }
 
 /*
+ * The program was told that it can send: no update takes the credits that a
+ * message with bytes needs, before it did; that one says the same. The caller
+ * takes it back after a while, or the peer could wait for the update for ever.
+ */
+static inline void conn_spare(struct conn *c, bool on)
+{
+	c->spare = on;
+}
+
+/*
  * Is a credit update due now? Only with fewer than 4 receives could two ends
  * answer each other's updates for ever; then one that answers an empty Data
  * waits until update_at, unless the peer has nothing left.
  */
 static inline bool conn_update_due(const struct conn *c)
 {
+	if (c->burn && c->credits > CONN_BURN_LEAVES && !c->mute)
+		return true;
+	if (c->spare && c->credits <= CONN_SPARE)
+		return false;
 	return conn_view_low(c) && c->credits && !c->mute &&
 	       (c->credits > 1 || conn_last_credit(c)) &&
 	       (!c->update_late || c->posted > 3 || !conn_peer_view(c));
+}
+
+/*
+ * The peer wants rid of receives, and one that is posted can only be used up:
+ * `n` messages without anything in them will go (255 at most), as long as
+ * credits for more than those are left that bytes and answers need.
+ */
+static inline void conn_burn(struct conn *c, uint32_t n)
+{
+	uint32_t room = (uint32_t)(UINT8_MAX - c->burn);
+
+	c->burn = (uint8_t)(c->burn + (n < room ? n : room));
 }
 
 /*
@@ -382,6 +417,12 @@ static inline void conn_reposted(struct conn *c, uint32_t n)
 	c->update_tries = 0;
 }
 
+/* `n` of those without payload were not, and will not be, posted again. */
+static inline void conn_shed(struct conn *c, uint32_t n)
+{
+	c->ctl_bufs = n < c->ctl_bufs ? c->ctl_bufs - n : 0;
+	c->ctl_held = c->ctl_bufs != 0;
+}
 /*
  * An RDMA operation ended with `len` bytes (zcopy.h says more), or a
  * CONN_PROBE was answered. -EINVAL: none is under way. Every answered

@@ -45,18 +45,43 @@ static int on_data(struct conn *c, uint64_t now, const struct wire_msg *m,
 	return 0;
 }
 
+/* A kind of message of ours. False: not agreed on; *ret: what of it. */
+static bool agreed(struct conn *c, int *ret)
+{
+	const char *what = "unknown kind of message";
+
+	*ret = 0;
+	if (c->native)
+		c->fault = what;
+	else if (!(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS))
+		*ret = state_abort(c, what);
+	else
+		return true;
+	return false;
+}
+
 static int on_words(struct conn *c, uint64_t now, const struct wire_msg *m,
 		    struct conn_in *in)
 {
+	int ret;
+
 	(void)now;
-	if (c->native) {
-		c->fault = "unknown kind of message";
-		return 0;
+	if (agreed(c, &ret))
+		in->words = m->words;
+	return ret;
+}
+
+static int on_back(struct conn *c, uint64_t now, const struct wire_msg *m,
+		   struct conn_in *in)
+{
+	int ret;
+
+	(void)now;
+	if (agreed(c, &ret)) {
+		in->back_off = m->hdr_len;
+		in->back = m->len - m->hdr_len;
 	}
-	if (!(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS))
-		return state_abort(c, "unknown kind of message");
-	in->words = m->words;
-	return 0;
+	return ret;
 }
 
 static rx_fn *handler(uint8_t mid)
@@ -90,6 +115,8 @@ static rx_fn *handler(uint8_t mid)
 		return suspend_on_ack;
 	case WIRE_WORDS:
 		return on_words;
+	case WIRE_BACK:
+		return on_back;
 	case WIRE_SINK_AVAIL:
 		return sinkavail_on_avail;
 	case WIRE_SRC_AVAIL:

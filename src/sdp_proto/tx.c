@@ -216,6 +216,27 @@ static bool next_words(struct conn *c, uint64_t now, uint32_t room,
 	return true;
 }
 
+/*
+ * What is handed back is no part of our own stream, nor ended by its end. It
+ * is taken at once, as control messages are: it must not wait for the credits
+ * that come only when the other program reads.
+ */
+static bool next_back(struct conn *c, uint64_t now,
+		      const struct conn_offer *offer, uint32_t room,
+		      struct conn_op *op)
+{
+	struct wire_msg m = { .mid = WIRE_BACK };
+	uint32_t payload;
+
+	if (!offer->back || room <= WIRE_BSDH || !control_credits(c) ||
+	    !(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS))
+		return false;
+	payload = data_payload(c, offer->back, room);
+	tx_msg(c, now, &m, payload, op);
+	c->tx_stream -= payload;
+	return true;
+}
+
 /* AbortConn, CONN_DISCONNECT, CONN_PROBE: these need no credits. */
 static bool next_end(struct conn *c, uint64_t now, uint32_t room,
 		     struct conn_op *op)
@@ -325,6 +346,11 @@ static void next_slow(struct conn *c, uint64_t now,
 	if (!state_in(c, STATES_OPEN) || c->mute || room < WIRE_BSDH)
 		return;
 	update_ripe(c, now);
+	/* words count what was read: its report comes before them */
+	if (c->want & CONN_WANT_WORDS && c->want & CONN_WANT_RD_COMPL) {
+		next_control(c, now, offer, room, op);
+		return;
+	}
 	if (c->want & CONN_WANT_WORDS) {
 		next_words(c, now, room, op);
 		return;
@@ -332,6 +358,8 @@ static void next_slow(struct conn *c, uint64_t now,
 	if (offer->oob_last && offer->bytes)
 		conn_cancel_sources(c); /* it never travels in one [5.1] */
 	if (c->want && next_control(c, now, offer, room, op))
+		return;
+	if (offer->back && next_back(c, now, offer, room, op))
 		return;
 	if (offer->zc && next_zcopy(c, now, offer, room, op))
 		return;
@@ -341,8 +369,12 @@ static void next_slow(struct conn *c, uint64_t now,
 		return;
 	if (control_credits(c))
 		flags = urgent_notice(c, offer);
-	if (flags || conn_update_due(c))
+	if (flags ||
+	    (conn_update_due(c) && !(c->spare && room < CONN_SPARE_ROOM))) {
+		if (c->burn)
+			c->burn--;
 		send_data(c, now, flags, 0, op);
+	}
 }
 
 void conn_next(struct conn *c, uint64_t now, const struct conn_offer *offer,

@@ -29,7 +29,7 @@ uint32_t wire_hdr_len(unsigned int mid)
 
 bool wire_has_payload(unsigned int mid)
 {
-	return mid >= WIRE_SINK_AVAIL && mid <= WIRE_DATA;
+	return mid == WIRE_BACK || (mid >= WIRE_SINK_AVAIL && mid <= WIRE_DATA);
 }
 
 static void put_bsdh(const struct wire_msg *m, uint8_t *buf)

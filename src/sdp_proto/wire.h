@@ -55,6 +55,7 @@
 	X(SUSP, "SuspComm", 0x0d, 24, 0)               \
 	X(SUSP_ACK, "SuspCommAck", 0x0e, 16, 0)        \
 	X(WORDS, "Words", 0x40, 48, 0)                 \
+	X(BACK, "Back", 0x41, 16, 1)                   \
 	X(SINK_AVAIL, "SinkAvail", 0xfd, 36, 1)        \
 	X(SRC_AVAIL, "SrcAvail", 0xfe, 32, 1)          \
 	X(DATA, "Data", 0xff, 16, 1)

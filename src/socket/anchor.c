@@ -260,6 +260,9 @@ int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	case ANC_ASKED:
 	case ANC_PAUSED:
 		break;
+	case ANC_RESUME:
+		*n = r->unsure ? 0 : *n;
+		return r->unsure ? ANC_AT_BELLS : ANC_AT_ANCHOR;
 	default:
 		return ANC_AT_ANCHOR;
 	}
@@ -309,8 +312,11 @@ bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r)
 	switch (anc_state(d)) {
 	case ANC_RAW:
 	case ANC_GONE:
-	case ANC_RESUME: /* W is writing stream bytes there */
 		return true;
+	case ANC_RESUME: /* W is writing stream bytes there */
+		if (!__atomic_load_n(&r->unsure, __ATOMIC_SEQ_CST))
+			return true;
+		break;
 	case ANC_RISING:
 		if (!closing &&
 		    __atomic_load_n(&r->taken, __ATOMIC_SEQ_CST) <
@@ -369,7 +375,7 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n)
 	int64_t bells;
 
 	*n = 0;
-	if (y == ANC_OPEN && front)
+	if (y == ANC_OPEN && front && !(d->far && st == ANC_PAUSED))
 		return ANC_AT_ANCHOR; /* it lies where it shall be */
 	if (r->kept < front) {
 		*n = front - r->kept;
@@ -400,9 +406,9 @@ bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
 	uint64_t y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
 	uint64_t from = r->taken;
 
-	if (y == ANC_OPEN && from < x)
+	if (y == ANC_OPEN && from < x && !d->far)
 		from = x;
-	if (from >= __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE))
+	if (!d->far && from >= __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE))
 		return move(d, ANC_PAUSED, ANC_RAW);
 	r->from = from;
 	__atomic_store_n(&d->from, from, __ATOMIC_RELEASE);

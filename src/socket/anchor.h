@@ -67,6 +67,11 @@ enum { /* anc_dir.armed, anc_dir.sticky: what R's sleepers listen to */
        ANC_ANCHOR = 2, /* the anchor: a bell is needed */
 };
 
+enum { /* anc_dir.wait: what W waits for; another value counts as room */
+       ANC_WAIT_ROOM = 1,
+       ANC_WAIT_LENT = 2, /* the end of a loan, no part of it */
+};
+
 enum { /* anc_side.counted */
        ANC_COUNTED_RX = 1, /* nobody else ever received on its socket */
        ANC_COUNTED_TX = 2, /* nor sent */
@@ -117,7 +122,11 @@ struct anc_rx {
 	uint64_t taken, bells;
 	uint64_t kept; /* taken off the anchor before their turn */
 	uint64_t from; /* of the last RESUME */
-	bool unsure; /* in SPILL: does W know that we are? (remote.h) */
+	/*
+	 * Between hosts (remote.h). In SPILL: W may not know that R is; in
+	 * RESUME: what R handed back is not on the anchor yet.
+	 */
+	bool unsure;
 };
 
 static inline enum anc_state anc_state(const struct anc_dir *d)
@@ -140,6 +149,19 @@ static inline void anc_publish(uint64_t *word, uint64_t count,
 		count = now;
 		__atomic_store_n(word, count, __ATOMIC_SEQ_CST);
 	}
+}
+
+/*
+ * The same for who counts alone: he holds the lock, and no thread is inside a
+ * raw call. A fence follows (anc_ring() or its kin) before W or R looks for
+ * sleepers.
+ */
+static inline void anc_count(uint64_t *word, uint64_t n, uint64_t *own)
+{
+	uint64_t count = *own + n;
+
+	__atomic_store_n(own, count, __ATOMIC_RELAXED);
+	__atomic_store_n(word, count, __ATOMIC_RELEASE);
 }
 
 /* --- both -------------------------------------------------------------- */
@@ -195,6 +217,12 @@ static inline void anc_sent(struct anc_dir *d, struct anc_tx *t, uint64_t n)
 	anc_publish(&d->sent, __atomic_add_fetch(&t->sent, n, __ATOMIC_SEQ_CST),
 		    &t->sent);
 }
+/* The same in LIFTED and RISING: nobody sends but the holder of the lock. */
+static inline void anc_sent_alone(struct anc_dir *d, struct anc_tx *t,
+				  uint64_t n)
+{
+	anc_count(&d->sent, n, &t->sent);
+}
 /* After publishing anything to R: who must be rung, as ANC_* bits. */
 static inline uint32_t anc_ring(struct anc_dir *d)
 {
@@ -239,6 +267,19 @@ static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)
 		    &r->taken);
 }
 /*
+ * The same, lock held. In LIFTED a thread that begins a raw receive only now is
+ * refused or, when W has left meanwhile, finds nothing to count.
+ */
+static inline void anc_taken_alone(struct anc_dir *d, struct anc_rx *r,
+				   uint64_t n)
+{
+	if (anc_state(d) == ANC_LIFTED &&
+	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+		anc_count(&d->taken, n, &r->taken);
+	else
+		anc_taken(d, r, n);
+}
+/*
  * After anc_taken() of bytes from the anchor, by whoever took them: true when
  * x was passed by this. Others may sleep in the kernel where nothing will
  * come: the caller asks W for a bell.
@@ -264,7 +305,8 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
 /*
  * In PAUSED, after anc_keep() said nothing more: RAW and true when nothing is
  * unread that does not lie on the anchor, else RESUME; `kept`: where in the
- * attic it begins.
+ * attic it begins. Between hosts (anc_dir.far) nothing unread is left on the
+ * anchor, and it is always RESUME.
  */
 bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
 /*

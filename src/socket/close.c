@@ -2,7 +2,7 @@
 /* The processes that hold a sock, fork, and its death. */
 
 #include "base/text.h"
-#include "socket/rdma.h"
+#include "socket/bridge.h"
 
 /* --- holders ----------------------------------------------------------- */
 
@@ -196,7 +196,7 @@ static void close_lifted(struct sock *s, int fd)
 	char sink[64];
 	bool abort;
 
-	zc_recall(s);
+	zc_seize(s);
 	home_serve(s, fd); /* bytes on their way home go first */
 	abort = unread(s) || s->linger0;
 	if (abort) {
@@ -230,7 +230,6 @@ static void close_lifted(struct sock *s, int fd)
 static void leave_to_others(struct sock *s)
 {
 	bool mapped = s->paired && (s->users || s->sleepers);
-	struct shm_seg seg = s->pair.seg;
 
 	if (s->wake >= 0) {
 		fd_unhide(s->wake);
@@ -238,7 +237,7 @@ static void leave_to_others(struct sock *s)
 	}
 	/* our mapping only: the other holders have theirs */
 	if (s->paired && !mapped)
-		shm_unmap(&seg);
+		service_leave(s, s->pair.seg);
 	leave_pairing(s);
 	row_close(s);
 	store_ward(s, mapped);
@@ -251,6 +250,8 @@ static void release(struct sock *s, int fd, bool last)
 
 	if (s->paired || s->rd || s->use == USE_SDP)
 		service_del(s);
+	if (last && unlikely(s->bridged.word))
+		bridge_left(s);
 	if (!last) {
 		if (s->rd && !s->paired && s->rd->owner == sock_pid)
 			rdma_detach(s); /* who stays begins anew */

@@ -10,11 +10,12 @@
 #include <sys/resource.h>
 
 #include "base/sys.h"
+#include "base/table.h"
 #include "socket/pair.h"
 
 #define TOP_WANTED 8192 /* a table of 64 KiB */
 
-static uint64_t hidden[FD_TOP / 64];
+static TABLE uint64_t hidden[FD_TOP / 64];
 static int next_try; /* 0: not known yet */
 
 static int fd_top(void)

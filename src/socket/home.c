@@ -24,6 +24,8 @@ static void finish(struct sock *s, int fd)
 		/* the token goes before anything else */
 		if (!s->orphan && s->rd && !rdma_may_end(s, false))
 			return;
+		if (!zc_recall(s))
+			return;
 		/* between hosts nobody tells what was taken after that */
 		silent = s->rd && s->conn.dis_sent && s->conn.dis_rcvd;
 		if (!s->orphan && !silent &&
@@ -73,7 +75,8 @@ static void answer(struct sock *s, int fd)
 	/* a send behind a spill: the reader makes room for it */
 	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
 		return;
-	zc_recall(s);
+	if (!zc_recall(s))
+		return;
 	if (anc_answer(s->tx, &s->at))
 		return;
 	s->resuming = false;
@@ -155,8 +158,8 @@ static int spilled_home(struct sock *s, int fd)
 		lift_orphan(s);
 	if (s->orphan)
 		return dead_home(s, fd);
-	/* no attic between hosts: when the ring has been read */
-	if (s->rd)
+	/* the writer knows of the spill, or it is not there any more */
+	if (s->rd && s->rd->state != RDMA_UP)
 		return -EBUSY;
 	/* the place of urgent data could not be kept */
 	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
@@ -173,12 +176,11 @@ static int paused_home(struct sock *s, int fd)
 		return -EAGAIN;
 	if (pump_poll(s))
 		return -ECONNRESET;
-	/* nor can the writer put back what it does not have any more */
-	if (s->rd && (s->rx_avail || s->rd->hidden))
-		return -EBUSY;
 	ret = keep_pull(s, fd);
 	if (ret <= 0)
 		return ret ? ret : -EAGAIN;
+	if (s->rd && (ret = rdma_give_begin(s)))
+		return ret;
 	s->rx_stale = s->rx_avail || s->ar.kept;
 	home = anc_come_home(s->rx, &s->ar, s->kept_at);
 	if (!home)
@@ -243,6 +245,8 @@ int home_rx(struct sock *s, int fd)
 	case ANC_RESUME:
 		if (s->orphan)
 			return late_home(s, fd);
+		if (s->rd)
+			return rdma_back_home(s, fd);
 		/* the rest comes when this has been read */
 		return __atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE) ?
 			       0 :
@@ -275,8 +279,9 @@ void home_abandoned(struct sock *s, int fd)
 {
 	enum anc_state rx = anc_state(s->rx);
 
-	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED) && !s->homing &&
-	    !s->orphan)
+	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED ||
+		     (rx == ANC_RESUME && s->ar.unsure)) &&
+	    !s->homing && !s->orphan)
 		home_rx(s, fd);
 }
 
@@ -339,7 +344,8 @@ int sock_home(struct sock *s, int fd, enum reason why)
 			pin(s);
 		late = clock_ns() > until;
 		/* the peer has all that is missing, and goes on by itself */
-		if (late && rx == -EAGAIN && anc_state(s->rx) == ANC_RESUME)
+		if (late && rx == -EAGAIN && !s->rd &&
+		    anc_state(s->rx) == ANC_RESUME)
 			rx = 0;
 		if (!rx && unheld(s)) {
 			rdma_tell(s, true);

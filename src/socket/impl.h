@@ -25,6 +25,8 @@
 #include "config/config.h"
 #include "sdp_proto/zcopy.h"
 #include "socket/anchor.h"
+#include "socket/bridged.h"
+#include "socket/iov.h"
 #include "socket/pair.h"
 #include "socket/sock.h"
 #include "socket/zcopy.h"
@@ -71,9 +73,10 @@ struct sock {
 	bool native, nonblock, paired, orphan;
 	bool shut_rd, shut_wr;
 	bool fin_due; /* the kernel's FIN waits until the ring is empty */
-	bool fin_told; /* the peer was poked about its FIN */
+	bool fin_told; /* the peer was poked about its FIN, */
+	bool fin_missed; /* and we waited for it in vain once */
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
-	uint8_t rst_told; /* the one ECONNRESET was delivered */
+	bool rst_told; /* the one ECONNRESET was delivered */
 	bool rst_eaten; /* the kernel told it to us, and tells it once */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
 	bool epipe; /* a send was answered EPIPE */
@@ -150,6 +153,7 @@ struct sock {
 	bool sent_last;
 	struct pair pair;
 	struct conn_params params;
+	struct bridged bridged; /* a rule says native */
 	int64_t rcvtimeo, sndtimeo; /* ns, 0: none */
 	int nodelay, cork; /* the program's values */
 	uint32_t spin_ns; /* current spin budget */
@@ -159,13 +163,14 @@ struct sock {
 	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
 	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
 	uint8_t bars; /* atomic: options that only the kernel has (option.c) */
-	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
 
 	/* store.c */
 	struct sock *next_ward; /* good in the maker only */
 	bool ward_mapped; /* the maker has the segment mapped still */
 	uint32_t buried; /* atomic: another process was the last and is done */
 	int32_t closer; /* the process that closes the last number */
+
+	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
 };
 
 extern struct sock_hooks hooks;
@@ -182,24 +187,6 @@ extern struct page_row sock_spare; /* sums of sockets without a row */
 				   &(s)->row->name :          \
 				   &sock_spare.name,          \
 			   (uint64_t)(n), __ATOMIC_RELAXED)
-
-/* --- iov.c: a cursor over the program's buffers ------------------------ */
-
-struct cursor {
-	const struct iovec *iov;
-	size_t left; /* vectors, the current one included */
-	size_t at; /* offset in the current one */
-};
-/* Copy n bytes between memory and cursor, moving it on. */
-void cursor_get(struct cursor *c, void *to, size_t n);
-void cursor_put(struct cursor *c, const void *from, size_t n);
-void cursor_skip(struct cursor *c, size_t n);
-/* -EINVAL when the sum overflows or there are too many vectors. */
-ssize_t iov_sum(const struct iovec *iov, size_t n);
-/* How many bytes from the cursor on are there (mem.h); `write`: writable. */
-size_t iov_sound(const struct cursor *c, bool write);
-/* Is the vector of a header there? */
-bool iov_message(const struct msghdr *m);
 
 /* --- sock.c ------------------------------------------------------------ */
 
@@ -242,6 +229,7 @@ struct sock *store_get(void); /* zeroed; NULL: no memory */
 void store_forked(void);
 bool sock_bury(struct sock *s); /* false: a thread is still inside */
 void sock_limbo(struct sock *s); /* to be buried later */
+void store_tidy(void); /* buries who can be now */
 /* This process lets go of what others hold; `mapped`: not of its segment. */
 void store_ward(struct sock *s, bool mapped);
 
@@ -355,6 +343,12 @@ uint32_t bed_others(struct sock *s);
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was);
 int wait_tx(struct sock *s, int fd, uint64_t deadline);
 /*
+ * As wait_rx() in LIFTED, for a thread whose signals are blocked: -EINTR when
+ * the signalfd `signals` is readable.
+ */
+int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals);
+bool wait_restarts(void); /* every handler of the process has SA_RESTART */
+/*
  * Lock held, there is no room: when the direction is to be spilled, unless
  * there is progress meanwhile.
  */
@@ -380,6 +374,11 @@ void lift_full(struct sock *s, int fd);
 /* Under an `sdp` rule: 0 when lifted, or the errno of the failed call. */
 int lift_demand(struct sock *s, int fd, bool tx);
 void lift_orphan(struct sock *s); /* the peer's process is gone */
+/*
+ * The anchor says end of stream, lock not held: is it a reset to be told? One
+ * of which the library met the kernel's, or that the kernel knows nothing of.
+ */
+bool lift_end_is_reset(struct sock *s);
 void lift_unpaired(struct sock *s, enum reason why);
 /* Words that both ends know take over from the local ones. */
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx);
@@ -433,6 +432,8 @@ bool keep_revive(struct sock *s);
 /* Up to n bytes behind the first `skip`; c may be NULL. */
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);
+/* All that is unread and not the kernel's, by a look: false, it is not there. */
+bool keep_unread(struct sock *s, struct cursor *c);
 void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
 
 /* --- peek.c: looks at bytes that stay ---------------------------------- */
@@ -475,6 +476,10 @@ void service_stop(void);
 void service_poke(uint64_t id);
 /* Calls `fn` for every paired sock of this process. */
 void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
+/* Is somebody just looking at it from there? Its memory must stay then. */
+bool service_visits(const struct sock *s);
+/* Unmaps the segment of a sock that others hold, now or behind a visitor. */
+void service_leave(const struct sock *s, struct shm_seg seg);
 /* told.c: takes what was sent to the service thread's socket. */
 void told_hear(int dgram);
 
@@ -495,17 +500,23 @@ static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 
 /* --- zcopy.c: what hot paths ask --------------------------------------- */
 
-static inline void zc_recall(struct sock *s)
+static inline bool zc_recall(struct sock *s)
 {
-	if (unlikely(s->zc.out == ZC_OUT))
-		zc_recall_slow(s);
+	return likely(s->zc.out != ZC_OUT) || zc_recall_slow(s);
 }
 
 /* The next bytes of the stream lie in the peer's memory, behind rx_avail. */
 static inline bool zc_here(const struct sock *s)
 {
-	return unlikely(s->conn.peer_src_count) && !s->orphan &&
+	return unlikely(s->conn.peer_src_count) && !s->orphan && zc_shown(s) &&
 	       conn_source(&s->conn);
+}
+
+/* May a receive that has to wait for n bytes here offer its memory? */
+static inline bool zc_may_sink(struct sock *s, const struct cursor *c,
+			       uint64_t n)
+{
+	return unlikely(n >= s->zc.least) && zc_would_sink(s, c);
 }
 
 /* pump_recv(), or what the peer has lent. */
@@ -536,15 +547,7 @@ static inline bool was_reset(const struct sock *s)
 }
 
 /* Did the peer's last process close its wake-up socket (or die)? */
-static inline bool wake_hung_up(const struct sock *s)
-{
-	struct pollfd p = { .fd = s->wake, .events = POLLRDHUP };
-	struct timespec now = { 0, 0 };
-
-	/* not by a receive: bytes may still lie in front of the end */
-	return s->wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
-	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
+bool wake_hung_up(const struct sock *s);
 
 /* Under a rule `sdp`, connected and not yet paired. */
 static inline bool lift_awaited(const struct sock *s)
@@ -553,10 +556,19 @@ static inline bool lift_awaited(const struct sock *s)
 	       s->look != LOOK_NEVER;
 }
 
+/* Was the reset told before? From now on it was. */
+static inline bool told_reset(struct sock *s)
+{
+	bool was = s->rst_told;
+
+	s->rst_told = true;
+	return was;
+}
+
 /* May it be lifted at all? */
 static inline bool never_lift(const struct sock *s)
 {
-	return s->pinned || s->homes;
+	return s->pinned || s->homes || s->use == USE_NATIVE;
 }
 
 static inline bool tx_ours(const struct sock *s)

@@ -6,6 +6,9 @@
 #include "base/mem.h"
 #include "socket/impl.h"
 
+#define PAGE  4096u /* the smallest there is */
+#define LOOKS 16384 /* at pages, at most */
+
 void cursor_get(struct cursor *c, void *to, size_t n)
 {
 	uint8_t *out = to;
@@ -77,6 +80,43 @@ size_t iov_sound(const struct cursor *c, bool write)
 			break;
 	}
 	return sum;
+}
+
+/* Every page asked anew, as far as there are looks. */
+static size_t there(const struct cursor *c)
+{
+	size_t sum = 0, at = c->at, looks = LOOKS, i;
+
+	for (i = 0; i < c->left; i++, at = 0) {
+		uintptr_t from = (uintptr_t)c->iov[i].iov_base + at;
+		uintptr_t end =
+			(uintptr_t)c->iov[i].iov_base + c->iov[i].iov_len;
+
+		while (from < end) {
+			uintptr_t next = (from | (PAGE - 1)) + 1;
+
+			if (looks) {
+				if (!mem_there((const void *)from))
+					return sum;
+				looks--;
+			}
+			if (next > end || !next)
+				next = end;
+			sum += next - from;
+			from = next;
+		}
+	}
+	return sum;
+}
+
+int iov_still(const struct cursor *c, size_t done, size_t *len)
+{
+	size_t n = there(c);
+
+	if (n >= *len - done)
+		return 0;
+	*len = done + n;
+	return n ? 0 : -EFAULT;
 }
 
 bool iov_message(const struct msghdr *m)

@@ -10,13 +10,17 @@
  * s->ar.kept counts the bytes, s->kept_at is where the first one lies.
  */
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define CHUNK 16384
 
-/* Ends on two hosts have no memory in common. */
+/* Between hosts each end has one of its own: s->rd->stash. */
 static int attic_open(struct shm_attic *a, const struct sock *s, bool tx)
 {
+	if (s->rd) {
+		a->mem = s->rd->stash.mem;
+		return 0;
+	}
 	return END(s) == &s->shm.end ? shm_attic_open(a, &s->shm, tx) : -ENODEV;
 }
 
@@ -32,6 +36,8 @@ static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 		return -ENOBUFS;
 	if (n > SHM_ATTIC - end)
 		n = SHM_ATTIC - end;
+	if (s->rd)
+		return larder_pull(s, fd, n);
 	got = raw_sink(s, fd, a->mem + end, n);
 	if (got > 0)
 		s->ar.kept += (uint64_t)got;
@@ -62,6 +68,10 @@ static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
 
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return 0;
+	if (where == ANC_AT_BELLS && s->rd && s->rd->token_wait) {
+		rdma_token_read(s, fd);
+		return !s->rd->token_wait;
+	}
 	if (where == ANC_AT_BELLS)
 		return !keep_bells(s, fd);
 	if (!a->map) {
@@ -112,12 +122,15 @@ int keep_rest(struct sock *s, int fd)
 		while (pull(s, fd, &a, SHM_ATTIC) > 0)
 			;
 	}
-	shm_attic_close(&a, true);
+	if (a.map)
+		shm_attic_close(&a, true);
 	return 0;
 }
 
 void keep_drop(struct sock *s)
 {
+	if (s->rd)
+		larder_use(s, s->ar.kept);
 	s->ar.kept = 0;
 	s->kept_at = 0;
 }
@@ -125,7 +138,7 @@ void keep_drop(struct sock *s)
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek)
 {
-	struct shm_attic a;
+	struct shm_attic a = { 0 };
 	int ret;
 
 	if (n > s->ar.kept - skip)
@@ -138,14 +151,33 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 	if (c)
 		cursor_put(c, a.mem + s->kept_at + skip, n);
 	if (!peek) {
-		s->kept_at += n;
+		if (s->rd)
+			larder_use(s, n);
+		else
+			s->kept_at += n;
 		s->ar.kept -= n;
 		if (!s->ar.kept)
 			s->kept_at = 0;
 		COUNT(s, bytes_tcp_rx, n);
 	}
-	shm_attic_close(&a, peek || s->ar.kept);
+	if (a.map)
+		shm_attic_close(&a, peek || s->ar.kept);
 	return (ssize_t)n;
+}
+
+/* In order: kept in front of the ring, ring, kept behind. */
+bool keep_unread(struct sock *s, struct cursor *c)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
+	size_t ring = s->rx_avail, rest;
+
+	if (front > s->ar.kept) /* lost in the kernel, and what follows it */
+		return keep_take(s, c, 0, s->ar.kept, true) >= 0;
+	rest = s->ar.kept - front;
+	return keep_take(s, c, 0, front, true) == (ssize_t)front &&
+	       pump_recv(s, c, ring, true, false) == (ssize_t)ring &&
+	       keep_take(s, c, front, rest, true) == (ssize_t)rest;
 }
 
 /* The next `skip` bytes of what is unread came by the anchor after all. */
@@ -247,6 +279,10 @@ void keep_put_back(struct sock *s, int fd)
 	struct shm_attic a = { 0 };
 	bool done;
 
+	if (s->rd) {
+		rdma_put_back(s, fd);
+		return;
+	}
 	if (!s->resuming) {
 		if (anc_resume_from(s->tx, &s->at, SHM_ATTIC, &s->resume_from,
 				    &s->resume_kept)) {

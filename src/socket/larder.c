@@ -30,7 +30,7 @@ static int front(struct end *e, struct fab_msg *m)
 
 	if (!l->mem)
 		return 0;
-	*m = (struct fab_msg){ l->mem, l->len, true };
+	*m = (struct fab_msg){ .mem = l->mem, .len = l->len, .held = true };
 	return 1;
 }
 
@@ -49,6 +49,7 @@ static void shorten(struct rdma_larder *a, size_t n)
 	if (a->len == n) {
 		larder_unmap(a->mem, a->room);
 		a->mem = NULL;
+		a->room = 0;
 	}
 	a->len -= (uint32_t)n;
 }
@@ -76,6 +77,14 @@ static const struct fabric_ops larder_ops = {
 	.destroy = nowhere_nothing,
 };
 
+/* Bytes behind room for a BSDH, as one message; they are the larder's now. */
+static void fill(struct rdma_larder *l, uint8_t *mem, size_t n)
+{
+	l->mem = mem;
+	l->len = l->room = (uint32_t)n + WIRE_BSDH;
+	mem[0] = WIRE_DATA;
+}
+
 /* What the program has not read yet, as one message. */
 bool larder_store(struct sock *s)
 {
@@ -83,15 +92,14 @@ bool larder_store(struct sock *s)
 	struct iovec iov;
 	struct cursor c = { &iov, 1, 0 };
 	size_t n = s->rx_avail;
+	uint8_t *mem;
 
 	if (!n && !ahead->len)
 		return true;
-	l->len = (uint32_t)n + ahead->len + WIRE_BSDH;
-	l->room = l->len;
-	l->mem = larder_map(l->room);
-	if (!l->mem)
+	mem = larder_map(n + ahead->len + WIRE_BSDH);
+	if (!mem)
 		return false;
-	l->mem[0] = WIRE_DATA;
+	fill(l, mem, n + ahead->len);
 	iov = (struct iovec){ l->mem + WIRE_BSDH, n };
 	if (pump_recv(s, &c, n, true, false) != (ssize_t)n) {
 		release(&l->end);
@@ -101,7 +109,56 @@ bool larder_store(struct sock *s)
 		memcpy(l->mem + WIRE_BSDH + n, ahead->mem, ahead->len);
 	s->rx_avail += ahead->len;
 	shorten(ahead, ahead->len);
+	s->ar.kept = 0; /* it was that */
 	return true;
+}
+
+void larder_again(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (r->give.mem)
+		fill(&r->larder, r->give.mem, r->give.len);
+	s->rx_avail = r->give.len;
+	memset(&r->give, 0, sizeof(r->give));
+}
+
+static bool grow(struct rdma_larder *a)
+{
+	uint32_t room = a->room ? 2 * a->room : 65536;
+	uint8_t *mem = larder_map(room);
+
+	if (!mem)
+		return false;
+	if (a->len)
+		memcpy(mem, a->mem, a->len);
+	larder_unmap(a->mem, a->room);
+	a->mem = mem;
+	a->room = room;
+	return true;
+}
+
+ssize_t larder_pull(struct sock *s, int fd, size_t n)
+{
+	struct rdma_larder *a = &s->rd->stash;
+	ssize_t got;
+
+	if (a->len == a->room && !grow(a))
+		return -ENOMEM;
+	if (n > a->room - a->len)
+		n = a->room - a->len;
+	got = raw_sink(s, fd, a->mem + a->len, n);
+	if (got > 0) {
+		a->len += (uint32_t)got;
+		s->ar.kept += (uint64_t)got;
+	}
+	return got;
+}
+
+void larder_use(struct sock *s, size_t n)
+{
+	if (n)
+		shorten(&s->rd->stash, n);
 }
 
 void mend_ahead(struct sock *s, const uint8_t *p, size_t n)

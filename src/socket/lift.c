@@ -42,6 +42,10 @@ void lift_connected(struct sock *s, int fd)
 	s->look = s->pinned || lift_off ? LOOK_NEVER : threshold();
 	if (lift_off && !s->pinned)
 		sock_why(s, sock_off ? sock_off : WHY_SETTING);
+	if (s->use == USE_NATIVE) {
+		s->look = LOOK_NEVER;
+		sock_why(s, WHY_NATIVE);
+	}
 	if (s->use == USE_SDP) {
 		s->look = 0;
 		/* the program may wait in ways we do not see: serve() goes on */
@@ -60,6 +64,11 @@ void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 {
 	s->carry = 1;
 	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
+	/* who holds it at home does so on */
+	if (s->pins & 1)
+		anc_busy(tx);
+	if (s->pins & 2)
+		anc_busy(rx);
 	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) &&
@@ -98,7 +107,8 @@ static void paired(struct sock *s, int fd)
 	}
 	s->look = lift_vouch(s, fd);
 	__atomic_store_n(&s->own->ready, 1, __ATOMIC_RELEASE);
-	sock_why(s, WHY_PAIRED);
+	if (!s->pinned)
+		sock_why(s, WHY_PAIRED);
 	log_debug("fd %d: paired with process %d", fd, s->pair.peer_pid);
 	ring_note(s);
 }
@@ -213,7 +223,7 @@ static void step(struct sock *s, int fd)
 			.rcv_size = SHM_MSG_MAX,
 			.posted = SHM_DEPTH,
 			.max_adverts = 1,
-			.ext_flags = 0x08,
+			.ext_flags = CONN_EXT_ANCHORED | CONN_EXT_SINKAVAIL,
 			.reads = true,
 		};
 	}
@@ -347,11 +357,29 @@ void lift_orphan(struct sock *s)
 		return;
 	if (!s->conn.error)
 		pump_poll(s); /* what it left in the ring is still ours */
+	if (s->rd)
+		mend_revive(s);
 	__atomic_store_n(&s->orphan, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&s->stand, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
 	log_debug("fd %d: the peer's library is gone", sock_fd(s));
+}
+
+/*
+ * When the peer's process died and left bytes of ours in the ring, TCP would
+ * have said reset.
+ */
+bool lift_end_is_reset(struct sock *s)
+{
+	if (s->rst_eaten && !told_reset(s))
+		return true;
+	if (!tx_by_ring(s) || sock_lock(s))
+		return false;
+	if (!s->orphan && wake_hung_up(s))
+		lift_orphan(s);
+	sock_unlock(s);
+	return s->orphan && was_reset(s) && !told_reset(s);
 }
 
 /*

@@ -15,7 +15,8 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
-#define KEPT 16376
+#define KEPT	 16376
+#define ALIVE_NS 20000000u /* a process takes less to end */
 
 struct rdma_kept {
 	uint32_t len;
@@ -74,12 +75,12 @@ ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
 
 	if (!mend_room(s))
 		return 0;
-	if (r->confirmed)
-		return pump_send(s, c, n);
-	if (n > KEPT - r->kept->len)
+	if (!r->confirmed && n > KEPT - r->kept->len)
 		n = KEPT - r->kept->len;
 	done = pump_send(s, c, n);
-	if (done > 0 && r->kept) {
+	if (done > 0)
+		conn_spare(&s->conn, false);
+	if (done > 0 && !r->confirmed) {
 		cursor_get(&was, r->kept->mem + r->kept->len, (size_t)done);
 		r->kept->len += (uint32_t)done;
 	}
@@ -110,37 +111,47 @@ void mend_seen(struct sock *s)
 
 /* --- the transmit half ---------------------------------------------------- */
 
-static uint32_t payload(const struct fab_msg *m)
+/* Where the stream bytes of a message begin; its length if it has none. */
+static uint32_t head(const struct fab_msg *m)
 {
-	return m->len > WIRE_BSDH && m->mem[0] == WIRE_DATA ?
-		       m->len - WIRE_BSDH :
-		       0;
+	uint32_t n = m->len;
+
+	if (n > WIRE_BSDH && m->mem[0] == WIRE_DATA)
+		n = WIRE_BSDH;
+	else if (n > WIRE_BSDH + 16 && m->mem[0] == WIRE_SRC_AVAIL)
+		n = WIRE_BSDH + 16;
+	return n;
 }
 
-/* Stream bytes that may not have arrived; copied to `to` if that is given. */
-static size_t unacked(struct rdma *r, uint8_t *to)
+size_t mend_unacked(struct rdma *r, uint8_t *to)
 {
 	struct fab_msg m;
 	uint32_t pos = 0, n;
 	size_t sum = 0;
 
 	while (rdma_api->unacked(r->end, &pos, &m) == 1) {
-		n = payload(&m);
+		n = m.len - head(&m);
 		if (to && n)
-			memcpy(to + sum, m.mem + WIRE_BSDH, n);
+			memcpy(to + sum, m.mem + head(&m), n);
 		sum += n;
 	}
 	return sum;
 }
 
-/* True: r->out is to be written. */
+/*
+ * True: r->out is to be written. What is lent follows it, and counts as sent:
+ * nobody can say how much of it was read.
+ */
 static bool recorded(struct sock *s, struct rdma *r)
 {
-	size_t n = unacked(r, NULL);
+	size_t n = mend_unacked(r, NULL);
 	uint8_t *to;
 
+	/* nothing for a dying process, whose end it would make a reset */
+	if (!n && !zcr_left(s))
+		r->out_from = clock_ns() + ALIVE_NS;
 	r->ahead = false;
-	r->out_len = r->token_due + RESUME_RECORD + n;
+	r->out_len = r->token_due + RESUME_RECORD + n + zcr_left(s);
 	r->out = to = larder_map(r->out_len);
 	if (!to)
 		return false;
@@ -148,8 +159,8 @@ static bool recorded(struct sock *s, struct rdma *r)
 	to += r->token_due;
 	r->token_due = 0;
 	resume_record(to, r->secret_tx, s->at.sent - n);
-	unacked(r, to + RESUME_RECORD);
-	return true;
+	mend_unacked(r, to + RESUME_RECORD);
+	return zcr_sent(s, to + RESUME_RECORD + n);
 }
 
 static bool taken_back(struct sock *s, struct rdma *r)
@@ -175,9 +186,16 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 	enum anc_state st = anc_state(s->tx);
 	bool ok = true, confirmed = st == ANC_SPILL ? !s->stand : r->confirmed;
 
-	r->out_at = 0;
-	if (st == ANC_RAW || st == ANC_GONE)
+	r->out_at = r->out_from = 0;
+	/* what was handed back goes on: rdma_put_back() */
+	if (st == ANC_RAW || st == ANC_GONE ||
+	    (st == ANC_RESUME && rdma_put_whole(r)))
 		return true;
+	rdma_put_drop(r);
+	if ((st == ANC_ASKED || st == ANC_PAUSED) && s->at.y != ANC_OPEN) {
+		st = ANC_SPILL; /* asked behind it, by who knew of it */
+		confirmed = true;
+	}
 	switch (resume_tx(st, confirmed)) {
 	case RESUME_RECORDED:
 		ok = recorded(s, r);
@@ -188,6 +206,7 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 	default:
 		break;
 	}
+	ok = ok && !zcr_left(s);
 	s->at.y = s->at.sent;
 	__atomic_store_n(&s->tx->state, ANC_PAUSED, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->stand, 0, __ATOMIC_SEQ_CST);
@@ -202,7 +221,7 @@ void mend_flush(struct sock *s, int fd)
 	ssize_t n = 0;
 
 	if (r->state != RDMA_MENDING || anc_state(s->tx) != ANC_PAUSED ||
-	    fd < 0)
+	    fd < 0 || (r->out && clock_ns() < r->out_from))
 		return;
 	while (r->out && r->out_at < r->out_len && n >= 0) {
 		n = sys_send(fd, r->out + r->out_at, r->out_len - r->out_at,
@@ -229,31 +248,66 @@ static void end_it(struct sock *s)
 
 	r->state = RDMA_ENDED;
 	r->changed = true;
+	zcr_over(s);
 	if (r->far >= 0)
 		sys_shutdown(r->far, SHUT_WR);
 	lift_orphan(s);
 }
 
-/* A reader inside the kernel could get the record as if it were the stream. */
-static bool hold_raw(struct sock *s)
+/* Asked or answered behind a spill, of which the writer knew. */
+static bool behind_spill(const struct sock *s)
 {
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
-		return false;
-	s->pins &= (uint8_t)~2u;
-	s->ar.unsure = true;
-	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->rx->y, s->ar.taken, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
-	return true;
+	enum anc_state st = anc_state(s->rx);
+
+	return (st == ANC_ASKED || st == ANC_PAUSED) &&
+	       __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) != ANC_OPEN;
 }
 
-static bool begin_rx(struct sock *s, struct rdma *r)
+/* The end is of no use any more: what is unread lies in the larder. */
+static void let_go(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!r->end)
+		return;
+	s->end = s->rx_avail ? &r->larder.end : &rdma_nowhere;
+	s->end_pid = 0;
+	s->front_at = 0;
+	r->old = r->end;
+	r->end = NULL;
+}
+
+/*
+ * In RESUME, and the writer cannot have all of it: the program may have it,
+ * whatever comes on the anchor behind it, and whenever.
+ */
+static void keep_early(struct sock *s)
+{
+	larder_again(s);
+	let_go(s);
+	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->y, s->ar.taken + s->rx_avail,
+			 __ATOMIC_SEQ_CST);
+	s->pins &= (uint8_t)~2u;
+	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+}
+
+static void begin_rx(struct sock *s, struct rdma *r)
 {
 	bool sure = remote_sure(&r->words);
 	enum anc_state st = anc_state(s->rx);
 
-	if (st == ANC_RAW && !sure && !hold_raw(s))
-		return false;
+	if (behind_spill(s)) {
+		st = ANC_SPILL;
+		sure = true;
+	} else if (st == ANC_RESUME) {
+		sure = !s->ar.unsure;
+	}
+	r->in.from = s->ar.from;
+	if (st == ANC_RESUME && s->ar.unsure && !remote_sure(&r->words))
+		keep_early(s);
 	r->in.token = r->token_rx;
 	r->in.secret = r->secret_rx;
 	r->in.token_got = RDMA_TOKEN;
@@ -261,7 +315,6 @@ static bool begin_rx(struct sock *s, struct rdma *r)
 		r->in.token_got = (uint8_t)(s->ar.bells - r->token_at);
 	r->in.bells = st == ANC_SPILL ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
 	resume_begin(&r->in, st, r->token_wait, sure);
-	return true;
 }
 
 void mend_begin(struct sock *s, int error)
@@ -277,22 +330,24 @@ void mend_begin(struct sock *s, int error)
 		end_it(s);
 		return;
 	}
-	log_note("fd %d: the RDMA connection broke (%d), on over TCP",
-		 sock_fd(s), error);
+	rdma_lost(s, error);
 	r->state = RDMA_MENDING;
 	r->changed = r->restless = true;
 	r->mended = false;
 	__atomic_store_n(&r->words.peer->ready, 0, __ATOMIC_RELEASE);
 	s->full = false;
-	sock_why(s, WHY_RDMA_LOST);
-	if (!begin_tx(s, r) || !begin_rx(s, r)) {
+	if (!begin_tx(s, r)) {
 		s->conn.fault = "no memory or no way to go on";
 		end_it(s);
 		return;
 	}
-	mend_flush(s, anchor_of(s));
+	zcr_over(s);
+	if (!error)
+		r->out_from = 0;
 	/* it may hear of it by nothing else, for a long time */
 	rdma_api->disconnect(r->end);
+	begin_rx(s, r);
+	mend_flush(s, anchor_of(s));
 	rdma_wake(s);
 	rdma_owe(s);
 }
@@ -329,8 +384,9 @@ static int parse(struct sock *s, int fd)
 	if (r->in.phase == RESUME_PLAIN)
 		return 1;
 	/* those in front of x are the program's, record or not */
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
-	    s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
+	if (r->in.phase != RESUME_AT_GIVEN &&
+	    (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	     s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE)))
 		return 0;
 	do {
 		n = larder_glance(s, fd, buf, sizeof(buf));
@@ -343,7 +399,9 @@ static int parse(struct sock *s, int fd)
 		if (pump_poll(s))
 			return -EPROTO;
 		ret = resume_look(&r->in, buf, (size_t)n,
-				  s->ar.taken + s->rx_avail + r->hidden, &eat);
+				  s->ar.taken + s->rx_avail + r->hidden +
+					  r->give.len,
+				  &eat);
 		if (eat && !larder_swallow(s, fd, buf, eat))
 			return -EPROTO;
 		if (r->token_wait && r->in.token_got == RDMA_TOKEN)
@@ -352,35 +410,58 @@ static int parse(struct sock *s, int fd)
 	return ret;
 }
 
-/* The end is let go; what is unread lies between `taken` and y now. */
+/* What is unread lies between `taken` and y from now on, if anywhere. */
+static void settle_words(struct sock *s, enum anc_state st)
+{
+	struct rdma *r = s->rd;
+
+	if (st == ANC_SPILL) {
+		if (r->in.token_got == RDMA_TOKEN && !r->in.bells)
+			s->ar.bells = __atomic_load_n(&s->rx->bells,
+						      __ATOMIC_ACQUIRE);
+		return;
+	}
+	if (st == ANC_RESUME && !s->rx_avail) {
+		anc_resumed(s->rx); /* with the calls that hold it */
+		return;
+	}
+	s->ar.bells = r->in.back ? r->token_at : s->ar.bells;
+	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
+	if (st == ANC_RESUME) /* none of it in front of x */
+		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->y, s->ar.taken + s->rx_avail,
+			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->state, s->rx_avail ? ANC_SPILL : ANC_RAW,
+			 __ATOMIC_SEQ_CST);
+}
+
+/* Asked behind a spill, and not all bells are taken: as before. */
+static bool spilled_again(struct sock *s)
+{
+	if (!behind_spill(s) || s->ar.kept || anc_bells(s->rx, &s->ar) <= 0)
+		return false;
+	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/* The end is let go. */
 static bool settle(struct sock *s)
 {
 	struct rdma *r = s->rd;
+	bool spilled = spilled_again(s);
 	enum anc_state st = anc_state(s->rx);
 
 	if (r->in.back)
 		drop_hidden(r);
-	if (!larder_store(s))
+	if (st == ANC_RESUME && s->ar.unsure && !r->in.given)
+		larder_again(s);
+	else if (r->end && !larder_store(s))
 		return false;
-	s->end = s->rx_avail ? &r->larder.end : &rdma_nowhere;
-	s->end_pid = 0;
-	s->front_at = 0;
-	r->old = r->end;
-	r->end = NULL;
-	s->ar.unsure = false;
-	if (st == ANC_RISING || st == ANC_LIFTED || st == ANC_ASKED ||
-	    st == ANC_PAUSED) {
-		s->ar.bells = r->in.back ? r->token_at : s->ar.bells;
-		__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&s->rx->y, s->ar.taken + s->rx_avail,
-				 __ATOMIC_SEQ_CST);
-		__atomic_store_n(&s->rx->state,
-				 s->rx_avail ? ANC_SPILL : ANC_RAW,
-				 __ATOMIC_SEQ_CST);
-	} else if (st == ANC_SPILL && r->in.token_got == RDMA_TOKEN &&
-		   !r->in.bells) {
-		s->ar.bells = __atomic_load_n(&s->rx->bells, __ATOMIC_ACQUIRE);
-	}
+	rdma_give_end(r);
+	let_go(s);
+	if (!spilled && st != ANC_RAW && st != ANC_GONE)
+		settle_words(s, st);
+	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
 	r->mended = r->changed = true;
 	rdma_anchor_watch(s, -1);
@@ -394,7 +475,7 @@ void mend_step(struct sock *s)
 	int fd = anchor_of(s), ret;
 
 	r->restless = true;
-	mend_flush(s, fd);
+	home_serve(s, fd);
 	if (!r->mended && !s->conn.error && !pump_poll(s)) {
 		ret = fd < 0 ? 0 : parse(s, fd);
 		if (ret == 1 && !settle(s))
@@ -407,7 +488,7 @@ void mend_step(struct sock *s)
 		end_it(s);
 	}
 	if (r->state == RDMA_MENDING && r->mended &&
-	    anc_state(s->tx) != ANC_PAUSED)
+	    anc_state(s->tx) != ANC_PAUSED && anc_state(s->tx) != ANC_RESUME)
 		rdma_again(s);
 }
 
@@ -444,8 +525,22 @@ bool mend_look(struct sock *s)
 
 /* --- the end ------------------------------------------------------------- */
 
+/* The writer is gone for good: what it was to put back is still here. */
+void mend_revive(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!rdma_here(s) || anc_state(s->rx) != ANC_RESUME || !s->ar.unsure ||
+	    !r->end)
+		return;
+	r->in = (struct resume){ 0 };
+	settle(s);
+}
+
 void mend_drop(struct rdma *r)
 {
+	rdma_give_end(r);
+	rdma_put_drop(r);
 	larder_unmap(r->out, r->out_len);
 	r->out = NULL;
 	larder_drop(r);
@@ -496,6 +591,6 @@ bool mend_all_home(const struct sock *s)
 {
 	return !s->paired ||
 	       (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW &&
-		!s->rx_avail && !s->rx_eof && !s->shut_wr && !s->shut_rd &&
-		!s->orphan);
+		!s->pins && !s->rx_avail && !s->rx_eof && !s->shut_wr &&
+		!s->shut_rd && !s->orphan);
 }

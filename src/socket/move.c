@@ -18,68 +18,47 @@ static bool tx_lifted(struct sock *s, int fd)
 	       anc_state(s->tx) != ANC_SPILL && anc_state(s->tx) != ANC_GONE;
 }
 
-/* As the kernel; -ERESTART: nothing yet, it is not the kernel's. */
-static ssize_t raw_sendfile(struct sock *s, int fd, int in, off_t *off,
-			    size_t n)
+/*
+ * As the kernel, while it is the kernel's; *done counts. True: no more can be
+ * sent, and *ret says why.
+ */
+static bool raw_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n,
+			 size_t *done, ssize_t *ret)
 {
 	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { NULL };
-	ssize_t ret, done = 0;
 	size_t want;
 
-	do {
+	/* a candidate copies: its bytes have to be seen (rdma_proof.c) */
+	while (!tx_lifted(s, fd) && !rdma_seeks(s)) {
 		if (!raw_tx_enter(&held, s))
-			return done ? done : -ERESTART;
-		want = raw_tx_piece(s, n - (size_t)done);
-		ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
-				0);
-		raw_tx_done(&held, s, ret);
-		if (ret > 0)
-			done += ret;
-	} while (ret == (ssize_t)want && (size_t)done < n);
-	return done ? done : ret;
+			break;
+		want = raw_tx_piece(s, n - *done, s->nonblock);
+		*ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
+				 0);
+		raw_tx_done(&held, s, *ret);
+		lift_count(s, fd, *ret, true);
+		if (s->nonblock && *ret < (ssize_t)n)
+			lift_full(s, fd);
+		if (*ret > 0)
+			*done += (size_t)*ret;
+		if (*ret < (ssize_t)want || *done == n)
+			return true;
+	}
+	return false;
 }
 
-ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
+/* Piece by piece from `at`, which is left behind what went. */
+static ssize_t copy_file(struct sock *s, int fd, int in, off_t *at, size_t n,
+			 void *buf, size_t piece)
 {
-	off_t at = off ? *off : 0;
 	size_t done = 0;
 	ssize_t ret = 0, sent;
-	uint8_t small[SMALL];
-	size_t piece = sizeof(small);
-	void *buf = small;
 
-	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
-	    (ret = lift_demand(s, fd, true)))
-		return ret;
-	/* a candidate copies: its bytes have to be seen (rdma_proof.c) */
-	if (!tx_lifted(s, fd) && !rdma_seeks(s)) {
-		ret = raw_sendfile(s, fd, in, off, n);
-		if (ret == -ERESTART) {
-			ret = 0;
-		} else {
-			lift_count(s, fd, ret, true);
-			if (s->nonblock && ret < (ssize_t)n)
-				lift_full(s, fd);
-			return ret;
-		}
-	}
-	if (n > sizeof(small)) {
-		piece = PIECE;
-		buf = sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (sys_is_err(buf))
-			return -ENOMEM;
-	}
-	if (!off && (at = sys_call3(SYS_lseek, in, 0, SEEK_CUR)) < 0)
-		at = -1; /* a pipe or the like cannot be read twice */
 	while (done < n) {
 		size_t want = n - done < piece ? n - done : piece;
 
-		if (at >= 0)
-			ret = sys_call6(SYS_pread64, in, (long)buf, (long)want,
-					at, 0, 0);
-		else
-			ret = -EINVAL;
+		ret = sys_call6(SYS_pread64, in, (long)buf, (long)want, *at, 0,
+				0);
 		if (ret <= 0)
 			break;
 		sent = sock_send(s, fd, buf, (size_t)ret,
@@ -89,16 +68,53 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 			break;
 		}
 		done += (size_t)sent;
-		at += sent;
+		*at += sent;
 		if (sent < ret)
 			break;
 	}
+	return done ? (ssize_t)done : ret;
+}
+
+static ssize_t ring_sendfile(struct sock *s, int fd, int in, off_t *off,
+			     size_t n)
+{
+	uint8_t small[SMALL];
+	void *buf = small;
+	off_t at;
+	ssize_t ret;
+
+	at = off ? *off : sys_call3(SYS_lseek, in, 0, SEEK_CUR);
+	if (at < 0)
+		return -EINVAL; /* a pipe or the like cannot be read twice */
+	if (n > sizeof(small)) {
+		buf = sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (sys_is_err(buf))
+			return -ENOMEM;
+	}
+	ret = copy_file(s, fd, in, &at, n, buf, buf == small ? SMALL : PIECE);
 	if (buf != small)
 		sys_munmap(buf, PIECE);
 	if (off)
 		*off = at;
-	else if (done)
+	else if (ret > 0)
 		sys_call3(SYS_lseek, in, at, SEEK_SET);
+	return ret;
+}
+
+ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
+{
+	size_t done = 0;
+	ssize_t ret = 0;
+
+	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
+	    (ret = lift_demand(s, fd, true)))
+		return ret;
+	if (!raw_sendfile(s, fd, in, off, n, &done, &ret)) {
+		ret = ring_sendfile(s, fd, in, off, n - done);
+		if (ret > 0)
+			done += (size_t)ret;
+	}
 	return done ? (ssize_t)done : ret;
 }
 
@@ -111,8 +127,8 @@ static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
 
 	if (tx_lifted(s, fd) || !raw_tx_enter(&held, s))
 		return -ERESTART;
-	ret = sys_call6(SYS_splice, pipe, 0, fd, 0, (long)raw_tx_piece(s, n),
-			flags);
+	ret = sys_call6(SYS_splice, pipe, 0, fd, 0,
+			(long)raw_tx_piece(s, n, s->nonblock), flags);
 	raw_tx_done(&held, s, ret);
 	lift_count(s, fd, ret, true);
 	return ret;
@@ -124,7 +140,7 @@ static size_t room_now(struct sock *s, int fd)
 	struct sock_ready r;
 	size_t room = 0;
 
-	sock_ready(s, fd, &r);
+	sock_ready(s, fd, 0, &r);
 	if (!(r.now & POLLOUT) || sock_lock(s))
 		return 0;
 	if (s->paired && tx_by_ring(s))

@@ -6,7 +6,8 @@
 #include <sys/ioctl.h>
 #include <sys/time.h>
 
-#include "socket/impl.h"
+#include "socket/bridge.h"
+#include "socket/zcopy.h"
 
 #define SOL_SDP_KEEPALIVE 27 /* SO_KEEPALIVE at level AF_INET_SDP */
 #define SDP_ZCOPY_THRESH  80
@@ -54,22 +55,16 @@ static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
  */
 enum {
 	BAR_LOWAT = 1,
-	BAR_INLINE = 2,
-	BAR_PEEK = 4,
-	BAR_TIMES = 8,
-	BAR_SHOWN = 16, /* time stamps, and somebody looked */
-	BAR_ASYNC = 32,
-	BAR_EVER = 64, /* cannot be taken back */
+	BAR_PEEK = 2,
+	BAR_TIMES = 4,
+	BAR_SHOWN = 8, /* time stamps, and somebody looked */
+	BAR_ASYNC = 16,
+	BAR_EVER = 32, /* cannot be taken back */
 };
-
-static enum reason bar_reason(uint8_t bars)
-{
-	return bars & BAR_INLINE ? WHY_OOB : WHY_OPTION;
-}
 
 enum reason option_reason(const struct sock *s)
 {
-	return s->bars ? bar_reason(s->bars) : WHY_WAITING;
+	return s->bars ? WHY_OPTION : WHY_WAITING;
 }
 
 /* 0, or -EAGAIN: it cannot come home, and nothing has changed. */
@@ -77,7 +72,7 @@ static int bar(struct sock *s, int fd, uint8_t bit)
 {
 	if (__atomic_fetch_or(&s->bars, bit, __ATOMIC_RELAXED) & bit)
 		return 0;
-	if (!sock_home(s, fd, bar_reason(bit)))
+	if (!sock_home(s, fd, WHY_OPTION))
 		return 0;
 	__atomic_and_fetch(&s->bars, (uint8_t)~bit, __ATOMIC_RELAXED);
 	sock_unpin(s);
@@ -194,8 +189,6 @@ static int set_socket(struct sock *s, int fd, int opt, const void *v,
 	case SO_RCVLOWAT: /* below zero: more than there can be */
 		return set_barring(s, fd, opt, v, len, BAR_LOWAT,
 				   one > 1 || one < 0);
-	case SO_OOBINLINE:
-		return set_barring(s, fd, opt, v, len, BAR_INLINE, one != 0);
 	case SO_PEEK_OFF:
 		return set_barring(s, fd, opt, v, len, BAR_PEEK, one >= 0);
 	case SO_TIMESTAMPING:
@@ -269,12 +262,17 @@ static int give_int(int value, void *v, socklen_t *len)
 static void await_fin(struct sock *s, int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
-	struct timespec ts = { 0, 100000000 };
+	struct timespec ts = { 1, 0 };
+	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-	if (!s->rx_eof || s->orphan)
+	if (!s->rx_eof || s->orphan || s->fin_missed)
+		return;
+	/* before the last byte is taken it does not come */
+	if (s->rx_avail || __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) <
+				   __atomic_load_n(&rx->sent, __ATOMIC_ACQUIRE))
 		return;
 	ring_service(s);
-	sys_ppoll(&p, 1, &ts, NULL);
+	s->fin_missed = !sys_ppoll(&p, 1, &ts, NULL); /* a peer that stands */
 }
 
 int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
@@ -288,6 +286,11 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		return give_int((int)(s->zc.asked ? s->zc.wish :
 						    settings.zcopy_threshold),
 				v, len);
+	if (level == SOL_SOCKET && opt == SO_ERROR && s->bridged.word) {
+		int err = bridge_error(s, fd);
+
+		return err ? give_int(-err, v, len) : 1;
+	}
 	if (!s->paired)
 		return 1;
 	/* it takes bytes; before the pairing that shows in the counts */
@@ -347,8 +350,6 @@ void option_inherit(struct sock *s, int fd)
 		bars |= BAR_LOWAT;
 	if (option_int(fd, SO_TIMESTAMPING) > 0)
 		bars |= BAR_TIMES;
-	if (option_int(fd, SO_OOBINLINE) > 0)
-		bars |= BAR_INLINE;
 	if (filtered(fd))
 		bars |= BAR_EVER;
 	option_heir(s, bars);
@@ -383,6 +384,10 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		if (bells > 0)
 			kernel -= kernel < bells ? kernel : (int)bells;
 		sum += (uint64_t)kernel;
+		break;
+	case ANC_RESUME:
+		/* the record is not the program's */
+		sum = s->ar.unsure ? s->rd->give.len : (uint64_t)kernel;
 		break;
 	default:
 		sum = (uint64_t)kernel;
@@ -421,18 +426,23 @@ void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
 }
 
 /*
- * SIOCOUTQ: what the other host does not have yet. On one host it has all of
- * the ring, whether its program reads or not.
+ * SIOCOUTQ: what the other host does not have yet, whether its program reads or
+ * not. On one host it has all of the ring; between hosts what the queue pair
+ * has not seen acknowledged is added to what the kernel has not.
  */
 static int unsent_bytes(struct sock *s, int fd, int *n)
 {
 	int ret = sys_ioctl(fd, SIOCOUTQ, n);
-	uint64_t taken;
+	struct rdma *r = s->rd;
 
-	if (ret || !s->rd)
+	if (ret || !r || sock_lock(s))
 		return ret;
-	taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
-	*n = taken <= s->at.sent ? (int)(s->at.sent - taken) : 0;
+	if (rdma_here(s) && r->state == RDMA_UP && r->end) {
+		pump_poll(s);
+		if (!rdma_api->flushed(r->end))
+			*n += (int)(mend_unacked(r, NULL) + zcr_left(s));
+	}
+	sock_unlock(s);
 	return 0;
 }
 

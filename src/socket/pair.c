@@ -56,24 +56,22 @@ static void hex(struct text *t, const uint8_t *p, size_t n)
 }
 
 /* "\0libsdp/1/NETNS/LOCAL:PORT/PEER:PORT" as the offering end sees it. */
-static void pair_name(struct pair *p, const struct diag_names *n,
-		      uint64_t netns)
+socklen_t pair_name(const struct pair *p, struct sockaddr_un *un)
 {
-	size_t len = n->v4 ? 4 : 16;
-	char buf[sizeof(p->name.sun_path) - 1];
-	struct text t = TEXT_IN(buf);
+	const struct conn_names *n = &p->names;
+	size_t at = n->ipv == 4 ? 12 : 0;
+	struct text t = { .buf = un->sun_path + 1,
+			  .size = sizeof(un->sun_path) - 1 };
 	bool off = p->offering;
 
-	text_add(&t, "libsdp/1/%llx/", (unsigned long long)netns);
-	hex(&t, off ? n->local : n->peer, len);
-	text_add(&t, ":%u/", off ? n->local_port : n->peer_port);
-	hex(&t, off ? n->peer : n->local, len);
-	text_add(&t, ":%u", off ? n->peer_port : n->local_port);
-	memset(&p->name, 0, sizeof(p->name));
-	p->name.sun_family = AF_UNIX;
-	memcpy(p->name.sun_path + 1, buf, t.len);
-	p->name_len =
-		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + t.len);
+	memset(un, 0, sizeof(*un));
+	un->sun_family = AF_UNIX;
+	text_add(&t, "libsdp/1/%llx/", (unsigned long long)p->netns);
+	hex(&t, (off ? n->src : n->dst) + at, 16 - at);
+	text_add(&t, ":%u/", off ? n->local_port : n->remote_port);
+	hex(&t, (off ? n->dst : n->src) + at, 16 - at);
+	text_add(&t, ":%u", off ? n->remote_port : n->local_port);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + t.len);
 }
 
 /* The Hello's form of an address: IPv4 in the last four bytes [1.4]. */
@@ -136,7 +134,7 @@ enum reason pair_begin(struct pair *p, int anchor)
 		return WHY_SANDBOX;
 	p->peer_cookie = d.cookie;
 	p->offering = diff > 0;
-	pair_name(p, &n, netns);
+	p->netns = netns;
 	hello_names(p, &n);
 	p->state = PAIR_NONE;
 	p->fd = -1;
@@ -329,9 +327,10 @@ static int unix_socket(struct pair *p)
 static enum pair_state offer(struct pair *p)
 {
 	int err = unix_socket(p);
+	struct sockaddr_un un;
 
 	if (!err)
-		err = sys_bind(p->fd, &p->name, p->name_len);
+		err = sys_bind(p->fd, &un, pair_name(p, &un));
 	if (!err)
 		err = sys_listen(p->fd, 1);
 	if (err)
@@ -525,10 +524,11 @@ static enum pair_state probe(struct pair *p, int anchor, struct conn *c,
 			     struct conn_params *cp, unsigned int max_tries)
 {
 	int err = p->fd < 0 ? unix_socket(p) : 0;
+	struct sockaddr_un un;
 
 	if (err)
 		return fail(p, socket_reason(err));
-	err = sys_connect(p->fd, &p->name, p->name_len);
+	err = sys_connect(p->fd, &un, pair_name(p, &un));
 	if (!err)
 		return ask(p, anchor, c, cp);
 	if (err != -ECONNREFUSED && err != -EAGAIN && err != -EINTR)

@@ -39,8 +39,7 @@ struct pair {
 	enum reason why;
 	int fd; /* -1, listener, or the wake-up socket */
 	uint32_t ring; /* ring bytes to ask for (settings.ring_max) */
-	socklen_t name_len;
-	struct sockaddr_un name;
+	uint64_t netns; /* SO_NETNS_COOKIE of the anchor */
 	uint64_t cookie, peer_cookie; /* SO_COOKIE of the anchors */
 	uint8_t token[16], peer_token[16];
 	uint64_t key;
@@ -59,6 +58,9 @@ struct pair {
  * (netns) on kernels without SO_NETNS_COOKIE (before 5.14).
  */
 enum reason pair_begin(struct pair *p, int anchor);
+
+/* The abstract name where the ends of *p meet, into *un; how long it is. */
+socklen_t pair_name(const struct pair *p, struct sockaddr_un *un);
 
 /*
  * Take the next step: PAIR_* after it. `c` is an initialised conn

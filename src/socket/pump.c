@@ -9,6 +9,18 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
+/* COUNT() for what only the holder of the lock counts. */
+#define COUNT_HELD(s, name, n)                                          \
+	do {                                                            \
+		uint64_t *held_ = &(s)->row->name;                      \
+		if (likely((s)->row_pid == sock_pid &&                  \
+			   (s)->row != &sock_spare))                    \
+			__atomic_store_n(held_, *held_ + (uint64_t)(n), \
+					 __ATOMIC_RELAXED);             \
+		else                                                    \
+			COUNT(s, name, n);                              \
+	} while (0)
+
 static inline uint64_t coarse_ns(void)
 {
 	struct timespec ts;
@@ -41,14 +53,25 @@ static void drop_stale(struct sock *s)
 	s->rx_stale = false;
 	keep_drop(s);
 	pump_recv(s, NULL, n, false, true);
-	COUNT(s, bytes_sdp_rx, -n);
+	COUNT_HELD(s, bytes_sdp_rx, -n);
 	fab_publish(s);
 	ring_writer(s);
 }
 
+/* What the peer did not read comes back, however much lies in front. */
+static int came_back(struct sock *s, const struct fab_msg *m,
+		     const struct conn_in *in)
+{
+	int ret = rdma_put_came(s, m->mem + in->back_off, in->back);
+
+	if (m->held)
+		rdma_api->drop(END(s));
+	return ret;
+}
+
 int pump_poll(struct sock *s)
 {
-	struct fab_msg m;
+	struct fab_msg m = { .shed = false };
 	struct conn_in in;
 	uint8_t hdr[CONN_HDR_MAX];
 	bool got = false, credits = false, freed = false;
@@ -67,16 +90,22 @@ int pump_poll(struct sock *s)
 		if (unlikely(ret))
 			return pump_fail(s, ret);
 		/* what carries no stream bytes is done with already */
-		if (!held || !in.len)
+		if (unlikely(m.shed))
+			conn_shed(&s->conn, 1);
+		else if (!held || !in.len)
 			conn_reposted(&s->conn, 1);
 		got |= in.len || in.eof;
 		credits |= in.credits;
+		if (unlikely(s->zc.out == ZC_OUT) && s->rd && zcr_reported(s))
+			return pump_fail(s, -EPROTO);
 		if (unlikely(in.words)) {
 			said = rdma_words(s, in.words);
 			if (said < 0)
 				return pump_fail(s, said);
 			news |= said;
 		}
+		if (unlikely(in.back) && came_back(s, &m, &in))
+			return pump_fail(s, -EPROTO);
 		if (likely(!s->rd) || !rdma_hide(s, in.len, in.eof)) {
 			s->rx_avail += in.len;
 			s->rx_eof |= in.eof;
@@ -90,9 +119,11 @@ int pump_poll(struct sock *s)
 		if (unlikely(in.freed) && zc_freed(s))
 			return pump_fail(s, -EPROTO);
 		freed |= in.freed;
+		if (unlikely(in.source) && s->rd)
+			zcr_offered(s);
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
-		COUNT(s, msgs_rx, 1);
+		COUNT_HELD(s, msgs_rx, 1);
 	}
 	if (unlikely(ret < 0) && !(s->rd && ret == -ECONNRESET))
 		return pump_fail(s, ret);
@@ -206,7 +237,7 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		}
 	}
 	if (got)
-		COUNT(s, bytes_sdp_rx, got);
+		COUNT_HELD(s, bytes_sdp_rx, got);
 	/* what carries no bytes must not keep its buffer behind the data */
 	while (!s->rx_avail && !(s->rd && s->rd->hidden) &&
 	       FAB(s)->front(END(s), &m) == 1)
@@ -255,7 +286,7 @@ static inline void post(struct sock *s, struct cursor *c, uint8_t *mem,
 	if (op->payload)
 		cursor_get(c, mem + op->hdr_len, op->payload);
 	FAB(s)->send(END(s), op->hdr_len + op->payload, op->solicited);
-	COUNT(s, msgs_tx, 1);
+	COUNT_HELD(s, msgs_tx, 1);
 }
 
 int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
@@ -303,8 +334,8 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 		done += op.payload;
 	} while (done < n || conn_wants_send(&s->conn));
 	if (done) {
-		COUNT(s, bytes_sdp_tx, done);
-		anc_sent(s->tx, &s->at, done);
+		COUNT_HELD(s, bytes_sdp_tx, done);
+		anc_sent_alone(s->tx, &s->at, done);
 	}
 	return (ssize_t)done;
 }

@@ -12,6 +12,7 @@
 
 #include <signal.h>
 
+#include "base/mem.h"
 #include "socket/rdma.h"
 
 static void leave(struct sock *s, struct anc_dir *d)
@@ -25,9 +26,12 @@ static void leave(struct sock *s, struct anc_dir *d)
 
 /*
  * The raw receive and the raw send this thread is inside of. A signal handler
- * may jump out of them (siglongjmp): who comes here again from no deeper on the
- * same stack has.
+ * may jump out of them (siglongjmp). So has who comes here again from no deeper
+ * on the same stack, or from so little deeper that no signal's frame lies in
+ * between, or finds something else where the frame was.
  */
+#define SIGNAL_FRAME 640 /* siginfo, registers and floating point at least */
+
 static __thread struct {
 	struct rawrx in;
 	uintptr_t frame;
@@ -43,6 +47,16 @@ static bool on_signal_stack(void)
 	       (ss.ss_flags & SS_ONSTACK);
 }
 
+/*
+ * Seen from `frame`: is what began at `at`, with s in front, no more? It may
+ * have been on another stack, of which nothing is left.
+ */
+static bool gone(uintptr_t at, const struct sock *s, uintptr_t frame)
+{
+	return at <= frame + SIGNAL_FRAME || !mem_there((const void *)at) ||
+	       *(struct sock *const volatile *)at != s;
+}
+
 void raw_jumped(uintptr_t frame)
 {
 	struct rawrx in = inside.in;
@@ -50,10 +64,19 @@ void raw_jumped(uintptr_t frame)
 
 	if (likely(!in.s && !out.s) || on_signal_stack())
 		return;
-	if (in.s && inside.frame <= frame)
+	if (in.s && gone(inside.frame, in.s, frame))
 		raw_rx_leave(&in);
-	if (out.s && inside.out_frame <= frame)
+	if (out.s && gone(inside.out_frame, out.s, frame))
 		raw_tx_lost(&out);
+}
+
+bool raw_passed_by(bool *lifted, const bool *shown, const void *frame)
+{
+	bool first = !*lifted;
+
+	raw_jumped((uintptr_t)frame);
+	*lifted = true;
+	return first && __atomic_load_n(shown, __ATOMIC_RELAXED);
 }
 
 void raw_forked(void)
@@ -73,8 +96,8 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
 			c->s = s;
 			c->d = d;
-			inside.in = *c;
 			inside.frame = (uintptr_t)c;
+			inside.in = *c;
 			return true;
 		}
 		leave(s, d);
@@ -157,9 +180,30 @@ bool raw_tx_enter(struct rawtx *c, struct sock *s)
 		tx_leave(c);
 		return false;
 	}
-	inside.out = *c;
 	inside.out_frame = (uintptr_t)c;
+	inside.out = *c;
 	return true;
+}
+
+/*
+ * May the other end still be found, or the direction switched? A time limit is
+ * one for the whole call: that call stays in one piece.
+ */
+static bool to_be_lifted(const struct sock *s)
+{
+	if (s->sndtimeo || never_lift(s))
+		return false;
+	return s->paired ? anc_state(s->tx) == ANC_RAW && !s->orphan :
+			   s->look != LOOK_NEVER;
+}
+
+size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock)
+{
+	const size_t piece = 128 * 1024;
+
+	if (likely(n <= piece || nonblock))
+		return n;
+	return anc_state(s->tx) == ANC_SPILL || to_be_lifted(s) ? piece : n;
 }
 
 /* In vain. Who asks twice in a row does not wait in between. */
@@ -263,4 +307,15 @@ ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)
 	if (unlikely(got == -ECONNRESET))
 		s->rst_eaten = true;
 	return got;
+}
+
+ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
+{
+	if (done) {
+		s->rst_eaten |= n == -ECONNRESET;
+		return (ssize_t)done;
+	}
+	if (unlikely(!n) && (s->paired || s->rst_eaten) && lift_end_is_reset(s))
+		return -ECONNRESET;
+	return n;
 }

@@ -7,6 +7,16 @@
  * impl.h, which includes it behind struct sock.
  */
 
+/* What hooks.recv() or its kin said, negative if an error; errno stays. */
+static inline ssize_t raw_said(ssize_t n, int saved)
+{
+	if (n < 0) {
+		n = -errno;
+		errno = saved;
+	}
+	return n;
+}
+
 struct rawrx {
 	struct sock *s;
 	struct anc_dir *d;
@@ -14,6 +24,13 @@ struct rawrx {
 };
 /* Begin a raw receive / send; false: the direction is not RAW. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
+/*
+ * Is the direction on the ring, as far as s->tx_shown or s->rx_shown knows? Who
+ * is passed by saves to count himself in and out; where it was wrong the locked
+ * look sends him back with *lifted set, and the second time nobody is passed
+ * by. Sets *lifted; jumps are noticed as in raw_rx_enter().
+ */
+bool raw_passed_by(bool *lifted, const bool *shown, const void *frame);
 /*
  * The receive just begun cannot tell bells from bytes, or not come out by one:
  * nothing is paired or switched until it leaves. False: too late.
@@ -25,6 +42,12 @@ struct rawtx {
 	struct sock *s; /* NULL: not inside */
 };
 bool raw_tx_enter(struct rawtx *c, struct sock *s);
+/* Its place on the anchor could not be put back: the reader asks for nothing. */
+static inline void raw_urgent(struct sock *s, int flags)
+{
+	if ((flags & MSG_OOB) && s->paired)
+		__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
+}
 /* The call has returned n, to be counted in (inside or not). */
 void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n);
 /*
@@ -37,23 +60,23 @@ void raw_tx_lost(struct rawtx *c);
 void raw_jumped(uintptr_t frame);
 void raw_forked(void);
 /*
- * How much of n bytes one call may hand to the kernel. Behind a spill the
- * reader may ask for the direction, and the answer waits for that call.
+ * How much of n bytes one call of a sender that may block hands to the kernel.
+ * Behind a spill the reader may ask for the direction, and the answer waits for
+ * that call; and what is still to be lifted looks for its moment in between.
  */
-static inline size_t raw_tx_piece(const struct sock *s, size_t n)
-{
-	const size_t piece = 128 * 1024;
-
-	return n > piece && !s->nonblock && anc_state(s->tx) == ANC_SPILL ?
-		       piece :
-		       n;
-}
+size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock);
 /* Account n bytes; false: they were bells, the direction is lifted now. */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
 /* Lock held: anc_where(), and the peer is told that a spill was passed. */
 int raw_where(struct sock *s, uint64_t *n);
 /* The last byte in front of the ring was taken. */
 void raw_passed(struct sock *s, struct anc_dir *d);
+/*
+ * The anchor gave nothing (n 0) or an error (n < 0) behind `done` bytes of the
+ * same receive: what that returns. The kernel tells a reset only once, so one
+ * behind bytes is kept for the next call.
+ */
+ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 

@@ -5,6 +5,7 @@
  */
 
 #include "base/arena.h"
+#include "config/lists.h"
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
@@ -15,17 +16,10 @@
 #define AGAIN_NS    500000000ull /* after a break */
 #define PATIENCE_NS 10000000000ull /* a candidate waits no longer */
 
-const struct verbs_api *rdma_api;
-
 static struct arena arena = ARENA_INIT(sizeof(struct rdma));
 static struct arena hists = ARENA_INIT(sizeof(struct rdma_hist));
 
-static struct {
-	struct verbs *v;
-	struct rdma *graves; /* detached, atomic list */
-	bool hopeless; /* no module or no device in this process */
-	enum reason why;
-} rd;
+static struct rdma *graves; /* detached, atomic list */
 
 /* --- life of a candidate ----------------------------------------------- */
 
@@ -44,6 +38,7 @@ void rdma_detach(struct sock *s)
 		return;
 	if (r->owner == sock_pid)
 		rdma_anchor_watch(s, -1);
+	zcr_over(s);
 	s->rd = NULL;
 	s->end = &rdma_nowhere;
 	s->end_pid = 0;
@@ -61,11 +56,11 @@ void rdma_detach(struct sock *s)
 	r->far = -1;
 	r->give_up_at = clock_ns() + 1000000000u;
 	r->sock = NULL;
-	head = __atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE);
+	head = __atomic_load_n(&graves, __ATOMIC_ACQUIRE);
 	do {
 		r->next = head;
 	} while (!__atomic_compare_exchange_n(
-		&rd.graves, &head, r, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+		&graves, &head, r, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
 	service_poke(service_id());
 }
 
@@ -78,6 +73,14 @@ void rdma_drop(struct sock *s, enum reason why)
 		service_del(s);
 	s->look = LOOK_NEVER;
 	sock_why(s, why);
+}
+
+static bool trusted(const struct diag_names *n)
+{
+	union verbs_addr peer;
+
+	rdma_address(&peer, n, true, 0);
+	return list_nets_have(settings.trusted, &peer.sa);
 }
 
 enum reason rdma_begin(struct sock *s, int fd)
@@ -94,16 +97,18 @@ enum reason rdma_begin(struct sock *s, int fd)
 	/* a preview (doc/design.md 6): who wants it says so */
 	if (settings.path == SET_PATH_AUTO && !settings.soft_devices)
 		return WHY_SETTING;
-	/* before the first byte there is no proof: what a rule forbids to send */
-	if (s->use == USE_SDP && !s->native)
-		return WHY_UNPROVED;
-	if (rd.hopeless)
-		return rd.why;
+	why = rdma_hopeless();
+	if (why)
+		return why;
 	if (diag_names(fd, &n))
 		return WHY_REMOTE;
+	/* before the first byte there is no proof: what a rule forbids to send */
+	if (s->use == USE_SDP && !s->native && !trusted(&n))
+		return WHY_UNPROVED;
 	why = rdma_barred(&n);
 	if (why)
 		return why;
+	rdma_module.wanted = true;
 	if (!settings.service_thread || service_start())
 		return WHY_NO_THREAD;
 	r = arena_get(&arena);
@@ -120,7 +125,8 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r->hist->dir[1].start = r->hist->dir[1].end = s->ar.taken;
 	r->names = n;
 	r->dials = rdma_order(&n) > 0;
-	r->port = n.peer_port;
+	r->trusted = trusted(&n);
+	r->port = rdma_port(n.peer_port);
 	r->owner = sock_pid;
 	r->sock = s;
 	r->far = r->anchor = -1;
@@ -134,82 +140,25 @@ enum reason rdma_begin(struct sock *s, int fd)
 	return WHY_NONE;
 }
 
-/* --- the module -------------------------------------------------------- */
-
-static void hopeless(enum reason why)
-{
-	rd.why = why;
-	rd.hopeless = true;
-}
-
-static bool opened(void)
-{
-	struct verbs_conf conf = {
-		.soft_devices = settings.soft_devices,
-		.foreign_cm = rdma_foreign_cm(),
-		.resolve_ms = 2000,
-		.connect_ms = 3000,
-		.disconnect_ms = 2000,
-		.requests_max = 64,
-		.host = { fd_hide, fd_unhide, rdma_say },
-	};
-	int ret;
-
-	if (rd.v)
-		return true;
-	if (rd.hopeless)
-		return false;
-	rdma_api = rdma_load();
-	if (!rdma_api) {
-		hopeless(WHY_NO_VERBS);
-		return false;
-	}
-	ret = rdma_api->open(&rd.v, &conf);
-	if (ret) {
-		log_once(LOG_WARN, "no RDMA: cannot open a device (%d)", ret);
-		rd.v = NULL;
-		hopeless(ret == -EOPNOTSUPP ? WHY_SOFT_DEVICE : WHY_REMOTE);
-		return false;
-	}
-	service_watch(rdma_api->fd(rd.v), &rdma_api);
-	return true;
-}
-
-int rdma_patience_ms(void)
-{
-	uint64_t ns;
-
-	if (__atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE))
-		return 5;
-	if (!rd.v)
-		return -1;
-	ns = rdma_api->patience(rd.v);
-	return ns > 1000000000u ? -1 : (int)(ns / 1000000u) + 1;
-}
-
 /* --- dialling ---------------------------------------------------------- */
 
 void rdma_in_vain(struct sock *s, int err)
 {
 	struct rdma *r = s->rd;
 	uint64_t wait = TRY_NS << r->tries / 3;
-	enum reason why = WHY_NONE;
+	enum reason why = rdma_no_way(err);
 
 	r->state = RDMA_WANTED;
 	r->end = NULL;
 	r->restless = true;
-	r->port = r->names.peer_port;
+	r->port = rdma_port(r->names.peer_port);
 	r->moves = 0;
-	if (!r->dials)
+	if (!r->dials && (!why || r->again))
 		return;
 	if (r->hist)
 		r->sent_then = r->hist->dir[0].end;
-	if (err == -EHOSTUNREACH || err == -ENODEV || err == -EADDRNOTAVAIL)
-		why = WHY_REMOTE;
-	else if (err == -EOPNOTSUPP)
-		why = WHY_SOFT_DEVICE;
-	else if (++r->tries > TRIES)
-		why = err == -EACCES ? WHY_UNPROVED : WHY_PEER_PLAIN;
+	if (!why && ++r->tries > TRIES)
+		why = err == -EKEYREJECTED ? WHY_UNPROVED : WHY_PEER_PLAIN;
 	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
 	if (r->again) { /* it was there before: now and then */
 		wait = (uint64_t)settings.rdma_retry_s * 1000000000u;
@@ -235,7 +184,8 @@ static void dial(struct sock *s)
 	uint16_t window;
 	int ret;
 
-	if (clock_ns() < r->retry_at || !rdma_choose(r, &window) || !opened())
+	if (rdma_module.denied || clock_ns() < r->retry_at ||
+	    !rdma_choose(r, &window) || !rdma_open())
 		return;
 	if (!rdma_turn(r)) {
 		r->retry_at = clock_ns() + TRY_NS;
@@ -243,8 +193,11 @@ static void dial(struct sock *s)
 	}
 	rdma_address(&local, &r->names, false, 0);
 	rdma_address(&peer, &r->names, true, r->port);
-	ret = rdma_api->dial(rd.v, &local, &peer, (uintptr_t)r, &r->end);
-	if (ret)
+	ret = rdma_api->dial(rdma_module.v, &local, &peer, (uintptr_t)r,
+			     &r->end);
+	if (ret == -EACCES)
+		rdma_denied();
+	else if (ret)
 		rdma_in_vain(s, ret);
 	else
 		r->state = RDMA_DIALING;
@@ -258,6 +211,7 @@ struct conn_params rdma_params(const struct rdma *r)
 		.posted = r->end->depth,
 		.max_adverts = 1,
 		.ext_flags = CONN_EXT_ANCHORED | CONN_EXT_WORDS,
+		.reads = true,
 	};
 }
 
@@ -284,12 +238,15 @@ static int on_ready(struct sock *s)
 {
 	struct rdma *r = s->rd;
 	struct conn_names n = rdma_names(r);
-	struct conn_params p = rdma_params(r);
+	struct conn_params p;
 	uint8_t hello[CONN_HELLO_MAX];
 
 	if (!rdma_choose(r, &n.window))
 		return -EAGAIN;
 	n.check = rdma_check(r, true, r->token);
+	p = rdma_params(r);
+	if (!r->hist->window_len)
+		p.ext_flags |= CONN_EXT_BARE;
 	conn_init(&s->conn, &p);
 	if (conn_hello(&s->conn, &n, hello) != VERBS_REQ_LEN)
 		return -EPROTO;
@@ -303,11 +260,14 @@ static int on_answered(struct sock *s, const struct verbs_event *ev)
 
 	if (conn_on_hello_ack(&s->conn, ev->data, ev->len, &n) ||
 	    !(s->conn.peer_ext_flags & CONN_EXT_WORDS) ||
-	    n.remote_port != r->names.local_port)
-		return -EPROTO;
+	    n.remote_port != r->names.local_port) {
+		log_once(LOG_WARN, "fd %d: an unsound HelloAck is refused",
+			 sock_fd(s));
+		return -EBADMSG;
+	}
 	r->peer_token = n.token;
 	if (n.check != rdma_check(r, false, rdma_answer_key(r)))
-		return -EACCES;
+		return -EKEYREJECTED;
 	rdma_tokens(r);
 	return rdma_api->establish(r->end);
 }
@@ -332,18 +292,23 @@ static void on_refused(struct sock *s, const struct verbs_event *ev)
 {
 	bool ours = ev->len >= RDMA_REJ_LEN &&
 		    wire_get32(ev->data) == WIRE_EXT_MAGIC;
+	int err = -EKEYREJECTED;
 
-	if (ours)
+	if (ours) {
+		s->rd->answered = true;
 		rdma_answers(&s->rd->names);
+	}
 	if (ours && moved(s->rd, ev)) {
 		log_debug("fd %d: sent on to RDMA port %u", sock_fd(s),
 			  s->rd->port);
 		service_poke(service_id());
 		return;
 	}
+	if (!ours || ev->data[4] == RDMA_NEVER)
+		err = -ECONNREFUSED;
 	if (ours && ev->data[4] == RDMA_NEVER)
 		s->rd->tries = TRIES;
-	rdma_in_vain(s, ours ? -EACCES : -ECONNREFUSED);
+	rdma_in_vain(s, err);
 }
 
 /* Lock held: the event of an end that is in use. */
@@ -362,6 +327,11 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 	case VE_UP:
 		if (r->dials)
 			rdma_answers(&r->names);
+		/* forked meanwhile: of no use there */
+		if (sock_holders(s) != 1) {
+			ret = -EBUSY;
+			break;
+		}
 		forget_hist(r);
 		ret = rdma_up(s);
 		if (!ret)
@@ -398,7 +368,7 @@ static void event(const struct verbs_event *ev)
 	bool changed;
 
 	if (ev->type == VE_REQUEST) {
-		rdma_request(rd.v, ev);
+		rdma_request(rdma_module.v, ev);
 		return;
 	}
 	if (r->owner != sock_pid || r->end != ev->end)
@@ -425,8 +395,7 @@ static void event(const struct verbs_event *ev)
 /* Detached ends: what was sent arrives, then DREQ, then nothing is left. */
 static void bury(void)
 {
-	struct rdma *r =
-		__atomic_exchange_n(&rd.graves, NULL, __ATOMIC_ACQ_REL);
+	struct rdma *r = __atomic_exchange_n(&graves, NULL, __ATOMIC_ACQ_REL);
 	struct rdma *next, *head;
 
 	for (; r; r = next) {
@@ -450,10 +419,10 @@ static void bury(void)
 			arena_put(&arena, r);
 			continue;
 		}
-		head = __atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE);
+		head = __atomic_load_n(&graves, __ATOMIC_ACQUIRE);
 		do {
 			r->next = head;
-		} while (!__atomic_compare_exchange_n(&rd.graves, &head, r, 0,
+		} while (!__atomic_compare_exchange_n(&graves, &head, r, 0,
 						      __ATOMIC_ACQ_REL,
 						      __ATOMIC_ACQUIRE));
 	}
@@ -463,12 +432,18 @@ void rdma_run(void)
 {
 	struct verbs_event ev;
 
-	while (rd.v && rdma_api->event(rd.v, &ev) == 1)
+	int ret = 0;
+
+	while (rdma_module.v &&
+	       (ret = rdma_api->event(rdma_module.v, &ev)) == 1)
 		event(&ev);
-	if (__atomic_load_n(&rd.graves, __ATOMIC_ACQUIRE))
+	if (ret == -EACCES)
+		rdma_denied();
+	if (__atomic_load_n(&graves, __ATOMIC_ACQUIRE))
 		bury();
-	if (rd.v)
-		rdma_desk_tidy(rd.v);
+	rdma_renew();
+	if (rdma_module.v)
+		rdma_desk_tidy(rdma_module.v);
 }
 
 void rdma_again(struct sock *s)
@@ -493,6 +468,16 @@ void rdma_again(struct sock *s)
 	log_debug("fd %d: on over TCP, to be lifted again", sock_fd(s));
 }
 
+/* Nobody has found it in time; a dialler has asked for all. */
+static enum reason out_of_patience(const struct rdma *r)
+{
+	if (r->answered)
+		return WHY_UNPROVED;
+	if (r->dials && r->tries)
+		rdma_bar(&r->names, WHY_PEER_PLAIN);
+	return WHY_PEER_PLAIN;
+}
+
 /* A candidate's next step, lock held. */
 static void seek(struct sock *s)
 {
@@ -507,17 +492,18 @@ static void seek(struct sock *s)
 	/* by another's tries; what was up once is tried again and again */
 	why = r->again ? WHY_NONE : rdma_barred(&r->names);
 	if (!why && clock_ns() > r->give_up_at)
-		why = WHY_PEER_PLAIN;
+		why = out_of_patience(r);
 	if (why) {
 		rdma_drop(s, why);
 		return;
 	}
 	if (r->dials)
 		dial(s);
-	else if (clock_ns() >= r->retry_at && opened())
-		r->retry_at = rdma_listen(rd.v, r);
-	if (rd.hopeless)
-		rdma_drop(s, rd.why);
+	else if (clock_ns() >= r->retry_at && rdma_open())
+		r->retry_at = rdma_listen(rdma_module.v, r);
+	why = rdma_hopeless();
+	if (why && s->rd && !rdma_module.v)
+		rdma_drop(s, why);
 	else if (s->rd && r->state == RDMA_WANTED)
 		/* until it is time, or enough was moved */
 		r->restless = r->retry_at != UINT64_MAX && !r->again;
@@ -540,7 +526,9 @@ void rdma_serve(struct sock *s)
 			rdma_look_after(s);
 		over = s->rd && r->lingers && s->ghost >= 0;
 		changed = s->rd && r->changed;
-		lifts = s->paired && !over && anc_state(s->tx) == ANC_RAW;
+		/* not between a program's look for room and its send */
+		lifts = s->paired && !over && !s->conn.spare &&
+			anc_state(s->tx) == ANC_RAW;
 		if (changed)
 			r->changed = false;
 	}
@@ -562,24 +550,13 @@ void rdma_serve(struct sock *s)
 
 bool rdma_busy(void)
 {
-	return rd.graves;
-}
-
-void rdma_rest(void)
-{
-	if (!rd.v)
-		return;
-	rdma_unlisten();
-	rdma_api->close(rd.v);
-	rd.v = NULL;
+	return __atomic_load_n(&graves, __ATOMIC_ACQUIRE);
 }
 
 void rdma_forked(void)
 {
-	if (rd.v)
-		rdma_api->forget(rd.v);
-	rd.v = NULL;
-	rd.graves = NULL;
+	rdma_open_forked();
+	graves = NULL;
 	rdma_unlisten();
 	arena_forked(&arena);
 	arena_forked(&hists);

@@ -5,13 +5,15 @@
 /*
  * A sock whose peer is on another host (anchor.md section 7).
  *
- * rdma.c       the module, and connection management: candidates, dialling;
- *              all of it done by the service thread
+ * rdma.c       connection management: candidates, dialling; all of it done by
+ *              the service thread
+ * rdma_open.c  the module's life
  * rdma_answer.c  answering
  * rdma_desk.c  who listens, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
  * rdma_link.c  a lifted sock: words as messages, tokens, waking
+ * rdma_back.c  unread bytes handed back, on the way home
  * rdma_serve.c what the service thread does for it
  * rdma_end.c   its end
  * mend.c       a broken queue pair
@@ -20,7 +22,7 @@
  * From then on the bytes it moves are remembered, up to HIST of them per
  * direction, until the other end is found and has shown that it moved the
  * same. The end with the higher (port, address) dials; the other listens on
- * the RDMA port that has the number of its TCP port.
+ * the RDMA port that stands for its TCP port (rdma_port()).
  *
  * The queue pair belongs to the process that made it (`owner`): the fabric's
  * end is of use nowhere else (rdma-facts.md 1.1, 5), in relatives END(s) is
@@ -103,7 +105,7 @@ enum rdma_state {
 
 enum rdma_verdict {
 	RDMA_LATER = 1, /* not known here, or not yet all that was shown */
-	RDMA_NEVER, /* nobody says it; it ends the dialler's tries */
+	RDMA_NEVER, /* it cannot: this ends the dialler's tries */
 	RDMA_MOVED, /* another process has it, at that port */
 };
 
@@ -141,9 +143,23 @@ struct rdma_larder {
 	uint32_t len, room; /* of mem: in use, mapped */
 };
 
+/* What the reader hands back: `len` bytes behind room for a BSDH. */
+struct rdma_given {
+	uint8_t *mem; /* NULL: none */
+	size_t len, at; /* at: sent so far */
+};
+
+/* The same at the writer: a record, and the bytes as they come. */
+struct rdma_put {
+	uint8_t *mem;
+	size_t len, got, at; /* at: on the anchor */
+};
+
 struct rdma {
 	uint8_t state; /* enum rdma_state */
 	bool dials;
+	bool trusted; /* the peer need not show what was moved */
+	bool answered; /* somebody did, if only to refuse */
 	bool lingers; /* closed by the program, bytes may be under way */
 	bool down; /* VE_DOWN came */
 	bool restless; /* the service thread looks again soon: rdma_owe() */
@@ -179,7 +195,10 @@ struct rdma {
 	uint64_t hidden; /* stream bytes behind the token */
 	uint64_t idle_seen; /* bytes received when receives were counted */
 	uint64_t idle_moved; /* bytes moved when last looked at */
+	uint64_t quiet_at; /* no more than when it was looked at here */
+	bool fat; /* has memory that a quiet one gives back */
 	uint64_t tried_at; /* whether the queue pair is alive */
+	uint64_t spare_at; /* the program was told that it can send */
 	/* broken, or to be able to bear it: mend.c */
 	struct rdma_kept *kept; /* sent since the lift, until confirmed */
 	bool confirmed; /* the reader knows of this lift, past x */
@@ -188,9 +207,13 @@ struct rdma {
 	bool called; /* something came on the anchor */
 	uint8_t *out; /* to be written to the anchor first */
 	size_t out_len, out_at;
+	uint64_t out_from; /* not before */
 	struct resume in;
 	struct rdma_larder larder;
-	struct rdma_larder stash; /* taken off the anchor by receives */
+	struct rdma_larder stash; /* taken off the anchor by receives, or the
+				   * ar.kept bytes of a homecoming (keep.c) */
+	struct rdma_given give; /* in RESUME, with ar.unsure */
+	struct rdma_put put;
 	struct end *old; /* to be destroyed when nobody looks at it */
 	struct sock *was; /* whose it was */
 	int anchor; /* number watched by the service thread, -1 */
@@ -211,10 +234,7 @@ void rdma_drop(struct sock *s, enum reason why);
 void rdma_run(void);
 /* ... looks after one sock. */
 void rdma_serve(struct sock *s);
-int rdma_patience_ms(void); /* of the module; -1: none */
-/* Nothing lives here any more (service thread); a forked child's part. */
-void rdma_rest(void);
-void rdma_forked(void);
+void rdma_forked(void); /* the child's part */
 /* Must the service thread stay for what was let go of? */
 bool rdma_busy(void);
 /* Lock held: the sock lets go of it; the service thread does the rest. */
@@ -230,6 +250,38 @@ uint64_t rdma_answer_key(const struct rdma *r); /* both tokens are known */
 /* Lock held, mended: the other end is looked for anew. */
 void rdma_again(struct sock *s);
 
+/* --- rdma_open.c ------------------------------------------------------- */
+
+struct rdma_module {
+	struct verbs *v; /* the service thread's; NULL: not open */
+	struct lock lock; /* it is opened or closed, or a fork is under way */
+	bool wanted; /* there has been a candidate */
+	bool held;
+	bool denied; /* it was opened with other credentials than now */
+	enum reason why; /* it cannot be opened, */
+	uint64_t until; /* or not before that time */
+};
+extern struct rdma_module rdma_module;
+
+/* Is there a device (service thread)? Opens it at first. */
+bool rdma_open(void);
+/* WHY_NONE, or why it is no use to ask just now. */
+enum reason rdma_hopeless(void);
+/* Nothing lives here any more (service thread). */
+void rdma_rest(void);
+/*
+ * The service thread: the module says -EACCES, since the program has changed
+ * its credentials. What goes over RDMA goes on over TCP; and once all that is
+ * let go, rdma_renew() opens the module anew.
+ */
+void rdma_denied(void);
+void rdma_renew(void);
+/* Around a fork, in the parent; nothing in between may need the module. */
+void rdma_hold(void);
+void rdma_resume(void);
+void rdma_open_forked(void);
+int rdma_patience_ms(void); /* of the module; -1: none */
+
 /* --- mend.c ------------------------------------------------------------ */
 
 /* All with the lock held; but for mend_step() by any thread. */
@@ -243,11 +295,14 @@ void mend_seen(struct sock *s); /* the reader may have confirmed */
 void mend_ahead(struct sock *s, const uint8_t *p, size_t n);
 void mend_begin(struct sock *s, int error); /* the queue pair is broken */
 void mend_flush(struct sock *s, int fd);
+/* Stream bytes that may not have arrived; copied to `to` unless it is NULL. */
+size_t mend_unacked(struct rdma *r, uint8_t *to);
 bool mend_look(struct sock *s); /* r->called: the peer says so, on the anchor */
 void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
 int mend_now(struct sock *s, int fd);
 void mend_drop(struct rdma *r);
+void mend_revive(struct sock *s); /* its peer is gone, in RESUME */
 /* What broke is destroyed once no thread looks at it: is it? */
 bool mend_old_gone(struct sock *s);
 /* Before it is up once more: is nothing left of the time before? */
@@ -265,6 +320,30 @@ bool larder_store(struct sock *s);
 /* What lies on the anchor, behind r->stash: as recv() with MSG_PEEK. */
 ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size);
 bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n);
+/* keep.c: a receive of up to n bytes that are kept; what was kept is used. */
+ssize_t larder_pull(struct sock *s, int fd, size_t n);
+void larder_use(struct sock *s, size_t n);
+/* What was to be handed back is unread again, and nothing else is. */
+void larder_again(struct sock *s);
+
+/* --- rdma_back.c ------------------------------------------------------- */
+
+/*
+ * All with the lock held. The reader, about to go into RESUME: 0; and in it:
+ * sends what can be sent, and looks for the record. 0: the anchor has the
+ * stream; -EAGAIN, or the stream is lost.
+ */
+int rdma_give_begin(struct sock *s);
+void rdma_give(struct sock *s);
+int rdma_back_home(struct sock *s, int fd);
+/* The record has come; the copy is void, or of no use. */
+void rdma_given(struct sock *s);
+void rdma_give_end(struct rdma *r);
+/* The writer: bytes came: 0 or -EPROTO; all of them; onto the anchor. */
+int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n);
+bool rdma_put_whole(const struct rdma *r);
+void rdma_put_back(struct sock *s, int fd);
+void rdma_put_drop(struct rdma *r);
 
 /* --- rdma_answer.c ----------------------------------------------------- */
 
@@ -289,6 +368,13 @@ void rdma_unlisten(void);
 /* The module's table, or NULL (said once in the log). */
 const struct verbs_api *rdma_load(void);
 void rdma_say(int level, const char *line);
+/* May this device be used, by its name? */
+bool rdma_may_use(const char *device);
+/*
+ * An error of the module that the other end has no part in, or that another try
+ * will not mend: the reason, WHY_NONE for others.
+ */
+enum reason rdma_no_way(int err);
 /* Has the kernel a device that may be used? WHY_NONE, or why not. */
 enum reason rdma_devices(void);
 /* Who dials: positive for the end that does. */
@@ -298,6 +384,16 @@ void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 		  uint16_t port);
 /* Lock held: device and registered memory, for people to see. */
 void rdma_row(const struct sock *s, struct page_row *r);
+/*
+ * The RDMA port that stands for a TCP port. The spaces are separate, but below
+ * 1024 both are root's (rdma-facts.md 1.9), and who serves a port that he got
+ * from root may not be: those move up, beside what has the number by nature.
+ */
+static inline uint16_t rdma_port(uint16_t tcp)
+{
+	return tcp < 1024 ? tcp | 0xfc00 : tcp;
+}
+
 bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
 /*
  * The peer is of no use for settings.rdma_retry_s, and why: its host, if no
@@ -314,10 +410,15 @@ bool rdma_turn(const struct rdma *r);
 
 void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
 		   size_t cnt, size_t at, size_t n);
-/* Dialler: choose what to show; false: too little has been moved. */
+/*
+ * Dialler: choose what to show (nothing, if need be, to a trusted host); false:
+ * too little has been moved.
+ */
 bool rdma_choose(struct rdma *r, uint16_t *window);
 /* Answerer: the same bytes, seen from here; false: not (yet) known. */
 bool rdma_find(struct rdma *r, uint16_t window);
+/* The same where the dialler shows nothing (CONN_EXT_BARE). */
+bool rdma_find_bare(struct rdma *r);
 /* The check that the dialler (or else the answerer) shows. */
 uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key);
 /* Both tokens are known: those that will be written into the anchor. */
@@ -360,6 +461,11 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n);
 /* Lock held: read what is missing of the peer's token. */
 void rdma_token_read(struct sock *s, int fd);
+/*
+ * ring.c, lock held: the peer has ended; does its token still lie in front of
+ * what it sent? Then it was read, or waited for a little: look again.
+ */
+bool ring_token(struct sock *s, int fd);
 /* Write what is due of ours; may the anchor carry other bytes then? */
 void rdma_token_write(struct sock *s, int fd);
 bool rdma_anchor_free(struct sock *s);
@@ -375,11 +481,27 @@ void rdma_owe(struct sock *s);
 /* Does the service thread have to see to it that the token is taken? */
 bool rdma_token_urgent(const struct sock *s);
 bool rdma_update_waits(const struct sock *s); /* for its time */
+/*
+ * Lock held: the program is told that there is room, and that no more: what is
+ * sent, a look without it, a sleep, or SPARE_NS ends it.
+ */
+void rdma_spare(struct sock *s);
+void rdma_spared(struct sock *s); /* the end of it */
+static inline void rdma_unspare(struct sock *s)
+{
+	if (unlikely(s->conn.spare))
+		rdma_spared(s);
+}
 void rdma_wake_writers(struct sock *s);
 /* The machine has failed; whoever sleeps has to hear of it. */
 void rdma_failed(struct sock *s);
 /* Wake whoever sleeps on the wake-up socket. */
 void rdma_wake(struct sock *s);
+/*
+ * Before anything is done about a queue pair that is no more: is it a break, or
+ * the end of one that carried nothing? The peer's process ends like that.
+ */
+void rdma_lost(struct sock *s, int error);
 /* The queue pair has ended; lock held. */
 void rdma_down(struct sock *s, int error);
 /* The process ends: what was sent has to arrive. Bounded. */
@@ -416,6 +538,14 @@ static inline bool rdma_restless(const struct sock *s)
 
 	return r && r->owner == sock_pid &&
 	       (r->restless || r->changed || r->lingers);
+}
+
+/* Will it have something to give back, when it is quiet? */
+static inline bool rdma_fat(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return r && r->owner == sock_pid && r->fat;
 }
 
 /* Did the service thread take something in since the program looked? */

@@ -78,8 +78,12 @@ bool rdma_may_answer(struct sock *s, int fd)
 {
 	if (!rdma_anchor_free(s))
 		return false;
-	return !s->rd->ahead || s->at.sent == s->at.x ||
-	       !rdma_token_ahead(s, fd);
+	if (!s->rd->ahead || s->at.sent == s->at.x)
+		return true;
+	if (rdma_token_ahead(s, fd))
+		return false;
+	s->rd->confirmed = true; /* with the token no way leads back to x */
+	return true;
 }
 
 void rdma_token_end(struct sock *s)

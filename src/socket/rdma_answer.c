@@ -5,6 +5,7 @@
  * service thread's. A request that is refused changes nothing.
  */
 
+#include "base/table.h"
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
@@ -48,7 +49,8 @@ static void refuse(struct verbs *v, struct verbs_request *q,
 
 /* The sock's lock is held. Is it the other end, does it know the bytes? */
 static int accept_it(struct verbs *v, struct sock *s,
-		     const struct verbs_event *ev, const struct conn_names *ask)
+		     const struct verbs_event *ev, const struct conn_names *ask,
+		     bool bare)
 {
 	struct rdma *r = s->rd;
 	struct conn_names n, unused;
@@ -57,13 +59,16 @@ static int accept_it(struct verbs *v, struct sock *s,
 	int ret;
 
 	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED || r->dials ||
-	    sock_holders(s) != 1 || !rdma_find(r, ask->window) ||
+	    sock_holders(s) != 1 ||
+	    !(bare ? rdma_find_bare(r) : rdma_find(r, ask->window)) ||
 	    ask->check != rdma_check(r, true, ask->token))
 		return -EAGAIN;
 	r->peer_token = ask->token;
 	ret = rdma_api->prepare(v, ev->request, (uintptr_t)r, &r->end);
-	if (ret)
+	if (ret) { /* whatever it was, it is not the dialler's doing */
+		rdma_in_vain(s, ret);
 		return ret;
+	}
 	n = rdma_names(r);
 	n.check = rdma_check(r, false, rdma_answer_key(r));
 	p = rdma_params(r);
@@ -89,7 +94,7 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev)
 				 .posted = VERBS_RCV_REST,
 				 .max_adverts = 1,
 				 .ext_flags = CONN_EXT_WORDS };
-	static struct conn scratch;
+	static TABLE struct conn scratch;
 	struct conn_names ask;
 	struct wanted w = { 0 };
 	uint16_t port = 0;
@@ -110,9 +115,14 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev)
 	if (!w.sock) {
 		port = rdma_desk_ask(&w.names);
 	} else if (!lock_take(&w.sock->lock)) {
-		ret = accept_it(v, w.sock, ev, &ask);
+		ret = accept_it(v, w.sock, ev, &ask,
+				scratch.peer_ext_flags & CONN_EXT_BARE);
 		sock_unlock(w.sock);
 	}
 	if (ret)
-		refuse(v, ev->request, port ? RDMA_MOVED : RDMA_LATER, port);
+		refuse(v, ev->request,
+		       port		? RDMA_MOVED :
+		       rdma_no_way(ret) ? RDMA_NEVER :
+					  RDMA_LATER,
+		       port);
 }

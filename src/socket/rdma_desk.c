@@ -9,6 +9,9 @@
  * and where they are to be found. Who dials the number is told so in the REJ
  * and dials again (rdma.c).
  *
+ * Ports below 1024 have another number (rdma_port()), perhaps that of a second
+ * TCP port: the names tell connections apart.
+ *
  * A desk that nobody keeps refuses: its process has ended, or has no use for
  * the number any more. Then the next one takes it.
  *
@@ -19,6 +22,7 @@
  * All of it is the service thread's, but for rdma_desk_forked().
  */
 
+#include "base/table.h"
 #include "base/text.h"
 #include "socket/rdma.h"
 
@@ -42,7 +46,7 @@ static struct {
 	bool v4, ours; /* the number is ours, else another process has it */
 	int desk;
 	uint64_t until;
-} listeners[LISTENERS];
+} listeners[LISTENERS] TABLE;
 
 static uint16_t any_port[2]; /* of IPv6, IPv4; found by what is said */
 
@@ -50,7 +54,7 @@ static struct {
 	struct diag_names names;
 	uint16_t port;
 	uint64_t until;
-} said[SAID];
+} said[SAID] TABLE;
 static bool any_said;
 
 static uint64_t tidy_at;
@@ -198,7 +202,8 @@ static int say_it(const struct rdma *r, uint16_t port)
 {
 	struct saying say = { .magic = MAGIC, .port = port, .names = r->names };
 	struct sockaddr_un un;
-	socklen_t len = desk_name(&un, r->names.v4, r->names.local_port);
+	socklen_t len =
+		desk_name(&un, r->names.v4, rdma_port(r->names.local_port));
 	int fd = dgram_new();
 	ssize_t n;
 
@@ -233,6 +238,8 @@ static int any_number(struct verbs *v, bool v4)
 	if (any_port[v4])
 		return 0;
 	ret = rdma_api->listen(v, family(v4), 0);
+	if (ret == -EACCES)
+		rdma_denied(); /* of any port: not for want of privilege */
 	if (ret > 0)
 		any_port[v4] = (uint16_t)ret;
 	else
@@ -242,11 +249,11 @@ static int any_number(struct verbs *v, bool v4)
 
 static int listener_of(const struct rdma *r)
 {
+	uint16_t port = rdma_port(r->names.local_port);
 	int i, at = -1;
 
 	for (i = 0; i < LISTENERS; i++) {
-		if (listeners[i].port == r->names.local_port &&
-		    listeners[i].v4 == r->names.v4)
+		if (listeners[i].port == port && listeners[i].v4 == r->names.v4)
 			return i;
 		if (!listeners[i].port)
 			at = i;
@@ -255,7 +262,7 @@ static int listener_of(const struct rdma *r)
 		log_once(LOG_WARN, "more than %d RDMA ports", LISTENERS);
 		return at;
 	}
-	listeners[at].port = r->names.local_port;
+	listeners[at].port = port;
 	listeners[at].v4 = r->names.v4;
 	listeners[at].ours = false;
 	listeners[at].desk = -1;

@@ -12,8 +12,9 @@ bool rdma_was_reset(const struct sock *s)
 {
 	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE))
 		return true;
-	/* its DisConn came: it ended in order and said what it took */
-	return !s->conn.dis_rcvd &&
+	/* its DisConn came: it ended in order and said what it took; and what
+	 * went to the anchor is the kernel's to judge */
+	return !s->conn.dis_rcvd && anc_state(s->tx) != ANC_RAW &&
 	       s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 }
 
@@ -34,6 +35,28 @@ bool rdma_may_end(struct sock *s, bool closes)
 	return !r->token_due;
 }
 
+/* Is each direction the anchor's, or has it ended in order, all arrived? */
+static bool bare(const struct sock *s)
+{
+	return (anc_state(s->tx) == ANC_RAW ||
+		(s->conn.dis_sent && !mend_unacked(s->rd, NULL))) &&
+	       (anc_state(s->rx) == ANC_RAW || s->conn.dis_rcvd);
+}
+
+void rdma_lost(struct sock *s, int error)
+{
+	if (!bare(s)) {
+		log_note("fd %d: the RDMA connection broke (%d), on over TCP",
+			 sock_fd(s), error);
+		sock_why(s, WHY_RDMA_LOST);
+		return;
+	}
+	log_note("fd %d: the RDMA connection ended (%d), nothing was on it",
+		 sock_fd(s), error);
+	if (s->why == WHY_PAIRED)
+		sock_why(s, WHY_WAITING);
+}
+
 void rdma_down(struct sock *s, int error)
 {
 	struct rdma *r = s->rd;
@@ -47,6 +70,7 @@ void rdma_down(struct sock *s, int error)
 		mend_begin(s, error ? error : -ECONNRESET);
 	if (s->conn.error && r->state == RDMA_UP) {
 		/* sleepers come out by the end of their socket */
+		zcr_over(s);
 		r->state = RDMA_ENDED;
 		r->changed = true;
 		if (r->far >= 0)
@@ -60,6 +84,7 @@ bool rdma_linger(struct sock *s, int fd)
 	struct rdma *r = s->rd;
 	int ghost;
 
+	zc_seize(s);
 	if (!rdma_here(s) || s->conn.error || s->linger0 || s->orphan ||
 	    (r->state != RDMA_UP && !(r->state == RDMA_MENDING && r->out)))
 		return false;
@@ -139,21 +164,23 @@ bool rdma_lingered(struct sock *s)
 
 static void bid_farewell(struct sock *s, void *arg)
 {
-	int *left = arg;
+	int *left = arg, fd;
 
 	if (!rdma_here(s) || lock_try(&s->lock))
 		return;
 	if (!rdma_here(s) || !s->paired || s->conn.error)
 		goto out;
+	fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
 	if (s->rd->state == RDMA_MENDING) {
-		mend_flush(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
-		*left += s->rd->out || !s->rd->mended;
+		home_serve(s, fd);
+		*left += s->rd->out || s->rd->put.mem || !s->rd->mended;
 	} else if (s->rd->state == RDMA_UP) {
 		if (tx_by_ring(s))
 			rdma_may_end(s, false);
 		pump_poll(s);
+		home_serve(s, fd);
 		rdma_tell(s, true);
-		rdma_token_write(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
+		rdma_token_write(s, fd);
 		*left += !told_all(s);
 	}
 out:

@@ -69,6 +69,7 @@ int rdma_up(struct sock *s)
 	s->peer = r->words.peer;
 	s->end = r->end;
 	s->end_pid = sock_pid;
+	zc_paired(s);
 	if (!s->paired) {
 		lift_adopt(s, r->words.tx, r->words.rx);
 		s->look = lift_vouch(s, sock_fd(s));
@@ -86,6 +87,20 @@ int rdma_up(struct sock *s)
 
 /* --- words ------------------------------------------------------------- */
 
+/*
+ * The last credits are for what the program was told that it can send. Where
+ * no direction is changing hands words can wait for that.
+ */
+static bool spared(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+	enum anc_state tx = anc_state(s->tx), rx = anc_state(s->rx);
+
+	return s->conn.spare && s->conn.credits <= CONN_SPARE &&
+	       (tx == ANC_RAW || tx == ANC_LIFTED) && tx == r->shown_tx &&
+	       (rx == ANC_RAW || rx == ANC_LIFTED) && rx == r->shown_rx;
+}
+
 void rdma_tell(struct sock *s, bool idle)
 {
 	struct rdma *r = s->rd;
@@ -94,6 +109,10 @@ void rdma_tell(struct sock *s, bool idle)
 
 	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error)
 		return;
+	if (unlikely(spared(s))) {
+		r->restless = true;
+		return;
+	}
 	for (h = 0; h < REMOTE_HALVES; h++)
 		if (remote_make(&r->words, h, idle, out))
 			conn_words(&s->conn, h, out);
@@ -121,6 +140,8 @@ static void took_to_x(struct sock *s)
 void rdma_took(struct sock *s)
 {
 	took_to_x(s);
+	if (unlikely(rdma_update_waits(s)) && !s->rd->restless)
+		rdma_owe(s);
 	if (!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST))
 		return;
 	if (anc_state(s->rx) == ANC_RISING &&
@@ -223,13 +244,15 @@ static void token_done(struct sock *s)
 /*
  * Bytes at the place of token and bells were taken. What is neither comes from
  * a peer whose queue pair broke: mend.c has to judge it, and what was taken
- * for the beginning of a token with it.
+ * for the beginning of a token with it. A peer that closed wrote its token
+ * before, and nothing else.
  */
 static void token_count(struct sock *s, const uint8_t *got, size_t n)
 {
 	struct rdma *r = s->rd;
+	bool ended = r->state == RDMA_ENDED;
 
-	for (; n && r->state == RDMA_UP; got++, n--) {
+	for (; n && (ended || r->state == RDMA_UP); got++, n--) {
 		if (*got != (r->token_wait ?
 				     r->token_rx[s->ar.bells - r->token_at] :
 				     0))
@@ -241,6 +264,11 @@ static void token_count(struct sock *s, const uint8_t *got, size_t n)
 	remote_bells_ahead(&r->words);
 	if (!n)
 		return;
+	if (ended) {
+		s->conn.fault = "no token";
+		pump_fail(s, -EPROTO);
+		return;
+	}
 	if (r->state == RDMA_UP && r->token_wait) {
 		mend_ahead(s, r->token_rx, s->ar.bells - r->token_at);
 		s->ar.bells = r->token_at;
@@ -249,13 +277,30 @@ static void token_count(struct sock *s, const uint8_t *got, size_t n)
 	mend_begin(s, -ECONNRESET);
 }
 
+/* Its writer is no more, and what came behind it is shown to nobody. */
+static void token_lost(struct sock *s, ssize_t n)
+{
+	struct rdma *r = s->rd;
+
+	s->rst_eaten |= n == -ECONNRESET;
+	s->ar.bells = TOKEN_END(r);
+	remote_bells_ahead(&r->words);
+	if (s->ar.taken < __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) &&
+	    !rdma_was_reset(s)) {
+		s->conn.fault = "an end without its token";
+		pump_fail(s, -EPROTO);
+	}
+	rdma_token_end(s);
+}
+
 /* Is the token the next on the anchor, and no stream byte in front of it? */
 static bool token_next(const struct sock *s)
 {
 	enum anc_state st = anc_state(s->rx);
 
 	return st != ANC_RAW && st != ANC_RESUME && st != ANC_GONE &&
-	       s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	       s->ar.taken + s->ar.kept >=
+		       __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -289,6 +334,8 @@ void rdma_token_read(struct sock *s, int fd)
 		     MSG_DONTWAIT);
 	if (n > 0)
 		token_count(s, got, (size_t)n);
+	else if (n != -EAGAIN && r->state == RDMA_ENDED)
+		token_lost(s, n);
 	if (n > 0 && !r->token_wait)
 		rdma_wake(s);
 }
@@ -326,6 +373,7 @@ void rdma_token_write(struct sock *s, int fd)
 		return;
 	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_ASKED))
 		return;
+	mend_seen(s); /* with the token no way leads back to x */
 	n = sys_send(fd, r->token_tx + RDMA_TOKEN - r->token_due, r->token_due,
 		     MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n > 0)
@@ -423,8 +471,24 @@ static void more_receives(struct sock *s)
  */
 bool rdma_update_waits(const struct sock *s)
 {
-	return s->conn.update_late && conn_view_low(&s->conn) &&
-	       s->rd->state == RDMA_UP && !s->conn.error;
+	return (s->conn.update_late || s->conn.spare) &&
+	       conn_view_low(&s->conn) && s->rd->state == RDMA_UP &&
+	       !s->conn.error;
+}
+
+void rdma_spare(struct sock *s)
+{
+	if (!rdma_here(s) || s->rd->state != RDMA_UP ||
+	    conn_wants_send(&s->conn))
+		return;
+	conn_spare(&s->conn, true);
+	s->rd->spare_at = clock_ns();
+}
+
+void rdma_spared(struct sock *s)
+{
+	conn_spare(&s->conn, false);
+	rdma_tell(s, false);
 }
 
 void rdma_polled(struct sock *s, int news, bool in, bool credits)
@@ -440,7 +504,9 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	}
 	/* words may have waited for the credits that came */
 	pump_control(s);
-	if (unlikely(rdma_update_waits(s)))
+	if (unlikely(s->ar.unsure))
+		rdma_give(s);
+	if (unlikely(rdma_update_waits(s)) && !r->restless)
 		rdma_owe(s);
 	if (credits || r->state != RDMA_UP)
 		rdma_wake_writers(s);
@@ -456,6 +522,8 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	}
 	if (news & REMOTE_BELL)
 		ring_reader(s, fd);
+	if (news & REMOTE_BURN)
+		conn_burn(&s->conn, r->words.burn);
 	if (news & REMOTE_STATE)
 		r->changed = true;
 	if (news & (REMOTE_STATE | REMOTE_TAKEN))

@@ -6,7 +6,9 @@
 
 #include <dlfcn.h>
 
+#include "base/table.h"
 #include "base/text.h"
+#include "config/lists.h"
 #include "fabric/nowhere.h"
 #include "socket/rdma.h"
 
@@ -76,9 +78,53 @@ static bool usable(const char *device)
 	return fd < 0;
 }
 
+bool rdma_may_use(const char *device)
+{
+	return list_names_have(settings.rdma_devices, device);
+}
+
+enum reason rdma_no_way(int err)
+{
+	switch (err) {
+	case -EHOSTUNREACH:
+	case -ENODEV:
+	case -EADDRNOTAVAIL:
+		return WHY_REMOTE;
+	case -EOPNOTSUPP:
+		return WHY_SOFT_DEVICE;
+	case -EPERM:
+		return WHY_SETTING;
+	case -ENXIO:
+		return WHY_NO_ACCESS;
+	case -ENETUNREACH:
+		return WHY_NO_PATH;
+	case -ENOMEM:
+		return WHY_NO_MEMORY;
+	case -EBADMSG:
+		return WHY_BAD_HELLO;
+	default:
+		return WHY_NONE;
+	}
+}
+
+/* One of the directory; `here` names those that the setting does not. */
+static enum reason judge(const char *device, enum reason why, struct text *here)
+{
+	if (device[0] == '.')
+		return why;
+	if (!rdma_may_use(device)) {
+		text_add(here, " %s", device);
+		return why == WHY_REMOTE ? WHY_SETTING : why;
+	}
+	if (usable(device))
+		return WHY_NONE;
+	return why == WHY_NONE ? why : WHY_SOFT_DEVICE;
+}
+
 enum reason rdma_devices(void)
 {
-	char buf[2048];
+	char buf[2048], names[256] = "";
+	struct text here = TEXT_IN(names);
 	enum reason why = WHY_REMOTE;
 	long n, at;
 	int fd = sys_open(DEVICES, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -92,12 +138,12 @@ enum reason rdma_devices(void)
 
 			memcpy(&len, ent + 16, sizeof(len));
 			at += len;
-			if (usable(ent + 19))
-				why = WHY_NONE;
-			else if (why == WHY_REMOTE && ent[19] != '.')
-				why = WHY_SOFT_DEVICE;
+			why = judge(ent + 19, why, &here);
 		}
 	sys_close(fd);
+	if (why == WHY_SETTING)
+		log_once(LOG_WARN, "no RDMA: rdma_devices says %s, here is%s",
+			 settings.rdma_devices, names);
 	return why;
 }
 
@@ -173,7 +219,7 @@ static struct {
 	uint64_t until; /* what is said holds so long */
 	enum reason why; /* barred; none: not */
 	const struct rdma *trier;
-} known[KNOWN];
+} known[KNOWN] TABLE;
 static struct lock known_lock;
 
 /* With the lock held; a new one takes the place of what ended first. */
@@ -214,9 +260,10 @@ static void say(const struct diag_names *n, uint16_t port, bool good,
 
 void rdma_bar(const struct diag_names *n, enum reason why)
 {
-	bool host = why == WHY_REMOTE || why == WHY_SOFT_DEVICE;
+	bool port = why == WHY_PEER_PLAIN || why == WHY_UNPROVED ||
+		    why == WHY_BAD_HELLO;
 
-	say(n, host ? 0 : n->peer_port, false, why);
+	say(n, port ? n->peer_port : 0, false, why);
 }
 
 void rdma_answers(const struct diag_names *n)

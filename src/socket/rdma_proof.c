@@ -11,6 +11,10 @@
  * MARK_STEP, and the dialler names one of those. Nothing has to be agreed on
  * beforehand, and no byte is kept for long.
  *
+ * Nothing at all is shown between hosts that trust each other (a setting of
+ * both) when too little was moved: in front of the first byte, as rules `sdp`
+ * want it.
+ *
  * A window is told in 16 bits: direction, kind, and the low bits of the offset
  * of its end or of the mark's number.
  */
@@ -229,7 +233,9 @@ bool rdma_choose(struct rdma *r, uint16_t *window)
 				return true;
 			break;
 		}
-	return false;
+	h->window_len = 0;
+	*window = 0;
+	return r->trusted;
 }
 
 bool rdma_find(struct rdma *r, uint16_t window)
@@ -251,6 +257,14 @@ bool rdma_find(struct rdma *r, uint16_t window)
 	if (kind == KIND_MARK)
 		return mark_take(r->hist, d, at);
 	return window_take(r->hist, d, at, window_len(kind));
+}
+
+bool rdma_find_bare(struct rdma *r)
+{
+	if (!r->hist || !r->trusted)
+		return false;
+	r->hist->window_len = 0;
+	return true;
 }
 
 uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key)

@@ -6,7 +6,9 @@
 
 #include "socket/rdma.h"
 
-#define TRY_NS 250000000ull
+#define TRY_NS	 250000000ull
+#define SLIM_NS	 1000000000ull /* so long it is quiet */
+#define SPARE_NS 1000000000ull /* so long a program may take to send */
 
 /* Does anybody wait for what a completion may bring? */
 static bool awaited(const struct sock *s)
@@ -82,6 +84,39 @@ static bool unsettled(const struct sock *s)
 	       tx == ANC_PAUSED || tx == ANC_RESUME;
 }
 
+/*
+ * What an end got under load is given back when it is quiet (F16). A posted
+ * receive can only be used up, by messages: the peer is asked for so many that
+ * all are which are posted now, and few take their places (conn_burn()).
+ */
+static void slim(struct sock *s, bool quiet)
+{
+	struct rdma *r = s->rd;
+	uint64_t now = clock_ns();
+	struct verbs_info i;
+
+	rdma_api->info(r->end, &i);
+	r->fat = i.registered > VERBS_IDLE_MAX && !s->rx_avail &&
+		 r->state == RDMA_UP && !s->conn.error;
+	if (!r->fat || !quiet) {
+		r->quiet_at = now;
+		return;
+	}
+	if (now < r->quiet_at + SLIM_NS)
+		return;
+	rdma_api->resize(r->end, VERBS_RCV_SIZE, VERBS_RCV_REST);
+	r->idle_seen = s->conn.rx_stream;
+	FAB(s)->trim(r->end);
+	rdma_api->info(r->end, &i);
+	r->fat = i.registered > VERBS_IDLE_MAX;
+	r->quiet_at = now;
+	sock_publish(s);
+	if (!r->fat)
+		return;
+	r->words.burn_no = (uint8_t)(r->words.burn_no + i.posted);
+	rdma_tell(s, false);
+}
+
 void rdma_look_after(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -89,8 +124,11 @@ void rdma_look_after(struct sock *s)
 	uint64_t moved = s->at.sent + s->ar.taken;
 	bool quiet = moved == r->idle_moved;
 
-	if (r->state != RDMA_UP)
+	if (r->state != RDMA_UP) {
+		r->restless = anc_state(s->tx) == ANC_RESUME;
+		home_serve(s, fd);
 		return;
+	}
 	if (s->conn.error) {
 		rdma_api->disconnect(r->end);
 		rdma_down(s, s->conn.error);
@@ -101,6 +139,8 @@ void rdma_look_after(struct sock *s)
 	r->restless = r->active = false;
 	r->serving = true;
 	r->idle_moved = moved;
+	if (s->conn.spare && clock_ns() > r->spare_at + SPARE_NS)
+		rdma_spared(s);
 	if (conn_on_timer(&s->conn, clock_ns()))
 		pump_fail(s, -ETIMEDOUT);
 	do {
@@ -113,12 +153,13 @@ void rdma_look_after(struct sock *s)
 		rdma_token_write(s, fd);
 		rdma_token_read(s, fd);
 		rdma_passed(s);
-		rdma_tell(s, quiet);
+		rdma_tell(s, quiet && !s->conn.spare);
 		rdma_arm(s);
 	} while (fab_pending(s));
 	try_it(s);
+	slim(s, quiet);
 	r->serving = false;
-	r->restless |= !quiet || unsettled(s);
+	r->restless |= !quiet || s->conn.spare || unsettled(s);
 }
 
 void rdma_anchor_watch(struct sock *s, int fd)

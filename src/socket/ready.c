@@ -145,17 +145,22 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 		r->now &= ~(uint32_t)(EPOLLERR | EPOLLHUP);
 }
 
-/* The peer has closed or shut down: the kernel's marks come along. */
-static void ready_ending(int fd, struct sock_ready *r)
+/*
+ * The peer has closed or shut down, or the program has: the kernel's marks come
+ * along. It hears of both ends late (close.c), and then hangs up late.
+ */
+static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
 {
 	const short marks = POLLERR | POLLHUP | POLLRDHUP | POLLPRI;
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP | POLLPRI };
 	struct timespec now = { 0, 0 };
 
-	if (sys_ppoll(&p, 1, &now, NULL) > 0) {
-		r->ours |= (uint32_t)(uint16_t)(p.revents & marks);
-		r->now |= (uint32_t)(uint16_t)(p.revents & marks);
-	}
+	if (sys_ppoll(&p, 1, &now, NULL) <= 0)
+		p.revents = 0;
+	if (s->shut_wr && (s->rx_eof || s->shut_rd || (p.revents & POLLRDHUP)))
+		p.revents |= POLLHUP;
+	r->ours |= (uint32_t)(uint16_t)(p.revents & marks);
+	r->now |= (uint32_t)(uint16_t)(p.revents & marks);
 }
 
 /* A ring that stays full is left for the anchor after a while (4.5). */
@@ -170,7 +175,15 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 	r->ms = now < limit ? (int)((limit - now) / 1000000u) + 1 : 1;
 }
 
-static void ready_out(struct sock *s, int fd, struct sock_ready *r)
+/* The program will be told of room. */
+static void room_told(struct sock *s, uint32_t asks)
+{
+	if (unlikely(s->rd) && (asks & OUT_BITS) && !(asks & EPOLLET))
+		rdma_spare(s);
+}
+
+static void ready_out(struct sock *s, int fd, uint32_t asks,
+		      struct sock_ready *r)
 {
 	switch (anc_state(s->tx)) {
 	case ANC_RISING:
@@ -183,6 +196,8 @@ static void ready_out(struct sock *s, int fd, struct sock_ready *r)
 		}
 		return;
 	case ANC_RAW:
+		room_told(s, asks);
+		return;
 	case ANC_GONE:
 		return;
 	default:
@@ -207,14 +222,16 @@ static void ready_out(struct sock *s, int fd, struct sock_ready *r)
 		if (s->full) {
 			s->full = false;
 			__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
+			asks &= ~(uint32_t)EPOLLET;
 		}
+		room_told(s, asks);
 		r->now |= OUT_BITS;
 	} else {
 		stalled(s, fd, r);
 	}
 }
 
-void sock_ready(struct sock *s, int fd, struct sock_ready *r)
+void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 {
 	bool changed = false;
 	enum anc_state rx, tx;
@@ -225,15 +242,17 @@ void sock_ready(struct sock *s, int fd, struct sock_ready *r)
 	rx = anc_state(s->rx);
 	tx = anc_state(s->tx);
 	if (s->paired) {
+		rdma_unspare(s);
 		home_serve(s, fd);
 		home_abandoned(s, fd);
 		ready_in(s, fd, r);
-		ready_out(s, fd, r);
+		ready_out(s, fd, asks, r);
 		if (s->orphan)
 			ready_orphan(s, fd, r);
 		else if (unlikely(anc_state(s->rx) == ANC_SPILL ||
-				  anc_state(s->tx) == ANC_GONE || s->rx_eof))
-			ready_ending(fd, r);
+				  anc_state(s->tx) == ANC_GONE || s->rx_eof ||
+				  s->fin_due))
+			ready_ending(s, fd, r);
 		if (s->conn.error)
 			r->ours |= EPOLLERR | EPOLLHUP;
 		if (s->conn.error && !s->rst_told)

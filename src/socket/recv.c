@@ -40,14 +40,17 @@ static bool left_on_anchor(struct sock *s, int fd)
 }
 
 /* The peer has ended and its ring is empty: what would TCP show? */
-static ssize_t orphan_recv(struct sock *s, int fd, bool *raw)
+static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
+			   bool *raw)
 {
 	bool lost = was_reset(s) && !left_on_anchor(s, fd);
 
+	if (w->done && (lost || s->why == WHY_PROTOCOL))
+		return 0; /* the next receive is told */
 	if (s->why == WHY_PROTOCOL)
-		return s->rst_told++ ? 0 : -ECONNRESET;
+		return told_reset(s) ? 0 : -ECONNRESET;
 	if (lost && !s->rst_told) {
-		s->rst_told = 1;
+		s->rst_told = true;
 		return -ECONNRESET;
 	}
 	if (lost)
@@ -60,7 +63,7 @@ static ssize_t orphan_recv(struct sock *s, int fd, bool *raw)
 /* Something was taken: the writer may want to know. */
 static void took(struct sock *s, size_t n)
 {
-	anc_taken(s->rx, &s->ar, n);
+	anc_taken_alone(s->rx, &s->ar, n);
 	pump_control(s);
 	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail)
 		fab_publish(s);
@@ -203,7 +206,7 @@ static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 	if (where == -EAGAIN || (where == -EBUSY && !await_word(s, fd, w, ret)))
 		return false;
 	if (where != -EBUSY || s->conn.error || s->orphan)
-		*ret = orphan_recv(s, fd, raw);
+		*ret = orphan_recv(s, fd, w, raw);
 	return true;
 }
 
@@ -234,6 +237,23 @@ static int next_at(struct sock *s, int fd, struct want *w, enum anc_state *was,
 	return where;
 }
 
+/* Nothing is there. Bytes that came straight into the memory, 0, or why not. */
+static ssize_t await(struct sock *s, int fd, struct want *w, uint64_t lim,
+		     enum anc_state was)
+{
+	ssize_t n;
+
+	if (likely(!zc_may_sink(s, &w->c, lim)) || was != ANC_LIFTED ||
+	    w->peek || w->torn || (w->flags & MSG_TRUNC))
+		return wait_rx(s, fd, deadline(s, w), was);
+	n = zc_wait(s, fd, &w->c, lim, deadline(s, w));
+	if (n > 0) {
+		w->done += (size_t)n;
+		took(s, 0);
+	}
+	return n;
+}
+
 /*
  * Lock held. A count, 0 for the end, a negative errno; *raw: go on at the
  * anchor.
@@ -259,7 +279,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			return 0;
 		}
 		if ((!s->rx_avail || s->rx_stale) && pump_poll(s))
-			return orphan_recv(s, fd, raw);
+			return orphan_recv(s, fd, w, raw);
 		if (unlikely(w->torn) && !w->done && s->rx_avail > w->len)
 			return -EFAULT;
 		err = w->peek_all ? peek_all(s, fd, w, was, &got) : -1;
@@ -281,7 +301,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			lim = w->len - w->done;
 		got = zc_recv(s, &w->c, lim, w->flags);
 		if (got < 0)
-			return orphan_recv(s, fd, raw);
+			return orphan_recv(s, fd, w, raw);
 		if (got) {
 			w->done += (size_t)got;
 			if (w->peek)
@@ -297,12 +317,12 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 				return 0;
 			continue;
 		}
-		if (w->done && !w->all)
+		if ((w->done && !w->all) || s->rx_eof || s->shut_rd)
 			return 0;
-		if (s->rx_eof || s->shut_rd)
-			return 0;
+		if (s->orphan && ring_token(s, fd))
+			continue;
 		if (s->orphan)
-			return orphan_recv(s, fd, raw);
+			return orphan_recv(s, fd, w, raw);
 		err = ring_bells(s, fd);
 		if (err)
 			return pump_fail(s, err);
@@ -316,9 +336,9 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			}
 			return -EAGAIN;
 		}
-		err = wait_rx(s, fd, deadline(s, w), was);
-		if (err)
-			return err;
+		got = await(s, fd, w, lim, was);
+		if (got < 0 || (got && (!w->all || w->done == w->len)))
+			return got < 0 ? got : 0;
 	}
 }
 
@@ -345,11 +365,12 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	uint8_t thrown[1024];
 	ssize_t n;
 
-	*lifted = true;
-	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
+	if (raw_passed_by(lifted, &s->rx_shown, &in) ||
+	    unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
 		return 0;
-	if (unlikely(w->done && w->deadline) && wait_anchor(fd, w->deadline)) {
+	if (unlikely(w->done && w->deadline && !w->nonblock) &&
+	    wait_anchor(fd, w->deadline)) {
 		n = -1;
 	} else if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
 		/* thrown away by us: what it was has to be looked at */
@@ -381,10 +402,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		}
 		n = hooks.recvmsg(fd, &rest, flags);
 	}
-	if (n < 0) {
-		n = -errno;
-		errno = saved;
-	}
+	n = raw_said(n, saved);
 	if (unlikely(s->rd) && n > 0 && !w->peek) {
 		if (s->paired &&
 		    rdma_raw_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {
@@ -409,33 +427,8 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 static ssize_t kernel_recv(int fd, struct msghdr *m, int flags)
 {
 	int saved = errno;
-	ssize_t n = hooks.recvmsg(fd, m, flags);
 
-	if (n < 0) {
-		n = -errno;
-		errno = saved;
-	}
-	return n;
-}
-
-/*
- * The anchor says end of stream. When the peer's process died and left bytes
- * of ours in the ring, TCP would have said reset.
- */
-static bool end_is_reset(struct sock *s)
-{
-	if (!tx_by_ring(s) || sock_lock(s))
-		return false;
-	if (!s->orphan && wake_hung_up(s))
-		lift_orphan(s);
-	sock_unlock(s);
-	return s->orphan && was_reset(s) && !s->rst_told++;
-}
-
-/* Was the reset that the kernel had for the program met by the library? */
-static bool reset_eaten(struct sock *s)
-{
-	return s->rst_eaten && !s->rst_told++;
+	return raw_said(hooks.recvmsg(fd, m, flags), saved);
 }
 
 /*
@@ -470,11 +463,21 @@ static bool torn(struct want *w)
 	return n > 0;
 }
 
+/* Bytes from in front of the ring: those in it, already there, follow them. */
+static bool goes_over(struct want *w, const struct msghdr *m)
+{
+	if (likely(!w->between) || w->peek || (m && m->msg_controllen))
+		return false;
+	w->nonblock = true;
+	w->flags |= MSG_DONTWAIT;
+	return true;
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
 	size_t room = m ? m->msg_controllen : 0;
-	bool lifted, raw;
+	bool lifted = false, raw;
 	ssize_t n;
 
 	if (unlikely(s->use == USE_SDP) && !s->paired && !w->nonblock) {
@@ -489,14 +492,11 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			if (unlikely(n <= 0) && s->rx_stale &&
 			    keep_revived(s, n))
 				continue;
-			if (unlikely(!n) && s->paired &&
-			    (reset_eaten(s) || end_is_reset(s)))
-				n = -ECONNRESET;
 			if (n <= 0)
-				return w->done ? (ssize_t)w->done : n;
+				return raw_ended(s, w->done, n);
 			w->done += (size_t)n;
 			w->between = s->paired && anc_state(s->rx) != ANC_RAW;
-			if (!w->all || w->done == w->len ||
+			if (w->done == w->len || !(w->all || goes_over(w, m)) ||
 			    sock_atmark(s, fd) == 1) {
 				cut_short(s, w);
 				return (ssize_t)w->done;

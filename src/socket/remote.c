@@ -6,7 +6,7 @@
  *    0   REMOTE_WRITER               REMOTE_READER
  *    1   state                       state
  *    2   flags                       flags
- *    3   0                           0
+ *    3   0                           messages to be sent for our sake
  *    4   epoch                       epoch
  *    8   question after `taken`      question answered
  *   12   bells written               bells asked for
@@ -32,6 +32,7 @@ enum { /* flags */
        IS_BUSY = 0x08, /* reader: wants the direction to stay in RAW */
        IS_GONE = 0x10, /* reader: closed */
        IS_COUNTED = 0x20, /* either half: it counts all that it receives */
+       IS_GIVEN = 0x40, /* reader, in RESUME: found what it handed back */
 };
 
 #define TO(s) (1u << ANC_##s)
@@ -48,8 +49,8 @@ static const uint32_t writer_moves[ANC_STATES] = {
 static const uint32_t reader_moves[ANC_STATES] = {
 	[ANC_RISING] = TO(ASKED),
 	[ANC_LIFTED] = TO(ASKED),
-	[ANC_SPILL] = TO(RAW),
-	[ANC_PAUSED] = TO(RAW) | TO(RESUME),
+	[ANC_SPILL] = TO(RAW) | TO(ASKED),
+	[ANC_PAUSED] = TO(RESUME),
 };
 
 static uint32_t epoch_of(const struct anc_dir *d)
@@ -190,6 +191,9 @@ static void make_reader(struct remote *r, uint8_t *out)
 		out[2] |= IS_BUSY;
 	if ((word & 0xff) == ANC_GONE)
 		out[2] |= IS_GONE;
+	if ((word & 0xff) == ANC_RESUME && !r->ar->unsure)
+		out[2] |= IS_GIVEN;
+	out[3] = r->burn_no;
 	wire_put32(out + 4, epoch_of(r->rx));
 	wire_put32(out + 8, r->wait_told);
 	wire_put32(out + 12, r->bell_no);
@@ -243,6 +247,12 @@ static bool tied(const struct remote *r, uint32_t epoch, enum anc_state st)
 		     epoch - r->writer_epoch);
 }
 
+/* Where busy calls of the reader count. */
+static bool holds(enum anc_state st)
+{
+	return st == ANC_RAW || st == ANC_RESUME;
+}
+
 /*
  * The writer of our receive direction is at (epoch, st). 1: we follow it, 0:
  * nothing new, -EPROTO. Where both moved it is the writer's move that counts:
@@ -293,13 +303,19 @@ static int take_writer(struct remote *r, const uint8_t *in)
 	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
 	if (st != ANC_SPILL)
 		__atomic_store_n(&d->x, at, __ATOMIC_RELEASE);
-	__atomic_store_n(&d->y, st == ANC_SPILL ? at : ANC_OPEN,
-			 __ATOMIC_RELEASE);
+	/* asked behind a spill: y is what it was */
+	if (st == ANC_SPILL || st < ANC_SPILL)
+		__atomic_store_n(&d->y, st == ANC_SPILL ? at : ANC_OPEN,
+				 __ATOMIC_RELEASE);
 	if (!before(epoch, epoch_of(d))) {
 		r->writer_epoch = epoch;
 		r->writer_state = (uint8_t)st;
 	}
-	if (ret) {
+	if (ret && st == ANC_RAW && anc_state(d) == ANC_RESUME) {
+		anc_resumed(d); /* with the calls that hold it */
+		r->ar->unsure = false;
+		news |= REMOTE_STATE;
+	} else if (ret) {
 		if (__atomic_load_n(&d->state, __ATOMIC_ACQUIRE) >=
 		    ANC_BUSY_ONE)
 			news |= REMOTE_VOID;
@@ -307,11 +323,12 @@ static int take_writer(struct remote *r, const uint8_t *in)
 		adopt(d, epoch, st);
 		news |= REMOTE_STATE;
 	}
-	if (r->ar->unsure && (in[2] & IS_SEEN) && epoch == epoch_of(d)) {
+	if (r->ar->unsure && (in[2] & IS_SEEN) && epoch == epoch_of(d) &&
+	    anc_state(d) == ANC_SPILL) {
 		r->ar->unsure = false;
 		news |= REMOTE_STATE;
 	}
-	held = (in[2] & IS_HELD) && epoch == epoch_of(d) && st == ANC_RAW;
+	held = (in[2] & IS_HELD) && epoch == epoch_of(d) && holds(st);
 	if (held != r->held)
 		news |= REMOTE_STATE;
 	r->held = held;
@@ -361,7 +378,8 @@ static bool too_much(const struct remote *r, uint64_t taken)
 	enum anc_state st = anc_state(r->tx);
 
 	return taken > r->at->sent &&
-	       (st == ANC_LIFTED || st == ANC_ASKED || st == ANC_PAUSED);
+	       (st == ANC_LIFTED || st == ANC_PAUSED ||
+		(st == ANC_ASKED && r->at->y == ANC_OPEN));
 }
 
 static int take_reader(struct remote *r, const uint8_t *in)
@@ -379,8 +397,7 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	    asked - r->bells_asked > BELLS_AHEAD)
 		return -EPROTO;
 	ret = st == ANC_GONE ? 0 : yield(r, epoch, st);
-	if (ret < 0 || (ret && st == ANC_RESUME &&
-			(from < r->at->x || (from > taken && from > r->at->x))))
+	if (ret < 0 || (ret && st == ANC_RESUME && from != taken))
 		return -EPROTO;
 	__atomic_store_n(&d->taken, taken, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->rawrx, in[2] & IS_RAWRX ? 1u : 0u,
@@ -398,7 +415,8 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	}
 	r->reader_epoch = epoch;
 	r->reader_state = (uint8_t)st;
-	if (anc_state(d) != ANC_RAW)
+	r->given = st == ANC_RESUME && (in[2] & IS_GIVEN) && remote_seen(r);
+	if (!holds(anc_state(d)))
 		r->reader_busy = false;
 	else if (epoch == epoch_of(d))
 		hold(r, in[2] & IS_BUSY);
@@ -407,6 +425,11 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	if (done != r->wait_done) {
 		r->wait_done = done;
 		news |= REMOTE_TAKEN;
+	}
+	if (in[3] != r->burn_seen) {
+		r->burn = (uint8_t)(in[3] - r->burn_seen);
+		r->burn_seen = in[3];
+		news |= REMOTE_BURN;
 	}
 	if (asked != r->bells_asked) {
 		r->bells_asked = asked;

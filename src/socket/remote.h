@@ -60,6 +60,7 @@ enum remote_news {
 	REMOTE_VOID =
 		0x10, /* our busy calls on the receive direction are void */
 	REMOTE_ASKS = 0x20, /* the writer waits for `taken` */
+	REMOTE_BURN = 0x40, /* `burn` messages are to be sent */
 };
 
 struct remote {
@@ -72,6 +73,7 @@ struct remote {
 	uint8_t reader_state;
 	bool reader_busy; /* its busy calls are in tx->state, as one */
 	bool gone; /* it closed */
+	bool given; /* in RESUME: what it handed back it found on the anchor */
 	uint32_t wait_no; /* questions after `taken` so far */
 	uint32_t wait_done; /* the last one that was answered */
 	uint32_t bells_asked; /* bells the reader asked for so far */
@@ -83,6 +85,10 @@ struct remote {
 	uint32_t bell_no; /* bells we asked for so far */
 	uint32_t bells; /* the writer's count as it was told last */
 	bool held; /* the writer will not switch while we are busy */
+	/* messages for the sake of the receives they use up, mod 256 */
+	uint8_t burn_no; /* asked for by us so far, */
+	uint8_t burn_seen; /* by the other end, */
+	uint8_t burn; /* of those, with the last snapshot */
 	uint8_t told[REMOTE_HALVES][REMOTE_LEN];
 };
 

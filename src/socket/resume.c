@@ -9,6 +9,7 @@
 #include "socket/resume.h"
 
 #define BEGINS	  1 /* no bell */
+#define GIVES	  2 /* nor that */
 #define FROM_AT	  20
 #define CHECK_AT  28
 #define KEY_CHECK 0x7364702d72736d65ull
@@ -23,6 +24,8 @@ enum resume_tx resume_tx(enum anc_state st, bool confirmed)
 	switch (st) {
 	case ANC_RISING: /* a receive of before may take all that comes */
 		return RESUME_BACK;
+	case ANC_RESUME: /* R waits for a word, and there is no other */
+		return RESUME_RECORDED;
 	case ANC_LIFTED:
 	case ANC_ASKED:
 	case ANC_PAUSED:
@@ -34,21 +37,57 @@ enum resume_tx resume_tx(enum anc_state st, bool confirmed)
 	}
 }
 
-void resume_record(uint8_t to[RESUME_RECORD],
-		   const uint8_t secret[RESUME_SECRET], uint64_t from)
+static void record(uint8_t *to, uint8_t first, const uint8_t *secret,
+		   uint64_t from)
 {
 	memset(to, 0, RESUME_RECORD);
-	to[0] = BEGINS;
+	to[0] = first;
 	memcpy(to + 1, secret, RESUME_SECRET);
 	wire_put64(to + FROM_AT, from);
 	wire_put32(to + CHECK_AT, check(to));
+}
+
+void resume_record(uint8_t to[RESUME_RECORD],
+		   const uint8_t secret[RESUME_SECRET], uint64_t from)
+{
+	record(to, BEGINS, secret, from);
+}
+
+void resume_give(uint8_t to[RESUME_RECORD], const uint8_t secret[RESUME_SECRET],
+		 uint64_t from)
+{
+	record(to, GIVES, secret, from);
+}
+
+/* As much of a record as is there begins like one? */
+static bool like(const uint8_t *secret, uint8_t first, const uint8_t *p,
+		 size_t n)
+{
+	if (n && p[0] != first)
+		return false;
+	if (n > 1 + RESUME_SECRET)
+		n = 1 + RESUME_SECRET;
+	return n < 2 || !memcmp(p + 1, secret, n - 1);
+}
+
+int resume_given(const uint8_t secret[RESUME_SECRET], const uint8_t *p,
+		 size_t n, uint64_t from)
+{
+	if (!like(secret, GIVES, p, n))
+		return -EPROTO;
+	if (n < RESUME_RECORD)
+		return 0;
+	return wire_get32(p + CHECK_AT) == check(p) &&
+			       wire_get64(p + FROM_AT) == from ?
+		       1 :
+		       -EPROTO;
 }
 
 void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 		  bool sure)
 {
 	r->skip = 0;
-	r->back = false;
+	r->back = r->given = false;
 	r->spilled = st == ANC_SPILL;
 	r->sure = sure;
 	switch (st) {
@@ -65,8 +104,10 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 					RESUME_MAYBE;
 		break;
 	case ANC_RAW:
-	case ANC_RESUME:
 		r->phase = sure ? RESUME_PLAIN : RESUME_MAYBE;
+		break;
+	case ANC_RESUME:
+		r->phase = sure ? RESUME_PLAIN : RESUME_AT_GIVEN;
 		break;
 	default:
 		r->phase = RESUME_PLAIN;
@@ -74,14 +115,9 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 	}
 }
 
-/* As much of a record as is there begins like one? */
 static bool like_record(const struct resume *r, const uint8_t *p, size_t n)
 {
-	if (n && p[0] != BEGINS)
-		return false;
-	if (n > 1 + RESUME_SECRET)
-		n = 1 + RESUME_SECRET;
-	return n < 2 || !memcmp(p + 1, r->secret, n - 1);
+	return like(r->secret, BEGINS, p, n);
 }
 
 static int at_token(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
@@ -124,6 +160,24 @@ static int at_record(struct resume *r, const uint8_t *p, size_t n,
 	return r->skip ? 0 : 1;
 }
 
+static int at_given(struct resume *r, const uint8_t *p, size_t n,
+		    uint64_t arrived, size_t *eat)
+{
+	if (like(r->secret, GIVES, p, n)) {
+		int ret = resume_given(r->secret, p, n, r->from);
+
+		r->given = ret == 1;
+		*eat = r->given ? RESUME_RECORD : 0;
+		if (r->given)
+			r->phase = RESUME_PLAIN;
+		return ret;
+	}
+	if (like_record(r, p, n))
+		return at_record(r, p, n, arrived, eat);
+	r->phase = RESUME_PLAIN;
+	return 1;
+}
+
 static size_t zeros(const uint8_t *p, size_t n)
 {
 	size_t i = 0;
@@ -158,6 +212,8 @@ int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 			return 1;
 		}
 		return at_record(r, p, n, arrived, eat);
+	case RESUME_AT_GIVEN:
+		return at_given(r, p, n, arrived, eat);
 	case RESUME_SKIP:
 		*eat = n < r->skip ? n : (size_t)r->skip;
 		r->skip -= *eat;
@@ -172,7 +228,7 @@ int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 
 bool resume_ended(const struct resume *r)
 {
-	return r->phase == RESUME_PLAIN ||
+	return r->phase == RESUME_PLAIN || r->phase == RESUME_AT_GIVEN ||
 	       (r->phase == RESUME_MAYBE && !r->bells) ||
 	       (r->phase == RESUME_AT_TOKEN && !r->token_got && !r->spilled);
 }

@@ -23,8 +23,17 @@
  *   no token begun                               token has come
  *   SPILL, R has     record, stream              LIFTED, SPILL, RAW
  *   not confirmed
- *   SPILL            the stream                  SPILL, all up to y arrived
- *   PAUSED           record, stream              ASKED, PAUSED, RAW
+ *   SPILL, and what  the stream                  SPILL, all up to y arrived;
+ *   was asked there                              ASKED, PAUSED or RESUME
+ *   PAUSED           record, stream              ASKED, PAUSED, RESUME
+ *   RESUME, not all  record, stream              RESUME
+ *   of it came back
+ *   RESUME           a record of its own, the    RESUME, until that record came
+ *                    stream from `from`
+ *
+ * In RESUME R cannot tell which of the last two it is before it comes, and may
+ * wait for it only if it does come: so the last piece of what is handed back is
+ * sent when W has said that it is in RESUME. If it had not, what R has counts.
  *
  * For this W, until R has confirmed, keeps a copy of what it sends after a lift
  * and writes nothing to the anchor after a spill; and R, having passed y, does
@@ -53,11 +62,19 @@ enum resume_tx resume_tx(enum anc_state st, bool confirmed);
 void resume_record(uint8_t to[RESUME_RECORD],
 		   const uint8_t secret[RESUME_SECRET], uint64_t from);
 
+/* In RESUME: all was handed back and follows, from offset `from` on. */
+void resume_give(uint8_t to[RESUME_RECORD], const uint8_t secret[RESUME_SECRET],
+		 uint64_t from);
+/* Is it that? 1; 0: more has to come; -EPROTO: something else. */
+int resume_given(const uint8_t secret[RESUME_SECRET], const uint8_t *p,
+		 size_t n, uint64_t from);
+
 enum resume_phase {
 	RESUME_PLAIN, /* stream bytes follow */
 	RESUME_AT_TOKEN, /* a token, or the stream from x */
 	RESUME_AT_BELLS, /* bells, then a record */
 	RESUME_MAYBE, /* exactly `bells` bells, then a record or the stream */
+	RESUME_AT_GIVEN, /* that of resume_give(), or a record, or the stream */
 	RESUME_SKIP, /* `skip` bytes that R has already */
 };
 
@@ -69,13 +86,15 @@ struct resume {
 	uint8_t token_got; /* bytes of the token that were taken */
 	const uint8_t *token, *secret;
 	uint64_t bells, skip;
+	bool given; /* it is that of resume_give(): from `from` on */
+	uint64_t from;
 	bool back; /* W went back to x: what came by SDP does not count */
 };
 
 /*
  * R is in `st` and knows that the queue pair is broken. `token_wait`: the
- * token has not come completely; `sure`: W knows that R is there. `token`,
- * `secret`, `token_got`, and in SPILL `bells` (the token counts), are set.
+ * token has not come completely; `sure`: W knows that R is there, in RESUME:
+ * what was handed back has come. `token`, `secret`, in RESUME `from`, `token_got`, and in SPILL `bells` (the token counts), are set.
  */
 void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 		  bool sure);

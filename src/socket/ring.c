@@ -93,6 +93,8 @@ void ring_reader(struct sock *s, int fd)
 
 void ring_writer(struct sock *s)
 {
+	uint32_t wait;
+
 	if (unlikely(s->zc.due)) { /* comes back here */
 		zc_tell(s);
 		return;
@@ -102,7 +104,8 @@ void ring_writer(struct sock *s)
 		return;
 	}
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED)))
+	wait = __atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED);
+	if (likely(!wait) || (wait == ANC_WAIT_LENT && zc_here(s)))
 		return;
 	if (__atomic_exchange_n(&s->rx->wait, 0, __ATOMIC_SEQ_CST))
 		wake_peer(s);
@@ -267,4 +270,12 @@ void ring_take_bells(struct sock *s, int fd, uint64_t n)
 		return;
 	}
 	s->ar.bells += n; /* FIN or error instead: W died in between */
+}
+
+bool ring_token(struct sock *s, int fd)
+{
+	if (likely(!s->rd) || !s->rd->token_wait || s->conn.error)
+		return false;
+	ring_take_bells(s, fd, 0);
+	return true;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What sdpstat sees of a sock: its row on the page, its reason (P5, D12). */
 
-#include "socket/rdma.h"
+#include "socket/bridge.h"
 
 struct page_row sock_spare;
 static bool opened; /* the statistics page */
@@ -70,8 +70,11 @@ void sock_publish(struct sock *s)
 	struct page_row *r;
 	int fd;
 
-	s->tx_shown = s->paired && on_sdp(s->tx);
-	s->rx_shown = s->paired && on_sdp(s->rx);
+	/* raw_passed_by() looks without the lock */
+	__atomic_store_n(&s->tx_shown, s->paired && on_sdp(s->tx),
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&s->rx_shown, s->paired && on_sdp(s->rx),
+			 __ATOMIC_RELAXED);
 	/* the peer brought it home, for a reason of its own */
 	if (s->paired && !s->tx_shown && !s->rx_shown && s->why == WHY_NONE)
 		s->why = WHY_PAIRED;
@@ -132,16 +135,19 @@ void sock_is_lifted(struct sock *s)
 	sock_publish(s);
 }
 
-static void row_fold(const struct page_row *r)
+/* What a row counts, into the counters of the page or a copy of them. */
+static void row_fold(struct page_counters *c, const struct page_row *r)
 {
-	page_add(bytes_sdp_tx, r->bytes_sdp_tx);
-	page_add(bytes_sdp_rx, r->bytes_sdp_rx);
-	page_add(bytes_tcp_tx, r->bytes_tcp_tx);
-	page_add(bytes_tcp_rx, r->bytes_tcp_rx);
-	page_add(msgs_tx, r->msgs_tx);
-	page_add(msgs_rx, r->msgs_rx);
-	page_add(wakeups_tx, r->wakeups);
-	page_add(homecomings, r->homecomings);
+#define FOLD(name, n) __atomic_add_fetch(&c->name, n, __ATOMIC_RELAXED)
+	FOLD(bytes_sdp_tx, r->bytes_sdp_tx);
+	FOLD(bytes_sdp_rx, r->bytes_sdp_rx);
+	FOLD(bytes_tcp_tx, r->bytes_tcp_tx);
+	FOLD(bytes_tcp_rx, r->bytes_tcp_rx);
+	FOLD(msgs_tx, r->msgs_tx);
+	FOLD(msgs_rx, r->msgs_rx);
+	FOLD(wakeups_tx, r->wakeups);
+	FOLD(homecomings, r->homecomings);
+#undef FOLD
 }
 
 void row_close(struct sock *s)
@@ -149,7 +155,7 @@ void row_close(struct sock *s)
 	if (s->row_pid != sock_pid)
 		return;
 	if (s->row != &sock_spare)
-		row_fold(s->row);
+		row_fold(&page_self->c, s->row);
 	if (s->why < 64)
 		__atomic_add_fetch(&page_self->c.reasons[s->why], 1,
 				   __ATOMIC_RELAXED);
@@ -159,18 +165,21 @@ void row_close(struct sock *s)
 	__atomic_store_n(&s->row_pid, 0, __ATOMIC_RELEASE);
 }
 
-void sock_exit(void)
-{
-	static bool done;
-	uint32_t i;
-	int err = 0;
+/* --- last words -------------------------------------------------------- */
 
-	if (done)
-		return;
-	done = true;
-	rdma_exit();
-	if (!opened && config.disabled)
-		return;
+#define WORDS (sizeof(struct page_counters) / sizeof(uint64_t))
+
+/* Said in an earlier line, before an exec that failed. */
+static union {
+	struct page_counters c;
+	uint64_t word[WORDS];
+} told;
+
+static void totals(struct page_counters *c)
+{
+	uint32_t i;
+
+	*c = page_self->c;
 	for (i = 0; i < page_rows(); i++) {
 		const struct page_row *r = &page_self->row[i];
 
@@ -178,16 +187,70 @@ void sock_exit(void)
 			break;
 		if (r->fd < 0)
 			continue;
-		row_fold(r);
+		row_fold(c, r);
 		if (r->why < 64)
-			page_self->c.reasons[r->why]++;
+			c->reasons[r->why]++;
 	}
-	row_fold(&sock_spare);
-	if (config.stats_file[0])
-		err = page_append_json(config.stats_file);
+	row_fold(c, &sock_spare);
+}
+
+/* The line of statistics, if asked for; `anyway`: even if all is zero. */
+static void tell(bool anyway)
+{
+	__typeof__(told) new;
+	uint64_t now, any = 0;
+	size_t i;
+	int err;
+
+	if (!config.stats_file[0])
+		return;
+	totals(&new.c);
+	for (i = 0; i < WORDS; i++) {
+		now = new.word[i];
+		new.word[i] -= now > told.word[i] ? told.word[i] : now;
+		told.word[i] = now;
+		any |= new.word[i];
+	}
+	if (!any && !anyway)
+		return;
+	err = page_append_json(config.stats_file, &new.c);
 	if (err)
 		log_warn("no statistics in %s (%d)", config.stats_file, -err);
+}
+
+static bool said; /* the last words */
+
+void sock_exit(void)
+{
+	bridge_exit();
+	sock_last_words();
+}
+
+void sock_last_words(void)
+{
+	if (!said)
+		rdma_exit();
+	sock_killed();
+}
+
+void sock_killed(void)
+{
+	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) ||
+	    (!opened && config.disabled))
+		return;
+	tell(true);
 	page_close();
+}
+
+void sock_leave(bool leaves)
+{
+	if (leaves)
+		bridge_settle();
+	if (!opened)
+		return;
+	if (leaves)
+		tell(false);
+	page_leave(leaves);
 }
 
 void row_forked(void)
@@ -195,4 +258,5 @@ void row_forked(void)
 	page_forked();
 	opened = false;
 	memset(&sock_spare, 0, sizeof(sock_spare));
+	memset(&told, 0, sizeof(told));
 }

@@ -38,7 +38,7 @@ static bool ended(const struct sock *s)
  */
 static ssize_t reset(struct sock *s, int flags)
 {
-	return s->rx_eof || s->rst_told++ ? broken_pipe(flags) : -ECONNRESET;
+	return s->rx_eof || told_reset(s) ? broken_pipe(flags) : -ECONNRESET;
 }
 
 static ssize_t way_out(struct sock *s, struct load *w)
@@ -53,7 +53,7 @@ static bool refused(struct sock *s, int fd)
 	struct sock_ready r;
 
 	sock_unlock(s);
-	sock_ready(s, fd, &r); /* starts the stall clock */
+	sock_ready(s, fd, 0, &r); /* starts the stall clock */
 	return sock_lock(s) || (tx_by_ring(s) && !pump_room(s));
 }
 
@@ -77,22 +77,52 @@ static int stand_by(struct sock *s, int fd, const struct load *w)
 	return err ? err : 1;
 }
 
+/* Bytes of the send went out: the first are what is told. */
+static inline void noted(struct sock *s, struct load *w)
+{
+	if (likely(!w->note))
+		return;
+	w->note = s->told = false;
+	w->flags &= ~MSG_ZEROCOPY;
+}
+
+static void went(struct sock *s, struct load *w, size_t n)
+{
+	if (!n)
+		return;
+	s->full = false;
+	w->done += n;
+	noted(s, w);
+}
+
 /*
- * Without a copy: bytes that went, w->done counts them. The lock was not held
- * all the time then. *err ends the send.
+ * Without a copy. True: the lock was not held all the time, w->done counts
+ * what went, which may be nothing; *err ends the send.
  */
-static size_t ring_lend(struct sock *s, int fd, struct load *w, int *err)
+static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
 {
 	size_t n;
 
-	*err = zc_send(s, fd, &w->c, wait_deadline(s->sndtimeo), &n);
-	if (n) {
-		s->full = false;
-		w->done += n;
-		/* its reader does not come: the rest of this send by copy */
-		w->zc.lend = s->zc.done == s->zc.len;
-	}
-	return n;
+	if (!zc_send(s, fd, &w->c, wait_deadline(s->sndtimeo), &n, err))
+		return false;
+	went(s, w, n);
+	/* its reader does not come: the rest of this send by copy */
+	w->zc.lend = (n && s->zc.done == s->zc.len) || s->conn.peer_sink_count;
+	if (!w->zc.lend && !*err && w->done < w->len)
+		*err = iov_still(&w->c, w->done, &w->len);
+	return true;
+}
+
+/* The same, or best into the memory of a reader that waits for it. */
+static bool ring_spared(struct sock *s, int fd, struct load *w, int *err)
+{
+	size_t n = 0;
+
+	*err = 0;
+	if (s->conn.peer_sink_count)
+		n = zc_write(s, fd, &w->c, w->len - w->done);
+	went(s, w, n);
+	return n || (!w->nonblock && ring_lend(s, fd, w, err));
 }
 
 /*
@@ -131,20 +161,13 @@ static bool announced(struct sock *s, int fd, struct load *w)
 	return s->told;
 }
 
-/* Bytes of the send went out: the first are what is told. */
-static inline void noted(struct sock *s, struct load *w)
-{
-	if (likely(!w->note))
-		return;
-	w->note = s->told = false;
-	w->flags &= ~MSG_ZEROCOPY;
-}
-
 /* The peer is taking the direction home. 1: look again; 0: by the kernel. */
 static int taken_home(struct sock *s, int fd, const struct load *w)
 {
 	int err;
 
+	if (s->orphan && s->rd && was_reset(s))
+		return (int)reset(s, w->flags); /* the kernel may not know */
 	if (s->orphan) {
 		/* it died over it: the kernel knows the rest */
 		__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
@@ -208,8 +231,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 				return 0;
 			continue;
 		}
-		if (unlikely(w->zc.lend) && ring_lend(s, fd, w, &err)) {
-			noted(s, w);
+		if (unlikely(w->zc.lend) && ring_spared(s, fd, w, &err)) {
 			if (err || w->done == w->len)
 				return err;
 			continue;
@@ -218,9 +240,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		if (n < 0)
 			continue;
 		if (n) {
-			s->full = false;
-			w->done += (size_t)n;
-			noted(s, w);
+			went(s, w, (size_t)n);
 			ring_reader(s, fd);
 		}
 		if (w->done == w->len)
@@ -247,11 +267,9 @@ static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
 	size_t len = w->len - w->done;
 	ssize_t ret;
 
-	if (w->nonblock)
-		return ring_send(s, fd, w, raw);
 	zc_choose(s, len, &w->zc);
 	ret = ring_send(s, fd, w, raw);
-	zc_chosen(&w->zc, len, !ret && !*raw);
+	zc_chosen(&w->zc, len, w->done == w->len);
 	w->zc.lend = false;
 	return ret;
 }
@@ -268,18 +286,25 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	bool part;
 	ssize_t n;
 
-	*lifted = !raw_tx_enter(&in, s);
+	*lifted = raw_passed_by(lifted, &s->tx_shown, &in) ||
+		  !raw_tx_enter(&in, s);
 	if (*lifted)
 		return 0;
 	if (unlikely(w->note) && s->told)
 		flags &= ~MSG_ZEROCOPY;
+	if (unlikely(w->done))
+		flags |= MSG_NOSIGNAL; /* bytes of this call have gone */
 	w->ask = w->len - w->done;
-	part = raw_tx_piece(s, w->ask) < w->ask;
-	if (m && !w->done && (!part || m->msg_controllen)) {
+	part = raw_tx_piece(s, w->ask, w->nonblock) < w->ask;
+	if (unlikely(s->rst_eaten) && !w->done && !told_reset(s)) {
+		n = -1;
+		errno = ECONNRESET;
+	} else if (m && !w->done && (!part || m->msg_controllen)) {
 		n = hooks.sendmsg(fd, m, flags);
 	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
-		one.iov_len = raw_tx_piece(s, w->c.iov->iov_len - w->c.at);
+		w->ask = w->c.iov->iov_len - w->c.at;
+		one.iov_len = raw_tx_piece(s, w->ask, w->nonblock);
 		w->ask = one.iov_len;
 		n = hooks.send(fd, one.iov_base, one.iov_len, flags);
 	} else {
@@ -287,13 +312,10 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		rest.msg_iovlen = w->c.left;
 		n = hooks.sendmsg(fd, &rest, flags);
 	}
-	if (n < 0) {
-		n = -errno;
-		errno = saved;
-	}
+	n = raw_said(n, saved);
 	/* a bell lay unread as the peer closed: its kernel knew no better */
 	if (unlikely(n == -ECONNRESET && s->rx_eof))
-		n = broken_pipe(w->flags);
+		n = broken_pipe(flags);
 	raw_tx_done(&in, s, n);
 	if (n > 0)
 		noted(s, w);
@@ -328,7 +350,7 @@ static bool torn(struct load *w)
 static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m)
 {
-	bool lifted, raw;
+	bool lifted = false, raw;
 	ssize_t n;
 
 	if (unlikely(s->use == USE_SDP) && !s->met) {
@@ -347,8 +369,12 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			lift_count(s, fd, n, true);
 			if (w->nonblock && n < (ssize_t)(w->len - w->done))
 				lift_full(s, fd);
+			if (n <= 0 && w->done) {
+				s->rst_eaten |= n == -ECONNRESET;
+				return (ssize_t)w->done;
+			}
 			if (n <= 0)
-				return w->done ? (ssize_t)w->done : n;
+				return n;
 			w->done += (size_t)n;
 			/* cut short, the kernel has its reason */
 			if (w->done == w->len || w->nonblock ||
@@ -407,13 +433,8 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
 {
 	int saved = errno;
-	ssize_t n = hooks.sendmsg(fd, m, flags);
 
-	if (n < 0) {
-		n = -errno;
-		errno = saved;
-	}
-	return n;
+	return raw_said(hooks.sendmsg(fd, m, flags), saved);
 }
 
 #define ODD_FLAGS (MSG_OOB | MSG_ZEROCOPY)
@@ -435,16 +456,13 @@ static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
 	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { NULL };
 	ssize_t n;
 
-	while (s->paired) {
-		/* its place on the anchor could not be put back */
-		if (flags & MSG_OOB)
-			__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
+	do { /* not paired, it is not lifted from here on either */
+		raw_urgent(s, flags);
 		n = lift_leave(s, fd, why);
 		if (n)
 			return n;
-		if (raw_tx_enter(&in, s))
-			break;
-	}
+		raw_urgent(s, flags); /* paired meanwhile */
+	} while (!raw_tx_enter(&in, s));
 	n = kernel_send(fd, m, flags);
 	raw_tx_done(&in, s, n);
 	return n;

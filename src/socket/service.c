@@ -127,28 +127,130 @@ void service_del(struct sock *s)
 	lock_drop(&svc.lock);
 }
 
+/* --- visits ------------------------------------------------------------ */
+
+/*
+ * Who goes through the registry looks at a sock without its lock, or waits for
+ * the lock, while another thread closes it. So the visitor leaves a note of
+ * where it is: until it has gone on, the sock's memory is nobody else's
+ * (sock_bury(), wards), and the segment of one that other processes hold on
+ * to stays mapped here. The first note is the service thread's. A handler that
+ * jumps out of a homecoming leaves its note lying: the others have their own.
+ */
+#define VISITS 8
+
+static struct sock *at[VISITS]; /* atomic */
+static struct visit {
+	bool taken;
+	struct shm_seg left; /* to be unmapped behind it */
+} visits[VISITS];
+
+/* With the lock; v goes on. What nobody is left to look at is returned. */
+static struct shm_seg visited(uint32_t v)
+{
+	struct shm_seg left = visits[v].left;
+	uint32_t i;
+
+	visits[v].left = (struct shm_seg){ 0 };
+	for (i = 0; left.mem && i < VISITS; i++)
+		if (i != v && at[i] == at[v]) {
+			visits[i].left = left;
+			left.mem = NULL;
+		}
+	return left;
+}
+
+#define NOWHERE UINT32_MAX
+
+/* On to s, or to the i-th of the registry; NULL: there is none. */
+static struct sock *visit(uint32_t v, struct sock *s, uint32_t i)
+{
+	struct shm_seg left;
+
+	if (lock_take(&svc.lock))
+		return NULL;
+	left = visited(v);
+	if (!s && i < svc.count)
+		s = svc.socks[i];
+	__atomic_store_n(&at[v], s, __ATOMIC_SEQ_CST);
+	visits[v].taken = s != NULL;
+	lock_drop(&svc.lock);
+	shm_unmap(&left);
+	return s;
+}
+
+bool service_visits(const struct sock *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < VISITS; i++)
+		if (__atomic_load_n(&at[i], __ATOMIC_SEQ_CST) == s)
+			return true;
+	return false;
+}
+
+void service_leave(const struct sock *s, struct shm_seg seg)
+{
+	uint32_t i;
+
+	if (lock_take(&svc.lock))
+		return; /* its holder, below this handler, may be looking */
+	for (i = 0; i < VISITS; i++)
+		if (seg.mem && at[i] == s) {
+			visits[i].left = seg;
+			seg.mem = NULL;
+		}
+	lock_drop(&svc.lock);
+	shm_unmap(&seg);
+}
+
+static void visit_all(uint32_t v, void (*fn)(struct sock *s, void *arg),
+		      void *arg)
+{
+	struct sock *s;
+	uint32_t i;
+
+	for (i = 0; (s = visit(v, NULL, i)); i++)
+		fn(s, arg);
+}
+
 /*
  * fn may take sock locks but must not add to or take from the registry. A
  * sock that goes meanwhile is type-stable memory: fn finds it unpaired.
  */
 void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 {
-	uint32_t i;
+	uint32_t v;
 
-	for (i = 0;; i++) {
-		struct sock *s;
-
-		if (lock_take(&svc.lock))
-			return;
-		s = i < svc.count ? svc.socks[i] : NULL;
-		lock_drop(&svc.lock);
-		if (!s)
-			return;
-		fn(s, arg);
-	}
+	if (lock_take(&svc.lock))
+		return;
+	for (v = 1; v < VISITS && visits[v].taken; v++)
+		;
+	if (v < VISITS)
+		visits[v].taken = true;
+	lock_drop(&svc.lock);
+	if (v < VISITS)
+		visit_all(v, fn, arg);
+	else
+		log_once(LOG_WARN, "more than %d threads bring sockets home",
+			 VISITS - 1);
 }
 
 /* --- the thread -------------------------------------------------------- */
+
+/*
+ * Takes the lock, if this process still has the sock: what others hold is
+ * theirs alone, and its descriptors have other meanings here.
+ */
+static bool enter(struct sock *s, bool wait)
+{
+	if (wait ? sock_lock(s) : lock_try(&s->lock))
+		return false;
+	if (holder_of(s, sock_pid) || (s->ghost >= 0 && s->closer == sock_pid))
+		return true;
+	sock_unlock(s);
+	return false;
+}
 
 static void serve(struct sock *s, void *arg)
 {
@@ -157,12 +259,12 @@ static void serve(struct sock *s, void *arg)
 	(void)arg;
 	if (unlikely(s->rd))
 		rdma_serve(s);
-	if (lift_awaited(s))
+	if (lift_awaited(s) && sock_fd(s) >= 0)
 		lift_look(s, sock_fd(s));
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
 	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell && !asked) ||
-	    sock_lock(s))
+	    !enter(s, true))
 		return;
 	if (asked)
 		zc_answer(s, sock_fd(s));
@@ -178,7 +280,7 @@ static void serve(struct sock *s, void *arg)
 
 static void hung_up(struct sock *s)
 {
-	if (sock_lock(s))
+	if (!enter(s, true))
 		return;
 	/* the slot may be another connection's by now: ask its own socket */
 	/* our own SHUT_RD looks alike; over RDMA its end is told otherwise */
@@ -201,7 +303,7 @@ static void trim(struct sock *s, void *arg)
 		s->trimmed = false;
 		return;
 	}
-	if (s->trimmed || lock_try(&s->lock))
+	if (s->trimmed || !enter(s, false))
 		return;
 	if (s->paired && !s->orphan && !s->rx_avail) {
 		FAB(s)->trim(END(s));
@@ -220,7 +322,7 @@ static void see(struct sock *s, void *arg)
 	if (anc_state(s->tx) == ANC_RESUME || lift_awaited(s) ||
 	    (s->rd && rdma_restless(s)))
 		unfinished = true;
-	else if (unlikely(s->rd) && rdma_seeks(s))
+	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s)))
 		soon = true;
 }
 
@@ -270,7 +372,7 @@ static int patience(bool empty)
 /* On an anchor that carries control bytes only: rdma_look_after() looks. */
 static void came(struct sock *s)
 {
-	if (sock_lock(s))
+	if (!enter(s, true))
 		return;
 	if (rdma_here(s))
 		s->rd->called = s->rd->restless = true;
@@ -280,14 +382,17 @@ static void came(struct sock *s)
 /* One event; true: something else than the RDMA module's. */
 static bool heard(void *who)
 {
+	struct sock *s;
+
 	if (who == (void *)&rdma_api) {
 		rdma_run();
 		return false;
 	}
-	if ((uintptr_t)who & ANCHOR)
-		came((void *)((uintptr_t)who & ~ANCHOR));
-	else if (who)
-		hung_up(who);
+	s = visit(0, (void *)((uintptr_t)who & ~ANCHOR), NOWHERE);
+	if (s && ((uintptr_t)who & ANCHOR))
+		came(s);
+	else if (s)
+		hung_up(s);
 	return true;
 }
 
@@ -304,7 +409,7 @@ static void *service_main(void *arg)
 		bool look;
 
 		unfinished = soon = false;
-		service_each(see, NULL);
+		visit_all(0, see, NULL);
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
 				   patience(empty), 0, 8);
 		if (n == -EBADF)
@@ -312,6 +417,7 @@ static void *service_main(void *arg)
 		look = n <= 0;
 		for (i = 0; i < n; i++)
 			look |= heard(ev[i].data.ptr);
+		visit(0, NULL, NOWHERE);
 		told_hear(svc.dgram);
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
 			return NULL;
@@ -320,11 +426,12 @@ static void *service_main(void *arg)
 			continue;
 		looked = clock_ns();
 		rdma_run();
+		store_tidy();
 		if (!n && empty && retire())
 			return NULL;
-		service_each(serve, NULL);
+		visit_all(0, serve, NULL);
 		if (!n && !unfinished)
-			service_each(trim, NULL);
+			visit_all(0, trim, NULL);
 	}
 }
 
@@ -457,6 +564,13 @@ void service_stop(void)
 /* The child has neither thread nor socks; its own are made when needed. */
 void service_forked(void)
 {
+	uint32_t i;
+
+	for (i = 0; i < VISITS; i++) {
+		shm_unmap(&visits[i].left);
+		visits[i].taken = false;
+		at[i] = NULL;
+	}
 	if (svc.room)
 		sys_munmap(svc.socks, svc.room * sizeof(struct sock *));
 	svc.socks = NULL;

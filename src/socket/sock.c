@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Birth and names of a sock. */
 
-#include "socket/rdma.h"
+#include "config/rules.h"
+#include "socket/bridge.h"
 
 struct sock_hooks hooks;
 int32_t sock_pid;
@@ -41,7 +42,7 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 		return NULL;
 	s->ghost = -1;
 	s->wake = -1;
-	s->zc.least = UINT32_MAX;
+	s->zc.least = SIZE_MAX;
 	s->pair.fd = -1;
 	s->tx = &s->local[0];
 	s->rx = &s->local[1];
@@ -187,24 +188,23 @@ bool sock_before_listen(struct sock *s, int fd)
 bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 			 socklen_t len)
 {
-	struct verdict v = { USE_SDP, 0 };
+	struct verdict v = { USE_BOTH, 0 };
 
 	if (len < sizeof(sa->sa_family) || s->phase == PH_CONNECTED)
 		return true;
 	if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
 		return true;
-	if (!s->native &&
-	    len >= (sa->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+	if (len >= (sa->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
 					       sizeof(struct sockaddr_in6)))
 		v = config_match(&config, ROLE_CLIENT, sa);
+	/* who asks for the family 27 gets SDP, but a rule may say which */
+	if (s->native && v.use != USE_NATIVE)
+		v = (struct verdict){ USE_SDP, 0 };
 	s->use = (uint8_t)v.use;
 	s->rule_line = v.line;
 	s->role = 1;
 	log_at(LOG_NOTE, "CONNECT: fd %d: rule %s (line %u)", fd,
-	       v.use == USE_TCP ? "tcp" :
-	       v.use == USE_SDP ? "sdp" :
-				  "both",
-	       v.line);
+	       rule_use_name(v.use), v.line);
 	if (v.use == USE_TCP)
 		s->why = WHY_RULE;
 	return v.use != USE_TCP;
@@ -285,6 +285,18 @@ uint64_t sock_inode_at(struct sock *s, int fd)
 	return s->inode;
 }
 
+void sock_fork_hold(void)
+{
+	bridge_hold();
+	rdma_hold();
+}
+
+void sock_fork_resume(void)
+{
+	rdma_resume();
+	bridge_resume();
+}
+
 void sock_forked(void)
 {
 	sock_forker = sock_pid;
@@ -297,4 +309,5 @@ void sock_forked(void)
 	diag_forked();
 	service_forked();
 	rdma_forked();
+	bridge_forked();
 }

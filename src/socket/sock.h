@@ -103,6 +103,27 @@ void sock_after_connect(struct sock *s, int fd, int ret);
 bool sock_listening(const struct sock *s);
 bool sock_native(const struct sock *s); /* family 27 or 28 was asked for */
 
+/* --- a rule `native` (bridge.h) ---------------------------------------- */
+
+/* After sock_before_connect(): is connect() this way? */
+bool sock_bridges(const struct sock *s);
+/*
+ * In place of the kernel's connect() to `sa`. 0 or negative errno is the
+ * result; 1, or 2 for the first one: the kernel's connect() to *to (*to_len
+ * bytes) is, by way of sock_bridged().
+ */
+int sock_bridge(struct sock *s, int fd, const struct sockaddr *sa,
+		socklen_t len, struct sockaddr_storage *to, socklen_t *to_len);
+int sock_bridged(struct sock *s, int fd, int ret, bool first);
+/*
+ * The kernel's getpeername() said yes, with a name of `*len` bytes in room for
+ * `room`: 0 with the true name, or -ENOTCONN. Socks of other kinds: nothing.
+ */
+int sock_peername(struct sock *s, struct sockaddr *sa, socklen_t room,
+		  socklen_t *len);
+/* connect() to AF_UNSPEC dissolves the connection. */
+void sock_bridge_off(struct sock *s);
+
 /* --- descriptors and processes ----------------------------------------- */
 
 /* One more number of this process points to s (dup). */
@@ -133,6 +154,9 @@ void sock_exec(struct sock *s, int fd, bool leaves);
 void sock_fork_before(struct sock *s, int fd);
 void sock_fork_parent(struct sock *s, int pid);
 bool sock_fork_child(struct sock *s);
+/* In the parent, after the last `before` and in front of the first `parent`. */
+void sock_fork_hold(void);
+void sock_fork_resume(void);
 /* Once in the child, before the numbers. */
 void sock_forked(void);
 
@@ -158,8 +182,16 @@ int sock_yield_fd(void);
 void sock_serve_always(void);
 /* Is this number one of the library's own? The program may not close it. */
 bool fd_hidden(int fd);
-/* _exit, exit, fatal signal: last words (statistics). */
+/* _exit, exit: what is under way is waited for; last words (statistics). */
 void sock_exit(void);
+void sock_last_words(void); /* bridged sockets (see below) go on */
+/* A signal ends the process: last words only. Async-signal-safe. */
+void sock_killed(void);
+/*
+ * Around an exec, true before and false if it failed: the words of this
+ * program, which ends there; sdpstat does not see it any more.
+ */
+void sock_leave(bool leaves);
 
 /* --- data -------------------------------------------------------------- */
 
@@ -199,13 +231,15 @@ int sock_atmark(struct sock *s, int fd); /* 1: the kernel's answer, -2 */
  * those of them that are set. Bits outside `ours` are the anchor's. `ms`: look
  * again after so many milliseconds at the latest, or -1. in_gen and out_gen
  * rise with every arrival and every empty -> room: edges are made from them.
+ * `asks`: what it is reported for, if it is so: OUT then holds for a send that
+ * follows, whatever else is sent in between. With EPOLLET only news count.
  */
 struct sock_ready {
 	uint32_t ours, now;
 	int ms;
 	uint32_t in_gen, out_gen;
 };
-void sock_ready(struct sock *s, int fd, struct sock_ready *r);
+void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r);
 
 /*
  * It is (+1) in an epoll set for which nobody was seen to wait, or no more

@@ -4,12 +4,17 @@ libsocket_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocket_la_SOURCES = \
 	src/socket/anchor.c src/socket/anchor.h \
 	src/socket/bed.c \
+	src/socket/bridge.c src/socket/bridge.h \
+	src/socket/bridge_flow.c \
+	src/socket/bridge_gate.c \
+	src/socket/bridge_run.c \
+	src/socket/bridged.h \
 	src/socket/close.c \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
 	src/socket/home.c \
 	src/socket/impl.h \
-	src/socket/iov.c \
+	src/socket/iov.c src/socket/iov.h \
 	src/socket/keep.c \
 	src/socket/larder.c \
 	src/socket/lift.c \
@@ -25,11 +30,13 @@ libsocket_la_SOURCES = \
 	src/socket/rdma.c src/socket/rdma.h \
 	src/socket/rdma_ahead.c \
 	src/socket/rdma_answer.c \
+	src/socket/rdma_back.c \
 	src/socket/rdma_desk.c \
 	src/socket/rdma_end.c \
 	src/socket/rdma_link.c \
 	src/socket/rdma_serve.c \
 	src/socket/rdma_mod.c \
+	src/socket/rdma_open.c \
 	src/socket/rdma_proof.c \
 	src/socket/ready.c \
 	src/socket/recv.c \
@@ -47,4 +54,6 @@ libsocket_la_SOURCES = \
 	src/socket/vouch.c \
 	src/socket/wait.c \
 	src/socket/zcopy.c src/socket/zcopy.h \
-	src/socket/zcopy_way.c
+	src/socket/zcopy_rdma.c \
+	src/socket/zcopy_way.c \
+	src/socket/zsink.c

@@ -129,6 +129,17 @@ static void breathe(bool turns)
 		clock_relax();
 }
 
+/* Inside while the lock is let go: who closes it unmaps nothing under us. */
+static void stay(struct sock *s)
+{
+	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+}
+
+static void go_on(struct sock *s)
+{
+	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+}
+
 bool spin_rx(struct sock *s, enum anc_state was)
 {
 	uint64_t ns = sock_spin_ns(s), end, now = 0;
@@ -139,6 +150,7 @@ bool spin_rx(struct sock *s, enum anc_state was)
 
 	if (!ns)
 		return false;
+	stay(s);
 	sock_unlock(s);
 	end = clock_ns() + ns;
 	do {
@@ -157,6 +169,7 @@ bool spin_rx(struct sock *s, enum anc_state was)
 	if (now)
 		sock_spin_ended(now, end);
 	lock_take(&s->lock);
+	go_on(s);
 	sock_spun(s, paid);
 	return paid;
 }
@@ -173,10 +186,12 @@ bool spin_tx(struct sock *s)
 	now = clock_ns();
 	end = now + ns;
 	do {
+		stay(s);
 		sock_unlock(s);
 		for (i = 0; i < burst; i++)
 			breathe(turns);
 		lock_take(&s->lock);
+		go_on(s);
 		if (!s->paired)
 			return true;
 		if (fab_pending(s))

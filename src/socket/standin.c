@@ -43,21 +43,6 @@ static int tcp_pair(int pair[2])
 	return ret;
 }
 
-/* What is unread, in order: kept in front of the ring, ring, kept behind. */
-static bool unread(struct sock *s, struct cursor *c)
-{
-	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
-	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
-	size_t ring = s->rx_avail, rest;
-
-	if (front > s->ar.kept) /* lost in the kernel, and what follows it */
-		return keep_take(s, c, 0, s->ar.kept, true) >= 0;
-	rest = s->ar.kept - front;
-	return keep_take(s, c, 0, front, true) == (ssize_t)front &&
-	       pump_recv(s, c, ring, true, false) == (ssize_t)ring &&
-	       keep_take(s, c, front, rest, true) == (ssize_t)rest;
-}
-
 /* That goes into the far end's send queue, all or nothing. */
 static int fill(struct sock *s, int far)
 {
@@ -70,7 +55,7 @@ static int fill(struct sock *s, int far)
 
 	if (sys_is_err(mem))
 		return -ENOMEM;
-	if (!unread(s, &c))
+	if (!keep_unread(s, &c))
 		ret = -EPROTO;
 	while (!ret && done < len) {
 		ssize_t n = sys_send(far, (char *)mem + done, len - done,

@@ -18,7 +18,8 @@ static struct sock *limbo[LIMBO];
 bool sock_bury(struct sock *s)
 {
 	if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) ||
-	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->lock.word)
+	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->lock.word ||
+	    service_visits(s))
 		return false;
 	if (s->pair.seg.mem)
 		shm_unmap(&s->pair.seg);
@@ -27,19 +28,6 @@ bool sock_bury(struct sock *s)
 	else
 		__atomic_store_n(&s->buried, 1, __ATOMIC_RELEASE);
 	return true;
-}
-
-static void limbo_reap(void)
-{
-	int i;
-
-	for (i = 0; i < LIMBO; i++) {
-		struct sock *s =
-			__atomic_exchange_n(&limbo[i], NULL, __ATOMIC_ACQ_REL);
-
-		if (s && !sock_bury(s))
-			__atomic_store_n(&limbo[i], s, __ATOMIC_RELEASE);
-	}
 }
 
 void sock_limbo(struct sock *s)
@@ -56,6 +44,25 @@ void sock_limbo(struct sock *s)
 	}
 	log_once(LOG_WARN, "more than %d sockets closed under their threads",
 		 LIMBO);
+}
+
+static void limbo_reap(void)
+{
+	int i;
+
+	for (i = 0; i < LIMBO; i++) {
+		struct sock *s =
+			__atomic_exchange_n(&limbo[i], NULL, __ATOMIC_ACQ_REL);
+
+		if (s && !sock_bury(s))
+			sock_limbo(s); /* the place may be taken by now */
+	}
+}
+
+/* From the service thread, for whom a sock may have waited there. */
+void store_tidy(void)
+{
+	limbo_reap();
 }
 
 /* --- wards -------------------------------------------------------------- */
@@ -116,7 +123,7 @@ static void wards_reap(void)
 		wards.first = s->next_ward;
 		if (!wards.first)
 			wards.last = NULL;
-		if (!ward_alone(s)) {
+		if (!ward_alone(s) || service_visits(s)) {
 			ward_append(s);
 			continue;
 		}
@@ -144,5 +151,7 @@ struct sock *store_get(void)
 void store_forked(void)
 {
 	arena_forked(&arena);
+	/* the parent buries them, whose memory may be in use again */
+	memset(limbo, 0, sizeof(limbo));
 	memset(&wards, 0, sizeof(wards));
 }

@@ -116,7 +116,9 @@ static bool switch_tx(struct sock *s, int fd)
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
 	    clock_ns() < s->lift_not_before || !zc_settled(s))
 		return false;
-	if (s->rd && !mend_keep(s))
+	/* a send that finds room on the anchor finds it there, too */
+	if (s->rd && (s->conn.credits <= CONN_SPARE ||
+		      FAB(s)->room(END(s)) < CONN_SPARE_ROOM || !mend_keep(s)))
 		return false;
 	ret = leave_anchor(s, fd);
 	if (ret < 0)
@@ -174,7 +176,8 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 		ret = -EBUSY;
 	if (ret)
 		return ret;
-	zc_recall(s); /* y counts what was read */
+	if (!zc_recall(s)) /* y counts what was read */
+		return -EBUSY;
 	if (s->rd && !fin)
 		__atomic_store_n(&s->stand, 1, __ATOMIC_SEQ_CST);
 	ret = anc_spill(s->tx, &s->at, fin);

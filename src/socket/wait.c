@@ -32,18 +32,22 @@ int wait_anchor(int fd, uint64_t deadline)
 	return -1;
 }
 
-/* The last step, without the lock: 1 rung, 0 hung up, negative errno. */
-static int sleep_on(struct sock *s, uint64_t deadline)
+/*
+ * The last step, without the lock: 1 rung, 0 hung up, negative errno. `also`:
+ * a descriptor that ends it like a signal, or -1.
+ */
+static int sleep_on(struct sock *s, uint64_t deadline, int also)
 {
 	int fd = s->wake;
 	char byte;
 
-	if (deadline == UINT64_MAX) {
+	if (deadline == UINT64_MAX && also < 0) {
 		ssize_t n = hooks.recv(fd, &byte, 1, MSG_PEEK);
 
 		return n < 0 ? -errno : (int)n;
 	} else {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
+		struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+				       { .fd = also, .events = POLLIN } };
 		uint64_t now = clock_ns(), left;
 		struct timespec ts;
 		int n;
@@ -51,12 +55,15 @@ static int sleep_on(struct sock *s, uint64_t deadline)
 		left = deadline > now ? deadline - now : 0;
 		ts.tv_sec = (time_t)(left / 1000000000u);
 		ts.tv_nsec = (long)(left % 1000000000u);
-		n = hooks.ppoll(&p, 1, &ts, NULL);
+		n = hooks.ppoll(p, also < 0 ? 1 : 2,
+				deadline == UINT64_MAX ? NULL : &ts, NULL);
 		if (n < 0)
 			return -errno;
 		if (!n)
 			return -EAGAIN;
-		return p.revents & POLLIN ? 1 : 0;
+		if (!p[0].revents)
+			return -EINTR;
+		return p[0].revents & POLLIN ? 1 : 0;
 	}
 }
 
@@ -72,6 +79,7 @@ static void cancelled(struct sleep *in)
 		return;
 	lock_take(&in->s->lock);
 	zc_abandon(in->s);
+	zc_abandon_sink(in->s);
 	bed_out(in->s, &in->bed);
 	sock_unlock(in->s);
 	if (in->s->ghost >= 0)
@@ -79,15 +87,17 @@ static void cancelled(struct sleep *in)
 }
 
 /* -errno of the kernel's sleep, or 0 after anything that needs a new look */
-static int sleep_locked(struct sock *s, uint64_t deadline, bool writer)
+static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
+			int also)
 {
 	__attribute__((cleanup(cancelled))) struct sleep in = { .s = s };
 	uint32_t eaten = s->rung_eaten;
 	int saved = errno, ret;
 
+	rdma_unspare(s);
 	bed_in(s, &in.bed, writer);
 	sock_unlock(s);
-	ret = sleep_on(s, deadline);
+	ret = sleep_on(s, deadline, also);
 	if (ret == 0 && s->shut_rd) {
 		/* our own SHUT_RD brought the readers out; only room counts */
 		struct timespec nap = { 0, 1000000 };
@@ -136,7 +146,8 @@ static int nap_locked(struct sock *s)
 	return ret;
 }
 
-int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
+static int wait_read(struct sock *s, int fd, uint64_t deadline,
+		     enum anc_state was, int also)
 {
 	uint32_t mark, gen = s->in_gen;
 
@@ -154,7 +165,7 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 	rdma_arm(s);
 	if (s->writers) {
 		/* the byte may be theirs: they are rung again */
-		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&s->tx->wait, ANC_WAIT_ROOM, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
 	/* over RDMA the service thread may have taken it in meanwhile, */
@@ -168,7 +179,17 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
 	}
 	if (!wait_room_due(s))
 		ring_eat(s, mark);
-	return sleep_locked(s, deadline, false);
+	return sleep_locked(s, deadline, false, also);
+}
+
+int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
+{
+	return wait_read(s, fd, deadline, was, -1);
+}
+
+int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)
+{
+	return wait_read(s, fd, deadline, ANC_LIFTED, signals);
 }
 
 /*
@@ -176,7 +197,7 @@ int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
  * restarted after a handler with SA_RESTART. Which handler ran cannot be
  * known; the send goes on when every handler of the process restarts.
  */
-static bool all_restart(void)
+bool wait_restarts(void)
 {
 	struct {
 		void *handler;
@@ -218,17 +239,22 @@ int wait_lent(struct sock *s, uint64_t until, bool restart)
 	uint32_t mark;
 	int ret;
 
-	if (spin_tx(s))
+	if (!s->rd && spin_tx(s))
 		return 0;
+	if (s->rd && !tx_by_ring(s))
+		return nap_locked(s);
 	mark = ring_mark(s);
-	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	/* for others, too: before the loan's end there is no room */
+	if (!s->rd)
+		__atomic_store_n(&s->tx->wait, ANC_WAIT_LENT, __ATOMIC_SEQ_CST);
+	rdma_arm(s);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (pump_poll(s) || s->zc.out != ZC_OUT || !tx_by_ring(s) || s->orphan)
 		return 0;
 	if (ring_may_eat(s))
 		ring_eat(s, mark);
-	ret = sleep_locked(s, until, true);
-	return ret == -EINTR && restart && all_restart() ? 0 : ret;
+	ret = sleep_locked(s, until, true, -1);
+	return ret == -EINTR && restart && wait_restarts() ? 0 : ret;
 }
 
 int wait_tx(struct sock *s, int fd, uint64_t deadline)
@@ -244,7 +270,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	if (spin_tx(s))
 		return 0;
 	mark = ring_mark(s);
-	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->tx->wait, ANC_WAIT_ROOM, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	rdma_tell(s, false);
 	rdma_arm(s);
@@ -259,10 +285,20 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	}
 	if (ring_may_eat(s))
 		ring_eat(s, mark);
-	ret = sleep_locked(s, limit < deadline ? limit : deadline, true);
+	ret = sleep_locked(s, limit < deadline ? limit : deadline, true, -1);
 	if (ret == -EAGAIN)
 		return clock_ns() >= deadline ? -EAGAIN : 0;
-	if (ret == -EINTR && deadline == UINT64_MAX && all_restart())
+	if (ret == -EINTR && deadline == UINT64_MAX && wait_restarts())
 		return 0;
 	return ret;
+}
+
+bool wake_hung_up(const struct sock *s)
+{
+	struct pollfd p = { .fd = s->wake, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+
+	/* not by a receive: bytes may still lie in front of the end */
+	return s->wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
+	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Lending memory and reading what was lent; see zcopy.h. */
 
+#include "sdp_proto/wire.h"
 #include "sdp_proto/zcopy.h"
-#include "base/mem.h"
 #include "socket/impl.h"
 
-#define LINE	  64
-#define PIECE_MAX (1u << 30) /* lent at once */
-#define READ_MAX  (1u << 20) /* read under the lock at once */
-#define READ_MIN  (16u << 10) /* not worth a system call */
+#define LINE	   64
+#define PIECE_MAX  (1u << 30) /* lent at once */
+#define PIECE_RDMA (4u << 20) /* the same, registered */
+#define READ_MAX   (1u << 20) /* read under the lock at once */
+#define READ_RDMA  (256u << 10) /* the same between hosts */
+#define READ_MIN   (16u << 10) /* not worth a system call */
 
-static uint32_t least(const struct sock *s)
+static size_t least(const struct sock *s)
 {
 	int64_t wish = s->zc.asked ? s->zc.wish : settings.zcopy_threshold;
 
 	if (!wish || settings.zcopy == SET_ZCOPY_NO || !FAB(s)->lend)
-		return UINT32_MAX;
-	return (uint32_t)wish;
+		return SIZE_MAX;
+	return zcr_least(s, (uint32_t)wish);
 }
 
 void zc_paired(struct sock *s)
@@ -35,8 +37,7 @@ void zc_threshold(struct sock *s, int wish)
 
 /* --- the writer -------------------------------------------------------- */
 
-/* n bytes of the loan were read, as the peer says. */
-static int count(struct sock *s, int64_t n)
+int zc_count(struct sock *s, int64_t n)
 {
 	uint64_t more = (uint64_t)n - s->zc.done;
 
@@ -52,24 +53,28 @@ static int count(struct sock *s, int64_t n)
 	return 0;
 }
 
-void zc_recall_slow(struct sock *s)
+bool zc_recall_slow(struct sock *s)
 {
-	int64_t n = FAB(s)->lent(END(s), true);
+	int64_t n;
 
+	if (unlikely(s->rd))
+		return zcr_recall(s);
+	n = FAB(s)->lent(END(s), true);
 	s->zc.out = ZC_OVER;
-	if (n < 0 || count(s, n)) {
+	if (n < 0 || zc_count(s, n)) {
 		pump_fail(s, -EPROTO);
-		return;
+		return true;
 	}
 	if (s->zc.done < s->zc.len)
 		page_add(zcopy_cancelled, 1);
 	if (s->conn.error)
-		return;
+		return true;
 	conn_cancel_sources(&s->conn);
 	pump_control(s);
 	/* its program may be busy with other things */
 	if (s->conn.src_count)
 		ring_service(s);
+	return true;
 }
 
 bool zc_settled(struct sock *s)
@@ -87,109 +92,22 @@ int zc_freed(struct sock *s)
 	struct conn_freed f;
 	int64_t n;
 
+	if (unlikely(s->rd))
+		return zcr_freed(s);
 	while (conn_freed(&s->conn, &f)) {
+		if (f.sink && zc_sunk(s, &f))
+			return -EPROTO;
+		if (f.sink)
+			continue;
 		n = FAB(s)->lent(END(s), true);
-		if (n < 0 || f.sink || f.key != s->zc.rkey || f.bytes != n ||
-		    (s->zc.out == ZC_OUT && count(s, n)))
+		if (n < 0 || f.key != s->zc.rkey || f.bytes != n ||
+		    (s->zc.out == ZC_OUT && zc_count(s, n)))
 			return -EPROTO;
 		if (s->zc.out == ZC_OUT)
 			s->zc.out = ZC_OVER;
 		FAB(s)->unlend(END(s));
 	}
 	return 0;
-}
-
-/*
- * Advertise: bytes that went inside the message, or by copy because that was
- * what the machine preferred.
- */
-static size_t lend(struct sock *s, struct cursor *c, uint32_t len)
-{
-	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
-	struct conn_zc zc = { .inl = LINE - (uint32_t)((uintptr_t)at % LINE) };
-	struct conn_offer offer = { .bytes = len, .more = true, .zc = &zc };
-	uint32_t room = FAB(s)->room(END(s));
-	struct conn_op op;
-
-	/* in front of it goes what is due */
-	pump_control(s);
-	if (!room || conn_wants_send(&s->conn) ||
-	    !conn_src_wanted(&s->conn, len) ||
-	    FAB(s)->lend(END(s), at, len, &zc.src.rkey))
-		return 0;
-	zc.src.vaddr = (uintptr_t)at;
-	zc.src.key = zc.src.rkey;
-	zc.src.len = len;
-	conn_next(&s->conn, clock_ns(), &offer, room, &op);
-	if (op.took == CONN_TOOK_SRC) {
-		s->zc.rkey = zc.src.rkey;
-		s->zc.len = (uint32_t)op.len;
-		s->zc.done = 0;
-		s->zc.owner = lock_tid();
-		s->zc.out = ZC_OUT;
-	} else {
-		FAB(s)->unlend(END(s));
-	}
-	if (op.type != CONN_SEND || pump_post(s, c, &op))
-		return 0;
-	anc_sent(s->tx, &s->at, op.payload);
-	COUNT(s, bytes_sdp_tx, op.payload);
-	return op.payload;
-}
-
-void zc_abandon(struct sock *s)
-{
-	if (s->zc.out == ZC_NONE || s->zc.owner != lock_tid())
-		return;
-	zc_recall(s);
-	s->zc.out = ZC_NONE;
-}
-
-/* Until it is over, or the direction leaves the ring; or too late. */
-static int await(struct sock *s, int fd, uint64_t deadline)
-{
-	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
-	uint64_t until = clock_ns() + patience;
-	int err = 0;
-
-	while (!err && s->zc.out == ZC_OUT) {
-		int64_t n = FAB(s)->lent(END(s), false);
-
-		if (n == s->zc.len)
-			break;
-		if (n > s->zc.done && !count(s, n))
-			until = clock_ns() + patience;
-		home_serve(s, fd);
-		if (!s->paired || s->shut_wr || s->orphan || s->conn.error ||
-		    anc_state(s->tx) != ANC_LIFTED || clock_ns() >= until)
-			break;
-		err = wait_lent(s, until < deadline ? until : deadline,
-				deadline == UINT64_MAX);
-		if (err == -EAGAIN && clock_ns() < deadline)
-			err = 0;
-	}
-	return err;
-}
-
-/* It came back unread: is there anything? The kernel would say EFAULT. */
-static bool unsound(struct cursor *c)
-{
-	struct iovec rest = { (uint8_t *)c->iov->iov_base + c->at,
-			      c->iov->iov_len - c->at };
-
-	return c->left && !mem_there(rest.iov_base);
-}
-
-/*
- * This thread has lent before and not come back: a handler jumped out of that
- * send, or interrupted it and sends as well. The memory is nobody's business
- * then. Which it was cannot be known, so the count stays for who may come
- * back, and the connection goes on by copy.
- */
-static void tidy(struct sock *s)
-{
-	if (s->zc.out == ZC_OUT && s->zc.owner == lock_tid())
-		zc_recall(s);
 }
 
 /* The reader did not come for it, or did not want it: not so soon again. */
@@ -204,42 +122,155 @@ static void disappointed(struct sock *s)
 }
 
 /*
+ * Advertise. *n: bytes that went inside the message, or by copy because that
+ * was what the machine preferred. False: nothing was sent.
+ */
+static bool lend(struct sock *s, struct cursor *c, uint32_t len, size_t *n)
+{
+	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
+	struct conn_zc zc = { .inl = LINE - (uint32_t)((uintptr_t)at % LINE) };
+	struct conn_offer offer = { .bytes = len, .more = true, .zc = &zc };
+	uint32_t room = FAB(s)->room(END(s));
+	struct conn_op op;
+	int ret;
+
+	/* in front of it goes what is due */
+	pump_control(s);
+	if (!room || conn_wants_send(&s->conn) ||
+	    !conn_src_wanted(&s->conn, len))
+		return false;
+	ret = FAB(s)->lend(END(s), at, len, &zc.src.rkey);
+	if (ret) {
+		if (s->rd)
+			zc_unregistered(s, ret);
+		disappointed(s);
+		return false;
+	}
+	zc.src.vaddr = (uintptr_t)at;
+	zc.src.key = zc.src.rkey;
+	zc.src.len = len;
+	conn_next(&s->conn, clock_ns(), &offer, room, &op);
+	if (op.took == CONN_TOOK_SRC) {
+		s->zc.rkey = zc.src.rkey;
+		s->zc.len = (uint32_t)op.len;
+		s->zc.mem = at + op.payload;
+		s->zc.done = 0;
+		s->zc.back_at = 0;
+		s->zc.owner = lock_tid();
+		s->zc.out = ZC_OUT;
+	} else {
+		FAB(s)->unlend(END(s));
+	}
+	if (op.type != CONN_SEND || pump_post(s, c, &op))
+		return false;
+	if (op.payload) {
+		anc_sent(s->tx, &s->at, op.payload);
+		COUNT(s, bytes_sdp_tx, op.payload);
+	}
+	*n = op.payload;
+	return true;
+}
+
+void zc_abandon(struct sock *s)
+{
+	if (s->zc.out == ZC_NONE || s->zc.owner != lock_tid())
+		return;
+	zc_seize(s);
+	s->zc.out = ZC_NONE;
+}
+
+/*
+ * Both lend and wait for one another. In Combined mode the machine takes ours
+ * back by itself; in Pipelined mode it is for us to do.
+ */
+static bool crossed(const struct sock *s)
+{
+	return s->conn.peer_src_count && s->conn.tx_mode == WIRE_PIPELINED;
+}
+
+/* Until it is over, or the direction leaves the ring; or too late. */
+static int await(struct sock *s, int fd, uint64_t deadline)
+{
+	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
+	uint64_t until = clock_ns() + patience;
+	int err = 0;
+
+	while (!err && s->zc.out == ZC_OUT) {
+		int64_t n;
+
+		/* a report makes an end that nobody has to be asked for */
+		if (fab_pending(s) && (pump_poll(s) || s->zc.out != ZC_OUT))
+			break;
+		n = FAB(s)->lent(END(s), false);
+		if (n > s->zc.done && !zc_count(s, n))
+			until = clock_ns() + patience;
+		home_serve(s, fd);
+		if (crossed(s))
+			break;
+		if (!s->paired || s->shut_wr || s->orphan || s->conn.error ||
+		    anc_state(s->tx) != ANC_LIFTED || clock_ns() >= until)
+			break;
+		err = wait_lent(s, until < deadline ? until : deadline,
+				deadline == UINT64_MAX);
+		if (err == -EAGAIN && clock_ns() < deadline)
+			err = 0;
+	}
+	return err;
+}
+
+/*
+ * This thread has lent before and not come back: a handler jumped out of that
+ * send, or interrupted it and sends as well. The memory is nobody's business
+ * then. Which it was cannot be known, so the count stays for who may come
+ * back, and the connection goes on by copy.
+ */
+static void tidy(struct sock *s)
+{
+	if (s->zc.out == ZC_OUT && s->zc.owner == lock_tid())
+		zc_seize(s);
+}
+
+/*
  * Until the reader has answered a recall the ring is closed, and if it is
  * stopped the anchor has to do. So it must have left the anchor.
  */
-static bool may_spill(const struct sock *s)
+static bool may_spill(struct sock *s)
 {
+	if (unlikely(s->rd) && !zcr_may(s))
+		return false;
 	return anc_state(s->tx) == ANC_LIFTED &&
 	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
 }
 
-int zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
-	    size_t *n)
+bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
+	     size_t *n, int *err)
 {
 	size_t len = c->iov->iov_len - c->at;
-	int err;
+	size_t most = s->rd ? PIECE_RDMA : PIECE_MAX;
 
 	*n = 0;
+	*err = 0;
 	tidy(s);
 	if (len < s->zc.least || s->zc.home != sock_pid ||
 	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s))
-		return 0;
-	*n = lend(s, c, len < PIECE_MAX ? (uint32_t)len : PIECE_MAX);
-	if (*n)
+		return false;
+	if (lend(s, c, (uint32_t)(len < most ? len : most), n))
 		ring_reader(s, fd);
 	if (s->zc.out == ZC_NONE)
-		return 0;
-	err = await(s, fd, deadline);
+		return *n > 0;
+	*err = s->rd ? zcr_await(s, fd, deadline) : await(s, fd, deadline);
 	zc_recall(s);
 	s->zc.out = ZC_NONE;
 	cursor_skip(c, s->zc.done);
 	*n += s->zc.done;
 	if (s->zc.done == s->zc.len) {
 		s->zc.skips = 0;
-		return err;
+		return true;
 	}
-	disappointed(s);
-	return err || !unsound(c) ? err : -EFAULT;
+	/* a sink that crossed it is as good */
+	if (!s->conn.peer_sink_count)
+		disappointed(s);
+	return true;
 }
 
 /* --- the reader -------------------------------------------------------- */
@@ -268,7 +299,8 @@ bool zc_asked(const struct sock *s)
 
 bool zc_unanswered(const struct sock *s)
 {
-	return s->paired && s->conn.src_count && s->zc.out != ZC_OUT;
+	return s->paired && s->conn.src_count && s->zc.out != ZC_OUT &&
+	       zc_live(s);
 }
 
 void zc_answer(struct sock *s, int fd)
@@ -279,10 +311,22 @@ void zc_answer(struct sock *s, int fd)
 	ring_reader(s, fd); /* DisConn may have waited for the answer */
 }
 
+static void fetch(struct sock *s, void *to, const struct conn_op *op,
+		  struct fab_done *d)
+{
+	if (s->rd) {
+		zcr_read(s, to, op, d);
+		return;
+	}
+	s->shm.peer = s->wake;
+	FAB(s)->read(END(s), to, op->vaddr, op->rkey, op->len, 0);
+	FAB(s)->done(END(s), d);
+}
+
 /* Why a read brought less than it should have. */
 static void failed(struct sock *s, int status)
 {
-	if (status == -ECANCELED || status == -EFAULT)
+	if (status == -ECANCELED || status == -EFAULT || s->rd)
 		return; /* taken back; a bad pointer of one of the two */
 	s->zc.rx_off = true;
 	log_debug("fd %d: the peer's memory cannot be read: %d", sock_fd(s),
@@ -293,7 +337,8 @@ bool zc_next(struct sock *s, int flags, uint64_t n)
 {
 	bool peek = flags & MSG_PEEK;
 
-	if ((flags & MSG_TRUNC) || (peek && n > s->rx_avail)) {
+	if ((flags & MSG_TRUNC) || (peek && n > s->rx_avail) ||
+	    (s->rd && (s->nonblock || (flags & MSG_DONTWAIT)))) {
 		zc_refuse(s);
 		return false;
 	}
@@ -302,7 +347,7 @@ bool zc_next(struct sock *s, int flags, uint64_t n)
 
 size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 {
-	uint64_t there = conn_source(&s->conn);
+	uint64_t there = conn_source(&s->conn), most;
 	size_t room = c->iov->iov_len - c->at;
 	struct fab_done d = { 0 };
 	struct conn_op op;
@@ -316,18 +361,17 @@ size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 	}
 	if (n > room)
 		n = room;
-	if (!conn_read(&s->conn, n < READ_MAX ? n : READ_MAX, &op))
+	most = s->rd ? READ_RDMA : READ_MAX;
+	if (!conn_read(&s->conn, n < most ? n : most, &op))
 		return 0;
-	s->shm.peer = s->wake;
-	FAB(s)->read(END(s), (uint8_t *)c->iov->iov_base + c->at, op.vaddr,
-		     op.rkey, op.len, 0);
-	FAB(s)->done(END(s), &d);
+	fetch(s, (uint8_t *)c->iov->iov_base + c->at, &op, &d);
 	if (conn_on_done(&s->conn, clock_ns(), CONN_READ, d.len))
 		d.len = 0;
 	if (d.status)
 		failed(s, d.status);
 	if (!d.len) {
 		zc_tell(s);
+		zcr_broke(s);
 		return 0;
 	}
 	s->zc.due = true;

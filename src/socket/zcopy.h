@@ -4,14 +4,16 @@
 
 /*
  * Zero copy of the socket room (D10): a large blocking send lends its memory
- * to the peer, whose receive reads it straight into the program's buffer.
+ * to the peer, whose receive reads it straight into the program's buffer; and
+ * a large receive that waits offers its memory, into which a send writes.
  * sdp_proto/zcopy.h has the messages, fabric.h who lends and reads.
  *
  * One thread at a time has memory lent, from within its send; it leaves the
  * send only when the memory is its own again. Everything that takes the
  * direction out of the ring (spill, home, half-close, close) takes the memory
- * back first, by zc_recall(): then `sent` counts what was read and no more
- * will be.
+ * back first, by zc_recall(): once that is true `sent` counts what was read
+ * and no more will be. On one host it is at once; between hosts it has to be
+ * asked again (zcopy_rdma.c).
  *
  * All with the sock's lock held unless it says otherwise.
  */
@@ -22,6 +24,8 @@
 
 struct sock;
 struct cursor;
+struct conn_op;
+struct fab_done;
 
 enum zc_out {
 	ZC_NONE,
@@ -30,7 +34,7 @@ enum zc_out {
 };
 
 struct zc {
-	uint32_t least; /* smallest send that lends; UINT32_MAX: none does */
+	size_t least; /* smallest send that lends; SIZE_MAX: none does */
 	uint32_t wish; /* the program's, if it `asked` */
 	bool asked;
 	uint8_t out; /* enum zc_out */
@@ -40,6 +44,17 @@ struct zc {
 	uint32_t owner; /* thread whose memory it is */
 	uint32_t rkey, len, done; /* the loan; bytes of it counted as sent */
 	uint32_t skip, skips; /* sends to go without, and last time */
+	/* between hosts */
+	const uint8_t *mem; /* what is lent; good in `home` only */
+	uint64_t back_at; /* asked back since, 0: not */
+	uint64_t reads; /* number of the last RDMA Read */
+	int broke; /* why the queue pair has to be given up, or 0 */
+	bool tx_off; /* the peer's memory cannot be written */
+	uint8_t sink; /* enum zc_out, of memory that the peer may write */
+	bool sink_asked; /* the machine has not given it back yet */
+	uint32_t sink_owner; /* thread whose memory it is */
+	uint32_t sink_key, sink_len, got; /* bytes that came in the last one */
+	uint32_t sink_skip, sink_skips; /* receives to go without */
 };
 
 /* A send that is long enough to be thought about. */
@@ -62,16 +77,20 @@ void zc_choose(struct sock *s, size_t len, struct zc_send *z);
 void zc_chosen(struct zc_send *z, size_t len, bool whole);
 /*
  * Lend the rest of the cursor's current vector and wait until it is read, or
- * taken back. *n: bytes that went, the cursor is past them; 0: nothing was
- * begun, go on by copy. Negative errno: why the send has to end (*n counts
- * all the same). Sleeps without the lock; a cancellation point.
+ * taken back. True: the lock was let go; *n: bytes that went, perhaps none, the
+ * cursor is past them; *err: why the send has to end. False: nothing was begun,
+ * go on by copy. Sleeps without the lock; a cancellation point.
  */
-int zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
-	    size_t *n);
+bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
+	     size_t *n, int *err);
 /* This thread will not return to its send (cancellation). */
 void zc_abandon(struct sock *s);
-/* What is lent comes back now. */
-void zc_recall_slow(struct sock *s);
+/* What is lent comes back; false: it is asked for, ask again. */
+bool zc_recall_slow(struct sock *s);
+/* n bytes of the loan were read in all, as the peer says; -EPROTO: it lies. */
+int zc_count(struct sock *s, int64_t n);
+/* It is back now, whatever that costs (RDMA: the queue pair). */
+void zc_seize(struct sock *s);
 /*
  * Is every loan answered by the peer? Its service thread is asked if not; the
  * direction must not be lifted again before.
@@ -79,6 +98,15 @@ void zc_recall_slow(struct sock *s);
 bool zc_settled(struct sock *s);
 /* conn_in.freed. 0 or -EPROTO. */
 int zc_freed(struct sock *s);
+/* It will lend: let the peer offer sinks, see if one is there. */
+void zc_prefer(struct sock *s);
+/* It goes by copy: sinks would be in the way. */
+void zc_decline(struct sock *s);
+/*
+ * Up to `len` bytes of the cursor into the peer's sink; how many went. The
+ * program's memory is read within the call: any send may.
+ */
+size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len);
 
 /* --- the reader -------------------------------------------------------- */
 
@@ -99,5 +127,55 @@ bool zc_asked(const struct sock *s);
 bool zc_unanswered(const struct sock *s);
 /* Give it, hear it. */
 void zc_answer(struct sock *s, int fd);
+
+/* zc_may_sink(), for receives that are long enough. */
+bool zc_would_sink(struct sock *s, const struct cursor *c);
+/*
+ * wait_rx() in LIFTED, with up to `len` bytes of the cursor's current vector
+ * offered to the writer: bytes that lie there now, the cursor behind them, and
+ * accounted; 0: look again; negative errno. The memory is the program's again
+ * then, however long the writer is stopped. A cancellation point.
+ */
+ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
+		uint64_t until);
+/* This thread will not return to its receive (cancellation). */
+void zc_abandon_sink(struct sock *s);
+/* The machine gives a sink back. 0 or -EPROTO. */
+struct conn_freed;
+int zc_sunk(struct sock *s, const struct conn_freed *f);
+
+/* --- zcopy_rdma.c ------------------------------------------------------ */
+
+/* Is the carrier there? And may the program see what it brings? */
+bool zc_live(const struct sock *s);
+bool zc_shown(const struct sock *s);
+/* The smallest send that lends, registering counted in. */
+uint32_t zcr_least(const struct sock *s, uint32_t least);
+/* Can a loan be lost without harm now? */
+bool zcr_may(struct sock *s);
+/* The device did not take memory; counted, and said once. */
+void zc_unregistered(struct sock *s, int err);
+/* As zc_freed(), and reports before that: before words are looked at. */
+int zcr_freed(struct sock *s);
+int zcr_reported(struct sock *s);
+bool zcr_recall(struct sock *s);
+/* As await() of zcopy.c; nothing is lent then. */
+int zcr_await(struct sock *s, int fd, uint64_t deadline);
+/*
+ * The queue pair is given up: bytes that are out on loan; copy them, counted
+ * as sent; the region goes.
+ */
+size_t zcr_left(const struct sock *s);
+bool zcr_sent(struct sock *s, uint8_t *to); /* false: it is not there */
+void zcr_over(struct sock *s);
+/* The peer lends: gives it back at once if the program will not read it. */
+void zcr_offered(struct sock *s);
+/*
+ * Reads into the program's memory and waits for it: *d. What failed was
+ * perhaps the queue pair: zcr_broke(), when the machine knows of the read.
+ */
+void zcr_read(struct sock *s, void *to, const struct conn_op *op,
+	      struct fab_done *d);
+void zcr_broke(struct sock *s);
 
 #endif

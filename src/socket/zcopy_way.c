@@ -4,18 +4,26 @@
  *
  * Which is faster depends on the machine, on where the bytes lie and on what
  * else its processors have to do, so it is measured, for each size by itself,
- * in the time that sends take. Now and then a run of sends goes the other way
- * and as many the usual one, side by side; the other becomes usual when its
- * median is clearly shorter. A comparison that brings no change makes the
- * next one rarer, down to one in 65536 sends, so the slower way costs nothing
- * that could be measured.
+ * in the time that sends take. Now and then a run of sends goes the usual way
+ * and then one the other, side by side; the other becomes usual when its
+ * median is clearly shorter, and is given up as soon as it cannot be. A
+ * comparison that brings no change makes the next one rarer, down to one in
+ * 65536 sends, so the slower way costs nothing that could be measured.
+ *
+ * Where the kernel copies between processes far slower than a program within
+ * one, loans can hardly win: then comparisons are as rare from the beginning.
+ * That is measured once, within the process: 64 KiB that are in the cache,
+ * the best of some.
  *
  * What is compared is the process's, not the connection's: a connection of
  * few sends would never know. A lost comparison is harmless; two threads that
  * compare at once disturb each other at most.
  */
 
+#include <sys/mman.h>
+
 #include "sdp_proto/zcopy.h"
+#include "base/sys.h"
 #include "socket/impl.h"
 
 #define CLASSES	   8 /* 64 KiB, 128 KiB, ... 8 MiB and more */
@@ -25,6 +33,9 @@
 #define APART_MIN  512u
 #define APART_MAX  65536u
 #define CLEARLY(a) ((a) - (a) / 8) /* hysteresis */
+#define PROBE	   65536u /* bytes */
+#define PROBES	   4
+#define FAR_SLOWER 4 /* a ring copies twice, on two processors */
 
 static struct way {
 	uint32_t busy; /* atomic: a thread is at it */
@@ -32,15 +43,17 @@ static struct way {
 	uint32_t step; /* of the comparison; 0: none */
 	bool lends;
 	uint64_t cost[2][SEEN]; /* ps per byte: usual way, other way */
-} ways[CLASSES];
+	uint32_t worse; /* of those of the other way: not clearly shorter */
+} ways[2 * CLASSES];
 
-static uint8_t class_of(size_t len)
+/* Other classes for other carriers: what one teaches is not the other's. */
+static uint8_t class_of(const struct sock *s, size_t len)
 {
 	unsigned int i = 0;
 
 	while (i < CLASSES - 1 && len >= (size_t)131072 << i)
 		i++;
-	return (uint8_t)i;
+	return (uint8_t)(s->rd ? i + CLASSES : i);
 }
 
 static bool enter(struct way *w)
@@ -53,11 +66,57 @@ static void leave(struct way *w)
 	__atomic_store_n(&w->busy, 0, __ATOMIC_RELEASE);
 }
 
-/* The first run of a comparison goes the other way. */
+/* ns that `n` bytes take from our own memory, by the kernel or by us. */
+static uint64_t probe(uint8_t *mem, bool by_kernel)
+{
+	struct iovec to = { mem, PROBE }, from = { mem + PROBE, PROBE };
+	uint64_t best = UINT64_MAX, ns;
+	long pid = sys_getpid();
+	int i;
+
+	for (i = 0; i < PROBES; i++) {
+		ns = clock_ns();
+		if (!by_kernel)
+			memcpy(to.iov_base, from.iov_base, PROBE);
+		else if (sys_call6(SYS_process_vm_readv, pid, (long)&to, 1,
+				   (long)&from, 1, 0) != PROBE)
+			return UINT64_MAX;
+		__asm__ volatile("" ::"r"(mem) : "memory");
+		ns = clock_ns() - ns;
+		if (ns < best)
+			best = ns;
+	}
+	return best;
+}
+
+/* Sends until the first comparison. */
+static uint32_t first_apart(void)
+{
+	static uint32_t known; /* atomic */
+	uint32_t apart = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	uint64_t ours;
+	uint8_t *mem;
+
+	if (apart)
+		return apart;
+	apart = APART_MIN;
+	mem = sys_mmap(NULL, 2 * PROBE, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (!sys_is_err(mem)) {
+		ours = probe(mem, false);
+		if (probe(mem, true) / FAR_SLOWER >= ours)
+			apart = APART_MAX;
+		sys_munmap(mem, 2 * PROBE);
+	}
+	__atomic_store_n(&known, apart, __ATOMIC_RELAXED);
+	return apart;
+}
+
+/* The first run of a comparison goes the usual way. */
 static bool chosen(struct way *w, struct zc_send *z)
 {
 	if (!w->apart)
-		w->apart = APART_MIN;
+		w->apart = w - ways < CLASSES ? first_apart() : APART_MIN;
 	if (!w->step && ++w->sends >= w->apart) {
 		w->sends = 0;
 		w->step = 1;
@@ -65,29 +124,33 @@ static bool chosen(struct way *w, struct zc_send *z)
 	if (!w->step)
 		return w->lends;
 	z->begun = clock_ns();
-	return (w->step <= RUN) != w->lends;
+	return (w->step > RUN) != w->lends;
+}
+
+static bool lends(const struct sock *s, struct zc_send *z)
+{
+	struct way *w = &ways[z->class];
+	bool yes;
+
+	if (settings.zcopy == SET_ZCOPY_ALWAYS)
+		return true;
+	if (s->zc.home != sock_pid || s->zc.skip || !enter(w))
+		return false;
+	yes = chosen(w, z);
+	leave(w);
+	return yes;
 }
 
 void zc_choose(struct sock *s, size_t len, struct zc_send *z)
 {
-	struct way *w;
-
-	*z = (struct zc_send){ .class = class_of(len) };
-	w = &ways[z->class];
-	if (settings.zcopy == SET_ZCOPY_ALWAYS) {
-		z->lend = true;
-		return;
-	}
-	if (s->zc.home != sock_pid)
-		return;
-	if (s->zc.skip) {
+	*z = (struct zc_send){ .class = class_of(s, len) };
+	z->lend = lends(s, z);
+	if (z->lend)
+		zc_prefer(s);
+	else if (s->zc.skip)
 		s->zc.skip--;
-		return;
-	}
-	if (!enter(w))
-		return;
-	z->lend = chosen(w, z);
-	leave(w);
+	else
+		zc_decline(s);
 }
 
 static uint64_t median(uint64_t *v)
@@ -104,20 +167,41 @@ static uint64_t median(uint64_t *v)
 	return v[SEEN / 2];
 }
 
+/* The other way's sends were clearly shorter, as far as the median goes. */
 static void decide(struct way *w)
 {
 	uint64_t usual = median(w->cost[0]), other = median(w->cost[1]);
 
-	w->step = 0;
-	if (other < CLEARLY(usual)) {
-		w->lends = !w->lends;
-		w->apart = APART_MIN;
-		log_debug("sends of %zu KiB: %s, %llu ps/B instead of %llu",
-			  (size_t)64 << (w - ways),
-			  w->lends ? "lent" : "by copy",
-			  (unsigned long long)other, (unsigned long long)usual);
-	} else if (w->apart < APART_MAX) {
-		w->apart *= 2;
+	w->lends = !w->lends;
+	w->apart = APART_MIN;
+	log_debug("sends of %zu KiB: %s, %llu ps/B instead of %llu",
+		  (size_t)64 << (w - ways) % CLASSES,
+		  w->lends ? "lent" : "by copy", (unsigned long long)other,
+		  (unsigned long long)usual);
+}
+
+/* One more send of a comparison took so long. */
+static void compared(struct way *w, uint64_t cost)
+{
+	bool other = w->step > RUN;
+	uint32_t at = (w->step++ - 1) % RUN;
+
+	if (at < RUN_IN)
+		return;
+	at -= RUN_IN;
+	w->cost[other][at] = cost;
+	if (!other) {
+		w->worse = 0;
+		return;
+	}
+	w->worse += cost >= CLEARLY(median(w->cost[0]));
+	if (w->worse > SEEN / 2) {
+		w->step = 0;
+		if (w->apart < APART_MAX)
+			w->apart *= 2;
+	} else if (at == SEEN - 1) {
+		w->step = 0;
+		decide(w);
 	}
 }
 
@@ -125,7 +209,6 @@ void zc_chosen(struct zc_send *z, size_t len, bool whole)
 {
 	struct way *w = &ways[z->class];
 	uint64_t ns;
-	uint32_t at;
 
 	if (!z->begun || !enter(w))
 		return;
@@ -137,12 +220,7 @@ void zc_chosen(struct zc_send *z, size_t len, bool whole)
 		else
 			w->step = 0;
 	}
-	if (w->step) {
-		at = (w->step - 1) % RUN;
-		if (at >= RUN_IN)
-			w->cost[w->step <= RUN][at - RUN_IN] = ns * 1000 / len;
-		if (w->step++ == 2 * RUN)
-			decide(w);
-	}
+	if (w->step)
+		compared(w, ns * 1000 / len);
 	leave(w);
 }

@@ -206,6 +206,8 @@ static void visit(struct scan *s, const char *path, bool own)
 			return;
 	s->dirs = grown(s->dirs, s->ndirs, &s->dirs_room, sizeof(*s->dirs));
 	s->dirs[s->ndirs++] = st;
+	if (own)
+		page_sweep();
 	dir = opendir(path);
 	if (!dir)
 		return;

@@ -256,7 +256,10 @@ static void print_setting_json(uint32_t i, const char *def)
 	const struct setting_info *s = &settings_table[i];
 
 	printf("%s{\"name\":\"%s\",\"default\":", i ? "," : "", s->name);
-	if (s->words) {
+	if (s->check) {
+		printf("\"%s\",\"form\":", def);
+		out_json(stdout, s->unit);
+	} else if (s->words) {
 		printf("\"%s\",\"words\":\"%s\"", def, s->words);
 	} else {
 		printf("%s,\"min\":%ld,\"max\":%ld,\"unit\":\"%s\"", def,
@@ -270,7 +273,7 @@ static void print_setting_json(uint32_t i, const char *def)
 static int do_settings(const struct options *o)
 {
 	struct table *t = NULL;
-	char def[32];
+	char def[SETTING_LEN];
 	uint32_t i;
 
 	if (o->json)
@@ -289,6 +292,8 @@ static int do_settings(const struct options *o)
 		table_cell(t, "%s", def);
 		if (s->words)
 			table_cell(t, "%s", s->words);
+		else if (s->check)
+			table_cell(t, "%s", s->unit);
 		else
 			table_cell(t, "%ld-%ld %s", (long)s->min, (long)s->max,
 				   s->unit);

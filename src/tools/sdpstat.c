@@ -47,7 +47,9 @@ static const char *state_name(uint32_t state)
 
 static const char *rule_name(uint8_t rule)
 {
-	return rule == 0 ? "both" : rule == 1 ? "tcp" : rule == 2 ? "sdp" : "-";
+	static const char *const names[] = { "both", "tcp", "sdp", "native" };
+
+	return rule < 4 ? names[rule] : "-";
 }
 
 static const char *role_name(uint8_t role)

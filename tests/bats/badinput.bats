@@ -18,7 +18,7 @@ teardown() {
 # talks NAME=VALUE...: a lifted conversation, all right, and stdout is exact.
 talks() {
 	local out
-	out=$(LIMIT=30 client env "$@" "$SDP_PROGS/stream" -p exec turns small \
+	out=$(client env "$@" "$SDP_PROGS/stream" -p exec turns small \
 		2>"$TMP/talk.err") || {
 		cat "$TMP/talk.err" >&2
 		return 1
@@ -128,7 +128,7 @@ END
 	mode now
 	for n in 24 16 12 10; do
 		bash -c "ulimit -n $n && exec \"\$@\"" - \
-			env "${CLIENT_ENV[@]}" timeout 30 \
+			env "${CLIENT_ENV[@]}" timeout 200 \
 			"$SDP_PROGS/stream" -p fork turns small >"$TMP/out"
 		[ "$(cat "$TMP/out")" = "$(printf 'ok small\nok turns')" ]
 	done
@@ -137,13 +137,13 @@ END
 @test "no room for files, little memory, no new processes" {
 	mode now
 	bash -c "ulimit -f 0 && exec \"\$@\"" - env "${CLIENT_ENV[@]}" \
-		timeout 30 "$SDP_PROGS/stream" -p fork turns | cat >"$TMP/out"
+		timeout 200 "$SDP_PROGS/stream" -p fork turns | cat >"$TMP/out"
 	[ "$(cat "$TMP/out")" = "ok turns" ]
 	bash -c "ulimit -l 0 && exec \"\$@\"" - env "${CLIENT_ENV[@]}" \
-		timeout 30 "$SDP_PROGS/stream" -p fork turns out >"$TMP/out"
+		timeout 200 "$SDP_PROGS/stream" -p fork turns out >"$TMP/out"
 	[ "$(cat "$TMP/out")" = "$(printf 'ok out\nok turns')" ]
 	bash -c "ulimit -v 400000 && exec \"\$@\"" - env "${CLIENT_ENV[@]}" \
-		timeout 30 "$SDP_PROGS/stream" -p fork turns >"$TMP/out"
+		timeout 200 "$SDP_PROGS/stream" -p fork turns >"$TMP/out"
 	[ "$(cat "$TMP/out")" = "ok turns" ]
 }
 
@@ -341,7 +341,7 @@ try:
         total += sock.send(b"y" * 65536)
 except TimeoutError:
     pass
-assert time.monotonic() - begin < 20
+assert time.monotonic() - begin < 100
 print("took", total >= 1000000, flush=True)
 END
 	until_true 10 grep -q warm "$TMP/s.out"
@@ -399,14 +399,14 @@ assert s.recv(5, socket.MSG_WAITALL) == b"count"
 END
 	server srv "$PY" "$TMP/srv.py" "$PORT"
 	wait_port "$PORT"
-	env timeout 20 "$PY" "$TMP/count.py" "$PORT"
+	env timeout 200 "$PY" "$TMP/count.py" "$PORT"
 	for _ in {1..10}; do
 		client "$PY" "$TMP/cli.py" "$PORT" quit
 		client "$PY" "$TMP/cli.py" "$PORT" kill || [ "$?" -eq 137 ]
 	done
 	# a few that belong to the process are let pass here, not one each
 	settled() {
-		env timeout 20 "$PY" "$TMP/count.py" "$PORT"
+		env timeout 200 "$PY" "$TMP/count.py" "$PORT"
 		[ "$(tail -n 1 "$TMP/srv.out")" -le \
 			$(($(head -n 1 "$TMP/srv.out") + 4)) ]
 	}

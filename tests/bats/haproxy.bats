@@ -21,9 +21,9 @@ global
 	maxconn 200
 defaults
 	mode $1
-	timeout connect 5s
-	timeout client 20s
-	timeout server 20s
+	timeout connect 100s
+	timeout client 100s
+	timeout server 100s
 	option splice-request
 	option splice-response
 listen front
@@ -40,9 +40,7 @@ scenario() {
 	start_nginx on
 	start_haproxy "$2"
 	fetch "http://$HOST:$FRONT"
-	client wrk -t 1 -c 6 -d 1s --timeout 30s "http://$HOST:$FRONT/page" \
-		>"$TMP/wrk"
-	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+	wrk_some 2000 6 "http://$HOST:$FRONT/page"
 	stop haproxy USR1 15
 	stop_nginx
 	silent haproxy nginx
@@ -75,12 +73,13 @@ scenario() {
 }
 
 @test "haproxy: only the servers preloaded" {
-	# haproxy and nginx are both servers here, and meet
 	mode half
 	www
 	start_nginx on
 	start_haproxy http
 	fetch "http://$HOST:$FRONT"
+	# haproxy and nginx are both servers here, and met
+	[ "$MODE" = plain ] || MODE=lifted
 	stop haproxy USR1 15
 	stop_nginx
 	silent haproxy nginx

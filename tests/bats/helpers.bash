@@ -29,6 +29,10 @@ HOST=$SDP_HOST
 RULES=$(dirname "${BASH_SOURCE[0]}")/rules
 CLIENT=()
 [ -z "${SDP_CLIENT_ON-}" ] || CLIENT=(vm-on "$SDP_CLIENT_ON")
+# Limits end what hangs. What merely takes its time, on a busy machine, stays far
+# below them; where all is slow they are given anew (tests/vm).
+LIMIT=${LIMIT:-150}
+PATIENCE=${SDP_PATIENCE:-4}
 TMP=${BATS_TEST_TMPDIR-}
 if [ -n "${SDP_SHARED-}" ] && [ -n "$TMP" ]; then
 	TMP=$SDP_SHARED/${BATS_TEST_FILENAME##*/}.$BATS_TEST_NUMBER
@@ -111,7 +115,7 @@ with() {
 # client COMMAND...: in the foreground, under the mode's client environment,
 # with a time limit: a hang is a failure.
 client() {
-	"${CLIENT[@]}" env "${CLIENT_ENV[@]}" timeout -k 5 "${LIMIT:-60}" "$@"
+	"${CLIENT[@]}" env "${CLIENT_ENV[@]}" timeout -k 5 "$LIMIT" "$@"
 }
 
 # server NAME COMMAND...: in the background; output to $TMP/NAME.out and .err,
@@ -129,7 +133,7 @@ background() {
 	local name=$1
 	shift
 	"${CLIENT[@]}" env "${CLIENT_ENV[@]}" \
-		timeout -k 5 "${LIMIT:-60}" "$@" \
+		timeout -k 5 "$LIMIT" "$@" \
 		<&0 >"$TMP/$name.out" 2>"$TMP/$name.err" 3>&- &
 	PID[$name]=$!
 }
@@ -142,7 +146,7 @@ cases() {
 	[ -x "$SDP_PROGS/$prog" ] || fail "$SDP_PROGS/$prog is missing"
 	for c in $("$SDP_PROGS/$prog" -l); do
 		rc=0
-		LIMIT=$((20 * ${SDP_PATIENCE:-1})) client "$SDP_PROGS/$prog" "$@" "$c" \
+		LIMIT=$((20 * PATIENCE)) client "$SDP_PROGS/$prog" "$@" "$c" \
 			>"$TMP/out" 2>"$TMP/err" || rc=$?
 		if [ "$rc" -eq 0 ] && [ "$(cat "$TMP/out")" = "ok $c" ]; then
 			continue
@@ -160,10 +164,10 @@ tick() {
 	read -r -t 0.02 <> <(:) || :
 }
 
-# until_true SECONDS COMMAND...: polls until the command succeeds. Where all
-# is slow, SDP_PATIENCE multiplies the seconds.
+# until_true SECONDS COMMAND...: polls until the command succeeds, for PATIENCE
+# times as long as it takes at most where nothing else runs.
 until_true() {
-	local end=$((SECONDS + $1 * ${SDP_PATIENCE:-1} + 1))
+	local end=$((SECONDS + $1 * PATIENCE + 1))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		[ "$SECONDS" -lt "$end" ] || {
@@ -174,36 +178,39 @@ until_true() {
 	done
 }
 
-# listening PORT: the kernel's table says so; nobody is disturbed by asking.
+# listening PORT: the kernel says so; nobody is disturbed by asking. (Not by
+# /proc/net/tcp, which may have many thousand lines about what has ended.)
 listening() {
-	local hex
-	printf -v hex ':%04X' "$1"
-	awk -v p="$hex" '$4 == "0A" && substr($2, length($2) - 4) == p { f = 1 }
-		END { exit !f }' /proc/net/tcp /proc/net/tcp6
+	[ -n "$(ss -Htln "sport = :$1")" ]
 }
 
 wait_port() {
-	until_true "${2:-10}" listening "$1"
+	until_true "${2:-10}" listening "$1" || {
+		tail -n 5 "$TMP"/*.err >&2 2>/dev/null
+		return 1
+	}
 }
 
 # A port that is not in use and not from the range of clients.
 free_port() {
-	local p hex
+	local p
 	while :; do
 		p=$((12000 + RANDOM % 18000))
-		printf -v hex ':%04X ' "$p"
-		grep -q "$hex" /proc/net/tcp /proc/net/tcp6 || break
+		unused "$p" && break
 	done
 	echo "$p"
 }
 
+unused() {
+	[ -z "$(ss -Htan "sport = :$1 or dport = :$1")" ]
+}
+
 # Two of them, one after the other.
 free_ports() {
-	local p hex
+	local p
 	while :; do
 		p=$(free_port)
-		printf -v hex ':%04X ' $((p + 1))
-		grep -q "$hex" /proc/net/tcp /proc/net/tcp6 || break
+		unused $((p + 1)) && break
 	done
 	echo "$p"
 }
@@ -223,9 +230,32 @@ wait_end() {
 	wait "$pid"
 }
 
+# unburdened PID: no descriptor of the library's (they lie in the upper quarter)
+# and no segment, in the process or its children.
+unburdened() {
+	local pid top
+	for pid in "$1" $(children "$1"); do
+		top=$(awk '/^Max open files/ { print $4 }' "/proc/$pid/limits")
+		[ "$top" -le 8192 ] || top=8192
+		find "/proc/$pid/fd" -mindepth 1 -printf '%f\n' |
+			awk -v top=$((top * 3 / 4)) '$1 >= top { bad = 1 }
+				END { exit bad }' || return 1
+		refuse grep -q memfd:libsdp "/proc/$pid/maps" || return 1
+	done
+}
+
 # stop NAME [SIGNAL] [SECONDS]: asks it to end, and insists that it does.
+# Where nothing may be lifted it has nothing of the library's by then.
 stop() {
 	local pid=${PID[$1]}
+	case $MODE in
+	norule | half)
+		until_true 10 unburdened "$pid" || {
+			ls -l "/proc/$pid/fd" >&2
+			fail "$1 holds what is the library's"
+		} || return
+		;;
+	esac
 	kill "-${2:-TERM}" "$pid" || return 1
 	until_true "${3:-10}" gone "$pid" || return 1
 	unset "PID[$1]"

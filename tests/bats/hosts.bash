@@ -6,6 +6,10 @@
 # and has the clients, B is 10.99.0.2.
 
 setup_file() {
+	hosts_up
+}
+
+hosts_up() {
 	export A="sdpA$$" B="sdpB$$"
 	ip netns add "$A" 2>/dev/null || return 0
 	ip netns add "$B"

@@ -67,6 +67,19 @@ sum() {
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
 }
 
+@test "hosts: a fork while the two ends are about to meet" {
+	local py=$BATS_TEST_DIRNAME/py/digest_echo.py
+	SOFT=yes
+	touch "$TMP/hold"
+	on "$B" server timeout 90 /usr/bin/python3 "$py" server 7780 3>&- &
+	server=$!
+	until_true 10 there 7780
+	BREAK=FAKE_HOLD=$TMP/hold
+	on "$A" client timeout 90 /usr/bin/python3 "$py" client 10.99.0.2 \
+		7780 100 held fork "$TMP/hold"
+	wait "$server"
+}
+
 @test "hosts: software devices are left alone unless a setting says so" {
 	SOFT=no
 	export LIBSDP_PATH=both
@@ -90,15 +103,42 @@ sum() {
 	[ "$(sum client spills)" -ge 5 ]
 }
 
-@test "hosts: queue pairs break: on over TCP, lifted again, no byte lost" {
-	local n
+# Over and over, until so much went over SDP: when a stream is lifted is for the
+# machine to say.
+@test "hosts: who is told that there is room can send" {
+	local py=$BATS_TEST_DIRNAME/py/sockets.py
 	SOFT=yes
-	for n in 1 2 5 9 30 200; do
+	for _ in {1..30}; do
+		SDP_HOST=10.99.0.2 on "$B" server /usr/bin/python3 "$py" \
+			listen 7779 by_selector by_selector 3>&- &
+		server=$!
+		until_true 60 there 7779
+		SDP_HOST=10.99.0.2 on "$A" client /usr/bin/python3 "$py" \
+			connect 7779 by_selector by_selector
+		wait "$server"
+		[ "$(sum client bytes_sdp_tx)" -lt 10000000 ] || break
+	done
+	[ "$(sum client bytes_sdp_tx)" -ge 10000000 ]
+}
+
+@test "hosts: queue pairs break: on over TCP, lifted again, no byte lost" {
+	local n again
+	SOFT=yes
+	for n in 1 2 5 9 30; do
 		BREAK=FAKE_BREAK=$n
 		talk 3000
 	done
-	# more than those that broke could carry
-	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
+	# messages of each queue pair: until its ends may lift again they exchange
+	# hundreds, as fast as the dialogue turns
+	BREAK=FAKE_BREAK=30000
+	(
+		until_true 60 said 4 LIFT
+		touch "$TMP/again"
+	) 3>&- &
+	again=$!
+	talk 100 until "$TMP/again" 2>"$TMP/talk"
+	wait "$again"
+	said 1 "$LOST"
 }
 
 # bats test_tags=unsteady
@@ -111,6 +151,9 @@ sum() {
 		talk 1500
 	done
 }
+
+# with something on it, or when nothing was
+LOST='RDMA connection \(broke\|ended\)'
 
 # said N WORDS: by client and server together.
 said() {
@@ -126,7 +169,7 @@ said() {
 		# perhaps only when the way is back; both lift again
 		until_true 30 said 2 LIFT
 		touch "$TMP/down"
-		until_true 30 said 1 'RDMA connection broke'
+		until_true 30 said 1 "$LOST"
 		rm "$TMP/down"
 		until_true 30 said 4 LIFT
 		touch "$TMP/enough"
@@ -143,8 +186,103 @@ said() {
 	SOFT=yes
 	on "$B" server timeout 60 /usr/bin/python3 "$py" server 7779 3>&- &
 	server=$!
-	until_true 10 there 7779
+	until_true 60 there 7779
 	on "$A" client timeout 60 /usr/bin/python3 "$py" client 10.99.0.2 7779
 	wait "$server"
 	[ "$(sum client lifted)" -eq 1 ]
+}
+
+# lent N ARGUMENT...: as talk() with N large requests, when both are lifted;
+# large sends lend their memory if they can.
+lent() {
+	local lifted n=$1
+	shift
+	(
+		until_true 30 said 2 LIFT
+		touch "$TMP/lifted"
+	) 3>&- &
+	lifted=$!
+	LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096 \
+		LIBSDP_ZCOPY_WAIT_MS="${wait_ms-2}" \
+		talk 100 large "$n" "$@" until "$TMP/lifted" 2>"$TMP/talk"
+	wait "$lifted"
+	rm "$TMP/lifted"
+	grep -v ' MATCH' "$TMP/talk"
+}
+
+@test "hosts: large sends lend their memory, every byte right" {
+	SOFT=yes
+	wait_ms=1000
+	lent 200
+	[ "$(sum client zcopy_tx)" -gt 10000000 ]
+	[ "$(sum server zcopy_tx)" -gt 1000000 ]
+	[ "$(sum client zcopy_tx)" -eq "$(sum server zcopy_rx)" ]
+	[ "$(sum server zcopy_tx)" -eq "$(sum client zcopy_rx)" ]
+	[ "$(sum client bytes_sdp_tx)" -eq "$(sum server bytes_sdp_rx)" ]
+}
+
+@test "hosts: large sends whose readers do not come at once" {
+	SOFT=yes
+	wait_ms=1
+	lent 200
+	[ "$(sum client bytes_sdp_tx)" -gt 10000000 ]
+}
+
+@test "hosts: what is lent, and queue pairs that break at each message" {
+	local n
+	SOFT=yes
+	wait_ms=1000
+	for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 15 17 20; do
+		BREAK=FAKE_BREAK_LENT=$n
+		lent 12
+		said 1 'RDMA connection broke'
+	done
+}
+
+@test "hosts: a read that is never completed gives the queue pair up" {
+	local n
+	SOFT=yes
+	wait_ms=1000
+	for n in 1 2 5; do
+		BREAK=FAKE_STUCK=$n
+		lent 20
+		said 1 'RDMA connection broke (-110)'
+	done
+}
+
+@test "hosts: memory that cannot be registered is copied" {
+	SOFT=yes
+	BREAK=FAKE_NOREG=5
+	lent 100
+	[ "$(sum client zcopy_unregistered)" -gt 10 ]
+	[ "$(sum client bytes_sdp_tx)" -eq "$(sum server bytes_sdp_rx)" ]
+	said 1 'memory cannot be registered'
+}
+
+# The direction is taken away while memory is on loan: each send says exactly
+# how much went, and what its buffer holds afterwards does not matter.
+@test "hosts: loans whose readers come late, and what happens meanwhile" {
+	local how lifted py=$BATS_TEST_DIRNAME/py/loans.py
+	SOFT=yes
+	export LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
+	for how in late fork timeo half; do
+		: >"$TMP/talk"
+		(
+			until_true 30 said 2 LIFT
+			touch "$TMP/lifted"
+		) 3>&- &
+		lifted=$!
+		LIBSDP_ZCOPY_WAIT_MS=1000 on "$B" server timeout 60 \
+			/usr/bin/python3 "$py" server 7780 2>>"$TMP/talk" 3>&- &
+		server=$!
+		until_true 10 there 7780
+		LIBSDP_ZCOPY_WAIT_MS=1000 on "$A" client timeout 60 \
+			/usr/bin/python3 "$py" client 10.99.0.2 7780 \
+			"$TMP/lifted" $how 2>>"$TMP/talk" ||
+			fail "$how: $(grep -v MATCH "$TMP/talk")"
+		wait "$server"
+		wait "$lifted"
+		rm "$TMP/lifted"
+	done
+	[ "$(sum client zcopy_tx)" -gt 1000000 ]
 }

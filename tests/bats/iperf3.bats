@@ -20,9 +20,10 @@ run_iperf() {
 	client iperf3 -c "$HOST" -p "$PORT" -J "$@" >"$TMP/json"
 	wait_end iperf3 20
 	[ "$(jq -r .error "$TMP/json")" = null ]
-	# amounts: both sides of the report agree about the order of things
-	[ "$(jq .end.sum_sent.bytes "$TMP/json")" -ge 1000000 ]
-	[ "$(jq .end.sum_received.bytes "$TMP/json")" -ge 1000000 ]
+	# amounts: both sides of the report agree about the order of things,
+	# also where a second is little
+	[ "$(jq .end.sum_sent.bytes "$TMP/json")" -ge 100000 ]
+	[ "$(jq .end.sum_received.bytes "$TMP/json")" -ge 100000 ]
 }
 
 scenario() {
@@ -33,7 +34,7 @@ scenario() {
 	[ "$(jq '.end.streams | length' "$TMP/json")" -eq 4 ]
 	run_iperf -n 100M -R
 	run_iperf -t 1 --bidir
-	[ "$(jq .end.sum_sent_bidir_reverse.bytes "$TMP/json")" -ge 1000000 ]
+	[ "$(jq .end.sum_sent_bidir_reverse.bytes "$TMP/json")" -ge 100000 ]
 	run_iperf -t 1 -l 1000 -N
 	proof 400000000 iperf3
 }

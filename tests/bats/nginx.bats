@@ -13,13 +13,6 @@ teardown() {
 	stop_all
 }
 
-load_it() {
-	client wrk -t 1 -c "$1" -d 1s --timeout 30s \
-		"http://$HOST:$PORT/$2" >"$TMP/wrk"
-	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
-	[ "$(awk '/requests in/ { print $1 }' "$TMP/wrk")" -gt 0 ]
-}
-
 # Reload while a slow transfer is under way: it must come to its end.
 reload() {
 	background slow curl -sS --fail --limit-rate 6M \
@@ -52,8 +45,8 @@ scenario() {
 	www
 	start_nginx "$2"
 	fetch "http://$HOST:$PORT"
-	load_it 8 page
-	load_it 3 big
+	wrk_some 2000 8 "http://$HOST:$PORT/page"
+	wrk_some 1 3 "http://$HOST:$PORT/big"
 	reload
 	stop_nginx
 	silent nginx

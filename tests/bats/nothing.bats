@@ -22,8 +22,8 @@ teardown() {
 # alike COMMAND...: the same stdout, stderr and status with and without.
 alike() {
 	local a=0 b=0
-	env timeout 20 "$@" >"$TMP/a.out" 2>"$TMP/a.err" </dev/null || a=$?
-	env "${LIB[@]}" timeout 20 "$@" >"$TMP/b.out" 2>"$TMP/b.err" \
+	env timeout 200 "$@" >"$TMP/a.out" 2>"$TMP/a.err" </dev/null || a=$?
+	env "${LIB[@]}" timeout 200 "$@" >"$TMP/b.out" 2>"$TMP/b.err" \
 		</dev/null || b=$?
 	[ "$a" -eq "$b" ] || fail "$*: status $b instead of $a"
 	cmp "$TMP/a.out" "$TMP/b.out"
@@ -164,7 +164,7 @@ leak_loop() {
 	mode now
 	with "$@"
 	orphans >"$TMP/before"
-	LIMIT=100 client "$SDP_PROGS/leaks" -p exec -w 0 -n "$SCALE"
+	LIMIT=500 client "$SDP_PROGS/leaks" -p exec -w 0 -n "$SCALE"
 	client "$SDP_PROGS/stream" -p fork turns # sweeps behind the killed
 	orphans >"$TMP/after"
 	[ -z "$(comm -13 "$TMP/before" "$TMP/after")" ]

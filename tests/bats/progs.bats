@@ -591,9 +591,3 @@ rings() {
 	cases native -p exec
 	proof 1000000 native
 }
-
-@test "stream: a hundred times the data, both directions, many threads" {
-	mode lifted
-	client "$SDP_PROGS/stream" -p exec -n 8 out in duplex threads
-	proof 50000000 stream
-}

@@ -46,6 +46,19 @@ sockets() {
 	proof 1000000 python3
 }
 
+# A whole file by one call, which looks for its moment under way.
+one_call() {
+	mode "$2"
+	random_file "$TMP/file" 100000000
+	server python "$PY" "$BATS_TEST_DIRNAME/py/one_call.py" server "$1" \
+		"$TMP/file"
+	until_true 10 test -s "$TMP/python.out"
+	client "$PY" "$BATS_TEST_DIRNAME/py/one_call.py" client \
+		"$(cat "$TMP/python.out")" | cmp - "$TMP/file"
+	wait_end python 20
+	proof 20000000 python3
+}
+
 @test "python http.server: plain" {
 	http plain
 }
@@ -105,6 +118,19 @@ sockets() {
 	proof 1000000 python3
 }
 
+# Where an urgent byte was sent before the two ends had met, both stay on TCP.
+@test "python: urgent data in line, as every socket of Qt has it" {
+	mode plain
+	client "$PY" "$BATS_TEST_DIRNAME/py/inline.py"
+	mode lifted
+	client "$PY" "$BATS_TEST_DIRNAME/py/inline.py"
+	[ -n "${SDP_BATS_PLAIN-}" ] ||
+		jq -es 'map(.lifted) | add == 4' "$STATS"
+	proof 100000 python3
+	mode now
+	client "$PY" "$BATS_TEST_DIRNAME/py/inline.py"
+}
+
 @test "python: half-closed before it is lifted" {
 	mode lifted
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
@@ -120,4 +146,26 @@ sockets() {
 	mode now
 	client "$PY" "$BATS_TEST_DIRNAME/py/unheard.py"
 	proof 4000000 python3
+}
+
+@test "python: a file by one send" {
+	one_call send lifted
+}
+
+@test "python: a file by one sendfile" {
+	one_call sendfile lifted
+}
+
+@test "python: a file by one sendfile, only the server preloaded" {
+	one_call sendfile half
+}
+
+@test "python: sockets that go or end under who uses them" {
+	local case
+	mode now
+	for case in state forked looking; do
+		LIBSDP_SPIN_US=20000 client "$PY" \
+			"$BATS_TEST_DIRNAME/py/under.py" $case
+		proof 3000 python3
+	done
 }

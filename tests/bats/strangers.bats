@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck disable=SC2034 # what is for hosts.bash and helpers.bash
+# shellcheck disable=SC2030,SC2031 # a test may have a directory of its own
 #
 # Between hosts: which devices count, peers that do not answer, and requests of
 # those who have no connection.
@@ -10,11 +11,17 @@ load hosts
 
 MANY=$BATS_TEST_DIRNAME/py/many_echo.py
 
-# dialogue CONNECTIONS COUNT: on port 7901.
+teardown() {
+	stop_all
+	[ -z "${ROOM-}" ] || rm -rf "$ROOM"
+}
+
+# dialogue CONNECTIONS COUNT: on port 7901; TO is the server's address.
 dialogue() {
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
-	on "$A" client timeout 60 "$PY" "$MANY" client 10.99.0.2 7901 "$@"
+	on "$A" client timeout 200 "$PY" "$MANY" client "${TO-10.99.0.2}" 7901 \
+		"$@"
 	stop server
 }
 
@@ -41,6 +48,21 @@ dialogue() {
 	grep -q '"remote":1' "$TMP/client.stats"
 }
 
+@test "devices: a name that none has: one line, a reason, TCP" {
+	ON=("LIBSDP_RDMA_DEVICES=mlx9_0,mlx9_1")
+	dialogue 3 500
+	[ "$(sum client lifted)" -eq 0 ]
+	grep -q '"setting":3' "$TMP/client.stats"
+	[ "$(grep -c 'no RDMA: rdma_devices says mlx9_0,mlx9_1, here is fake0' \
+		"$TMP/client.log")" -eq 1 ]
+}
+
+@test "devices: the one that is named" {
+	ON=("LIBSDP_RDMA_DEVICES=mlx9_0,fake0")
+	dialogue 1 2000 2 1
+	[ "$(sum client lifted)" -eq 1 ]
+}
+
 @test "devices: for Soft-RoCE not even the module is loaded" {
 	SOFT=no
 	ON=(FAKE_HARD=1 RXE=1)
@@ -54,10 +76,66 @@ dialogue() {
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
 	ON=(LIBSDP_USE=sdp LIBSDP_SDP_TIMEOUT_MS=60000)
-	refuse on "$A" client timeout 30 "$PY" "$MANY" client 10.99.0.2 7901 1 1
+	refuse on "$A" client timeout 60 "$PY" "$MANY" client 10.99.0.2 7901 1 1
 	stop server
 	grep -q "ConnectionRefusedError" "$TMP/client.log"
 	grep -q '"unproved":1' "$TMP/client.stats"
+}
+
+# insist A-TRUSTS B-TRUSTS MS-OF-A: a rule sdp at both ends; 0: the client was
+# content.
+insist() {
+	local ok=0
+	ON=(LIBSDP_USE=sdp LIBSDP_TRUSTED="$2" LIBSDP_SDP_TIMEOUT_MS=60000)
+	on_start "$B" server "$PY" "$MANY" prefork 7901 1
+	ready 7901
+	ON=(LIBSDP_USE=sdp LIBSDP_TRUSTED="$1" LIBSDP_SDP_TIMEOUT_MS="$3")
+	on "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7901 3 50 ||
+		ok=1
+	stop server
+	return "$ok"
+}
+
+@test "trusted: a rule that insists: SDP from the first byte on, both ways" {
+	insist 10.99.0.0/24 192.0.2.1,10.99.0.1 60000
+	[ "$(sum client lifted)" -eq 3 ]
+	[ "$(sum server lifted)" -eq 3 ]
+	[ "$(sum client bytes_sdp_tx)" -gt 10000 ]
+	[ "$(sum client bytes_tcp_tx)" -eq 0 ]
+	[ "$(sum client bytes_tcp_rx)" -eq 0 ]
+	[ "$(sum server bytes_tcp_tx)" -eq 0 ]
+	[ "$(sum server bytes_tcp_rx)" -eq 0 ]
+}
+
+# no connection of that port stands on A any more
+a_closed() {
+	! ip netns exec "$A" ss -Htn state established "dport = :$1" | grep -q .
+}
+
+@test "trusted: who has said all and closed is heard, however late" {
+	local late=$BATS_TEST_DIRNAME/py/late_read.py
+	ON=(LIBSDP_USE=sdp LIBSDP_TRUSTED=10.99.0.0/24
+		LIBSDP_SDP_TIMEOUT_MS=60000)
+	on_start "$B" server timeout 90 "$PY" "$late" server 7906 1000 "$TMP/read"
+	ready 7906
+	on_start "$A" client timeout 90 "$PY" "$late" client 10.99.0.2 7906 \
+		1000 "$TMP/end"
+	until_true 60 test -f "$TMP/end.closed"
+	until_true 60 a_closed 7906
+	touch "$TMP/end"
+	wait "${PID[client]}"
+	touch "$TMP/read"
+	wait "${PID[server]}"
+	[ "$(sum client bytes_sdp_tx)" -eq 1000 ]
+	[ "$(sum server bytes_sdp_rx)" -eq 1000 ]
+}
+
+@test "trusted: one end alone is not enough" {
+	refuse insist 10.99.0.0/24 none 1000
+	grep -q "ConnectionRefusedError" "$TMP/client.log"
+	grep -q "failed for SDP fd .* rule sdp, but" "$TMP/client.log"
+	[ "$(sum client bytes_tcp_tx)" -eq 0 ]
+	[ "$(sum client bytes_sdp_tx)" -eq 0 ]
 }
 
 @test "devices: without the module" {
@@ -67,11 +145,145 @@ dialogue() {
 	grep -q '"no-verbs":1' "$TMP/client.stats"
 }
 
+@test "devices: without a library that the module needs" {
+	[ -f "$SDP_BUILD/.libs/libsdp-verbs.so" ] || skip "built without verbs"
+	sed 's/libibverbs\.so\.1/libibverbs.so.9/g' \
+		"$SDP_BUILD/.libs/libsdp-verbs.so" >"$TMP/lib/libsdp-verbs.so"
+	dialogue 3 1000
+	[ "$(sum client lifted)" -eq 0 ]
+	grep -q '"no-verbs":3' "$TMP/client.stats"
+	[ "$(grep -c 'no RDMA: libibverbs.so.9' "$TMP/client.log")" -eq 1 ]
+}
+
+@test "devices: a v4-mapped address is the IPv4 address" {
+	TO=::ffff:10.99.0.2
+	dialogue 1 2000 2 1
+	[ "$(sum client lifted)" -eq 1 ]
+}
+
+# stay END N REASON: so many sockets with port 7907 at that end (peer: of the
+# client) are on TCP for that reason.
+stay() {
+	sdpstat --json >"$TMP/sdpstat"
+	"$PY" - "$TMP/sdpstat" "$@" <<END_PY
+import json, sys
+rows = [s for p in json.load(open(sys.argv[1])) for s in p["list"]
+        if (s[sys.argv[2]] or {}).get("port") == 7907
+        and s["reason"] == sys.argv[4]]
+assert len(rows) == int(sys.argv[3])
+END_PY
+}
+
+# kept END N REASON [END N REASON]: what comes of N connections to port 7907.
+kept() {
+	rm -f "$TMP/enough"
+	on_start "$B" server "$PY" "$MANY" prefork 7907 1
+	ready 7907
+	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7907 \
+		"$2" 100 until "$TMP/enough"
+	until_true 40 stay "$1" "$2" "$3"
+	[ "$#" -eq 3 ] || until_true 40 stay "$4" "$5" "$6"
+	touch "$TMP/enough"
+	wait_end client
+	stop server
+	[ "$(sum client lifted)" -eq 0 ]
+}
+
+@test "devices: not to be opened, no path, no memory: a reason, TCP" {
+	local what why
+	while read -r what why; do
+		ON=("FAKE_FAIL=$what")
+		kept peer 3 "$why"
+	done <<-END
+		open:6 no-access
+		dial:6 no-access
+		dial:101 no-path
+		dial:12 no-memory
+	END
+	for what in 12=no-memory 101=no-path; do
+		ON=("FAKE_FAIL=prepare:${what%=*}")
+		kept local 3 "${what#*=}" peer 3 peer-plain
+	done
+	# it is said once how things are
+	[ "$(grep -c 'no RDMA: the files of the RDMA device' \
+		"$TMP/client.log")" -eq 1 ]
+}
+
+# plain NAMESPACE: a server on port 7907 without the library.
+plain() {
+	ip netns exec "$1" "$PY" "$MANY" prefork 7907 1 3>&- &
+	PID["plain"]=$!
+	until_true 10 eval "ip netns exec $1 ss -Hltn sport = :7907 | grep -q ."
+}
+
+@test "devices: what stays on the host is not asked of them" {
+	local to
+	plain "$A"
+	for to in 10.99.0.1 127.0.0.1; do
+		rm -f "$TMP/enough"
+		on_start "$A" client timeout 200 "$PY" "$MANY" client "$to" \
+			7907 2 300 until "$TMP/enough"
+		until_true 40 stay peer 2 peer-plain
+		touch "$TMP/enough"
+		wait_end client
+	done
+	refuse grep "RDMA try" "$TMP/client.log"
+	stop plain
+}
+
+@test "strangers: an unsound HelloAck is refused, no RTU, once" {
+	plain "$B"
+	ip netns exec "$B" "$PY" "$BATS_TEST_DIRNAME/py/badack.py" 7907 \
+		>"$TMP/badack" 3>&- &
+	PID["badack"]=$!
+	until_true 10 grep -q ready "$TMP/badack"
+	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7907 3 \
+		100 until "$TMP/enough"
+	until_true 40 stay peer 3 bad-hello
+	touch "$TMP/enough"
+	wait_end client
+	stop badack
+	stop plain
+	[ "$(grep -c refused "$TMP/badack")" -eq 1 ]
+	refuse grep accepted "$TMP/badack"
+	[ "$(grep -c "an unsound HelloAck" "$TMP/client.log")" -eq 1 ]
+}
+
+# anew RETRY_S REASON: of a connection to a port where nobody had the library
+# when it was tried before, two seconds ago or more; now somebody has.
+anew() {
+	local tries
+	rm -f "$TMP/first" "$TMP/second" "$TMP/enough" "$TMP/client.log"
+	ON=(LIBSDP_RDMA_RETRY_S="$1")
+	plain "$B"
+	on_start "$A" client timeout 200 "$PY" "$BATS_TEST_DIRNAME/py/anew.py" \
+		10.99.0.2 7907 "$TMP"
+	until_true 60 stay peer 1 peer-plain
+	tries=$(grep -c "RDMA try" "$TMP/client.log")
+	touch "$TMP/first"
+	until_true 40 stay peer 0 peer-plain
+	stop plain
+	on_start "$B" server "$PY" "$MANY" prefork 7907 1
+	ready 7907
+	touch "$TMP/second"
+	until_true 60 stay peer 1 "$2"
+	[ "$2" = none ] ||
+		[ "$(grep -c "RDMA try" "$TMP/client.log")" -eq "$tries" ]
+	touch "$TMP/enough"
+	wait_end client
+	stop server
+}
+
+@test "strangers: who does not answer is remembered for a while" {
+	anew 3600 peer-plain
+	anew 1 none
+}
+
 @test "devices: sdpstat shows which, and the memory registered" {
 	on_start "$B" server "$PY" "$MANY" prefork 7904 1
 	ready 7904
 	# it goes on asking until all was seen
-	on_start "$A" client timeout 100 "$PY" "$MANY" client 10.99.0.2 7904 2 \
+	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7904 2 \
 		1000 1 90
 	until_true 30 shown
 	until_true 30 shown_line
@@ -89,8 +301,8 @@ rows = [(p, s) for p in procs for s in p["list"] if "device" in s
 assert len(rows) == 4
 for p, s in rows:
     assert s["path"] == {"tx": "verbs", "rx": "verbs"}
-    assert s["device"] == "fake0/1" and 0 < s["registered"] <= 65536
-    assert p["registered"] == 2 * s["registered"]
+    assert s["device"] == "fake0/1" and s["registered"] >= 65536
+    assert p["registered"] == sum(r["registered"] for q, r in rows if q is p)
 END_PY
 }
 
@@ -102,12 +314,92 @@ shown_line() {
 	ip netns exec "$B" "$PY" "$MANY" prefork 7902 1 3>&- &
 	PID["plain"]=$!
 	ready 7902
-	on "$A" client timeout 110 "$PY" "$MANY" client 10.99.0.2 7902 20 200 \
+	on "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7902 20 200 \
 		1 12
 	[ "$(sum client lifted)" -eq 0 ]
 	grep -q '"peer-plain":20' "$TMP/client.stats"
 	# tries of one connection, not of twenty
 	[ "$(grep -c "RDMA try" "$TMP/client.log")" -le 30 ]
+}
+
+# Whoever serves such a port got it from root, and has no right to another.
+@test "ports: below 1024, and the server is not root" {
+	local TMP
+	# where every user may read the library and write the statistics
+	ROOM=$(mktemp -d /tmp/libsdp-ports.XXXXXX)
+	TMP=$ROOM
+	chmod 1777 "$ROOM"
+	hosts_library
+	on_start "$B" server "$PY" "$MANY" dropped 81 3
+	ready 81
+	on "$A" client timeout 100 "$PY" "$MANY" client 10.99.0.2 81 6 1500 2 1
+	stop server
+	[ "$(sum client lifted)" -eq 6 ]
+	[ "$(sum server lifted)" -eq 6 ]
+}
+
+# registered MIN MAX: by both ends of the connection to port 7905.
+registered() {
+	sdpstat --json >"$TMP/sdpstat"
+	"$PY" - "$TMP/sdpstat" "$@" <<END_PY
+import json, sys
+procs = json.load(open(sys.argv[1]))
+rows = [s for p in procs for s in p["list"] if "device" in s
+        and 7905 in (s["local"]["port"], s["peer"]["port"])]
+assert len(rows) == 2
+for s in rows:
+    assert int(sys.argv[2]) <= s["registered"] <= int(sys.argv[3])
+END_PY
+}
+
+@test "memory: more under load, 64 KiB at most in silence, and more again" {
+	local digest=$BATS_TEST_DIRNAME/py/digest_echo.py
+	# on a busy machine a writer would soon go on over TCP, for a while
+	ON=(LIBSDP_SPILL_MS=60000)
+	on_start "$B" server "$PY" "$digest" server 7905
+	ready 7905
+	on_start "$A" client timeout 200 "$PY" "$digest" client 10.99.0.2 7905 \
+		500 rest "$TMP"
+	until_true 40 registered 65537 10000000
+	touch "$TMP/rest"
+	until_true 40 registered 1 65536
+	touch "$TMP/on"
+	wait_end client
+	wait_end server
+	[ "$(sum client lifted)" -eq 1 ]
+	[ "$(sum client homecomings)" -eq 0 ]
+}
+
+# over N: so many ends of connections to port 7906 go over SDP, both ways.
+over() {
+	sdpstat --json >"$TMP/sdpstat"
+	"$PY" - "$TMP/sdpstat" "$@" <<END_PY
+import json, sys
+procs = json.load(open(sys.argv[1]))
+rows = [s for p in procs for s in p["list"] if "device" in s
+        and 7906 in (s["local"]["port"], s["peer"]["port"])
+        and s["path"] == {"tx": "verbs", "rx": "verbs"}]
+assert len(rows) == int(sys.argv[2])
+END_PY
+}
+
+@test "credentials: what was opened with others is opened anew" {
+	local drop=$BATS_TEST_DIRNAME/py/drop.py
+	on_start "$B" server "$PY" "$drop" server 7906
+	ready 7906
+	on_start "$A" client timeout 200 "$PY" "$drop" client 10.99.0.2 7906 \
+		"$TMP"
+	until_true 30 over 2
+	touch "$TMP/drop"
+	until_true 30 grep -q "other credentials" "$TMP/server.log"
+	# lifted again, and a new one
+	until_true 60 over 2
+	touch "$TMP/second"
+	until_true 60 over 4
+	touch "$TMP/enough"
+	wait_end client
+	wait_end server
+	[ "$(grep -c "other credentials" "$TMP/server.log")" -eq 1 ]
 }
 
 @test "strangers: requests of those who have no connection" {
@@ -123,7 +415,7 @@ shown_line() {
 	ip netns exec "$A" "$PY" "$BATS_TEST_DIRNAME/py/stranger.py" \
 		10.99.0.2 7903 "$port" 200
 	# and who has one is heard as before
-	on "$A" client timeout 60 "$PY" "$MANY" client 10.99.0.2 7903 3 1500
+	on "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7903 3 1500
 	wait_end plain
 	stop server
 	[ "$(sum client lifted)" -eq 3 ]

@@ -98,6 +98,11 @@ talk() {
 	dialogue java java "$BATS_TEST_DIRNAME/lines/Client.java"
 }
 
+# What a test has built is found by its name.
+built_here() {
+	PATH=$TMP:$PATH
+}
+
 # The sanitizer's own library refuses to be any but the first, unless told that
 # it need not be; and it must still find what it is there for.
 sanitized_fault() {
@@ -115,8 +120,23 @@ sanitized_fault() {
 	gcc -g -O1 -fsanitize=address -o "$TMP/sanitized" \
 		"$BATS_TEST_DIRNAME/c/lines.c" ||
 		lack "gcc has no address sanitizer"
-	PATH=$TMP:$PATH
+	built_here
 	dialogue sanitized sanitized
 	sanitized_fault plain
 	sanitized_fault now
+}
+
+# A stream that a ring of liburing is asked about comes home, from there on.
+@test "dialogue: C, which waits by liburing" {
+	need gcc
+	gcc -O1 -o "$TMP/ringed" "$BATS_TEST_DIRNAME/c/ringed.c" -luring ||
+		lack "no liburing"
+	"$SDP_PROGS/uring" -t || skip "this kernel gives out no io_uring"
+	built_here
+	talk "plain norule" ringed ringed
+	mode now
+	rm -f "$STATS"
+	talk_once ringed
+	[ "$(stat_sum ringed lifted)" -eq 1 ]
+	[ "$(grep '"program":"ringed"' "$STATS" | grep -c '"raw-use":1')" -eq 1 ]
 }

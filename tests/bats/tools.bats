@@ -44,6 +44,19 @@ has() {
 	[ "$status" -eq 1 ]
 }
 
+@test "sdpconf check: native is for clients only" {
+	printf 'use native connect * 192.0.2.0/24:5001\n' >"$rules"
+	run sdpconf check "$rules"
+	[ "$status" -eq 0 ]
+	run sdpconf explain 192.0.2.1:5001 "$rules"
+	has "=> native, by line 1"
+
+	printf 'use native server * *:5001\n' >"$rules"
+	run sdpconf check "$rules"
+	[ "$status" -eq 1 ]
+	has "rules:1:12: error: \`server\`: expected client or connect (behind native"
+}
+
 @test "sdpconf check: warnings are no errors" {
 	echo 'use sdp client * 0.0.0.0:80' >"$rules"
 	run sdpconf check "$rules"

@@ -58,7 +58,7 @@ serve() {
 }
 
 talk() {
-	timeout -k 5 20 $2 "$CAGE" $FAR $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
+	timeout -k 5 "$LIMIT" $2 "$CAGE" $FAR $3 -e "LIBSDP_STATS_FILE=$ROOM/$1" \
 		"$MEET" ${FORBID-} talk "$ADDRESS" "$PORT" 300 ${FROM-} \
 		>"$TMP/$1.out" 3>&-
 	[ "$(cat "$TMP/$1.out")" = ok ]
@@ -233,7 +233,7 @@ END
 
 # host NAME: a network namespace, as long as its process lives.
 host() {
-	unshare --net sleep 60 3>&- &
+	unshare --net sleep 600 3>&- &
 	PID[$1]=$!
 	until_true 5 other_net "${PID[$1]}"
 	IN[$1]="nsenter --net=/proc/${PID[$1]}/ns/net"

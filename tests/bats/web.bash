@@ -10,10 +10,12 @@ www() {
 	random_file "$TMP/www/big" 8000000
 	random_file "$TMP/www/huge" 40000000
 	random_file "$TMP/www/page" 1024
+	random_file "$TMP/www/all" 801140
 	local i
 	for i in {1..40}; do
-		random_file "$TMP/www/f$i" $((i * 977))
-	done
+		head -c $((i * 977)) >"$TMP/www/f$i"
+	done <"$TMP/www/all"
+	rm "$TMP/www/all"
 }
 
 # start_nginx on|off: two workers, sendfile on or off; sets $PORT.
@@ -62,12 +64,25 @@ fetch() {
 	client curl -sS --fail "$1/f[1-40]" -o "$TMP/got/f#1" \
 		-w '%{num_connects}\n' >"$TMP/connects"
 	[ "$(awk '{ n += $1 } END { print n }' "$TMP/connects")" -eq 1 ]
+	diff -r -x big -x huge -x page "$TMP/www" "$TMP/got"
 	local i
-	for i in {1..40}; do
-		cmp "$TMP/www/f$i" "$TMP/got/f$i"
-	done
 	for i in big huge; do
 		client curl -sS --fail "$1/$i" -o "$TMP/got/$i"
 		same "$TMP/www/$i" "$TMP/got/$i"
+	done
+}
+
+# wrk_some REQUESTS CONNECTIONS URL: so many at least, in a second where the
+# machine is idle, and in as many as it takes where it is not.
+wrk_some() {
+	local seconds=1 done=0
+	while :; do
+		client wrk -t 1 -c "$2" -d "${seconds}s" --timeout 100s "$3" \
+			>"$TMP/wrk"
+		refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+		done=$(awk '/requests in/ { print $1 }' "$TMP/wrk")
+		[ "$done" -lt "$1" ] || break
+		seconds=$((seconds * 4))
+		[ "$seconds" -lt 100 ] || fail "$done requests in all"
 	done
 }

@@ -41,6 +41,7 @@ lent() {
 	mode plain
 	cases zcopy -p fork
 	cases zcends -p fork
+	cases zcsink -p fork
 }
 
 @test "zcopy: by copy" {
@@ -48,7 +49,9 @@ lent() {
 	with LIBSDP_ZCOPY=no
 	cases zcopy -p fork
 	cases zcends -p fork
+	cases zcsink -p fork
 	[ "$(stat_sum zcopy zcopy_tx)" -eq 0 ]
+	[ "$(stat_sum zcsink zcopy_tx)" -eq 0 ]
 }
 
 @test "zcopy: where it is faster" {
@@ -56,6 +59,49 @@ lent() {
 	with LIBSDP_ZCOPY=auto
 	cases zcopy -p exec
 	cases zcends -p exec
+	cases zcsink -p exec
+}
+
+@test "zcopy: written into a receiver that sleeps" {
+	insist now 32768
+	client "$SDP_PROGS/zcsink" -p exec asleep
+	# 20 sends without blocking, 100,000 to a million bytes each; the first
+	# only asks for sinks, and which others meet none is the scheduler's
+	lent 4000000 zcsink
+}
+
+@test "zcopy: a receive that ends early takes its memory back" {
+	insist now 32768
+	client "$SDP_PROGS/zcsink" -p exec jump
+	# every other receive ends with nothing sent; all but the first few
+	# have offered their memory
+	[ "$(stat_sum zcsink zcopy_cancelled)" -ge 20 ]
+}
+
+@test "zcopy: receives that wait, the peer another program" {
+	insist lifted 32768
+	cases zcsink -p exec
+}
+
+@test "zcopy: receives that wait, the peer a thread, reversed" {
+	insist now 32768
+	cases zcsink -p thread -r -6
+}
+
+@test "zcopy: receives that wait, descriptors passed" {
+	insist now 32768
+	cases zcsink -p fork -H pass
+}
+
+@test "zcopy: receives that wait, programs executed" {
+	insist now 32768
+	cases zcsink -p exec -H exec
+}
+
+@test "zcopy: receives that wait, children forked, no spinning" {
+	insist now 32768
+	with LIBSDP_SPIN_US=0 LIBSDP_ZCOPY_WAIT_MS=1
+	cases zcsink -p fork -H fork
 }
 
 @test "zcopy: always, the peer another program" {
@@ -107,6 +153,17 @@ lent() {
 	client "$SDP_PROGS/zcends" -p exec -r fault
 }
 
+@test "zcopy: every kind of memory" {
+	mode plain
+	cases zcmaps -p fork
+	mode now
+	cases zcmaps -p fork
+	insist now
+	cases zcmaps -p exec
+	cases zcmaps -p fork -r
+	lent 100000000 zcmaps
+}
+
 @test "zcopy: always, streams" {
 	insist now
 	cases stream -p fork
@@ -132,8 +189,13 @@ lent() {
 @test "zcopy: always, every kind of call" {
 	insist now 1
 	cases calls -p exec
-	cases nonblock -p fork
 	cases polls -p fork
+	# one thread that sends single bytes to itself would wait for itself,
+	# hundreds of times, for as long as a busy machine makes it
+	insist now 2
+	cases nonblock -p fork
+	# a loan that comes while bytes lie unread is no new edge (design D10)
+	insist now
 	cases epolls -p fork
 }
 

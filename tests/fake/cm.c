@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The connection manager of pretended devices, see fake.h. */
 
+#include <fcntl.h>
+#include <stdio.h>
+
 #include "fake.h"
 
 static void watch(struct verbs *v, int fd, uint32_t events, void *who, int op)
@@ -25,6 +28,7 @@ static struct fend *end_new(struct verbs *v, int fd, uint64_t tag)
 	e->last = &e->first;
 	e->held_last = &e->held;
 	e->sent_last = &e->sent;
+	fake_rx_init(e);
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_mutex_lock(&v->lock);
 	for (i = 0; i < ENDS && v->ends[i]; i++)
@@ -40,6 +44,16 @@ static int hidden(struct verbs *v, int fd)
 	return fd >= 0 && v->host.hide ? v->host.hide(fd) : fd;
 }
 
+int fake_fails(const char *what)
+{
+	const char *at = getenv("FAKE_FAIL");
+	size_t len = strlen(what);
+
+	return at && !strncmp(at, what, len) && at[len] == ':' ?
+		       -atoi(at + len + 1) :
+		       0;
+}
+
 static int v_open(struct verbs **out, const struct verbs_conf *conf)
 {
 	struct verbs *v;
@@ -47,8 +61,11 @@ static int v_open(struct verbs **out, const struct verbs_conf *conf)
 	/* FAKE_HARD: they pretend to be real ones */
 	if (!conf->soft_devices && !getenv("FAKE_HARD"))
 		return -EOPNOTSUPP;
+	if (fake_fails("open"))
+		return fake_fails("open");
 	v = calloc(1, sizeof(*v));
 	v->host = conf->host;
+	v->uid = sys_geteuid();
 	pthread_mutex_init(&v->lock, NULL);
 	v->ep = hidden(v,
 		       (int)sys_call3(SYS_epoll_create1, EPOLL_CLOEXEC, 0, 0));
@@ -66,10 +83,33 @@ static void fd_drop(struct verbs *v, int fd)
 	sys_close(fd);
 }
 
+/* As librdmacm's locks: who forks without may inherit one that is taken. */
+static void v_hold(struct verbs *v)
+{
+	pthread_mutex_lock(&v->lock);
+	v->held = true;
+}
+
+static void v_resume(struct verbs *v)
+{
+	v->held = false;
+	pthread_mutex_unlock(&v->lock);
+}
+
+static void v_forget(struct verbs *v);
+
+static void v_close(struct verbs *v)
+{
+	v->held = true;
+	v_forget(v);
+}
+
 static void v_forget(struct verbs *v)
 {
 	int i;
 
+	if (!v->held)
+		abort(); /* forked without hold() */
 	for (i = 0; i < v->listeners; i++)
 		fd_drop(v, v->l[i].fd);
 	for (i = 0; i < ENDS; i++)
@@ -88,8 +128,10 @@ static int v_fd(const struct verbs *v)
 static uint64_t v_patience(const struct verbs *v)
 {
 	(void)v;
-	return getenv("FAKE_DOWN") || getenv("FAKE_DEAF") ? 20000000u :
-							    UINT64_MAX;
+	return getenv("FAKE_DOWN") || getenv("FAKE_DEAF") ||
+			       getenv("FAKE_HOLD") ?
+		       20000000u :
+		       UINT64_MAX;
 }
 
 static int v_listen(struct verbs *v, int family, uint16_t port)
@@ -99,8 +141,12 @@ static int v_listen(struct verbs *v, int family, uint16_t port)
 	socklen_t len = sizeof(in);
 	int on = 1, ret, fd;
 
+	if (fake_denied(v))
+		return -EACCES;
 	if (v->listeners == LISTENERS)
 		return -ENOMEM;
+	if (port && port < 1024 && v->uid)
+		return -EACCES; /* as in TCP (rdma-facts.md 1.9) */
 	in6.sin6_port = in.sin_port = port ? htons(PORT(port)) : 0;
 	fd = hidden(v,
 		    sys_socket(family,
@@ -138,18 +184,21 @@ static void v_unlisten(struct verbs *v, uint16_t port)
 		}
 }
 
-static int v_dial(struct verbs *v, const union verbs_addr *local,
-		  const union verbs_addr *peer, uint64_t tag, struct end **end)
+static int dial(struct verbs *v, const union verbs_addr *peer, uint16_t port,
+		uint64_t tag, struct end **end)
 {
 	union verbs_addr to = *peer;
 	socklen_t len = sizeof(to.in6);
 	struct fend *e;
 	int fd, ret;
 
-	(void)local;
+	if (fake_denied(v))
+		return -EACCES;
 	if (fake_down())
 		return -EHOSTUNREACH;
-	to.in.sin_port = htons(PORT(ntohs(to.in.sin_port)));
+	if (fake_fails("dial"))
+		return fake_fails("dial");
+	to.in.sin_port = htons(port);
 	fd = hidden(v,
 		    sys_socket(to.sa.sa_family,
 			       SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -169,9 +218,30 @@ static int v_dial(struct verbs *v, const union verbs_addr *local,
 	return 0;
 }
 
-static int v_connect(struct end *end, const uint8_t req[VERBS_REQ_LEN])
+static int v_dial(struct verbs *v, const union verbs_addr *local,
+		  const union verbs_addr *peer, uint64_t tag, struct end **end)
 {
-	return fake_frame(of(end), REQ, req, VERBS_REQ_LEN);
+	(void)local;
+	return dial(v, peer, PORT(ntohs(peer->in.sin_port)), tag, end);
+}
+
+static int v_dial_native(struct verbs *v, const union verbs_addr *local,
+			 const union verbs_addr *peer, uint64_t tag,
+			 struct end **end)
+{
+	int ret =
+		dial(v, peer, NATIVE_PORT(ntohs(peer->in.sin_port)), tag, end);
+
+	(void)local;
+	if (!ret)
+		of(*end)->native = true;
+	return ret;
+}
+
+static int v_connect(struct end *end, const uint8_t *req)
+{
+	return fake_frame(of(end), REQ, req,
+			  of(end)->native ? VERBS_REQ_LONG : VERBS_REQ_LEN);
 }
 
 static int v_establish(struct end *end)
@@ -180,6 +250,7 @@ static int v_establish(struct end *end)
 	int ret = fake_frame(e, RTU, NULL, 0);
 
 	e->up = true;
+	fake_who(e);
 	if (!ret)
 		fake_tell_end(e, VE_UP, 0);
 	return ret;
@@ -198,8 +269,11 @@ static void req_drop(struct verbs *v, struct verbs_request *q)
 static int v_prepare(struct verbs *v, struct verbs_request *q, uint64_t tag,
 		     struct end **end)
 {
-	struct fend *e = end_new(v, q->fd, tag);
+	struct fend *e;
 
+	if (fake_fails("prepare"))
+		return fake_fails("prepare");
+	e = end_new(v, q->fd, tag);
 	watch(v, e->fd, EPOLLIN | EPOLLRDHUP, e, EPOLL_CTL_MOD);
 	req_drop(v, q);
 	*end = &e->end;
@@ -208,7 +282,10 @@ static int v_prepare(struct verbs *v, struct verbs_request *q, uint64_t tag,
 
 static int v_accept(struct end *end, const uint8_t rep[VERBS_REP_LEN])
 {
-	return fake_frame(of(end), REP, rep, VERBS_REP_LEN);
+	int ret = fake_frame(of(end), REP, rep, VERBS_REP_LEN);
+
+	fake_who(of(end));
+	return ret;
 }
 
 static int v_refuse(struct verbs *v, struct verbs_request *q, const void *data,
@@ -365,6 +442,23 @@ static void look(struct verbs *v, const struct epoll_event *ev)
 			moved(who, ev->events);
 }
 
+/* FAKE_HOLD: nothing is up before it is gone; that it waits is shown. */
+static bool kept_back(const struct verbs_event *ev)
+{
+	const char *file = getenv("FAKE_HOLD");
+	char shown[256];
+	int fd;
+
+	if (ev->type != VE_UP || !file || !*file ||
+	    sys_call3(SYS_access, (long)file, 0, 0))
+		return false;
+	snprintf(shown, sizeof(shown), "%s.waits", file);
+	fd = (int)sys_call3(SYS_open, (long)shown, O_CREAT | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		sys_close(fd);
+	return true;
+}
+
 /* The oldest event that is not told yet. */
 static bool told(struct verbs *v, struct verbs_event *out)
 {
@@ -372,7 +466,7 @@ static bool told(struct verbs *v, struct verbs_event *out)
 
 	do {
 		pthread_mutex_lock(&v->lock);
-		some = v->get != v->put;
+		some = v->get != v->put && !kept_back(&v->q[v->get % 256]);
 		if (some)
 			*out = v->q[v->get++ % 256];
 		pthread_mutex_unlock(&v->lock);
@@ -386,6 +480,8 @@ static int v_event(struct verbs *v, struct verbs_event *out)
 	uint64_t sink;
 	int n, i;
 
+	if (fake_denied(v))
+		return -EACCES;
 	sys_read(v->bell, &sink, 8);
 	tick(v);
 	for (;;) {
@@ -395,7 +491,8 @@ static int v_event(struct verbs *v, struct verbs_event *out)
 				   8);
 		for (i = 0; i < n; i++)
 			look(v, &ev[i]);
-		if (n <= 0 || v->get == v->put)
+		if (n <= 0 || v->get == v->put ||
+		    kept_back(&v->q[v->get % 256]))
 			return 0;
 	}
 }
@@ -422,7 +519,9 @@ static int v_unacked(struct end *end, uint32_t *pos, struct fab_msg *m)
 	e->walk = *pos ? e->walk->next : e->sent;
 	if (!e->walk)
 		return 0;
-	*m = (struct fab_msg){ e->walk->mem, e->walk->len, true };
+	*m = (struct fab_msg){ .mem = e->walk->mem,
+			       .len = e->walk->len,
+			       .held = true };
 	++*pos;
 	return 1;
 }
@@ -456,11 +555,8 @@ static void v_disconnect(struct end *end)
 
 static int v_resize(struct end *end, uint32_t size, uint16_t count)
 {
-	int more = count - end->depth;
-
 	(void)size;
-	end->depth = count;
-	return more > 0 ? more : 0;
+	return fake_rx_resize(of(end), count);
 }
 
 static int v_shed(struct end *end)
@@ -469,36 +565,12 @@ static int v_shed(struct end *end)
 	return 0;
 }
 
-static void v_info(const struct end *end, struct verbs_info *i)
-{
-	(void)end;
-	*i = (struct verbs_info){ .device = "fake0/1",
-				  .soft = true,
-				  .registered = VERBS_IDLE_MAX };
-}
-
-static int v_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
-		 struct verbs_region *r)
-{
-	(void)end;
-	(void)mem;
-	(void)len;
-	(void)rr;
-	(void)rw;
-	(void)r;
-	return -EOPNOTSUPP;
-}
-
-static void v_dereg(struct end *end, struct verbs_region *r)
-{
-	(void)end;
-	(void)r;
-}
-
 __attribute__((visibility("default"))) const struct verbs_api libsdp_verbs = {
 	.version = VERBS_API,
 	.open = v_open,
-	.close = v_forget,
+	.close = v_close,
+	.hold = v_hold,
+	.resume = v_resume,
 	.forget = v_forget,
 	.fd = v_fd,
 	.event = v_event,
@@ -506,6 +578,7 @@ __attribute__((visibility("default"))) const struct verbs_api libsdp_verbs = {
 	.listen = v_listen,
 	.unlisten = v_unlisten,
 	.dial = v_dial,
+	.dial_native = v_dial_native,
 	.connect = v_connect,
 	.establish = v_establish,
 	.prepare = v_prepare,
@@ -518,7 +591,8 @@ __attribute__((visibility("default"))) const struct verbs_api libsdp_verbs = {
 	.disconnect = v_disconnect,
 	.resize = v_resize,
 	.shed = v_shed,
-	.info = v_info,
-	.reg = v_reg,
-	.dereg = v_dereg,
+	.drop = fake_drop,
+	.info = fake_info,
+	.reg = fake_reg,
+	.dereg = fake_dereg,
 };

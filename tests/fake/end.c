@@ -2,6 +2,7 @@
 /* The messages of a pretended queue pair, see fake.h. */
 
 #include "fake.h"
+#include "sdp_proto/wire.h"
 
 void fake_tell(struct verbs *v, const struct verbs_event *ev)
 {
@@ -55,7 +56,8 @@ bool fake_silent(struct fend *e)
 	}
 	if (!e->down_at)
 		e->down_at = clock_ns();
-	if (e->sent && clock_ns() > e->down_at + DOWN_MS * 1000000ull)
+	if ((e->sent || e->rd.due) &&
+	    clock_ns() > e->down_at + DOWN_MS * 1000000ull)
 		fake_break(e, -ETIMEDOUT);
 	return true;
 }
@@ -76,36 +78,47 @@ void fake_flush(struct fend *e)
 {
 	if (e->broken || fake_silent(e))
 		return;
-	while (e->out_at < e->out_len) {
-		ssize_t n = sys_send(e->fd, e->out + e->out_at,
-				     e->out_len - e->out_at,
+	while (e->out_len) {
+		ssize_t n = sys_send(e->fd, e->out, e->out_len,
 				     MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n == -EAGAIN)
 			return;
 		if (n <= 0) {
 			e->error = n ? (int)n : -EPIPE;
-			break;
+			e->out_len = 0;
+			return;
 		}
-		e->out_at += (uint32_t)n;
+		e->out_len -= (uint32_t)n;
+		memmove(e->out, e->out + n, e->out_len);
 	}
-	e->out_at = e->out_len = 0;
+}
+
+/* Its head, in front of what lies there already; and away. */
+static void push(struct fend *e, enum frame type, uint32_t len)
+{
+	uint32_t head[2] = { (uint32_t)type, len };
+
+	memcpy(e->out + e->out_len, head, FRAME_HEAD);
+	e->out_len += FRAME_HEAD + len;
+	fake_flush(e);
+}
+
+static bool fits(const struct fend *e, uint32_t len)
+{
+	return e->out_len + FRAME_HEAD + len <= sizeof(e->out);
 }
 
 int fake_frame(struct fend *e, enum frame type, const void *data, uint32_t len)
 {
-	uint32_t head[2] = { (uint32_t)type, len };
-
 	fake_flush(e);
 	if (e->error)
 		return e->error;
-	if (e->out_len || fake_silent(e))
+	if (!fits(e, len) || fake_silent(e))
 		return -EAGAIN;
-	memcpy(e->out, head, FRAME_HEAD);
 	if (data)
-		memcpy(e->out + FRAME_HEAD, data, len);
-	e->out_len = FRAME_HEAD + len;
-	fake_flush(e);
+		memcpy(e->out + e->out_len + FRAME_HEAD, data, len);
+	push(e, type, len);
 	return 0;
 }
 
@@ -129,6 +142,88 @@ static void acknowledged(struct fend *e, uint32_t count)
 	}
 }
 
+/* --- receives ---------------------------------------------------------- */
+
+/* Those at rest first, as the module does. */
+static bool post(struct fend *e)
+{
+	struct receives *r = &e->rx;
+	bool load = r->rest_free <= 0;
+
+	if (load && !r->load_free)
+		return false;
+	if (load)
+		r->load_free--;
+	else
+		r->rest_free--;
+	r->load[r->tail++ % 128] = load;
+	return true;
+}
+
+void fake_rx_init(struct fend *e)
+{
+	e->rx.rest_free = VERBS_RCV_REST;
+	while (post(e))
+		;
+}
+
+uint32_t fake_rx_posted(const struct fend *e)
+{
+	return e->rx.tail - e->rx.head;
+}
+
+static uint32_t in_use(const struct fend *e)
+{
+	return fake_rx_posted(e) + e->waiting;
+}
+
+/* The oldest receive takes a message. */
+static bool use_up(struct fend *e)
+{
+	e->waiting++;
+	if (!fake_rx_posted(e)) {
+		e->rx.rest_free--;
+		return false;
+	}
+	return e->rx.load[e->rx.head++ % 128];
+}
+
+/*
+ * Who counts credits as he should never sends what finds no receive, but for
+ * an AbortConn, which needs none.
+ */
+static bool uncalled(struct fend *e, const uint8_t *p, uint32_t len)
+{
+	return !fake_rx_posted(e) && (len < WIRE_BSDH || p[0] != WIRE_ABORT);
+}
+
+/* Its message is done with; `keep`: it is to be posted again. */
+static bool give(struct fend *e, const struct msg *m, bool keep)
+{
+	e->waiting--;
+	if (m->load)
+		e->rx.load_free++;
+	else
+		e->rx.rest_free++;
+	return (keep || in_use(e) < e->end.depth) && post(e);
+}
+
+int fake_rx_resize(struct fend *e, uint16_t count)
+{
+	int more = 0;
+
+	pthread_mutex_lock(&e->lock);
+	if (count > VERBS_RCV_REST && !e->rx.region) {
+		e->rx.region = true;
+		e->rx.load_free = VERBS_RCV_MOST;
+	}
+	e->end.depth = count;
+	while (in_use(e) < count && post(e))
+		more++;
+	pthread_mutex_unlock(&e->lock);
+	return more;
+}
+
 static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 		    uint32_t len)
 {
@@ -150,13 +245,21 @@ static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 		e->dreq = true;
 		break;
 	case MSG:
+		if (uncalled(e, p, len)) {
+			fake_break(e, -ENOBUFS);
+			break;
+		}
 		m = malloc(sizeof(*m) + len);
 		m->next = NULL;
 		m->len = len;
+		m->load = use_up(e);
 		memcpy(m->mem, p, len);
 		*e->last = m;
 		e->last = &m->next;
 		e->got++;
+		break;
+	case WHO:
+		memcpy(&e->who, p, sizeof(e->who));
 		break;
 	case PROBE: /* as a message, but for nobody */
 		e->got++;
@@ -213,20 +316,31 @@ void fake_intake(struct fend *e)
 static uint32_t room(struct end *end)
 {
 	struct fend *e = of(end);
+	uint32_t fit;
 
 	fake_flush(e);
-	return e->out_len || e->error || e->broken ? 0 : VERBS_RCV_MAX;
+	if (e->error || e->broken ||
+	    e->out_len + FRAME_HEAD + ROOM_MIN > OUT_MAX)
+		return 0;
+	fit = OUT_MAX - e->out_len - FRAME_HEAD;
+	return fit < VERBS_RCV_MAX ? fit : VERBS_RCV_MAX;
 }
 
 static void *buf(struct end *end, uint32_t len)
 {
-	(void)len;
-	return room(end) ? of(end)->out + FRAME_HEAD : NULL;
+	struct fend *e = of(end);
+
+	return len <= room(end) ? e->out + e->out_len + FRAME_HEAD : NULL;
 }
 
 static void *ctrl(struct end *end)
 {
-	return buf(end, FAB_CTRL);
+	struct fend *e = of(end);
+
+	fake_flush(e);
+	if (e->error || e->broken || !fits(e, FAB_CTRL))
+		return NULL;
+	return e->out + e->out_len + FRAME_HEAD;
 }
 
 static void remember(struct fend *e, const void *mem, uint32_t len)
@@ -255,17 +369,20 @@ void fake_probe(struct fend *e)
 static bool unlucky(uint32_t count)
 {
 	const char *at = getenv("FAKE_BREAK");
+	const char *lent = getenv("FAKE_BREAK_LENT");
+	static uint32_t since;
 
+	if (lent && *lent && fake_registered())
+		return ++since == (uint32_t)atoi(lent);
 	return at && *at && (uint32_t)atoi(at) == count;
 }
 
 static int xmit(struct end *end, uint32_t len, bool solicited)
 {
-	uint32_t head[2] = { MSG, len };
 	struct fend *e = of(end);
 
 	(void)solicited;
-	remember(e, e->out + FRAME_HEAD, len);
+	remember(e, e->out + e->out_len + FRAME_HEAD, len);
 	if (unlucky(e->count)) {
 		/* what came so far was acknowledged, and can be polled */
 		pthread_mutex_lock(&e->lock);
@@ -273,11 +390,11 @@ static int xmit(struct end *end, uint32_t len, bool solicited)
 		pthread_mutex_unlock(&e->lock);
 		fake_break(e, -ECONNRESET);
 	}
+	if (fake_denied(e->v))
+		fake_break(e, -EACCES);
 	if (e->broken || fake_silent(e))
 		return e->error;
-	memcpy(e->out, head, FRAME_HEAD);
-	e->out_len = FRAME_HEAD + len;
-	fake_flush(e);
+	push(e, MSG, len);
 	return e->error;
 }
 
@@ -302,10 +419,11 @@ static int take(struct end *end, struct fab_msg *out)
 		if (!e->first)
 			e->last = &e->first;
 		m->next = NULL;
-		*out = (struct fab_msg){ m->mem, m->len, true };
+		*out = (struct fab_msg){ m->mem, m->len, true, false };
 		if (!has_stream(m) && m->len <= FAB_CTRL) {
 			memcpy(e->ctrl, m->mem, m->len);
-			*out = (struct fab_msg){ e->ctrl, m->len, false };
+			*out = (struct fab_msg){ e->ctrl, m->len, false,
+						 !give(e, m, false) };
 			free(m);
 		} else {
 			*e->held_last = m;
@@ -324,7 +442,7 @@ static int front(struct end *end, struct fab_msg *m)
 
 	if (!h)
 		return 0;
-	*m = (struct fab_msg){ h->mem, h->len, true };
+	*m = (struct fab_msg){ h->mem, h->len, true, false };
 	return 1;
 }
 
@@ -333,10 +451,29 @@ static void release(struct end *end)
 	struct fend *e = of(end);
 	struct msg *h = e->held;
 
+	pthread_mutex_lock(&e->lock);
+	give(e, h, true);
+	pthread_mutex_unlock(&e->lock);
 	e->held = h->next;
 	if (!e->held)
 		e->held_last = &e->held;
 	free(h);
+}
+
+/* The newest: what it carried is no part of the stream. */
+void fake_drop(struct end *end)
+{
+	struct fend *e = of(end);
+	struct msg **at = &e->held;
+
+	while ((*at)->next)
+		at = &(*at)->next;
+	pthread_mutex_lock(&e->lock);
+	give(e, *at, true);
+	pthread_mutex_unlock(&e->lock);
+	free(*at);
+	*at = NULL;
+	e->held_last = at;
 }
 
 static int next(struct end *end, bool own, struct fab_walk *w,
@@ -352,15 +489,8 @@ static int next(struct end *end, bool own, struct fab_walk *w,
 	if (!h)
 		return 0;
 	w->seq++;
-	*m = (struct fab_msg){ h->mem, h->len, true };
+	*m = (struct fab_msg){ h->mem, h->len, true, false };
 	return 1;
-}
-
-static int done(struct end *end, struct fab_done *d)
-{
-	(void)end;
-	(void)d;
-	return 0;
 }
 
 static bool pending(struct end *end)
@@ -378,7 +508,12 @@ static bool pending(struct end *end)
 
 static void trim(struct end *end)
 {
-	(void)end;
+	struct fend *e = of(end);
+
+	if (e->rx.load_free != VERBS_RCV_MOST || end->depth > VERBS_RCV_REST)
+		return;
+	e->rx.region = false;
+	e->rx.load_free = 0;
 }
 
 static void destroy(struct end *end)
@@ -395,6 +530,7 @@ static void destroy(struct end *end)
 			e->v->q[i % 256].type = VE_NONE;
 	pthread_mutex_unlock(&e->v->lock);
 	acknowledged(e, e->count);
+	fake_unlend(end);
 	if (e->v->host.unhide)
 		e->v->host.unhide(e->fd);
 	sys_close(e->fd);
@@ -411,7 +547,11 @@ const struct fabric_ops fake_ops = {
 	.front = front,
 	.release = release,
 	.next = next,
-	.done = done,
+	.lend = fake_lend,
+	.lent = fake_lent,
+	.unlend = fake_unlend,
+	.read = fake_read,
+	.done = fake_done,
 	.pending = pending,
 	.trim = trim,
 	.destroy = destroy,

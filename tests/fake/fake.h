@@ -5,15 +5,29 @@
 /*
  * A provider of verbs.h without verbs, for tests and never installed: each
  * queue pair is a TCP connection, so two network namespaces joined by a veth
- * are two hosts with devices. RDMA port p is TCP port p ^ 0x4000. It has
- * queue pair semantics (messages, order, acknowledgements, VE_DOWN), no memory
- * registration, and no limit of receives: credits are checked by the machine.
+ * are two hosts with devices. RDMA port p is TCP port p ^ 0x4000, the service
+ * of a kernel's SDP socket 0x10000 | p is TCP port p ^ 0x2000. It has queue
+ * pair semantics (messages, order, acknowledgements, VE_DOWN). Receives
+ * are used up in the order they were posted in; a message that finds none
+ * breaks the queue pair, since who counts credits never sends it.
+ *
+ * Memory is registered in a table of the process. An RDMA Read takes the bytes
+ * from the other process by process_vm_readv(), without help of its library, if
+ * the key is in its table before and after, with the right to read and the
+ * whole range; if not, both queue pairs break, as a remote access error does.
+ * FAKE_BREAK_LENT=N is FAKE_BREAK, counted from the first registration on.
+ * FAKE_NOREG=N lets the first N registrations succeed and no other;
+ * FAKE_STUCK=N: the N-th read is never completed.
+ *
+ * FAKE_FAIL=WHAT:ERRNO lets open, dial or prepare fail by that error.
  *
  * FAKE_DOWN names a file: while it is there the way between is down. Nothing
  * passes and nobody is told; who has sent finds its queue pair broken after
  * DOWN_MS, new ones find no route. FAKE_BREAK=N breaks each queue pair at its
  * N-th message: nobody gets that one, its sender hears of it at once, the
  * other end, which FAKE_DEAF keeps in the dark, by the end of the connection.
+ * FAKE_HOLD names a file: while it is there no queue pair is said to be up, and
+ * FILE.waits is made when one is.
  * In the dark who sends gives up by itself, too, after DEAF_MS without an
  * acknowledgement, as a queue pair does by its retries.
  */
@@ -30,18 +44,53 @@
 #include "base/sys.h"
 #include "fabric/verbs/verbs.h"
 
-#define ENDS	   1024
-#define LISTENERS  72
-#define PORT(p)	   ((uint16_t)((p) ^ 0x4000))
-#define FRAME_HEAD 8
-#define IN_MAX	   (1u << 20)
-#define DOWN_MS	   100
-#define DEAF_MS	   500
+#define ENDS	       1024
+#define LISTENERS      72
+#define PORT(p)	       ((uint16_t)((p) ^ 0x4000))
+#define NATIVE_PORT(p) ((uint16_t)((p) ^ 0x2000))
+#define FRAME_HEAD     8
+#define IN_MAX	       (1u << 20)
+#define DOWN_MS	       100
+#define DEAF_MS	       500
 
-enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ, ACK, PROBE };
+#define LANE	 (16 * (FAB_CTRL + FRAME_HEAD)) /* for control messages alone */
+#define OUT_MAX	 (2 * (VERBS_RCV_MAX + FRAME_HEAD))
+#define ROOM_MIN 1024u
+
+#define KEYS 64 /* of a process at a time */
+
+enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ, ACK, PROBE, WHO };
+
+/* The other end's process, and where its table of keys lies. */
+struct who {
+	uint64_t keys;
+	int32_t pid;
+};
+
+struct key {
+	uint64_t mem, len;
+	uint32_t rkey; /* 0: free */
+	bool remote_read, remote_write;
+};
+
+struct rd {
+	uint64_t to, from, len, id;
+	uint32_t rkey;
+	bool due;
+};
+
+/* Receives: those of an end at rest, and those of a second region. */
+struct receives {
+	bool load[128]; /* posted, by number: of the second region? */
+	uint32_t head, tail;
+	int32_t rest_free; /* fewer than none: an AbortConn without one */
+	uint32_t load_free;
+	bool region; /* the second one is there */
+};
 
 struct msg {
 	struct msg *next;
+	bool load; /* the receive it came in */
 	uint32_t len, seq;
 	uint64_t sent_at; /* ns */
 	uint8_t mem[];
@@ -53,20 +102,25 @@ struct fend {
 	pthread_mutex_t lock;
 	int fd, error;
 	uint64_t tag;
-	bool up, connecting, armed, eof, told, active, dreq;
+	bool up, connecting, armed, eof, told, active, dreq, native;
 	uint8_t in[VERBS_RCV_MAX + FRAME_HEAD];
 	uint32_t in_len;
 	struct msg *first, **last; /* not polled */
 	struct msg *held, **held_last; /* polled, not released */
+	uint32_t waiting; /* messages not polled, or not released */
+	struct receives rx;
 	uint8_t ctrl[FAB_CTRL];
-	uint8_t out[VERBS_RCV_MAX + FRAME_HEAD], *rest;
-	uint32_t out_len, out_at;
+	uint8_t out[OUT_MAX + LANE], *rest; /* frames, and bytes of one */
+	uint32_t out_len;
 	struct msg *sent, **sent_last; /* not acknowledged */
 	struct msg *walk; /* of unacked() */
 	uint32_t got, told_got; /* messages that came; acknowledged */
 	uint32_t count; /* messages sent */
 	uint64_t down_at; /* the first that went nowhere, ns */
-	bool broken, missed;
+	bool broken, missed, stuck;
+	struct who who; /* the peer */
+	struct rd rd; /* the read under way, one at a time */
+	struct verbs_region loan;
 };
 
 struct verbs_request {
@@ -80,6 +134,8 @@ struct verbs_request {
 
 struct verbs {
 	pthread_mutex_t lock;
+	bool held; /* a fork is under way */
+	unsigned int uid; /* of open(): what it opened is of no use to another */
 	int ep, bell;
 	struct verbs_host host;
 	struct {
@@ -95,9 +151,17 @@ struct verbs {
 
 extern const struct fabric_ops fake_ops;
 
+/* FAKE_FAIL=WHAT:ERRNO: that call fails by it (0: it does not). */
+int fake_fails(const char *what);
+
 static inline struct fend *of(struct end *e)
 {
 	return (struct fend *)e;
+}
+
+static inline bool fake_denied(const struct verbs *v)
+{
+	return sys_geteuid() != v->uid;
 }
 
 void fake_tell(struct verbs *v, const struct verbs_event *ev);
@@ -109,6 +173,23 @@ bool fake_silent(struct fend *e); /* ... and what comes of it */
 void fake_patience(struct fend *e); /* of a sender whose peer is deaf */
 void fake_break(struct fend *e, int error);
 void fake_probe(struct fend *e);
+/* mem.c */
+void fake_info(const struct end *end, struct verbs_info *i);
+int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
+	     struct verbs_region *r);
+void fake_dereg(struct end *end, struct verbs_region *r);
+bool fake_registered(void); /* was anything ever? */
+void fake_who(struct fend *e); /* tell the peer who we are */
+int fake_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey);
+int64_t fake_lent(struct end *end, bool back);
+void fake_unlend(struct end *end);
+int fake_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
+	      size_t len, uint64_t id);
+int fake_done(struct end *end, struct fab_done *d);
+void fake_drop(struct end *end); /* of verbs_api */
+void fake_rx_init(struct fend *e);
+int fake_rx_resize(struct fend *e, uint16_t count);
+uint32_t fake_rx_posted(const struct fend *e);
 void fake_intake(struct fend *e); /* all that has come into the queue */
 
 #endif

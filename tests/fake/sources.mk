@@ -6,7 +6,17 @@ check_LTLIBRARIES += tests/fake/libfakeverbs.la
 tests_fake_libfakeverbs_la_SOURCES = \
 	tests/fake/cm.c \
 	tests/fake/end.c \
-	tests/fake/fake.h
+	tests/fake/fake.h \
+	tests/fake/mem.c
 tests_fake_libfakeverbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
 	-rpath /nowhere
 tests_fake_libfakeverbs_la_LIBADD = -lpthread
+
+# The far end of its pretended queue pairs that a kernel's SDP socket has.
+check_PROGRAMS += tests/fake/kernpeer
+tests_fake_kernpeer_SOURCES = \
+	tests/fake/fake.h \
+	tests/fake/kernpeer.c \
+	tests/sim/kernel_peer.c tests/sim/kernel_peer.h \
+	tests/sim/kernel_send.c
+tests_fake_kernpeer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/sim

@@ -59,7 +59,7 @@ static void check_again(const struct rule *r)
 static void check_settings(struct settings *s)
 {
 	const char *expect;
-	char buf[64];
+	char buf[SETTING_LEN];
 	uint32_t i;
 
 	for (i = 0; i < settings_count; i++) {

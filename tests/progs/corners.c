@@ -550,11 +550,13 @@ static void fioasync_peer(struct end *e)
 static void refused_run(struct end *e)
 {
 	struct sockaddr_storage any = e->addr;
+	socklen_t len = sizeof(any);
 
 	FAILS(listen(e->l.fd, 5), EINVAL);
 	link_turn(&e->l, 1000, true);
 	FAILS(connect(e->l.fd, (struct sockaddr *)&any, e->addrlen), EISCONN);
 	link_turn(&e->l, 1000, true);
+	CHECK(!getsockname(e->l.fd, (struct sockaddr *)&any, &len));
 	FAILS(bind(e->l.fd, (struct sockaddr *)&any, e->addrlen), EINVAL);
 	FAILS(accept(e->l.fd, NULL, NULL), EINVAL);
 	link_turn(&e->l, 1000, true);

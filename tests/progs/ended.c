@@ -6,11 +6,13 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static void *receiver(void *arg)
@@ -71,7 +73,25 @@ static void jump_run(struct end *e)
 	CHECK(prog_hear(e) == 1);
 }
 
-/* Jumped out of before anything was lifted; the stream goes on, and home. */
+/* A receive ended before anything was lifted; the stream goes on, and home. */
+static void goes_on(struct end *e)
+{
+	uint8_t b;
+
+	prog_tell(e, 1);
+	/* from where the other was: that shows that it is over */
+	CHECK(recv(e->l.fd, &b, 1, 0) == 1);
+	flow_check(&e->l.rx, &b, 1);
+	prog_warm(&e->l, true, 200);
+	prog_mid(e->l.fd);
+	/* more than a ring holds, before the other end reads */
+	link_put(&e->l, prog_held(3000000));
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 1);
+	link_get(&e->l, prog_held(3000000));
+	prog_sync(e);
+}
+
 static void early_run(struct end *e)
 {
 	struct itimerval it = { .it_value = { .tv_usec = 30000 } };
@@ -86,18 +106,85 @@ static void early_run(struct end *e)
 		CHECK(!e); /* not interrupted */
 	}
 	CHECK(!sigaction(SIGALRM, &old, NULL));
-	prog_tell(e, 1);
-	/* from where the other was: that shows that it is over */
-	CHECK(recv(e->l.fd, &b, 1, 0) == 1);
-	flow_check(&e->l.rx, &b, 1);
-	prog_warm(&e->l, true, 200);
-	prog_mid(e->l.fd);
-	/* more than a ring holds, before the other end reads */
-	link_put(&e->l, 3000000);
-	prog_tell(e, 1);
-	CHECK(prog_hear(e) == 1);
-	link_get(&e->l, 3000000);
-	prog_sync(e);
+	goes_on(e);
+}
+
+/*
+ * Jumped out of on a stack of the program's own making, which is gone then. It
+ * lies above the one that goes on.
+ */
+#define FIBER_STACK ((size_t)256 << 10)
+
+static ucontext_t fiber, below;
+static volatile sig_atomic_t left;
+static int fiber_fd;
+static atomic_bool inside;
+
+static void leave_fiber(int sig)
+{
+	(void)sig;
+	left = 1;
+	setcontext(&below);
+}
+
+static void in_fiber(void)
+{
+	uint8_t b;
+
+	atomic_store(&inside, true);
+	recv(fiber_fd, &b, 1, 0);
+	CHECK(fiber_fd < 0); /* not interrupted */
+}
+
+static void *from_fiber(void *arg)
+{
+	struct end *e = arg;
+
+	CHECK((uintptr_t)&e < (uintptr_t)fiber.uc_stack.ss_sp);
+	CHECK(!getcontext(&below));
+	if (!left)
+		setcontext(&fiber);
+	CHECK(!munmap(fiber.uc_stack.ss_sp, FIBER_STACK));
+	goes_on(e);
+	return NULL;
+}
+
+static void fiber_run(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = leave_fiber }, old;
+	pthread_t t;
+
+	link_bare(e);
+	left = 0;
+	atomic_store(&inside, false);
+	fiber_fd = e->l.fd;
+	CHECK(!sigaction(SIGALRM, &sa, &old));
+	CHECK(!getcontext(&fiber));
+	fiber.uc_stack.ss_size = FIBER_STACK;
+	fiber.uc_stack.ss_sp = mmap(NULL, FIBER_STACK, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(fiber.uc_stack.ss_sp != MAP_FAILED);
+	makecontext(&fiber, in_fiber, 0);
+	CHECK(!pthread_create(&t, NULL, from_fiber, e));
+	while (!atomic_load(&inside))
+		prog_nap_ms(1);
+	prog_nap_ms(30);
+	CHECK(!pthread_kill(t, SIGALRM));
+	CHECK(!pthread_join(t, NULL));
+	CHECK(!sigaction(SIGALRM, &old, NULL));
+}
+
+/* The thread that was inside is no more: its frames were unwound, or not. */
+static void unwound_run(struct end *e)
+{
+	pthread_t t;
+
+	link_bare(e);
+	CHECK(!pthread_create(&t, NULL, receiver, &e->l.fd));
+	prog_nap_ms(30);
+	CHECK(!pthread_cancel(t));
+	CHECK(!pthread_join(t, NULL));
+	goes_on(e);
 }
 
 static void early_peer(struct end *e)
@@ -107,10 +194,10 @@ static void early_peer(struct end *e)
 	link_put(&e->l, 1);
 	prog_warm(&e->l, false, 200);
 	CHECK(prog_hear(e) == 1);
-	link_get(&e->l, 3000000);
-	link_put(&e->l, 2000000);
+	link_get(&e->l, prog_held(3000000));
+	link_put(&e->l, prog_held(2000000));
 	prog_tell(e, 1);
-	link_put(&e->l, 1000000);
+	link_put(&e->l, prog_held(1000000));
 	prog_sync(e);
 }
 
@@ -133,29 +220,11 @@ struct long_send {
 	pid_t tid; /* who sends */
 };
 
-/* Until the sender has slept for 200 ms: it is in the kernel, for good. */
-static void long_asleep(pid_t tid)
-{
-	char path[64], line[512], *p;
-	int row = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	while (row < 40) {
-		f = fopen(path, "re");
-		CHECK(f && fgets(line, sizeof(line), f));
-		fclose(f);
-		p = strrchr(line, ')');
-		row = p && p[2] == 'S' ? row + 1 : 0;
-		prog_nap_ms(5);
-	}
-}
-
 static void *thrower(void *arg)
 {
 	struct long_send *l = arg;
 
-	long_asleep(l->tid);
+	prog_asleep(l->tid, 200);
 	CHECK(!syscall(SYS_tgkill, getpid(), l->tid, SIGALRM));
 	return NULL;
 }
@@ -216,7 +285,7 @@ static void stopped_run(struct end *e)
 	CHECK(!pthread_create(&t, NULL, long_sender, &l));
 	while (!__atomic_load_n(&l.tid, __ATOMIC_ACQUIRE))
 		prog_nap_ms(1);
-	long_asleep(l.tid);
+	prog_asleep(l.tid, 200);
 	CHECK(!pthread_cancel(t));
 	CHECK(!pthread_join(t, &ret));
 	CHECK(ret == PTHREAD_CANCELED);
@@ -306,13 +375,43 @@ static void half_peer(struct end *e)
 	prog_tell(e, got);
 }
 
+/* By a signal, on the small stack that a runtime gives to handlers. */
+static void small_run(struct end *e)
+{
+	size_t guard = 65536;
+	stack_t ss = { .ss_size = (getauxval(AT_MINSIGSTKSZ) + 4096) & ~15ul };
+	int fd = socket(AF_INET, SOCK_STREAM, 0), status;
+	uint8_t *mem;
+	pid_t pid;
+
+	(void)e;
+	CHECK(fd >= 0);
+	mem = mmap(NULL, 2 * guard, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(mem != MAP_FAILED && !mprotect(mem, guard, PROT_NONE));
+	ss.ss_sp = mem + guard;
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		CHECK(!sigaltstack(&ss, NULL));
+		CHECK(!kill(getpid(), SIGTERM));
+		CHECK(!e);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+	CHECK(!munmap(mem, 2 * guard) && !close(fd));
+}
+
 static const struct prog_case cases[] = {
 	{ "cancel", cancel_run, ends_peer, 0 },
 	{ "jump", jump_run, ends_peer, 0 },
 	{ "early", early_run, early_peer, CASE_BARE },
+	{ "unwound", unwound_run, early_peer, CASE_BARE },
+	{ "fiber", fiber_run, early_peer, CASE_BARE },
 	{ "thrown", thrown_run, thrown_peer, 0 },
 	{ "stopped", stopped_run, thrown_peer, 0 },
 	{ "half", half_run, half_peer, 0 },
+	{ "small", small_run, NULL, CASE_SOLO },
 };
 
 int main(int argc, char **argv)

@@ -24,7 +24,8 @@
 #define COUNT	  200 /* connections for each -n */
 #define ROUNDS	  12 /* enough to be lifted, with a low threshold */
 #define GROWTH_KB 256 /* 9,000 connections: 29 bytes each */
-#define SETTLE_MS 5000
+#define SETTLE_MS 60000
+#define SLOW_MS	  1000 /* one connection; told, should the whole be too slow */
 
 /* --- what a process has ------------------------------------------------ */
 
@@ -183,7 +184,7 @@ static void unread(struct side *s)
 		link_put(&s->l, 3000);
 		CHECK(read(s->l.fd, &b, 1) <= 0);
 	} else {
-		CHECK(poll(&p, 1, 5000) == 1);
+		CHECK(poll(&p, 1, 100000) == 1);
 	}
 	link_close(&s->l);
 }
@@ -271,7 +272,7 @@ static void in_a_set(struct side *s)
 	for (i = 0; i < ROUNDS; i++) {
 		if (s->leads)
 			link_put(&s->l, 10);
-		CHECK(epoll_wait(set, &ev, 1, 5000) == 1);
+		CHECK(epoll_wait(set, &ev, 1, 100000) == 1);
 		link_get(&s->l, 10);
 		if (!s->leads)
 			link_put(&s->l, 10);
@@ -296,13 +297,55 @@ static void duplicated(struct side *s)
 	link_close(&s->l);
 }
 
-static void (*const fates[])(struct side *s) = {
-	short_one,     leader_closes, undecided, other_closes,	reset,
-	half_closed,   unread,	      short_one, leader_killed, in_a_thread,
-	leader_closes, other_killed,  in_a_set,	 duplicated,	shared,
+struct fate {
+	const char *name;
+	void (*run)(struct side *s);
+};
+
+#define FATE(f)       \
+	{             \
+#f, f \
+	}
+
+static const struct fate fates[] = {
+	FATE(short_one),    FATE(leader_closes), FATE(undecided),
+	FATE(other_closes), FATE(reset),	 FATE(half_closed),
+	FATE(unread),	    FATE(short_one),	 FATE(leader_killed),
+	FATE(in_a_thread),  FATE(leader_closes), FATE(other_killed),
+	FATE(in_a_set),	    FATE(duplicated),	 FATE(shared),
 };
 
 /* --- the loop ------------------------------------------------------------ */
+
+/* For the handler of SIGTERM: how far this end has come. */
+static struct {
+	const char *who, *fate;
+	unsigned int done;
+	int64_t since, began; /* ms */
+} at;
+
+static void tell(const char *what, int64_t ms)
+{
+	char line[160];
+	int n = snprintf(line, sizeof(line),
+			 "leaks: %s: %s: connection %u, %s: %lld ms\n", at.who,
+			 what, at.done, at.fate, (long long)ms);
+
+	if (write(2, line, (size_t)n) < 0)
+		return;
+}
+
+/* Too slow for the limit of the test: all of it, or one connection? */
+static void out_of_time(int sig)
+{
+	int64_t now = prog_now_ms();
+
+	tell("stopped in", now - at.since);
+	tell("after all in all", now - at.began);
+	prog_nap_ms(500); /* the peer has its say before it goes along */
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
 
 static void connections(struct end *e, unsigned int count)
 {
@@ -310,9 +353,17 @@ static void connections(struct end *e, unsigned int count)
 
 	for (i = 0; i < count; i++) {
 		struct side s = { .e = e, .leads = !e->peer };
+		const struct fate *fate = &fates[i % ARRAY_SIZE(fates)];
+		int64_t took;
 
+		at.since = prog_now_ms();
+		at.fate = fate->name;
 		prog_link(e, &s.l);
-		fates[i % ARRAY_SIZE(fates)](&s);
+		fate->run(&s);
+		took = prog_now_ms() - at.since;
+		if (took > SLOW_MS)
+			tell("slow", took);
+		at.done++;
 	}
 }
 
@@ -321,6 +372,9 @@ static void many(struct end *e)
 	unsigned int count = COUNT * prog_scale;
 	struct belongings before, after;
 
+	at.who = e->peer ? "peer" : "main";
+	at.began = prog_now_ms();
+	CHECK(signal(SIGTERM, out_of_time) != SIG_ERR);
 	connections(e, count / 10);
 	before = settled(NULL);
 	prog_sync(e);

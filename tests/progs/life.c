@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -348,25 +347,12 @@ static void *sleep_recv(void *arg)
 	return NULL;
 }
 
-/* Waits until it sleeps in its call: so it was seen twice, some time apart. */
+/* Waits until it sleeps in its call. */
 static void asleep(struct sleeper *s)
 {
-	char path[64], line[256], state;
-	int seen = 0;
-	FILE *f;
-
 	while (!atomic_load(&s->tid))
 		prog_nap_ms(1);
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat",
-		 atomic_load(&s->tid));
-	while (seen < 2) {
-		prog_nap_ms(10);
-		f = fopen(path, "re");
-		CHECK(f && fgets(line, sizeof(line), f));
-		fclose(f);
-		CHECK(sscanf(line, "%*d (%*[^)]) %c", &state) == 1);
-		seen = state == 'S' ? seen + 1 : 0;
-	}
+	prog_asleep(atomic_load(&s->tid), 20);
 }
 
 /* Linux: a sleeping recv() keeps the open file and gets the next bytes. */

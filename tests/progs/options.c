@@ -457,7 +457,6 @@ static const struct {
 } bars[] = {
 	{ SO_RCVLOWAT, 7, 1 },
 	{ SO_RCVLOWAT, -1, 0 },
-	{ SO_OOBINLINE, 1, 0 },
 	{ SO_TIMESTAMPING, 16, 0 }, /* SOF_TIMESTAMPING_SOFTWARE */
 	{ SO_TIMESTAMP, 1, 0 },
 };

@@ -304,19 +304,16 @@ static void on_hit(int sig)
 
 struct shot {
 	pthread_t at;
+	pid_t tid;
 	int sig;
-	int n;
 };
 
 static void *shooter(void *arg)
 {
 	struct shot *s = arg;
-	int i;
 
-	for (i = 0; i < s->n; i++) {
-		prog_nap_ms(15);
-		CHECK(!pthread_kill(s->at, s->sig));
-	}
+	prog_asleep(s->tid, 20);
+	CHECK(!pthread_kill(s->at, s->sig));
 	return NULL;
 }
 
@@ -324,7 +321,7 @@ static void *shooter(void *arg)
 static void signal_run(struct end *e)
 {
 	struct sigaction sa = { .sa_handler = on_hit, .sa_flags = SA_RESTART };
-	struct shot s = { pthread_self(), SIGUSR1, 1 };
+	struct shot s = { pthread_self(), gettid(), SIGUSR1 };
 	short ev;
 	size_t i;
 	int before;

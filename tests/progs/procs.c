@@ -199,7 +199,10 @@ static void serve_run(struct end *e)
 		if (!i)
 			before = descriptors();
 	}
-	CHECK(descriptors() == before);
+	/* between hosts what was closed is let go of when its peer knows */
+	for (i = 0; i < 10000 && descriptors() > before; i++)
+		prog_nap_ms(1);
+	CHECK(descriptors() <= before);
 	for (i = 0; i < SERVED; i++)
 		prog_reap(pid[i], 0);
 }

@@ -72,6 +72,23 @@ void prog_nap_ms(unsigned int ms)
 		;
 }
 
+void prog_asleep(pid_t tid, unsigned int ms)
+{
+	char path[64], line[512], *name_end;
+	unsigned int slept = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	while (slept < ms) {
+		prog_nap_ms(5);
+		f = fopen(path, "re");
+		CHECK(f && fgets(line, sizeof(line), f));
+		fclose(f);
+		name_end = strrchr(line, ')');
+		slept = name_end && name_end[2] == 'S' ? slept + 5 : 0;
+	}
+}
+
 void prog_nonblock(int fd, bool on)
 {
 	int fl = fcntl(fd, F_GETFL);
@@ -109,6 +126,11 @@ void prog_reap(pid_t pid, int status)
 	CHECK(got == pid);
 	CHECK(WIFEXITED(st));
 	CHECK(WEXITSTATUS(st) == status);
+}
+
+size_t prog_held(size_t n)
+{
+	return opt_far ? n / 50 : n; /* no window grows before a read */
 }
 
 /* --- ctl: the order of steps ------------------------------------------- */

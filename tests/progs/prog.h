@@ -160,11 +160,22 @@ void link_self(struct link *a, struct link *b, unsigned int rounds);
 uint32_t prog_rand(uint32_t *state);
 int64_t prog_now_ms(void);
 void prog_nap_ms(unsigned int ms);
+
+/*
+ * Until that thread of this process was found asleep at every look for so long:
+ * in the call that it was to make, and not on its way there, however busy the
+ * machine is.
+ */
+void prog_asleep(pid_t tid, unsigned int ms);
+
 void prog_nonblock(int fd, bool on);
 int prog_port(const struct sockaddr_storage *ss);
 
 /* Absolute path of a program in the directory of this one. */
 const char *prog_sibling(const char *name, char *buf, size_t size);
+
+/* So many instead of n, which is more than a ring, does the kernel hold. */
+size_t prog_held(size_t n);
 
 /* Waits for a child and checks that it ended with this status. */
 void prog_reap(pid_t pid, int status);

@@ -9,9 +9,11 @@
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define DENY(nr)                                             \
@@ -198,12 +200,37 @@ static void asking_run(struct end *e)
 	prog_tell(e, 0);
 }
 
+/* The default of a signal needs no system call. */
+static void ending_run(struct end *e)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), status, p[2];
+	pid_t pid;
+	char b;
+
+	prog_tell(e, 0);
+	CHECK(fd >= 0 && !pipe(p));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		confine(-1, 0);
+		CHECK(write(p[1], "x", 1) == 1);
+		for (;;)
+			pause();
+	}
+	CHECK(read(p[0], &b, 1) == 1);
+	CHECK(!kill(pid, SIGTERM));
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+	CHECK(!close(p[0]) && !close(p[1]) && !close(fd));
+}
+
 static const struct prog_case cases[] = {
 	{ "itself", itself_run, prog_host, CASE_PROCESS },
 	{ "threads", threads_run, prog_host, CASE_PROCESS },
 	{ "unread", unread_run, prog_host, CASE_PROCESS },
 	{ "child", child_run, prog_host, CASE_PROCESS },
 	{ "server", server_run, prog_host, CASE_PROCESS },
+	{ "ending", ending_run, prog_host, CASE_PROCESS },
 	{ "asking", asking_run, prog_host, CASE_PROCESS },
 };
 

@@ -40,7 +40,9 @@ check_PROGRAMS += \
 	tests/progs/tells \
 	tests/progs/uring \
 	tests/progs/zcends \
-	tests/progs/zcopy
+	tests/progs/zcmaps \
+	tests/progs/zcopy \
+	tests/progs/zcsink
 
 tests_progs_calls_SOURCES = tests/progs/calls.c $(PROGS_COMMON)
 tests_progs_calls_CPPFLAGS = $(PROGS_CPPFLAGS)
@@ -178,8 +180,20 @@ tests_progs_zcends_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_zcends_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_zcends_LDADD = -lpthread
 
+tests_progs_zcmaps_SOURCES = tests/progs/zcmaps.c tests/progs/zcopy.h \
+	$(PROGS_COMMON)
+tests_progs_zcmaps_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_zcmaps_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_zcmaps_LDADD = -lpthread
+
 tests_progs_zcopy_SOURCES = tests/progs/zcopy.c tests/progs/zcopy.h \
 	$(PROGS_COMMON)
 tests_progs_zcopy_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_zcopy_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_zcopy_LDADD = -lpthread
+
+tests_progs_zcsink_SOURCES = tests/progs/zcsink.c tests/progs/zcopy.h \
+	$(PROGS_COMMON)
+tests_progs_zcsink_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_zcsink_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_zcsink_LDADD = -lpthread

@@ -370,6 +370,101 @@ static void crowd(struct end *e)
 		link_close(&l[i]);
 }
 
+/*
+ * What lies there is had by one receive, also where the stream went over to
+ * another carrier in the middle of it.
+ */
+#define ROUNDS 40
+#define SOME   100
+
+static void whole_run(struct end *e)
+{
+	uint8_t buf[2 * ROUNDS * SOME];
+	ssize_t n;
+	int i;
+
+	link_bare(e);
+	for (i = 0; i < ROUNDS; i++) {
+		link_put(&e->l, 1);
+		CHECK(prog_hear(e) == 1);
+	}
+	n = recv(e->l.fd, buf, sizeof(buf), 0);
+	CHECK(n == ROUNDS * SOME);
+	flow_check(&e->l.rx, buf, (size_t)n);
+	prog_sync(e);
+}
+
+static void whole_peer(struct end *e)
+{
+	int i;
+
+	link_bare(e);
+	for (i = 0; i < ROUNDS; i++) {
+		link_put(&e->l, SOME);
+		link_get(&e->l, 1);
+		prog_tell(e, 1);
+	}
+	prog_sync(e);
+}
+
+/*
+ * A reset is told by the call after the one that it cut short, and without
+ * SIGPIPE, be it a receive that waits for all or one large send.
+ */
+static void reset_peer(struct end *e)
+{
+	const struct linger hard = { .l_onoff = 1 };
+
+	CHECK(prog_hear(e) == 1);
+	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)));
+	CHECK(!close(e->l.fd));
+	e->l.fd = -1;
+	prog_tell(e, 1);
+}
+
+static void cut_run(struct end *e)
+{
+	uint8_t buf[2 * SOME];
+
+	link_bare(e);
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 1);
+	CHECK(recv(e->l.fd, buf, sizeof(buf), MSG_WAITALL) == SOME);
+	flow_check(&e->l.rx, buf, SOME);
+	CHECK(recv(e->l.fd, buf, 1, 0) == -1 && errno == ECONNRESET);
+	CHECK(recv(e->l.fd, buf, 1, 0) == 0);
+}
+
+static void cut_peer(struct end *e)
+{
+	link_bare(e);
+	link_put(&e->l, SOME);
+	reset_peer(e);
+}
+
+static void crash_run(struct end *e)
+{
+	static uint8_t buf[64 * MIB];
+	ssize_t n;
+
+	link_bare(e);
+	prog_tell(e, 1);
+	n = send(e->l.fd, buf, sizeof(buf), 0);
+	CHECK(n > 0 && (size_t)n < sizeof(buf));
+	CHECK(prog_hear(e) == 1);
+	CHECK(send(e->l.fd, buf, 1, 0) == -1 && errno == ECONNRESET);
+	CHECK(send(e->l.fd, buf, 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+}
+
+static void crash_peer(struct end *e)
+{
+	uint8_t b;
+
+	link_bare(e);
+	CHECK(recv(e->l.fd, &b, 1, 0) == 1);
+	reset_peer(e);
+}
+
 static const struct prog_case cases[] = {
 	{ "out", out_run, out_peer, 0 },
 	{ "in", in_run, in_peer, 0 },
@@ -383,6 +478,9 @@ static const struct prog_case cases[] = {
 	{ "readers", readers_run, readers_peer, 0 },
 	{ "churn", churn, churn, CASE_BARE },
 	{ "crowd", crowd, crowd, CASE_BARE },
+	{ "whole", whole_run, whole_peer, CASE_BARE },
+	{ "cut", cut_run, cut_peer, CASE_BARE },
+	{ "crash", crash_run, crash_peer, CASE_BARE },
 };
 
 int main(int argc, char **argv)

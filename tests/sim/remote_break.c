@@ -51,7 +51,7 @@ static void sever(void)
 
 		p->dead = p->arrived + rnd(p->put - p->arrived + 1);
 		for (k = p->dead; k != p->put; k++)
-			lost += !p->q[k % QUEUE].words;
+			lost += !p->q[k % QUEUE].words && !p->q[k % QUEUE].kind;
 		p->arrived = p->dead;
 		e->acked = e->at.sent - lost;
 		k = rnd(12);
@@ -84,8 +84,15 @@ static void begin_tx(struct end *e)
 	uint64_t from = e->at.sent;
 	uint32_t i;
 
-	if (st == ANC_RAW)
+	loan_broke(e, other(e)->ar.taken);
+	if (st == ANC_RAW ||
+	    (st == ANC_RESUME && e->put_n == from - e->tx->from))
 		return;
+	e->put_n = e->put_at = 0;
+	if ((st == ANC_ASKED || st == ANC_PAUSED) && e->at.y != ANC_OPEN) {
+		st = ANC_SPILL;
+		confirmed = true;
+	}
 	switch (resume_tx(st, confirmed)) {
 	case RESUME_RECORDED:
 		if (e->ahead)
@@ -128,24 +135,48 @@ static void flush(struct end *e)
 
 /* --- the reader -------------------------------------------------------- */
 
+static bool behind_spill(const struct end *e)
+{
+	enum anc_state st = anc_state(e->rx);
+
+	return (st == ANC_ASKED || st == ANC_PAUSED) && e->rx->y != ANC_OPEN;
+}
+
+/* The writer cannot have all of it: it is unread, whatever comes. */
+static void keep_early(struct end *e)
+{
+	uint32_t i;
+
+	for (i = 0; i < e->given_n; i++)
+		e->ring[e->ring_n++] = e->given[i];
+	e->given_n = e->given_at = 0;
+	e->pinned = false;
+	e->rx->bells = e->ar.bells;
+	e->rx->x = e->ar.taken;
+	e->rx->y = e->ar.taken + e->ring_n;
+	e->rx->state = ANC_SPILL;
+}
+
 static bool begin_rx(struct end *e)
 {
 	bool sure = remote_sure(&e->r);
 	enum anc_state st = anc_state(e->rx);
 
-	if (st == ANC_RAW && !sure) {
-		if (e->in_raw)
-			return false;
-		e->pinned = false;
-		e->ar.unsure = true;
-		e->rx->bells = e->ar.bells;
-		e->rx->y = e->ar.taken;
-		e->rx->state = st = ANC_SPILL;
+	if (st == ANC_RAW && !sure)
+		return false; /* nobody comes home without a record */
+	if (behind_spill(e)) {
+		st = ANC_SPILL;
+		sure = true;
+	} else if (st == ANC_RESUME) {
+		sure = !e->ar.unsure;
+		if (e->ar.unsure && !remote_sure(&e->r))
+			keep_early(e);
 	}
 	memset(&e->in, 0, sizeof(e->in));
 	e->in.token = token_of(other(e));
 	e->in.secret = secret[other(e) - w.end];
 	e->in.token_got = TOKEN;
+	e->in.from = e->ar.from;
 	if (e->token_wait)
 		e->in.token_got = (uint8_t)(e->ar.bells - e->token_at);
 	if (st == ANC_SPILL)
@@ -217,7 +248,7 @@ static size_t glance(const struct end *e, uint8_t *buf)
 /* What the program has already, or never gets. */
 static void swallow(struct end *e, size_t n)
 {
-	uint64_t has = e->ar.taken + e->ring_n;
+	uint64_t has = e->ar.taken + e->ring_n + e->given_n;
 	struct pipe *p = inlet(e);
 
 	for (; n; n--) {
@@ -244,15 +275,16 @@ static int parse(struct end *e)
 
 	if (e->in.phase == RESUME_PLAIN)
 		return 1;
-	if (e->in_raw || e->ar.taken < e->rx->x)
+	if (e->in.phase != RESUME_AT_GIVEN &&
+	    (e->in_raw || e->ar.taken < e->rx->x))
 		return 0;
 	do {
 		n = glance(e, buf);
 		if (!n)
 			return 0;
 		world_poll(e);
-		ret = resume_look(&e->in, buf, n, e->ar.taken + e->ring_n,
-				  &eat);
+		ret = resume_look(&e->in, buf, n,
+				  e->ar.taken + e->ring_n + e->given_n, &eat);
 		swallow(e, eat);
 		if (e->token_wait && e->in.token_got == TOKEN) {
 			e->token_wait = false;
@@ -266,6 +298,8 @@ static int parse(struct end *e)
 static void settle(struct end *e)
 {
 	enum anc_state st = anc_state(e->rx);
+	bool spilled = behind_spill(e) && !e->ar.kept &&
+		       anc_bells(e->rx, &e->ar) > 0;
 	uint32_t i;
 
 	/* what nobody was shown is gone with the end */
@@ -280,12 +314,24 @@ static void settle(struct end *e)
 	if (e->stash_n && (st == ANC_SPILL || st == ANC_RAW))
 		world_fault("bytes taken ahead where none can be");
 	e->stash_n = 0;
+	for (i = 0; i < e->ar.kept; i++)
+		e->ring[e->ring_n++] = e->kept[i];
+	e->ar.kept = 0;
+	for (i = 0; i < e->given_n && !e->in.given; i++)
+		e->ring[e->ring_n++] = e->given[i];
+	e->given_n = e->given_at = 0;
 	e->ar.unsure = false;
-	if (st == ANC_RISING || st == ANC_LIFTED || st == ANC_ASKED ||
-	    st == ANC_PAUSED) {
+	if (spilled) {
+		e->rx->state = ANC_SPILL;
+	} else if (st == ANC_RESUME && !e->ring_n) {
+		anc_resumed(e->rx);
+	} else if (st == ANC_RISING || st == ANC_LIFTED || st == ANC_ASKED ||
+		   st == ANC_PAUSED || st == ANC_RESUME) {
 		if (e->in.back)
 			e->ar.bells = e->token_at;
 		e->rx->bells = e->ar.bells;
+		if (st == ANC_RESUME)
+			e->rx->x = e->ar.taken;
 		e->rx->y = e->ar.taken + e->ring_n;
 		e->rx->state = e->ring_n ? ANC_SPILL : ANC_RAW;
 	} else if (st == ANC_SPILL && e->in.token_got == TOKEN &&
@@ -293,6 +339,34 @@ static void settle(struct end *e)
 		e->ar.bells = e->rx->bells;
 	}
 	e->mended = true;
+}
+
+/* --- what came back ---------------------------------------------------- */
+
+void put_record(struct end *e, uint64_t from)
+{
+	struct pipe *p = &w.anchor[e - w.end];
+	uint8_t rec[RESUME_RECORD];
+	int i;
+
+	resume_give(rec, secret[e - w.end], from);
+	for (i = 0; i < RESUME_RECORD; i++)
+		p->q[p->put++ % QUEUE] =
+			(struct item){ .off = BELL, .byte = rec[i] };
+}
+
+int take_record(struct end *e)
+{
+	uint8_t buf[GLANCE + STASH];
+	size_t n = glance(e, buf);
+	int ret;
+
+	if (!n)
+		return 0;
+	ret = resume_given(secret[other(e) - w.end], buf, n, e->ar.from);
+	if (ret == 1)
+		inlet(e)->got += RESUME_RECORD;
+	return ret;
 }
 
 /* --- steps ------------------------------------------------------------- */
@@ -305,7 +379,8 @@ static bool called(struct end *e)
 			     .token_got = TOKEN };
 	uint8_t buf[GLANCE + STASH];
 
-	if (anc_state(e->rx) == ANC_RAW || e->ar.taken < e->rx->x || e->in_raw)
+	if (anc_state(e->rx) == ANC_RAW || e->in_raw || e->ar.kept ||
+	    (e->ar.taken < e->rx->x && anc_state(e->rx) != ANC_RESUME))
 		return false;
 	if (e->token_wait)
 		in.token_got = (uint8_t)(e->ar.bells - e->token_at);
@@ -345,6 +420,8 @@ static void again(void)
 		e->at.bells = e->ar.bells = e->tx->bells = e->rx->bells = 0;
 		e->ar.unsure = e->token_wait = e->token_due = e->ahead = false;
 		e->broke = e->mended = false;
+		e->source = e->unreported = 0;
+		e->recalled = false;
 		e->confirmed = true;
 		remote_init(&e->r, &e->mirror, &e->at, &e->ar);
 		e->r.own->ready = 1;
@@ -355,23 +432,19 @@ static void again(void)
 	w.again++;
 }
 
-/*
- * Who has just come home, and the writer has not heard of it yet: a record
- * would meet a receive (doc/design.md 6).
- */
-static bool between(const struct end *e)
-{
-	return e->homing ||
-	       (anc_state(e->rx) == ANC_RAW && !remote_sure(&e->r));
-}
-
 void break_step(struct end *e)
 {
 	int ret;
 
 	if (!w.severed) {
-		if (!rnd(150) && !between(&w.end[0]) && !between(&w.end[1]))
+		if (!rnd(150))
 			sever();
+		/* nobody answers the recall: the writer gives it up itself */
+		if (!w.severed && e->recalled && e->lent && !rnd(60)) {
+			sever();
+			break_known(e);
+			w.given_up++;
+		}
 		return;
 	}
 	if (!e->broke) {

@@ -32,24 +32,24 @@ static uint32_t id(const struct end *e)
 
 /* --- channels ---------------------------------------------------------- */
 
-static bool full(const struct pipe *p, uint32_t n)
+bool world_full(const struct pipe *p, uint32_t n)
 {
 	return p->put - p->got + n > QUEUE - 8;
 }
 
-static void put(struct pipe *p, uint32_t off)
+void world_put(struct pipe *p, uint32_t off)
 {
 	p->q[p->put++ % QUEUE] =
 		(struct item){ .off = off,
 			       .byte = off == BELL ? 0 : byte_of(off) };
 }
 
-static struct item *next(struct pipe *p)
+struct item *world_next(struct pipe *p)
 {
 	return p->got == p->arrived ? NULL : &p->q[p->got % QUEUE];
 }
 
-static void tell(struct end *e)
+void world_tell(struct end *e)
 {
 	struct pipe *p = &w.qp[id(e)];
 	enum remote_half h;
@@ -59,7 +59,7 @@ static void tell(struct end *e)
 	for (h = 0; h < REMOTE_HALVES; h++) {
 		struct item *i = &p->q[p->put % QUEUE];
 
-		if (full(p, 1) || !remote_make(&e->r, h, !rnd(4), i->w))
+		if (world_full(p, 1) || !remote_make(&e->r, h, !rnd(4), i->w))
 			continue;
 		i->words = true;
 		p->put++;
@@ -87,7 +87,7 @@ static void put_token_bytes(struct end *e)
 
 static void put_token(struct end *e)
 {
-	if (e->broke || full(&w.anchor[id(e)], TOKEN))
+	if (e->broke || world_full(&w.anchor[id(e)], TOKEN))
 		return;
 	if (e->ahead &&
 	    (anc_state(e->tx) == ANC_RISING || anc_state(e->tx) == ANC_ASKED) &&
@@ -99,6 +99,7 @@ static void put_token(struct end *e)
 		return;
 	put_token_bytes(e);
 	e->token_due = false;
+	e->confirmed = true;
 }
 
 static void lift(struct end *e)
@@ -121,7 +122,7 @@ static void lift(struct end *e)
 	w.lifts++;
 	e->ahead = ret;
 	w.aheads += (uint64_t)ret;
-	tell(e);
+	world_tell(e);
 }
 
 /* May the anchor carry stream bytes again, or an answer be given? */
@@ -138,39 +139,26 @@ static bool clear(struct end *e)
  */
 static bool shown(struct end *e)
 {
-	if (!w.may_break || !world_rule(RULE_SHOWN) || !e->ahead ||
-	    e->at.sent == e->at.x)
+	if (!world_rule(RULE_SHOWN) || !e->ahead || e->at.sent == e->at.x)
 		return true;
-	if (full(&w.anchor[id(e)], TOKEN))
+	if (world_full(&w.anchor[id(e)], TOKEN))
 		return false;
 	token_begin(e);
 	put_token_bytes(e);
 	e->token_due = false;
+	e->confirmed = true; /* with the token there is no way back to x */
 	return true;
 }
 
 static void serve(struct end *e)
 {
-	uint64_t from, kept;
-
 	switch (anc_state(e->tx)) {
 	case ANC_ASKED:
-		if (clear(e) && shown(e) && !anc_answer(e->tx, &e->at))
-			e->resume = UINT32_MAX;
+		if (loan_back(e) && clear(e) && shown(e))
+			anc_answer(e->tx, &e->at);
 		break;
 	case ANC_RESUME:
-		if (anc_resume_from(e->tx, &e->at, 0, &from, &kept)) {
-			world_fault("unsound resume");
-			break;
-		}
-		if (e->resume == UINT32_MAX)
-			e->resume = (uint32_t)from;
-		while (e->resume < e->at.sent && !full(&w.anchor[id(e)], 1))
-			put(&w.anchor[id(e)], e->resume++);
-		if (e->resume == e->at.sent) {
-			anc_resumed(e->tx);
-			w.resumes++;
-		}
+		world_put_back(e);
 		break;
 	default:
 		break;
@@ -181,6 +169,11 @@ static void write_some(struct end *e)
 {
 	uint32_t n = 1 + rnd(4);
 	struct pipe *p;
+
+	if (e->lent && (rnd(8) || loan_back(e)))
+		return; /* inside that send */
+	if (e->lent || (anc_state(e->tx) == ANC_LIFTED && loan_begin(e)))
+		return;
 
 	if (e->holds && !w.severed && anc_state(e->tx) == ANC_RAW &&
 	    e->at.sent && e->at.sent > e->tx->taken && !e->r.reader_busy)
@@ -200,13 +193,13 @@ static void write_some(struct end *e)
 	case ANC_RISING:
 	case ANC_LIFTED:
 		p = &w.qp[id(e)];
-		tell(e);
+		world_tell(e);
 		break;
 	default:
 		return;
 	}
-	for (; n && !full(p, 1); n--) {
-		put(p, (uint32_t)e->at.sent);
+	for (; n && !world_full(p, 1); n--) {
+		world_put(p, (uint32_t)e->at.sent);
 		anc_sent(e->tx, &e->at, 1);
 	}
 }
@@ -215,16 +208,16 @@ static void ring_bell(struct end *e)
 {
 	if (!(anc_ring(e->tx) & ANC_ANCHOR) || e->token_due ||
 	    anc_state(e->tx) != ANC_LIFTED || !remote_seen(&e->r) ||
-	    full(&w.anchor[id(e)], 1))
+	    world_full(&w.anchor[id(e)], 1))
 		return;
-	put(&w.anchor[id(e)], BELL);
+	world_put(&w.anchor[id(e)], BELL);
 	anc_bell(e->tx, &e->at);
 }
 
 /* The reader has not passed x: the token goes in front of what follows. */
 static void spill_early(struct end *e)
 {
-	if (full(&w.anchor[id(e)], TOKEN) || !clear(e))
+	if (world_full(&w.anchor[id(e)], TOKEN) || !clear(e))
 		return;
 	put_token_bytes(e);
 	e->at.bells += TOKEN;
@@ -236,7 +229,7 @@ static void spill_early(struct end *e)
 
 static void spill(struct end *e)
 {
-	if (e->broke)
+	if (e->broke || !loan_back(e))
 		return;
 	if (anc_state(e->tx) == ANC_RISING)
 		spill_early(e);
@@ -247,7 +240,7 @@ static void spill(struct end *e)
 
 /* --- the reader -------------------------------------------------------- */
 
-static void deliver(struct end *e, uint32_t off)
+void world_deliver(struct end *e, uint32_t off)
 {
 	if (off == BELL)
 		world_fault("a control byte reached the program");
@@ -256,14 +249,14 @@ static void deliver(struct end *e, uint32_t off)
 	e->expect = off + 1;
 }
 
-static void sink(struct end *e, uint64_t n)
+void world_sink(struct end *e, uint64_t n)
 {
 	struct item *i;
 
 	/* while it is broken these are parse()'s */
 	if (e->broke && !e->mended && world_rule(RULE_JUDGE))
 		return;
-	for (; n && (i = next(&w.anchor[!id(e)])); n--) {
+	for (; n && (i = world_next(&w.anchor[!id(e)])); n--) {
 		if (i->off != BELL)
 			world_fault("stream byte taken for a bell");
 		w.anchor[!id(e)].got++;
@@ -275,15 +268,15 @@ static void sink(struct end *e, uint64_t n)
 static void raw_out(struct end *e)
 {
 	uint32_t n = 1 + rnd(6);
-	struct item *i = next(&w.anchor[!id(e)]);
+	struct item *i = world_next(&w.anchor[!id(e)]);
 
 	if (!i)
 		return;
 	if (!anc_raw_stream(e->rx, &e->ar)) {
 		take_control(e, n);
 	} else {
-		for (; n && (i = next(&w.anchor[!id(e)])); n--) {
-			deliver(e, i->off);
+		for (; n && (i = world_next(&w.anchor[!id(e)])); n--) {
+			world_deliver(e, i->off);
 			w.anchor[!id(e)].got++;
 			anc_taken(e->rx, &e->ar, 1);
 		}
@@ -292,17 +285,19 @@ static void raw_out(struct end *e)
 	e->in_raw = false;
 }
 
-static void from_ring(struct end *e, uint64_t n)
+static void from_ring(struct end *e, uint64_t most)
 {
-	if (n > e->ring_n)
-		n = e->ring_n;
+	uint64_t n = most < e->ring_n ? most : e->ring_n;
+
 	/* the token lies in front of all else, in whatever state it comes */
 	if (e->token_wait && !e->broke && !e->in_raw)
 		take_control(e, e->token_at + TOKEN - e->ar.bells);
-	if (e->token_wait || e->stale)
+	if (e->token_wait)
 		return;
+	if (!e->ring_n)
+		loan_read(e, most);
 	for (; n; n--) {
-		deliver(e, e->ring[0]);
+		world_deliver(e, e->ring[0]);
 		memmove(e->ring, e->ring + 1, --e->ring_n * sizeof(uint32_t));
 		anc_taken(e->rx, &e->ar, 1);
 		if (anc_state(e->rx) != ANC_RAW)
@@ -316,15 +311,21 @@ static void exactly(struct end *e, uint64_t n)
 	struct item *i;
 	uint32_t most = 1 + rnd(6);
 
-	for (; n && most && !e->in_raw && (i = next(&w.anchor[!id(e)]));
+	for (; n && most && e->ar.kept; n--, most--) {
+		world_deliver(e, e->kept[0]);
+		memmove(e->kept, e->kept + 1, --e->ar.kept * sizeof(uint32_t));
+		anc_taken(e->rx, &e->ar, 1);
+	}
+	for (; n && !e->ar.kept && most && !e->in_raw &&
+	       (i = world_next(&w.anchor[!id(e)]));
 	     n--, most--) {
-		deliver(e, i->off);
+		world_deliver(e, i->off);
 		w.anchor[!id(e)].got++;
 		anc_taken(e->rx, &e->ar, 1);
 	}
 }
 
-static void read_some(struct end *e)
+void world_read_some(struct end *e)
 {
 	uint64_t n;
 
@@ -341,13 +342,13 @@ static void read_some(struct end *e)
 		from_ring(e, n < 4 ? n : 1 + rnd(4));
 		if (anc_state(e->rx) == ANC_LIFTED && !e->token_wait &&
 		    !e->in_raw && anc_bells(e->rx, &e->ar) > 0)
-			sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
+			world_sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
 		break;
 	case ANC_AT_BELLS:
 		if (e->token_wait && !e->broke && !e->in_raw)
 			take_control(e, e->token_at + TOKEN - e->ar.bells);
 		else if (!e->in_raw && !e->token_wait && !e->ar.unsure)
-			sink(e, n);
+			world_sink(e, n);
 		break;
 	case ANC_AT_QUEUE:
 		exactly(e, n);
@@ -357,55 +358,12 @@ static void read_some(struct end *e)
 	}
 }
 
-static void come_home(struct end *e)
-{
-	if (!e->pinned && !anc_busy(e->rx))
-		e->pinned = true;
-	if (e->token_wait && !e->broke && !e->in_raw &&
-	    anc_state(e->rx) != ANC_RAW && anc_state(e->rx) != ANC_RESUME &&
-	    e->ar.taken >= e->rx->x)
-		take_control(e, e->token_at + TOKEN - e->ar.bells);
-	switch (anc_state(e->rx)) {
-	case ANC_RAW:
-		if (e->in_raw ||
-		    (world_rule(RULE_HELD) && !e->broke && !remote_held(&e->r)))
-			break;
-		e->raw = true;
-		e->homing = false;
-		w.homes++;
-		break;
-	case ANC_RISING:
-	case ANC_LIFTED:
-		anc_ask(e->rx);
-		break;
-	case ANC_PAUSED:
-		if (e->in_raw)
-			break;
-		if (w.may_break && e->ring_n) { /* as paused_home() */
-			read_some(e);
-			break;
-		}
-		sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
-		if (anc_bells(e->rx, &e->ar))
-			break;
-		e->stale = e->ring_n > 0;
-		anc_come_home(e->rx, &e->ar, 0);
-		break;
-	case ANC_SPILL:
-	case ANC_RESUME:
-		read_some(e);
-		break;
-	default:
-		break;
-	}
-}
-
 /* Code the library does not see reads the descriptor. */
 static void foreign(struct end *e)
 {
-	if (!e->raw || !next(&w.anchor[!id(e)]))
+	if (!e->raw || !world_next(&w.anchor[!id(e)]))
 		return;
-	deliver(e, next(&w.anchor[!id(e)])->off);
+	world_deliver(e, world_next(&w.anchor[!id(e)])->off);
 	w.anchor[!id(e)].got++;
 	e->ar.taken++; /* for the world's sake */
 }
@@ -414,13 +372,22 @@ static void foreign(struct end *e)
 
 static void poll_qp(struct end *e)
 {
-	struct item *i = next(&w.qp[!id(e)]);
+	struct item *i = world_next(&w.qp[!id(e)]);
 	enum anc_state was = anc_state(e->rx);
 	int news;
 
 	if (!i || e->mended)
 		return;
 	w.qp[!id(e)].got++;
+	if (i->kind == ITEM_GIVEN) {
+		if (!e->broke)
+			world_came_back(e, i->off);
+		return;
+	}
+	if (i->kind) {
+		loan_item(e, i);
+		return;
+	}
 	if (!i->words) {
 		e->ring[e->ring_n++] = i->off;
 		return;
@@ -434,12 +401,6 @@ static void poll_qp(struct end *e)
 	}
 	if (news & REMOTE_VOID)
 		e->pinned = false;
-	/* written back by now; what comes behind this is new */
-	if (e->stale && anc_state(e->rx) != ANC_RESUME &&
-	    anc_state(e->rx) != ANC_PAUSED) {
-		e->stale = false;
-		e->ring_n = 0;
-	}
 	if (was == ANC_ASKED &&
 	    (anc_state(e->rx) == ANC_SPILL || anc_state(e->rx) == ANC_LIFTED))
 		w.ties++;
@@ -460,7 +421,7 @@ static void poll_qp(struct end *e)
 
 void world_poll(struct end *e)
 {
-	while (!e->mended && next(&w.qp[!id(e)]))
+	while (!e->mended && world_next(&w.qp[!id(e)]))
 		poll_qp(e);
 }
 
@@ -481,7 +442,7 @@ static void step(struct end *e, bool calm)
 	switch (rnd(14)) {
 	case 0:
 	case 1:
-		tell(e);
+		world_tell(e);
 		break;
 	case 2:
 	case 3:
@@ -520,13 +481,13 @@ static void step(struct end *e, bool calm)
 		if (e->home_at <= e->ar.taken && !e->raw)
 			e->homing = true;
 		if (e->homing)
-			come_home(e);
+			world_come_home(e);
 		else
 			foreign(e);
 		break;
 	default:
 		if (!e->raw)
-			read_some(e);
+			world_read_some(e);
 	}
 }
 

@@ -9,7 +9,8 @@
  * A seed decides what happens. Stream bytes carry their offset. In worlds that
  * may break, the queue pair does, between any two steps; each end hears of it
  * when it does, or by the other's record alone, and when both have come home
- * they pair anew (remote_break.c).
+ * they pair anew (remote_break.c). A writer may lend bytes instead of sending
+ * them (remote_loan.c).
  */
 
 #include <stdbool.h>
@@ -39,11 +40,28 @@ enum rule {
 	RULE_TRY, /* who waits for a word tries the queue pair */
 	RULE_SHOWN, /* the token goes out before the answer, if it is needed */
 	RULE_HIDDEN, /* nothing is let go of in front of the token */
+	RULE_LENT, /* what is lent when it breaks counts as sent */
+	RULE_RECALL, /* nothing moves while memory is on loan */
+	RULE_REPORT, /* a report goes before words that count it */
+	RULE_GIVEN, /* raw use only behind the record of what came back */
+	RULE_WHOLE, /* which is written when all has come back */
+	RULE_LAST, /* and that is when the writer has said so */
 	RULES
+};
+
+enum item_kind {
+	ITEM_PLAIN,
+	ITEM_LENT, /* `n` bytes from `off` on may be read */
+	ITEM_REPORT, /* `n` of them were */
+	ITEM_RECALL,
+	ITEM_BACK, /* no more will be */
+	ITEM_GIVEN, /* handed back on the way home */
 };
 
 struct item {
 	bool words;
+	enum item_kind kind;
+	uint32_t n;
 	uint32_t off; /* stream byte, or BELL: a control byte */
 	uint8_t byte; /* on the anchor */
 	uint8_t w[REMOTE_LEN];
@@ -62,15 +80,22 @@ struct end {
 	struct remote r;
 	struct anc_dir *tx, *rx;
 	uint32_t total; /* bytes its program writes */
-	uint32_t resume; /* next byte to write back */
 	uint32_t expect; /* next byte its program must get */
 	uint32_t ring[QUEUE], ring_n; /* arrived by SDP and unread */
+	uint32_t kept[QUEUE]; /* ar.kept bytes off the anchor */
+	uint32_t given[QUEUE], given_n, given_at; /* handed back; sent of it */
+	uint32_t put[QUEUE], put_n, put_at; /* came back; on the anchor */
+	bool put_record; /* it is on the anchor */
 	uint64_t token_at; /* bells before the token that must come */
 	uint32_t home_at; /* comes home when so many bytes are taken */
 	bool ahead; /* the token is not due before x has been passed */
 	bool runs_ahead; /* its writer does not wait for that */
 	bool holds; /* its writer waits for a drained moment */
-	bool token_due, in_raw, homing, pinned, raw, closed, stale;
+	uint32_t lent; /* bytes on loan and not reported */
+	uint32_t source, source_at; /* of the peer, unread */
+	uint32_t unreported;
+	bool recalled; /* and not answered yet */
+	bool token_due, in_raw, homing, pinned, raw, closed;
 	/* remote_break.c */
 	bool token_wait, confirmed, deaf, broke, mended;
 	uint64_t acked; /* in front of it all has arrived for certain */
@@ -87,7 +112,7 @@ struct world {
 	bool may_break, severed;
 	bool lost; /* the stream ends: the reader cannot be held */
 	uint64_t lifts, aheads, early, spills, homes, resumes, ties;
-	uint64_t breaks, records, backs, again;
+	uint64_t breaks, records, backs, again, loans, read, given_up;
 	const char *fault;
 };
 
@@ -100,10 +125,34 @@ void world_fault(const char *what);
 bool world_rule(enum rule r);
 void world_poll(struct end *e); /* all that has arrived */
 
+/* Instead of sending: true, a loan was made. */
+bool loan_begin(struct end *e);
+bool loan_back(struct end *e); /* it is asked for; is there none? */
+/* The queue pair is no more; `read`: offset behind what the reader has. */
+void loan_broke(struct end *e, uint64_t read);
+void loan_read(struct end *e, uint64_t n); /* at most n bytes */
+void loan_item(struct end *e, const struct item *i);
+
+bool world_full(const struct pipe *p, uint32_t n);
+void world_put(struct pipe *p, uint32_t off);
+struct item *world_next(struct pipe *p);
+void world_tell(struct end *e);
+void world_deliver(struct end *e, uint32_t off); /* to its program */
+void world_sink(struct end *e, uint64_t n); /* bells */
+void world_read_some(struct end *e);
+
+/* remote_home.c: the writer in RESUME; the reader. */
+void world_put_back(struct end *e);
+void world_came_back(struct end *e, uint32_t off);
+void world_come_home(struct end *e);
+
 uint8_t byte_of(uint32_t off);
 const uint8_t *token_of(const struct end *writer);
 void take_control(struct end *e, uint64_t n);
 void break_known(struct end *e);
 void break_step(struct end *e);
+/* The record of what came back: onto the anchor; 1 taken, 0, -EPROTO. */
+void put_record(struct end *e, uint64_t from);
+int take_record(struct end *e);
 
 #endif

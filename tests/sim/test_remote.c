@@ -19,7 +19,7 @@
 static void test_worlds(void **state)
 {
 	uint64_t lifts = 0, spills = 0, homes = 0, resumes = 0, ties = 0, seed;
-	uint64_t aheads = 0, early = 0;
+	uint64_t aheads = 0, early = 0, loans = 0, read = 0;
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
@@ -33,6 +33,8 @@ static void test_worlds(void **state)
 		homes += w.homes;
 		resumes += w.resumes;
 		ties += w.ties;
+		loans += w.loans;
+		read += w.read;
 	}
 	/* the worlds are not empty */
 	assert_true(lifts > WORLDS / 2);
@@ -42,12 +44,15 @@ static void test_worlds(void **state)
 	assert_true(homes > WORLDS / 8);
 	assert_true(resumes > WORLDS / 200);
 	assert_true(ties > WORLDS / 1000);
+	assert_true(loans > WORLDS / 4);
+	assert_true(read > WORLDS / 4);
 }
 
 /* The same where the queue pair breaks between any two steps. */
 static void test_breaks(void **state)
 {
 	uint64_t breaks = 0, records = 0, backs = 0, again = 0, lost = 0, seed;
+	uint64_t loans = 0, given_up = 0;
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
@@ -59,16 +64,21 @@ static void test_breaks(void **state)
 		backs += w.backs;
 		again += w.again;
 		lost += w.lost;
+		loans += w.loans;
+		given_up += w.given_up;
 	}
 	print_message("%llu breaks, %llu records, %llu back, %llu again, "
-		      "%llu lost\n",
+		      "%llu lost, %llu loans, %llu of them given up\n",
 		      (unsigned long long)breaks, (unsigned long long)records,
 		      (unsigned long long)backs, (unsigned long long)again,
-		      (unsigned long long)lost);
+		      (unsigned long long)lost, (unsigned long long)loans,
+		      (unsigned long long)given_up);
 	assert_true(breaks > WORLDS / 2);
 	assert_true(records > WORLDS / 8);
 	assert_true(backs > WORLDS / 16);
 	assert_true(again > WORLDS / 16);
+	assert_true(loans > WORLDS / 50);
+	assert_true(given_up > WORLDS / 500);
 	assert_int_equal(lost, 0);
 }
 
@@ -87,6 +97,12 @@ static const char *const rules[RULES] = {
 	[RULE_TRY] = "who waits for a word tries the queue pair",
 	[RULE_SHOWN] = "the token goes out before an answer",
 	[RULE_HIDDEN] = "nothing is let go of in front of the token",
+	[RULE_LENT] = "what is lent when it breaks counts as sent",
+	[RULE_RECALL] = "nothing moves while memory is on loan",
+	[RULE_REPORT] = "a report goes before words that count it",
+	[RULE_GIVEN] = "raw use only behind what came back",
+	[RULE_WHOLE] = "nothing is put back before all of it came",
+	[RULE_LAST] = "the last piece goes when the writer is in RESUME",
 };
 
 static void test_controls(void **state)

@@ -14,8 +14,10 @@ tests_sim_test_zcopy_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)
 tests_sim_test_worlds_SOURCES = tests/sim/test_worlds.c $(world_sources)
 tests_sim_test_worlds_LDADD = libfabricsim.la libsdpproto.la
 tests_sim_test_remote_SOURCES = tests/sim/test_remote.c \
+	tests/sim/remote_home.c \
 	tests/sim/remote_world.c tests/sim/remote_world.h \
-	tests/sim/remote_break.c
+	tests/sim/remote_break.c \
+	tests/sim/remote_loan.c
 tests_sim_test_remote_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 # For hand and scripts/test: each rule of zero copy removed, worlds must fail.

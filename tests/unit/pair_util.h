@@ -127,7 +127,9 @@ static inline int tcp(struct both *b, const char *on, const char *to)
 
 static inline void begin(struct both *b)
 {
+	struct sockaddr_un un[2];
 	struct side x;
+	socklen_t len;
 
 	assert_int_equal(pair_begin(&b->o.p, b->o.fd), WHY_NONE);
 	assert_int_equal(pair_begin(&b->q.p, b->q.fd), WHY_NONE);
@@ -137,8 +139,20 @@ static inline void begin(struct both *b)
 		b->o = b->q;
 		b->q = x;
 	}
-	assert_int_equal(b->o.p.name_len, b->q.p.name_len);
-	assert_memory_equal(&b->o.p.name, &b->q.p.name, b->o.p.name_len);
+	len = pair_name(&b->o.p, &un[0]);
+	assert_int_equal(len, pair_name(&b->q.p, &un[1]));
+	assert_memory_equal(&un[0], &un[1], len);
+}
+
+/* bind() or connect() of fd to where the ends of *p meet. */
+static inline int at_meeting(const struct pair *p, int fd,
+			     int (*call)(int, const struct sockaddr *,
+					 socklen_t))
+{
+	struct sockaddr_un un;
+	socklen_t len = pair_name(p, &un);
+
+	return call(fd, (struct sockaddr *)&un, len);
 }
 
 static inline void local(struct both *b)

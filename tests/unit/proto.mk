@@ -2,6 +2,8 @@
 check_PROGRAMS += \
 	tests/unit/test_wire \
 	tests/unit/test_conn \
+	tests/unit/test_conn_back \
+	tests/unit/test_conn_burn \
 	tests/unit/test_conn_close \
 	tests/unit/test_conn_cross \
 	tests/unit/test_conn_errors \
@@ -14,6 +16,14 @@ tests_unit_test_wire_SOURCES = tests/unit/test_wire.c
 tests_unit_test_wire_LDADD = libsdpproto.la $(CMOCKA_LIBS)
 tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/conn_util.h
 tests_unit_test_conn_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_back_SOURCES = \
+	tests/unit/test_conn_back.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_back_LDADD = libsdpproto.la $(CMOCKA_LIBS)
+tests_unit_test_conn_burn_SOURCES = \
+	tests/unit/test_conn_burn.c \
+	tests/unit/conn_util.h
+tests_unit_test_conn_burn_LDADD = libsdpproto.la $(CMOCKA_LIBS)
 tests_unit_test_conn_close_SOURCES = \
 	tests/unit/test_conn_close.c \
 	tests/unit/conn_util.h

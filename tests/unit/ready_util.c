@@ -112,11 +112,12 @@ int sock_wake_fd(const struct sock *s)
 	return s->cold ? -1 : s->wake;
 }
 
-void sock_ready(struct sock *s, int fd, struct sock_ready *r)
+void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 {
 	char bell;
 
 	(void)fd;
+	(void)asks;
 	s->looks++;
 	if (s->ours & EPOLLIN) /* nothing but bells there */
 		while (recv(s->fd, &bell, 1, MSG_DONTWAIT) == 1)

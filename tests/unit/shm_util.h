@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +127,20 @@ static inline void send_ctrl(struct shm_end *e, uint64_t n)
 	assert_non_null(p);
 	fill(p, 36, n);
 	assert_int_equal(shm_ops.send(&e->end, 36, true), 0);
+}
+
+/* For a child that connects to it, by a name that the kernel draws. */
+static inline int listen_here(struct sockaddr_un *un, socklen_t *len)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	memset(un, 0, sizeof(*un));
+	un->sun_family = AF_UNIX;
+	*len = sizeof(*un);
+	assert_int_equal(bind(fd, (void *)un, sizeof(sa_family_t)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (void *)un, len), 0);
+	return fd;
 }
 
 #endif

@@ -133,6 +133,8 @@ static const char *const good[][2] = {
 	{ "use sdp client * : 80", "use sdp client * *:80" },
 	{ "use sdp client [::1]:80 # x", "use sdp client * [::1]:80" },
 	{ "use sdp client *:80#x", "use sdp client * *:80" },
+	{ "use native connect * 192.0.2.1:80",
+	  "use native client * 192.0.2.1:80" },
 	/* names that the old scanner took for something else */
 	{ "use sdp client file *:80", "use sdp client file *:80" },
 	{ "use sdp client 4711 *:80", "use sdp client 4711 *:80" },
@@ -168,11 +170,13 @@ static const struct {
 	uint32_t column;
 	const char *token, *expected; /* expected: a part of it */
 } wrong[] = {
-	{ "used", 4, "d", "sdp, tcp or both" },
-	{ "use", 4, "end of line", "sdp, tcp or both" },
-	{ "use udp client * *:*", 5, "udp", "sdp, tcp or both" },
-	{ "use SDP client * *:*", 5, "SDP", "sdp, tcp or both" },
+	{ "used", 4, "d", "sdp, tcp, both or native" },
+	{ "use", 4, "end of line", "sdp, tcp, both or native" },
+	{ "use udp client * *:*", 5, "udp", "sdp, tcp, both or native" },
+	{ "use SDP client * *:*", 5, "SDP", "sdp, tcp, both or native" },
 	{ "use sdp both * *:*", 9, "both", "server, listen" },
+	{ "use native server * *:*", 12, "server", "native, which has no" },
+	{ "use native listen * *:80", 12, "listen", "client or connect" },
 	{ "use sdp", 8, "end of line", "server, listen" },
 	{ "use sdp client", 15, "end of line", "a program" },
 	{ "use sdp client #x *:*", 16, "#x", "a program" },
@@ -478,7 +482,7 @@ static void settings_by_name(void **state)
 {
 	struct settings s = settings;
 	const char *expect = NULL;
-	char buf[32];
+	char buf[SETTING_LEN];
 	uint32_t i;
 
 	(void)state;

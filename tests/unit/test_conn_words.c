@@ -121,6 +121,47 @@ static void bounds(void **state)
 	is_words(&op, set0);
 }
 
+/*
+ * Bytes that the peer sent and nobody read go back behind the words, and are no
+ * part of either stream.
+ */
+static void back(void **state)
+{
+	struct conn_offer offer = { .back = RCV_SIZE };
+	uint8_t buf[WIRE_BSDH + 5] = { 0 };
+	struct conn_in in;
+	struct conn_op op;
+	struct wire_msg m;
+
+	(void)state;
+	up_words(CONN_EXT_WORDS);
+	assert_int_equal(conn_words(&c, 0, set0), 0);
+	conn_next(&c, 1, &offer, RCV_SIZE, &op);
+	is_words(&op, set0);
+	conn_next(&c, 1, &offer, RCV_SIZE, &op);
+	assert_int_equal(op.hdr[0], WIRE_BACK);
+	assert_int_equal(op.hdr_len, WIRE_BSDH);
+	assert_int_equal(op.payload, c.peer_rcv_size - WIRE_BSDH);
+	assert_int_equal(c.tx_stream, 0);
+	c.credits = 2; /* as words */
+	conn_next(&c, 1, &offer, RCV_SIZE, &op);
+	assert_int_equal(op.hdr[0], WIRE_BACK);
+	conn_next(&c, 1, &offer, RCV_SIZE, &op);
+	assert_int_equal(op.type, CONN_NOTHING);
+	m = msg(&c, WIRE_BACK);
+	m.len = sizeof(buf);
+	wire_encode(&m, buf);
+	assert_int_equal(conn_on_recv(&c, 1, buf, m.len, &in), 0);
+	assert_int_equal(in.back_off, WIRE_BSDH);
+	assert_int_equal(in.back, 5);
+	assert_int_equal(in.len, 0);
+	assert_int_equal(c.rx_stream, 0);
+	up_words(0);
+	conn_next(&c, 1, &offer, RCV_SIZE, &op);
+	assert_int_equal(op.type, CONN_NOTHING);
+	bad(&c, msg(&c, WIRE_BACK), 0);
+}
+
 static void at_the_end(void **state)
 {
 	struct conn_op op;
@@ -148,9 +189,10 @@ static void at_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order),    cmocka_unit_test(credits),
-		cmocka_unit_test(received), cmocka_unit_test(unasked),
-		cmocka_unit_test(bounds),   cmocka_unit_test(at_the_end),
+		cmocka_unit_test(order),      cmocka_unit_test(credits),
+		cmocka_unit_test(received),   cmocka_unit_test(back),
+		cmocka_unit_test(unasked),    cmocka_unit_test(bounds),
+		cmocka_unit_test(at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

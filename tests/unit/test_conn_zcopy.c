@@ -139,7 +139,7 @@ static void cancelled_source(void **state)
 static void urgent_cancels(void **state)
 {
 	struct conn_zc zc = { .src = { 0x1000, 6, 7, 100 } };
-	struct conn_offer offer = { 100, true, false, &zc };
+	struct conn_offer offer = { .bytes = 100, .oob_last = true, .zc = &zc };
 	struct conn_in in;
 	struct conn_op op;
 

@@ -363,7 +363,7 @@ static void *wait_there(void *arg)
 {
 	struct waiter *w = arg;
 
-	w->got = set_one(w->ep, WORD, 10000);
+	w->got = set_one(w->ep, WORD, 100000);
 	return NULL;
 }
 

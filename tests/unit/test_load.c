@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ static void write_file(const char *text)
 /* "LIBSDP_CONFIG_FILE=<file>|<rest>" */
 static const char *with_file(const char *rest)
 {
-	static char vars[256];
+	static char vars[512];
 
 	snprintf(vars, sizeof(vars), "LIBSDP_CONFIG_FILE=%s|%s", file, rest);
 	return vars;
@@ -185,6 +186,65 @@ static void environment_beats_file(void **state)
 		     check_env);
 	assert_int_equal(count(out, "\n"), 1);
 	assert_non_null(strstr(out, " libsdp still on standard error\n"));
+}
+
+static uint32_t row; /* of the settings */
+static char want[SETTING_LEN];
+
+static void check_row(void)
+{
+	char is[SETTING_LEN];
+
+	settings_get(&settings, row, is, sizeof(is));
+	must(!strcmp(is, want));
+}
+
+/* A legal value: the first or the last of its kind. */
+static void legal(char *to, const struct setting_info *info, bool last)
+{
+	const char *words = info->words;
+
+	if (words && last)
+		snprintf(to, SETTING_LEN, "%s", strrchr(words, '|') + 1);
+	else if (words)
+		snprintf(to, SETTING_LEN, "%.*s", (int)strcspn(words, "|"),
+			 words);
+	else if (info->check)
+		snprintf(to, SETTING_LEN, "%s",
+			 info->check("192.0.2.7") ? "192.0.2.7" : "none");
+	else
+		snprintf(to, SETTING_LEN, "%lld",
+			 (long long)(last ? info->max : info->min));
+}
+
+/* In the file the one value, in the environment the other. */
+static void both_ways(const struct setting_info *info, bool last)
+{
+	char text[SETTING_LEN + 80], name[64];
+	size_t k;
+
+	legal(want, info, last);
+	snprintf(text, sizeof(text), "set %s %s\n", info->name, want);
+	write_file(text);
+	assert_string_equal(loaded(with_file(""), check_row), "");
+	legal(want, info, !last);
+	for (k = 0; k <= strlen(info->name); k++)
+		name[k] = (char)toupper((unsigned char)info->name[k]);
+	snprintf(text, sizeof(text), "LIBSDP_%s=%s", name, want);
+	assert_string_equal(loaded(with_file(text), check_row), "");
+	assert_string_equal(loaded(text, check_row), "");
+}
+
+static void every_setting_in_file_and_environment(void **state)
+{
+	(void)state;
+	for (row = 0; row < settings_count; row++) {
+		/* that one is the system's file's alone */
+		if (!strcmp(settings_table[row].name, "secure_sdp"))
+			continue;
+		both_ways(&settings_table[row], true);
+		both_ways(&settings_table[row], false);
+	}
 }
 
 static void check_defaults(void)
@@ -331,6 +391,7 @@ int main(void)
 		cmocka_unit_test(missing_file_is_a_warning),
 		cmocka_unit_test(file_is_read_past_errors),
 		cmocka_unit_test(environment_beats_file),
+		cmocka_unit_test(every_setting_in_file_and_environment),
 		cmocka_unit_test(bad_variables_are_reported),
 		cmocka_unit_test(precedence),
 		cmocka_unit_test(odd_files_are_refused),

@@ -271,8 +271,8 @@ static void appended(void)
 	page_add(bytes_sdp_tx, UINT64_MAX);
 	page_self->c.reasons[WHY_RULE] = 4;
 	page_self->c.reasons[WHY_SANDBOX] = 1;
-	must(page_append_json(name) == 0);
-	must(page_append_json(name) == 0);
+	must(page_append_json(name, &page_self->c) == 0);
+	must(page_append_json(name, &page_self->c) == 0);
 	n = read(fd, line, sizeof(line) - 1);
 	must(n > 0);
 	line[n] = '\0';
@@ -284,9 +284,9 @@ static void appended(void)
 	must(strstr(line, "\"reasons\":{\"rule\":4,\"sandbox\":1}}\n"));
 	snprintf(link, sizeof(link), "%s.link", name);
 	must(symlink(name, link) == 0);
-	must(page_append_json(link) == -ELOOP);
-	must(page_append_json("/dev/null") == -EINVAL);
-	must(page_append_json("/tmp") == -EISDIR);
+	must(page_append_json(link, &page_self->c) == -ELOOP);
+	must(page_append_json("/dev/null", &page_self->c) == -EINVAL);
+	must(page_append_json("/tmp", &page_self->c) == -EISDIR);
 	unlink(link);
 	unlink(name);
 }

@@ -204,7 +204,7 @@ static void test_processes(void **state)
 		close(b.o.fd);
 		for (i = 0; step(&b.q) == PAIR_ASKED && i < 1000; i++) {
 			pfd = (struct pollfd){ b.q.p.fd, POLLIN, 0 };
-			poll(&pfd, 1, 5000);
+			poll(&pfd, 1, 100000);
 		}
 		if (b.q.p.state != PAIR_DONE)
 			_exit(1);
@@ -215,13 +215,13 @@ static void test_processes(void **state)
 	b.q.fd = -1;
 	for (i = 0; b.o.p.state == PAIR_OFFERED && i < 1000; i++) {
 		pfd = (struct pollfd){ b.o.p.fd, POLLIN, 0 };
-		assert_int_equal(poll(&pfd, 1, 5000), 1);
+		assert_int_equal(poll(&pfd, 1, 100000), 1);
 		step(&b.o);
 	}
 	assert_int_equal(b.o.p.state, PAIR_DONE);
 	assert_int_equal(b.o.p.peer_pid, pid);
 	pfd = (struct pollfd){ b.o.p.fd, POLLIN, 0 };
-	assert_int_equal(poll(&pfd, 1, 5000), 1);
+	assert_int_equal(poll(&pfd, 1, 100000), 1);
 	assert_int_equal(read(b.o.p.fd, &c, 1), 1);
 	assert_int_equal(((uint32_t *)shm_words(&b.o.p.seg))[5], 4711);
 	assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -12,7 +12,7 @@ static void test_name_taken(void **state)
 
 	(void)state;
 	local(&b);
-	assert_int_equal(bind(fd, (void *)&b.o.p.name, b.o.p.name_len), 0);
+	assert_int_equal(at_meeting(&b.o.p, fd, bind), 0);
 	assert_int_equal(step(&b.o), PAIR_FAILED);
 	assert_int_equal(b.o.p.why, WHY_NAME_TAKEN);
 	close(fd);
@@ -36,11 +36,9 @@ static void stranger(bool listens)
 		if (setuid(4242))
 			_exit(77);
 		fd = socket(AF_UNIX, SOCK_STREAM, 0);
-		status = listens ? bind(fd, (void *)&b.o.p.name,
-					b.o.p.name_len) ||
-					   listen(fd, 1) :
-				   connect(fd, (void *)&b.o.p.name,
-					   b.o.p.name_len);
+		status = listens ?
+				 at_meeting(&b.o.p, fd, bind) || listen(fd, 1) :
+				 at_meeting(&b.o.p, fd, connect);
 		if (write(go[1], status ? "n" : "y", 1) != 1 || status)
 			_exit(1);
 		close(go[1]);
@@ -115,8 +113,7 @@ static enum reason lie_to_offer(enum trick what, size_t at)
 
 	local(&b);
 	before = fds_open();
-	assert_int_equal(bind(listener, (void *)&b.o.p.name, b.o.p.name_len),
-			 0);
+	assert_int_equal(at_meeting(&b.o.p, listener, bind), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(step(&b.q), PAIR_ASKED);
 	fd = accept(listener, NULL, NULL);
@@ -125,7 +122,7 @@ static enum reason lie_to_offer(enum trick what, size_t at)
 	close(listener);
 	assert_int_equal(step(&b.o), PAIR_OFFERED);
 	fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	assert_int_equal(connect(fd, (void *)&b.o.p.name, b.o.p.name_len), 0);
+	assert_int_equal(at_meeting(&b.o.p, fd, connect), 0);
 	if (what == FLIP)
 		msg[at] ^= 0x10;
 	if (what == NO_FD)
@@ -199,8 +196,7 @@ static enum reason lie_to_answer(enum trick what, size_t at)
 	struct both b;
 
 	local(&b);
-	assert_int_equal(bind(listener, (void *)&b.o.p.name, b.o.p.name_len),
-			 0);
+	assert_int_equal(at_meeting(&b.o.p, listener, bind), 0);
 	assert_int_equal(listen(listener, 1), 0);
 	assert_int_equal(step(&b.q), PAIR_ASKED);
 	q = accept(listener, NULL, NULL);
@@ -208,7 +204,7 @@ static enum reason lie_to_answer(enum trick what, size_t at)
 	close(listener);
 	assert_int_equal(step(&b.o), PAIR_OFFERED);
 	o = socket(AF_UNIX, SOCK_STREAM, 0);
-	assert_int_equal(connect(o, (void *)&b.o.p.name, b.o.p.name_len), 0);
+	assert_int_equal(at_meeting(&b.o.p, o, connect), 0);
 	pass(o, msg, ASK_LEN, &memfd, 1);
 	close(memfd);
 	assert_int_equal(step(&b.o), PAIR_DONE);

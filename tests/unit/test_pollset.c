@@ -97,7 +97,7 @@ static void *wait_there(void *arg)
 	fd_set r, wr;
 
 	if (!w->by_select) {
-		w->got = do_poll(p, 2, 10000) == 1 ? p[1].revents : -1;
+		w->got = do_poll(p, 2, 100000) == 1 ? p[1].revents : -1;
 		return NULL;
 	}
 	FD_ZERO(&r);
@@ -194,9 +194,11 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
-static void alarm_in(int ms)
+/* Every 10 ms: one of them comes when the thread is asleep. */
+static void alarms(bool on)
 {
-	struct itimerval it = { .it_value = { 0, ms * 1000 } };
+	struct timeval every = { 0, on ? 10000 : 0 };
+	struct itimerval it = { every, every };
 
 	setitimer(ITIMER_REAL, &it, NULL);
 }
@@ -205,8 +207,8 @@ static void t_signals(void **state)
 {
 	struct sigaction act = { .sa_handler = on_alarm };
 	struct sock *s = fake_new();
-	struct timespec ts = { 5, 0 };
-	struct timeval tv = { 5, 0 };
+	struct timespec ts = { 100, 0 };
+	struct timeval tv = { 100, 0 };
 	struct pollfd p = { .events = POLLIN };
 	sigset_t none, block;
 	fd_set r;
@@ -215,8 +217,9 @@ static void t_signals(void **state)
 	fake_pair(s);
 	p.fd = s->fd;
 	assert_int_equal(sigaction(SIGALRM, &act, NULL), 0);
-	alarm_in(10);
-	assert_int_equal(do_poll(&p, 1, 5000), -EINTR);
+	alarms(true);
+	assert_int_equal(do_poll(&p, 1, 100000), -EINTR);
+	alarms(false);
 	/* pending, and let in by the call's own mask */
 	sigemptyset(&none);
 	sigemptyset(&block);
@@ -237,9 +240,10 @@ static void t_signals(void **state)
 	fake_take(s);
 	assert_int_equal(do_ppoll(&p, 1, &ts, &none), -EINTR);
 	sigprocmask(SIG_UNBLOCK, &block, NULL);
-	alarm_in(10);
+	alarms(true);
 	assert_int_equal(do_select(s->fd + 1, &r, NULL, NULL, &tv), -EINTR);
-	assert_int_equal(tv.tv_sec, 4);
+	alarms(false);
+	assert_in_range(tv.tv_sec, 1, 99);
 	fake_close(s);
 }
 

@@ -96,6 +96,31 @@ static void test_asks(void **state)
 	assert_false(remote_make(&e->r, REMOTE_WRITER, false, out));
 }
 
+/* Messages that the other end wants for its receives' sake, counted mod 256. */
+static void test_burns(void **state)
+{
+	struct end *e = &end;
+	uint8_t out[REMOTE_LEN], in[REMOTE_LEN];
+
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+	assert_true(remote_make(&e->r, REMOTE_READER, false, out));
+	e->r.burn_no = 30;
+	assert_true(remote_make(&e->r, REMOTE_READER, false, out));
+	assert_int_equal(out[3], 30);
+	assert_false(remote_make(&e->r, REMOTE_READER, false, out));
+	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 0);
+	assert_false(remote_take(&e->r, in) & REMOTE_BURN);
+	in[3] = 250;
+	assert_true(remote_take(&e->r, in) & REMOTE_BURN);
+	assert_int_equal(e->r.burn, 250);
+	assert_false(remote_take(&e->r, in) & REMOTE_BURN);
+	in[3] = 4;
+	assert_true(remote_take(&e->r, in) & REMOTE_BURN);
+	assert_int_equal(e->r.burn, 10);
+}
+
 /* A reader that has gone is told nothing of the writer any more. */
 static void test_gone(void **state)
 {
@@ -119,6 +144,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unsound),
 		cmocka_unit_test(test_asks),
+		cmocka_unit_test(test_burns),
 		cmocka_unit_test(test_gone),
 	};
 

@@ -3,21 +3,88 @@
  * Memory lent from one process to another: what counts as read, and who is
  * not read at all. The lender is a child that does what it is told.
  */
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "shm_util.h"
 
-#define LEN 300000
+#define LEN  300000
+#define PAGE 4096u
+#define SPAN ((LEN + PAGE - 1) / PAGE * PAGE)
+#define HUGE ((size_t)2 << 20)
+#define HOLE (64 * PAGE) /* where memory goes away */
 
-enum tell { LEND = 1, BACK, UNLEND, LIE, FORK, QUIT };
+enum tell {
+	LEND = 1,
+	BACK,
+	UNLEND,
+	LIE,
+	FORK,
+	FILE_SHARED, /* other memory in its place: a file, to be read only */
+	FILE_PRIVATE,
+	READ_ONLY,
+	HUGE_PAGE,
+	UNMAP, /* from HOLE on */
+	TRUNCATE, /* the file */
+	REMAP, /* the same bytes, other memory */
+	QUIT
+};
 
 struct lender {
 	pid_t pid;
 	int sock; /* ours to it: its credentials are the child's */
 	struct two t;
-	uint8_t *mem; /* the child's, the same address here */
+	uint8_t *map;
+	uint8_t *mem; /* the child's, the same address here; in `map` */
 };
+
+static void put_bytes(uint8_t *mem)
+{
+	int i;
+
+	for (i = 0; i < LEN; i++)
+		mem[i] = (uint8_t)(i * 7 + 1);
+}
+
+/* 0, or -1: this machine has no such memory. */
+static int64_t change(struct lender *l, int what)
+{
+	static int file = -1;
+	uint8_t *tmp;
+
+	switch (what) {
+	case FILE_SHARED:
+	case FILE_PRIVATE:
+		file = memfd_create("lent", 0);
+		if (file < 0 || ftruncate(file, SPAN) ||
+		    pwrite(file, l->mem, LEN, 0) != LEN)
+			return -1;
+		tmp = mmap(l->mem, SPAN, PROT_READ,
+			   MAP_FIXED | (what == FILE_SHARED ? MAP_SHARED :
+							      MAP_PRIVATE),
+			   file, 0);
+		return tmp == l->mem ? 0 : -1;
+	case READ_ONLY:
+		return mprotect(l->mem, SPAN, PROT_READ);
+	case HUGE_PAGE:
+		tmp = mmap(l->mem, HUGE, PROT_READ | PROT_WRITE,
+			   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (tmp != l->mem || madvise(tmp, HUGE, MADV_HUGEPAGE))
+			return -1;
+		put_bytes(tmp);
+		return 0;
+	case UNMAP:
+		return munmap(l->mem + HOLE, SPAN - HOLE);
+	case TRUNCATE:
+		return ftruncate(file, HOLE);
+	default:
+		tmp = mmap(NULL, SPAN, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		put_bytes(tmp);
+		return mremap(tmp, SPAN, SPAN, MREMAP_MAYMOVE | MREMAP_FIXED,
+			      l->mem) == l->mem ?
+			       0 :
+			       -1;
+	}
+}
 
 static int64_t obey(struct lender *l, uint32_t *rkey, int what)
 {
@@ -43,20 +110,21 @@ static int64_t obey(struct lender *l, uint32_t *rkey, int what)
 		}
 		waitpid(pid, NULL, 0);
 		return 0;
-	default:
+	case QUIT:
 		_exit(0);
+	default:
+		return change(l, what);
 	}
 }
 
 static void child(struct lender *l, const struct sockaddr_un *un, socklen_t len)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0), i;
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	uint32_t rkey = 0;
 	int64_t said[2];
 	uint8_t what;
 
-	for (i = 0; i < LEN; i++)
-		l->mem[i] = (uint8_t)(i * 7 + 1);
+	put_bytes(l->mem);
 	if (connect(fd, (const struct sockaddr *)un, len))
 		_exit(1);
 	while (read(fd, &what, 1) == 1) {
@@ -70,16 +138,14 @@ static void child(struct lender *l, const struct sockaddr_un *un, socklen_t len)
 
 static void start(struct lender *l)
 {
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	socklen_t len = sizeof(un);
-	int lfd = socket(AF_UNIX, SOCK_STREAM, 0);
+	struct sockaddr_un un;
+	socklen_t len;
+	int lfd = listen_here(&un, &len);
 
-	assert_int_equal(bind(lfd, (void *)&un, sizeof(sa_family_t)), 0);
-	assert_int_equal(listen(lfd, 1), 0);
-	assert_int_equal(getsockname(lfd, (void *)&un, &len), 0);
 	two_make(&l->t, 65536);
-	l->mem = mmap(NULL, LEN + 4096, PROT_READ | PROT_WRITE,
+	l->map = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	l->mem = l->map + (HUGE - (uintptr_t)l->map % HUGE) % HUGE;
 	l->pid = fork();
 	if (!l->pid)
 		child(l, &un, len);
@@ -105,7 +171,7 @@ static void stop(struct lender *l)
 	kill(l->pid, SIGKILL);
 	waitpid(l->pid, NULL, 0);
 	close(l->sock);
-	munmap(l->mem, LEN + 4096);
+	munmap(l->map, 2 * HUGE);
 	two_drop(&l->t);
 }
 
@@ -205,6 +271,84 @@ static void test_fault(void **state)
 	stop(&l);
 }
 
+/* Whatever memory it is, it can be read, in parts and as a whole. */
+static void test_kinds(void **state)
+{
+	static const uint8_t kinds[] = { FILE_SHARED, FILE_PRIVATE, READ_ONLY,
+					 HUGE_PAGE };
+	struct lender l;
+	uint32_t rkey;
+	size_t i, len;
+
+	(void)state;
+	for (i = 0; i < sizeof(kinds); i++) {
+		start(&l);
+		/* a kernel without huge pages has only ordinary ones to show */
+		if (tell(&l, kinds[i], NULL)) {
+			assert_int_equal(kinds[i], HUGE_PAGE);
+			stop(&l);
+			continue;
+		}
+		assert_int_equal(tell(&l, LEND, &rkey), 0);
+		assert_int_equal(fetch(&l, rkey, 0, 5001, &len), 0);
+		good(0, len);
+		memset(got, 0, sizeof(got));
+		assert_int_equal(fetch(&l, rkey, 5001, LEN - 5001, &len), 0);
+		assert_int_equal(len, LEN - 5001);
+		good(5001, len);
+		assert_int_equal(tell(&l, BACK, NULL), LEN);
+		stop(&l);
+	}
+}
+
+/* Memory that goes while it is lent: what was in front of the hole counts. */
+static void test_gone(void **state)
+{
+	static const uint8_t ways[][2] = { { 0, UNMAP },
+					   { FILE_SHARED, UNMAP },
+					   { FILE_SHARED, TRUNCATE },
+					   { FILE_PRIVATE, TRUNCATE } };
+	struct lender l;
+	uint32_t rkey;
+	size_t i, len;
+
+	(void)state;
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		start(&l);
+		if (ways[i][0])
+			assert_int_equal(tell(&l, ways[i][0], NULL), 0);
+		tell(&l, LEND, &rkey);
+		assert_int_equal(fetch(&l, rkey, 0, 10000, &len), 0);
+		assert_int_equal(tell(&l, ways[i][1], NULL), 0);
+		assert_int_equal(fetch(&l, rkey, 10000, LEN - 10000, &len),
+				 -EFAULT);
+		assert_int_equal(len, HOLE - 10000);
+		good(10000, len);
+		assert_int_equal(fetch(&l, rkey, HOLE, 100, &len), -EFAULT);
+		assert_int_equal(len, 0);
+		assert_int_equal(tell(&l, BACK, NULL), HOLE);
+		stop(&l);
+	}
+}
+
+/* Other memory at its address: bytes are what lies there when they are read. */
+static void test_moved(void **state)
+{
+	struct lender l;
+	uint32_t rkey;
+	size_t len;
+
+	(void)state;
+	start(&l);
+	tell(&l, LEND, &rkey);
+	assert_int_equal(fetch(&l, rkey, 0, 10000, &len), 0);
+	assert_int_equal(tell(&l, REMAP, NULL), 0);
+	assert_int_equal(fetch(&l, rkey, 10000, LEN - 10000, &len), 0);
+	assert_int_equal(len, LEN - 10000);
+	good(10000, len);
+	stop(&l);
+}
+
 static void test_strangers(void **state)
 {
 	struct lender l;
@@ -270,6 +414,8 @@ int main(void)
 		cmocka_unit_test(test_read),  cmocka_unit_test(test_recall),
 		cmocka_unit_test(test_fault), cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_dead),  cmocka_unit_test(test_liar),
+		cmocka_unit_test(test_kinds), cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_moved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

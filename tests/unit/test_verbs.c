@@ -86,8 +86,7 @@ static void open_says_what_is_here(void **state)
 		assert_int_equal(ret, -ENODEV);
 	} else {
 		/* device files may be out of reach, e.g. in a container */
-		assert_true(ret == 0 || ret == -EACCES || ret == -EPERM ||
-			    ret == -ENODEV);
+		assert_true(ret == 0 || ret == -ENXIO || ret == -ENODEV);
 		if (!ret)
 			api->close(v);
 	}

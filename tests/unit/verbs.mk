@@ -9,9 +9,49 @@ tests_unit_test_cq_SOURCES = tests/unit/test_cq.c src/fabric/verbs/cq.c
 tests_unit_test_cq_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_cq_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 
+check_PROGRAMS += tests/unit/test_rx
+tests_unit_test_rx_SOURCES = tests/unit/test_rx.c src/fabric/verbs/rx.c
+tests_unit_test_rx_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_rx_LDADD = libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_verbs_event
 tests_unit_test_verbs_event_SOURCES = tests/unit/test_verbs_event.c \
 	src/fabric/verbs/event.c
 tests_unit_test_verbs_event_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_verbs_event_LDADD = libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_verbs_cm
+tests_unit_test_verbs_cm_SOURCES = tests/unit/test_verbs_cm.c
+tests_unit_test_verbs_cm_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_verbs_cm_LDADD = libbase.la $(CMOCKA_LIBS) -ldl
+
+check_PROGRAMS += tests/unit/test_verbs_mem
+tests_unit_test_verbs_mem_SOURCES = tests/unit/test_verbs_mem.c \
+	src/fabric/verbs/mem.c src/fabric/verbs/rdma.c
+tests_unit_test_verbs_mem_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_verbs_mem_LDADD = libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_verbs_end
+tests_unit_test_verbs_end_SOURCES = tests/unit/test_verbs_end.c \
+	src/fabric/verbs/end.c src/fabric/verbs/mem.c
+tests_unit_test_verbs_end_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_verbs_end_LDADD = libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_verbs_meet
+tests_unit_test_verbs_meet_SOURCES = tests/unit/test_verbs_meet.c \
+	src/fabric/verbs/cm.c src/fabric/verbs/cmevent.c
+tests_unit_test_verbs_meet_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_verbs_meet_LDADD = libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_verbs_tx
+tests_unit_test_verbs_tx_SOURCES = tests/unit/test_verbs_tx.c \
+	src/fabric/verbs/tx.c
+tests_unit_test_verbs_tx_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_verbs_tx_LDADD = libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_verbs_device
+tests_unit_test_verbs_device_SOURCES = tests/unit/test_verbs_device.c \
+	src/fabric/verbs/device.c
+tests_unit_test_verbs_device_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_verbs_device_LDADD = libbase.la $(CMOCKA_LIBS)
 endif

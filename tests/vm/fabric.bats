@@ -205,7 +205,7 @@ solo() {
 	duo toolong
 }
 
-@test "fabric: a client that speaks raw verbs and means harm" {
+@test "fabric: a client that speaks raw verbs, means harm, and all that must fail" {
 	duo hostile
 }
 

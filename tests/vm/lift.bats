@@ -3,15 +3,10 @@
 #
 # Streams lifted over RDMA between two hosts: servers on node 1, clients on
 # node 2 (SDP_HOST, SDP_CLIENT_ON, SDP_SHARED), and what may happen to them.
-# SDP_BULK_MIB: how much the largest transfer moves in each direction (32; what
-# is asked of a release is 1024).
 
 # shellcheck disable=SC2030,SC2031 # each test has a port of its own
 load lib
-
-DUPLEX=$BATS_TEST_DIRNAME/../bats/py/duplex.py
-MANY=$BATS_TEST_DIRNAME/../bats/py/many_echo.py
-BULK=${SDP_BULK_MIB:-32}
+load streams
 
 setup() {
 	need redis-server redis-benchmark qperf openssl
@@ -21,31 +16,6 @@ setup() {
 teardown() {
 	stop_all
 	vm_restore
-}
-
-# between MODE: what the far end may lift over is a software device.
-between() {
-	mode "$1"
-	[ "$1" = plain ] || with LIBSDP_SOFT_DEVICES=yes
-}
-
-# duplex_serve [PORT], duplex MIB [ROUNDS], duplex_end: both ends are content.
-duplex_serve() {
-	PORT=${1:-$(free_port)}
-	server duplex "$PY" "$DUPLEX" server "$HOST" "$PORT"
-	wait_port "$PORT"
-}
-
-duplex() {
-	LIMIT=${LIMIT:-250} client "$PY" "$DUPLEX" client "$HOST" "$PORT" \
-		"$@" >"$TMP/client.out"
-	cat "$TMP/client.out"
-	[ "$(tail -n 1 "$TMP/client.out")" = ok ]
-}
-
-duplex_end() {
-	wait_end duplex
-	[ "$(tail -n 1 "$TMP/duplex.out")" = ok ]
 }
 
 redis_serve() {
@@ -75,9 +45,9 @@ redis_load() {
 	# where all is slow a reader may be away for longer than 20 ms
 	with LIBSDP_SPILL_MS=2000
 	duplex_serve
-	LIMIT=$((60 + BULK)) duplex "$BULK"
+	LIMIT=60 duplex 32
 	duplex_end
-	proof $((BULK << 19)) python3
+	proof $((32 << 19)) python3
 }
 
 @test "lift: the server's end dials" {

@@ -3,6 +3,25 @@
 # vm-on, the command of the virtual machines' tests that reaches the other
 # node. The scripts beside it need no building.
 
+EXTRA_DIST += \
+	tests/vm/fabric.bats \
+	tests/vm/failover.bats \
+	tests/vm/guest \
+	tests/vm/harness.bats \
+	tests/vm/init \
+	tests/vm/lib.bash \
+	tests/vm/lift.bats \
+	tests/vm/prepare \
+	tests/vm/progs.bats \
+	tests/vm/programs.bats \
+	tests/vm/run \
+	tests/vm/run-suites \
+	tests/vm/smoke.bats \
+	tests/vm/streams.bash \
+	tests/vm/tcp.bats \
+	tests/vm/wire.bats \
+	tests/vm/wire.py
+
 check_PROGRAMS += tests/vm/vm-on
 
 tests_vm_vm_on_SOURCES = \

@@ -83,6 +83,27 @@ right() {
 	right many "$(stat_sum redis-server lifted)"
 }
 
+@test "wire: large sends are read by the other end's device" {
+	local echo=$BATS_TEST_DIRNAME/../bats/py/digest_echo.py port
+	port=$(free_port)
+	with LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=16384 \
+		LIBSDP_ZCOPY_WAIT_MS=1000
+	capture lent
+	server echo "$PY" "$echo" server "$port"
+	wait_port "$port"
+	LIMIT=150 client "$PY" "$echo" client "$VM_ADDR4_1" "$port" 500 large 12
+	wait_end echo
+	capture_end lent
+	assert_lifted python3 1000000
+	right lent 1
+	grep -q 'SrcAvail [1-9]' "$TMP/lent.said"
+	grep -q 'RdmaRdCompl [1-9]' "$TMP/lent.said"
+	grep -qE '[1-9][0-9]{5,} bytes by [1-9]' "$TMP/lent.said"
+	# and tshark finds the reads
+	dissect lent -Y 'infiniband.bth.opcode == 12' >"$TMP/reads"
+	[ -s "$TMP/reads" ]
+}
+
 @test "wire: packets are lost and come in disorder" {
 	netem 1 loss 1% delay 1ms 1ms reorder 10%
 	netem 2 loss 1%

@@ -10,8 +10,9 @@ Checked for each connection: REQ and REP with service id, depths and retry
 counts, compact Hello and HelloAck; for each message its length, MID, sequence
 number, acknowledgement, that the sender had the credits it needs, that no
 grant is ever taken back, that it fits the receiver's buffer, that nothing
-follows DisConn but control messages, the order of what Words say; and that no
-receiver was ever without a buffer (RNR).
+follows DisConn but control messages, the order of what Words say; that no
+receiver was ever without a buffer (RNR); and that each RDMA Read lies within
+memory that the other end has just advertised and that was not given back.
 
 Known of tshark's dissector, and accepted nowhere else: a compact Hello is
 shorter than the one it knows ("malformed"), so is Data without bytes; what
@@ -37,10 +38,10 @@ NAMES = {0x02: "DisConn", 0x03: "AbortConn", 0x04: "SendSm",
          0x05: "RdmaWrCompl", 0x06: "RdmaRdCompl", 0x07: "ModeChange",
          0x08: "SrcAvailCancel", 0x09: "SinkAvailCancel",
          0x0a: "SinkCancelAck", 0x0b: "ChRcvBuf", 0x0c: "ChRcvBufAck",
-         0x0d: "SuspComm", 0x0e: "SuspCommAck", 0x40: "Words",
+         0x0d: "SuspComm", 0x0e: "SuspCommAck", 0x40: "Words", 0x41: "Back",
          0xfd: "SinkAvail", 0xfe: "SrcAvail", 0xff: "Data"}
 HEADERS = {0x05: 20, 0x06: 20, 0x07: 20, 0x0b: 20, 0x0c: 20, 0x0d: 24,
-           0x40: 48, 0xfd: 36, 0xfe: 32}
+           0x40: 48, 0x41: 16, 0xfd: 36, 0xfe: 32}
 PAYLOAD = {0xfd, 0xfe, 0xff}
 DISSECTED = ["frame.number", "infiniband_sdp.bsdh.mid",
              "infiniband_sdp.bsdh.flags", "infiniband_sdp.bsdh.bufs",
@@ -125,6 +126,8 @@ class Side:
         self.closed = False
         self.part = None  # (first packet, bytes, PSN of the next)
         self.words = {}
+        self.source = None  # SrcAvail: key, address, length, unreported
+        self.reads = self.read = 0
 
 
 class Connection:
@@ -133,6 +136,7 @@ class Connection:
         self.active, self.passive = active, passive
         self.rnr = 0
         self.open = False
+        self.mtu = 1024
 
     def name(self):
         return "connection %d" % self.number
@@ -193,6 +197,7 @@ class Reader:
         passive = Side(p.src, u24(cm, 12), u24(ask, 44))
         con = Connection(len(self.all) + 1, active, passive, service)
         self.all.append(con)
+        con.mtu = 128 << (ask[50] >> 4)
         pd = ask[140 + 36:140 + 92]
         passive.grant = hello(con, q.frame, 0, 56, pd, True)
         active.rcv_size = u32(pd, 24)
@@ -220,9 +225,9 @@ class Reader:
             if p.bth[12] >> 5 == 1:
                 con.rnr += 1
             return None
-        if op == READ or op in range(0x0d, 0x11):
+        if op in range(0x0d, 0x11):
             return None
-        if op not in (FIRST, MIDDLE, LAST, ONLY) and op not in WRITES:
+        if op not in (FIRST, MIDDLE, LAST, ONLY, READ) and op not in WRITES:
             return fault(p.frame, "opcode %#x" % op)
         if op in (MIDDLE, LAST):
             self.continued.add(p.frame)
@@ -235,6 +240,8 @@ class Reader:
         sender.psn = (psn + 1) & 0xffffff
         if op in WRITES:
             return None
+        if op == READ:
+            return self.read(con, sender, receiver, p)
         data = p.bth[12:len(p.bth) - (p.bth[1] >> 4 & 3)]
         if op == ONLY or op == FIRST:
             if sender.part:
@@ -249,6 +256,29 @@ class Reader:
             sender.part = None
             self.message(con, sender, receiver, first, whole)
         return None
+
+    def read(self, con, me, peer, p):
+        """takes as many numbers as its answer has packets"""
+        at, key, size = u64(p.bth, 12), u32(p.bth, 20), u32(p.bth, 24)
+        me.psn = (me.psn - 1 + max(1, -(-size // con.mtu))) & 0xffffff
+        me.reads += 1
+        me.read += size
+        src = peer.source
+        if not src or key != src[0] or at < src[1] or \
+           at + size > src[1] + src[2]:
+            fault(p.frame, "reads what was not advertised")
+
+    def source(self, me, peer, mid, b):
+        """SrcAvail by `me`; what the peer has of it is told by `me` itself"""
+        if mid == 0xfe:
+            me.source = (u32(b, 20), u64(b, 24), u32(b, 16),
+                         u32(b, 16) - (len(b) - 32))
+        elif mid == 0x06 and peer.source:
+            key, at, size, left = peer.source
+            left -= u32(b, 16)
+            peer.source = (key, at, size, left) if left else None
+        elif mid == 0x04:
+            peer.source = None
 
     def recall(self, p, op):
         """sent again: tshark dissects it once more"""
@@ -272,13 +302,14 @@ class Reader:
             return fault(p.frame, "MID %#x is reserved" % mid)
         header = HEADERS.get(mid, 16)
         if size != len(b) or size < header or \
-           (mid not in PAYLOAD and size != header):
+           (mid not in PAYLOAD | {0x41} and size != header):
             fault(p.frame, "%s of %d bytes says %d" % (NAMES[mid], len(b),
                                                        size))
         if size > peer.rcv_size:
             fault(p.frame, "%d bytes for a receive of %d" % (size,
                                                              peer.rcv_size))
-        self.numbers(me, peer, p, (mid, bufs, mseq, ack), size - header)
+        self.numbers(me, peer, p, (mid, bufs, mseq, ack),
+                     size - header if mid in PAYLOAD else 0)
         if flags & ~7:
             fault(p.frame, "flags %#x" % flags)
         if me.closed and size > header and mid in PAYLOAD:
@@ -289,6 +320,10 @@ class Reader:
         me.count[NAMES[mid] if size > 16 or mid != 0xff else "update"] += 1
         if mid == 0xff:
             me.payload += size - 16
+        if mid in (0xfe, 0x06, 0x04):
+            self.source(me, peer, mid, b)
+        if mid == 0xfe:
+            me.payload += size - 32
         if mid == 0x40:
             self.words(me, p, b[16:48])
         self.remember(me, p, mid, size)
@@ -371,7 +406,7 @@ def dissect(path, r):
             if said != r.expected[frame]:
                 fault(frame, "tshark sees %s, we %s" % (said,
                                                         r.expected[frame]))
-            unknown += said[0] == 0x40
+            unknown += said[0] in (0x40, 0x41)
         elif frame in r.continued:
             continued += bad
             bad = False
@@ -420,10 +455,10 @@ def main(argv):
             fault(0, "%s: RNR %d times" % (con.name(), con.rnr))
         for side in (con.active, con.passive):
             print("%s, service %#x, from QP %#x: %d messages, %d bytes; %s; "
-                  "%d packets again, %d early" %
+                  "%d packets again, %d early; %d bytes by %d reads" %
                   (con.name(), con.service, side.qpn, side.mseq, side.payload,
                    ", ".join("%s %d" % x for x in sorted(side.count.items())),
-                   side.again, side.early))
+                   side.again, side.early, side.read, side.reads))
     if not alone:
         print("%d messages seen by tshark alike, %d of them Words, which it "
               "calls unknown; %d later packets of a message that it calls "

@@ -110,8 +110,7 @@ bool shm_recalled(struct end *end)
 	       SHM_LOAN_BACK;
 }
 
-/* The process of the other end in our numbers, if it is of our user. */
-static int peer_pid(const struct shm_end *e)
+int shm_peer_pid(const struct shm_end *e)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -124,8 +123,7 @@ static int peer_pid(const struct shm_end *e)
 	return cred.pid;
 }
 
-/* Has the process that had that number not ended yet? */
-static int peer_lives(const struct shm_end *e)
+int shm_peer_lives(const struct shm_end *e)
 {
 	struct pollfd p = { .events = POLLIN };
 	struct timespec now = { 0, 0 };
@@ -147,7 +145,7 @@ static ssize_t fetch(const struct shm_end *e, void *to, uint64_t vaddr,
 	uint64_t there = 0, at, want;
 	struct iovec local[2] = { { &there, sizeof(there) }, { to, len } };
 	struct iovec far[2] = { { NULL, sizeof(there) }, { NULL, len } };
-	int pid = peer_pid(e), ret;
+	int pid = shm_peer_pid(e), ret;
 	ssize_t n;
 
 	if (pid < 0)
@@ -162,7 +160,7 @@ static ssize_t fetch(const struct shm_end *e, void *to, uint64_t vaddr,
 		return n;
 	if (n < (ssize_t)sizeof(there) || !there || there != want)
 		return -ESTALE;
-	ret = peer_lives(e);
+	ret = shm_peer_lives(e);
 	if (ret)
 		return ret;
 	return n - (ssize_t)sizeof(there);

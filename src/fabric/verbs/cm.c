@@ -66,7 +66,9 @@ int verbs_listen(struct verbs *v, int family, uint16_t port)
 
 	if (family != AF_INET && family != AF_INET6)
 		return -EAFNOSUPPORT;
-	lock_take(&v->lock);
+	ret = verbs_enter(v);
+	if (ret)
+		return ret;
 	ret = listener_new(v, &l);
 	if (ret)
 		goto out;
@@ -89,7 +91,8 @@ void verbs_unlisten(struct verbs *v, uint16_t port)
 {
 	struct listener **at = &v->listeners, *l;
 
-	lock_take(&v->lock);
+	if (verbs_enter(v))
+		return; /* it stays until close() */
 	while ((l = *at)) {
 		if (l->port != port) {
 			at = &l->next;
@@ -103,17 +106,14 @@ void verbs_unlisten(struct verbs *v, uint16_t port)
 }
 
 /* No route to a device is an answer like others, and comes as an event. */
-static void resolve(struct vend *e, union verbs_addr *from,
-		    union verbs_addr *to)
+void cm_resolve(struct vend *e, struct sockaddr *from, struct sockaddr *to)
 {
 	uint32_t ms = e->v->conf.resolve_ms;
 	int ret;
 
-	e->state = V_RESOLVING;
 	event_limit(e, ms);
-	ret = cm_err(rdma_resolve_addr(e->id,
-				       from->sa.sa_family ? &from->sa : NULL,
-				       &to->sa, (int)ms));
+	ret = cm_err(rdma_resolve_addr(e->id, from->sa_family ? from : NULL, to,
+				       (int)ms));
 	if (ret == -ENODEV || ret == -ENETUNREACH || ret == -EADDRNOTAVAIL)
 		ret = -EHOSTUNREACH;
 	if (ret)
@@ -134,7 +134,9 @@ int verbs_dial(struct verbs *v, const union verbs_addr *local,
 		from.in.sin_port = 0;
 		addr_plain(&from);
 	}
-	lock_take(&v->lock);
+	ret = verbs_enter(v);
+	if (ret)
+		return ret;
 	ret = cm_err(rdma_create_id(v->chan, &id, NULL, v->ps));
 	if (ret)
 		goto out;
@@ -144,7 +146,8 @@ int verbs_dial(struct verbs *v, const union verbs_addr *local,
 		ret = -ENOMEM;
 		goto out;
 	}
-	resolve(e, &from, &to);
+	e->state = V_RESOLVING;
+	cm_resolve(e, &from.sa, &to.sa);
 	*end = &e->end;
 out:
 	lock_drop(&v->lock);
@@ -160,16 +163,17 @@ static void param_fill(const struct vend *e, struct rdma_conn_param *p)
 	p->qp_num = e->qp->qp_num;
 }
 
-int verbs_connect(struct end *end, const uint8_t req[VERBS_REQ_LEN])
+int verbs_connect(struct end *end, const uint8_t *req)
 {
 	struct vend *e = vend_of(end);
 	struct rdma_conn_param p = {
 		.private_data = req,
-		.private_data_len = VERBS_REQ_LEN,
+		.private_data_len = e->native ? VERBS_REQ_LONG : VERBS_REQ_LEN,
 	};
-	int ret;
+	int ret = verbs_enter(e->v);
 
-	lock_take(&e->v->lock);
+	if (ret)
+		return ret;
 	ret = -EINVAL;
 	if (e->state == V_READY) {
 		param_fill(e, &p);
@@ -190,9 +194,11 @@ int verbs_connect(struct end *end, const uint8_t req[VERBS_REQ_LEN])
 int verbs_establish(struct end *end)
 {
 	struct vend *e = vend_of(end);
-	int ret = -EINVAL;
+	int ret = verbs_enter(e->v);
 
-	lock_take(&e->v->lock);
+	if (ret)
+		return ret;
+	ret = -EINVAL;
 	if (e->state == V_ANSWERED) {
 		ret = 0;
 		if (!e->established) {
@@ -233,9 +239,10 @@ int verbs_prepare(struct verbs *v, struct verbs_request *r, uint64_t tag,
 {
 	struct device *d;
 	struct vend *e;
-	int ret;
+	int ret = verbs_enter(v);
 
-	lock_take(&v->lock);
+	if (ret)
+		return ret;
 	ret = r->dead ? -ECONNRESET : device_get(v, r->id, &d);
 	if (ret)
 		goto out;
@@ -270,9 +277,11 @@ int verbs_accept(struct end *end, const uint8_t rep[VERBS_REP_LEN])
 		.private_data = rep,
 		.private_data_len = VERBS_REP_LEN,
 	};
-	int ret = -EINVAL;
+	int ret = verbs_enter(e->v);
 
-	lock_take(&e->v->lock);
+	if (ret)
+		return ret;
+	ret = -EINVAL;
 	if (e->state == V_PREPARED) {
 		param_fill(e, &p);
 		e->state = V_ACCEPTED;
@@ -296,7 +305,9 @@ int verbs_refuse(struct verbs *v, struct verbs_request *r, const void *data,
 
 	if (len > VERBS_REJ_LEN)
 		return -EINVAL;
-	lock_take(&v->lock);
+	ret = verbs_enter(v);
+	if (ret)
+		return ret;
 	ret = r->dead ? 0 : cm_err(rdma_reject(r->id, data, (uint8_t)len));
 	request_drop(v, r);
 	lock_drop(&v->lock);
@@ -307,11 +318,8 @@ int verbs_refuse(struct verbs *v, struct verbs_request *r, const void *data,
  * Before VE_UP: a REJ where one is due, else nothing but VE_FAILED. The id goes
  * with destroy(), which ends what is under way.
  */
-void verbs_disconnect(struct end *end)
+void end_leave(struct vend *e)
 {
-	struct vend *e = vend_of(end);
-
-	lock_take(&e->v->lock);
 	switch (e->state) {
 	case V_UP:
 		e->state = V_CLOSING;
@@ -333,5 +341,16 @@ void verbs_disconnect(struct end *end)
 		event_down(e, -ECANCELED);
 		break;
 	}
+}
+
+void verbs_disconnect(struct end *end)
+{
+	struct vend *e = vend_of(end);
+
+	if (verbs_enter(e->v)) {
+		event_late(e, &e->leave);
+		return;
+	}
+	end_leave(e);
 	lock_drop(&e->v->lock);
 }

@@ -3,9 +3,18 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
+#include "base/sys.h"
 #include "fabric/verbs/int.h"
 
+/*
+ * Reasons of a REJ (InfiniBand 12.6.7.2): those of the CM itself that concern
+ * the path run from the GID to the alternative path's rate.
+ */
+#define REJ_GID	     12
+#define REJ_ALT_RATE 23
+#define REJ_MTU	     26
 #define REJ_CONSUMER 28 /* the other side's program said no */
 
 /* What the event owns is gone with the acknowledgement: copied before. */
@@ -76,15 +85,34 @@ static void routed(struct vend *e)
 
 static void answered(struct vend *e, const struct rdma_cm_event *ev)
 {
+	/* as many RDMA reads as the other side answers at a time */
+	if (ev->param.conn.initiator_depth < e->rd_atom)
+		e->rd_atom = ev->param.conn.initiator_depth;
 	copy_data(ev, e->data, VERBS_REP_LEN);
 	e->established = ev->event == RDMA_CM_EVENT_ESTABLISHED;
 	e->state = V_ANSWERED;
 	event_due(e, VE_ANSWERED);
 }
 
+/* One line, and nobody dials that host for a while. */
+static void no_path(struct vend *e, const char *who, int status)
+{
+	verbs_say_once(e->v, LOG_WARN,
+		       "RDMA: %s finds no path to the other end (%d): look at "
+		       "P_Key and GID",
+		       who, status);
+	event_down(e, -ENETUNREACH);
+}
+
 static void rejected(struct vend *e, const struct rdma_cm_event *ev)
 {
-	if (e->state != V_CONNECTING || ev->status != REJ_CONSUMER) {
+	int why = ev->status;
+
+	if ((why >= REJ_GID && why <= REJ_ALT_RATE) || why == REJ_MTU) {
+		no_path(e, "the other host", why);
+		return;
+	}
+	if (e->state != V_CONNECTING || why != REJ_CONSUMER) {
 		event_down(e, -ECONNREFUSED);
 		return;
 	}
@@ -118,7 +146,9 @@ static void for_end(struct verbs *v, struct vend *e,
 {
 	switch (ev->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		if (e->state == V_RESOLVING)
+		if (e->state == V_SEEKING)
+			native_found(v, e);
+		else if (e->state == V_RESOLVING)
 			resolved(v, e);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -141,8 +171,10 @@ static void for_end(struct verbs *v, struct vend *e,
 	case RDMA_CM_EVENT_REJECTED:
 		rejected(e, ev);
 		break;
-	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
+		no_path(e, "the subnet", ev->status);
+		break;
+	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
 		event_down(e, errno_of(ev));
@@ -190,11 +222,16 @@ void cm_events(struct verbs *v)
 	while (!rdma_get_cm_event(v->chan, &ev)) {
 		spare = ev->id;
 		one_event(v, ev);
-		if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST ||
-		    spare->context)
+		/* nobody's any more, or never anybody's */
+		if (spare->context)
 			spare = NULL;
 		rdma_ack_cm_event(ev);
 		if (spare)
 			rdma_destroy_id(spare);
 	}
+	if (cm_err(-1) != -EACCES)
+		return;
+	/* it stays readable, and nobody here may read it (rdma-facts.md 1.1) */
+	v->denied = true;
+	sys_epoll_ctl(v->ep, EPOLL_CTL_DEL, v->chan->fd, NULL);
 }

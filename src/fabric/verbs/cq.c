@@ -62,9 +62,14 @@ bool cq_pending(struct end *end)
 	return stash_some(&e->stash);
 }
 
-static int errno_of(unsigned int status)
+/*
+ * A local error of a receive is the peer's doing, a message that does not fit.
+ * That of a send is our own device's, which could not send: rxe says so when
+ * its link goes down.
+ */
+static int errno_of(const struct done *d)
 {
-	switch (status) {
+	switch (d->status) {
 	case IBV_WC_SUCCESS:
 		return 0;
 	case IBV_WC_RETRY_EXC_ERR:
@@ -73,6 +78,8 @@ static int errno_of(unsigned int status)
 		return -ETIMEDOUT;
 	case IBV_WC_WR_FLUSH_ERR:
 		return -ECONNRESET;
+	case IBV_WC_LOC_QP_OP_ERR:
+		return d->wr_id & WR_RECV ? -EPROTO : -ECONNRESET;
 	default:
 		return -EPROTO;
 	}
@@ -88,7 +95,7 @@ void cq_break(struct vend *e, int err)
 
 static void use(struct vend *e, const struct done *d)
 {
-	int err = errno_of(d->status);
+	int err = errno_of(d);
 
 	if (d->wr_id & WR_RECV) {
 		if (err)

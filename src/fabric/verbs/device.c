@@ -9,6 +9,7 @@
 #include "fabric/verbs/int.h"
 
 #define SYSFS	     "/sys/class/infiniband/"
+#define FILES	     "/dev/infiniband/"
 #define RXE_VENDOR   0xffffffu
 #define SIW_VENDOR   0x626d74u
 #define CONTEXTS_MAX 64
@@ -30,17 +31,51 @@ static bool is_rxe(const char *name)
 	return fd >= 0;
 }
 
+static bool may_use(const struct verbs *v, struct ibv_device *dev)
+{
+	return !v->conf.may_use || v->conf.may_use(ibv_get_device_name(dev));
+}
+
+/*
+ * librdmacm would say of a device whose file may not be opened that there is
+ * none. Where the file has another name than usual it is for libibverbs to find.
+ */
+static bool may_open(const struct verbs *v, const struct ibv_device *dev)
+{
+	char path[sizeof(FILES) + IBV_SYSFS_NAME_MAX];
+	struct text t = TEXT_IN(path);
+	int fd;
+
+	text_add(&t, FILES "%s", dev->dev_name);
+	fd = sys_open(path, O_RDWR | O_CLOEXEC, 0);
+	if (fd >= 0)
+		sys_close(fd);
+	if (fd != -EACCES && fd != -EPERM)
+		return true;
+	verbs_say_once(v, LOG_WARN,
+		       "no RDMA by %s: permission denied for %s: give it to "
+		       "this user (a udev rule)",
+		       dev->name, path);
+	return false;
+}
+
 int device_any(struct verbs *v)
 {
 	struct ibv_device **list;
-	int n = 0, i, usable = 0, iwarp = 0;
+	int n = 0, i, named = 0, allowed = 0, usable = 0, iwarp = 0;
 
 	list = ibv_get_device_list(&n);
 	if (!list)
 		return cm_err(-1) == -ENOSYS ? -ENODEV : cm_err(-1);
 	for (i = 0; i < n; i++) {
+		if (!may_use(v, list[i]))
+			continue;
+		named++;
 		if (!v->conf.soft_devices &&
 		    is_rxe(ibv_get_device_name(list[i])))
+			continue;
+		allowed++;
+		if (!may_open(v, list[i]))
 			continue;
 		usable++;
 		iwarp += list[i]->transport_type == IBV_TRANSPORT_IWARP;
@@ -49,7 +84,9 @@ int device_any(struct verbs *v)
 	v->ps = usable && iwarp == usable ? RDMA_PS_TCP : RDMA_PS_IB;
 	if (usable)
 		return 0;
-	return n ? -EOPNOTSUPP : -ENODEV;
+	if (allowed)
+		return -ENXIO;
+	return named ? -EOPNOTSUPP : n ? -EPERM : -ENODEV;
 }
 
 /*
@@ -173,11 +210,13 @@ int device_get(struct verbs *v, struct rdma_cm_id *id, struct device **out)
 		if (d->dev == id->verbs->device && !d->gone)
 			break;
 	if (!d) {
+		if (!may_use(v, id->verbs->device))
+			return -EPERM;
 		ret = device_open(v, id->verbs->device, &d);
-		if (ret == -EACCES || ret == -EPERM)
-			verbs_say(v, LOG_WARN,
-				  "RDMA device %s: permission denied",
-				  ibv_get_device_name(id->verbs->device));
+		if (ret == -EACCES || ret == -EPERM) {
+			may_open(v, id->verbs->device);
+			return -ENXIO;
+		}
 		if (ret)
 			return ret;
 	}

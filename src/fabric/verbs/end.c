@@ -50,7 +50,7 @@ static int qp_new(struct vend *e)
 
 	e->cq = ibv_create_cq(d->ctx, CQ_LEN, e, d->chan, (int)vector);
 	if (!e->cq)
-		return cm_err(-1);
+		return mem_err(e, cm_err(-1), 0);
 	init.send_cq = init.recv_cq = e->cq;
 	e->qp = ibv_create_qp(d->pd, &init);
 	if (!e->qp) { /* no device must be able to send inline */
@@ -58,11 +58,28 @@ static int qp_new(struct vend *e)
 		e->qp = ibv_create_qp(d->pd, &init);
 	}
 	if (!e->qp)
-		return cm_err(-1);
+		return mem_err(e, cm_err(-1), 0);
 	e->inline_max = init.cap.max_inline_data < VERBS_INLINE ?
 				init.cap.max_inline_data :
 				VERBS_INLINE;
 	return 0;
+}
+
+/*
+ * What the device says of a queue pair's way: the P_Key is not in its table, the
+ * GID has no entry, nobody knows the next hop.
+ */
+static int path_err(struct vend *e, enum ibv_qp_state state, int err)
+{
+	if (err != -EINVAL && err != -ETIMEDOUT && err != -EHOSTUNREACH &&
+	    err != -ENETUNREACH)
+		return err;
+	verbs_say_once(e->v, LOG_WARN,
+		       "RDMA device %s/%d: the path to the peer cannot be used "
+		       "(%s, error %d): look at P_Key and GID",
+		       ibv_get_device_name(e->dev->dev), (int)e->id->port_num,
+		       state == IBV_QPS_INIT ? "INIT" : "RTR", -err);
+	return -ENETUNREACH;
 }
 
 /* The state that the CM has the attributes for, with ours where they differ. */
@@ -73,7 +90,7 @@ static int qp_state(struct vend *e, enum ibv_qp_state state)
 
 	ret = cm_err(rdma_init_qp_attr(e->id, &attr, &mask));
 	if (ret)
-		return ret;
+		return path_err(e, state, ret);
 	/* Advertised memory is all that a peer can reach, by its keys. */
 	if (mask & IBV_QP_ACCESS_FLAGS)
 		attr.qp_access_flags = IBV_ACCESS_REMOTE_READ |
@@ -90,7 +107,7 @@ static int qp_state(struct vend *e, enum ibv_qp_state state)
 		attr.retry_cnt = RETRIES;
 	if (mask & IBV_QP_RNR_RETRY)
 		attr.rnr_retry = RNR_RETRIES;
-	return -ibv_modify_qp(e->qp, &attr, mask);
+	return path_err(e, state, -ibv_modify_qp(e->qp, &attr, mask));
 }
 
 int end_build(struct vend *e)
@@ -161,7 +178,10 @@ void end_destroy(struct end *end)
 	struct vend *e = vend_of(end);
 	struct verbs *v = e->v;
 
-	lock_take(&v->lock);
+	if (verbs_enter(v)) {
+		event_late(e, &e->die);
+		return;
+	}
 	end_free(e);
 	lock_drop(&v->lock);
 }

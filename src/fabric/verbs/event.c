@@ -22,6 +22,32 @@ static void event_bell(struct verbs *v)
 	sys_write(v->bell, &one, sizeof(one));
 }
 
+void event_late(struct vend *e, bool *what)
+{
+	*what = true;
+	e->v->late = true;
+	event_bell(e->v);
+}
+
+/* What a signal handler could not do while it had interrupted us. */
+static void catch_up(struct verbs *v)
+{
+	struct list *l, *next;
+	struct vend *e;
+
+	v->late = false;
+	for (l = v->ends.next; l != &v->ends; l = next) {
+		next = l->next;
+		e = LIST_OF(l, struct vend, all);
+		if (e->die) {
+			end_free(e);
+		} else if (e->leave) {
+			e->leave = false;
+			end_leave(e);
+		}
+	}
+}
+
 void event_due(struct vend *e, enum verbs_event_type type)
 {
 	e->due |= (uint16_t)(1u << type);
@@ -132,7 +158,8 @@ uint64_t verbs_patience(const struct verbs *cv)
 	uint64_t first = UINT64_MAX, now = clock_ns();
 	struct list *l;
 
-	lock_take(&v->lock);
+	if (verbs_enter(v))
+		return 0;
 	for (l = v->timed.next; l != &v->timed; l = l->next) {
 		struct vend *e = LIST_OF(l, struct vend, timed);
 
@@ -181,10 +208,13 @@ int verbs_event(struct verbs *v, struct verbs_event *ev)
 	int ret = 1;
 
 	memset(ev, 0, sizeof(*ev));
-	lock_take(&v->lock);
+	if (verbs_enter(v))
+		return 0;
 	v->inside = true;
 	time_out(v);
 	for (;;) {
+		if (v->late)
+			catch_up(v);
 		if (!list_empty(&v->due)) {
 			tell(LIST_OF(v->due.next, struct vend, due_at), ev);
 			break;
@@ -192,7 +222,7 @@ int verbs_event(struct verbs *v, struct verbs_event *ev)
 		if (tell_request(v, ev))
 			break;
 		if (!look(v)) {
-			ret = 0;
+			ret = v->denied ? -EACCES : 0;
 			break;
 		}
 	}

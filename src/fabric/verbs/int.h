@@ -25,6 +25,7 @@
 #define LANE	  8u /* control messages beside a full ring */
 #define RX_STRIDE 8256u /* VERBS_RCV_SIZE in whole lines */
 #define LOAD_TX	  524288u /* send ring under load */
+#define LOAD_RX	  (VERBS_RCV_MAX * VERBS_RCV_MOST) /* receives, at most */
 #define SQ_DATA	  64u /* messages under way */
 #define SQ_RDMA	  16u /* RDMA operations under way */
 #define SQ_MARKS  2u
@@ -41,6 +42,7 @@
 
 _Static_assert(SQ_LEN < SENT_LEN && CQ_LEN < STASH_LEN && SLOTS < RX_LEN,
 	       "queues hold what can be under way");
+_Static_assert(REST_LEN <= VERBS_IDLE_MAX, "an idle end is small (F16)");
 
 struct vend;
 
@@ -140,6 +142,7 @@ struct stash {
 };
 
 enum vstate {
+	V_SEEKING, /* dial_native(): which GIDs? */
 	V_RESOLVING, /* dial() */
 	V_ROUTING,
 	V_READY,
@@ -175,8 +178,11 @@ struct vend {
 	uint16_t due; /* bits by enum verbs_event_type */
 	uint8_t state;
 	bool active, established;
+	bool native; /* dial_native() */
+	uint64_t service; /* whom it dials then */
 	int error; /* the connection broke: the first reason */
 	int why; /* of VE_FAILED, VE_DOWN */
+	bool leave, die; /* asked for where the lock could not be had */
 	uint32_t inline_max;
 	uint32_t rd_atom; /* RDMA reads under way each way */
 	struct region rest;
@@ -189,6 +195,7 @@ struct vend {
 		struct fab_done q[SQ_RDMA * 2];
 	} dones;
 	struct ibv_mr *mine[REGIONS]; /* the program's, by reg() */
+	struct verbs_region loan; /* one of them, by lend() */
 	uint8_t data[VERBS_REP_LEN]; /* HelloAck or refusal */
 };
 
@@ -221,6 +228,9 @@ struct verbs {
 	struct list ends, due, timed, requests;
 	uint32_t nrequests;
 	bool rung; /* the bell */
+	bool held; /* by hold() */
+	bool denied; /* the CM's events are not for these credentials */
+	bool late; /* an end has `leave` or `die` */
 	bool inside; /* event() runs: what is due needs no bell */
 };
 
@@ -268,6 +278,13 @@ static inline void list_del(struct list *l)
 
 void verbs_say(const struct verbs *v, int level, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same, the first time this place is reached in this process. */
+#define verbs_say_once(v, level, ...)                                  \
+	do {                                                           \
+		static int once_;                                      \
+		if (!__atomic_exchange_n(&once_, 1, __ATOMIC_RELAXED)) \
+			verbs_say(v, level, __VA_ARGS__);              \
+	} while (0)
 /* Moves *fd out of the way and watches it: 0, or -errno (it is closed). */
 int verbs_hide(struct verbs *v, int *fd);
 int verbs_watch(struct verbs *v, int fd, void *who);
@@ -275,7 +292,7 @@ void verbs_unhide(const struct verbs *v, int fd);
 
 /* --- device.c ----------------------------------------------------------- */
 
-/* Is there something to begin with: 0, -ENODEV, -EOPNOTSUPP? */
+/* Is there something to begin with: 0, -ENODEV, -EOPNOTSUPP, -EPERM, -ENXIO? */
 int device_any(struct verbs *v);
 /* The device behind a resolved id; counted until device_put(). */
 int device_get(struct verbs *v, struct rdma_cm_id *id, struct device **d);
@@ -288,6 +305,19 @@ void device_async(struct verbs *v, struct device *d);
 
 /* --- event.c ------------------------------------------------------------ */
 
+/*
+ * v->lock. -EDEADLK: not held, a signal handler came in while this very thread
+ * was inside; nothing of librdmacm may be touched then.
+ */
+static inline int verbs_enter(struct verbs *v)
+{
+	int ret = lock_take(&v->lock);
+
+	return ret == -EDEADLK ? ret : 0;
+}
+
+/* Not with the lock: event() does it, as soon as the thread is out. */
+void event_late(struct vend *e, bool *what);
 /* With v->lock held. The event goes out with the next event(). */
 void event_due(struct vend *e, enum verbs_event_type type);
 /* No VE_UP will come, or no message any more; `why`: 0 orderly. */
@@ -304,7 +334,8 @@ int verbs_listen(struct verbs *v, int family, uint16_t port);
 void verbs_unlisten(struct verbs *v, uint16_t port);
 int verbs_dial(struct verbs *v, const union verbs_addr *local,
 	       const union verbs_addr *peer, uint64_t tag, struct end **end);
-int verbs_connect(struct end *end, const uint8_t req[VERBS_REQ_LEN]);
+int verbs_connect(struct end *end, const uint8_t *req);
+void cm_resolve(struct vend *e, struct sockaddr *from, struct sockaddr *to);
 int verbs_establish(struct end *end);
 int verbs_prepare(struct verbs *v, struct verbs_request *r, uint64_t tag,
 		  struct end **end);
@@ -312,15 +343,27 @@ int verbs_accept(struct end *end, const uint8_t rep[VERBS_REP_LEN]);
 int verbs_refuse(struct verbs *v, struct verbs_request *r, const void *data,
 		 size_t len);
 void verbs_disconnect(struct end *end);
+void end_leave(struct vend *e); /* with v->lock held */
 void request_drop(struct verbs *v, struct verbs_request *r);
 void cm_events(struct verbs *v);
 void addr_plain(union verbs_addr *a);
+
+/* --- native.c ----------------------------------------------------------- */
+
+int verbs_dial_native(struct verbs *v, const union verbs_addr *local,
+		      const union verbs_addr *peer, uint64_t tag,
+		      struct end **end);
+/*
+ * V_SEEKING: its address was resolved. The id that did it loses its context,
+ * and is destroyed once its event was acknowledged.
+ */
+void native_found(struct verbs *v, struct vend *e);
 
 /* --- end.c -------------------------------------------------------------- */
 
 struct vend *end_new(struct verbs *v, struct rdma_cm_id *id, uint64_t tag,
 		     bool active);
-/* CQ, QP in state INIT, memory, receives. */
+/* CQ, QP in state INIT, memory, receives. Errors as of dial(). */
 int end_build(struct vend *e);
 /* To RTR and RTS, after the other side's QP is known. */
 int end_ready(struct vend *e);
@@ -335,6 +378,8 @@ void verbs_info(const struct end *end, struct verbs_info *i);
 /* --- mem.c -------------------------------------------------------------- */
 
 int region_new(struct vend *e, struct region *r, size_t len);
+/* What the kernel said when it made an object of `len` bytes; the log knows. */
+int mem_err(struct vend *e, int err, size_t len);
 void region_free(struct vend *e, struct region *r);
 int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
 	      bool remote_write, struct verbs_region *r);
@@ -369,6 +414,10 @@ int rdma_op_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 int rdma_op_write(struct end *end, const void *from, uint64_t vaddr,
 		  uint32_t rkey, size_t len, uint64_t id);
 int rdma_op_done(struct end *end, struct fab_done *d);
+int rdma_op_lend(struct end *end, const void *mem, uint32_t len,
+		 uint32_t *rkey);
+int64_t rdma_op_lent(struct end *end, bool back);
+void rdma_op_unlend(struct end *end);
 void rdma_op_note(struct vend *e, const struct sent *s, int status);
 
 /* --- rx.c --------------------------------------------------------------- */
@@ -377,8 +426,10 @@ int rx_init(struct vend *e);
 void rx_arrived(struct vend *e, uint32_t slot, uint32_t len);
 int rx_poll(struct end *end, struct fab_msg *m);
 int rx_front(struct end *end, struct fab_msg *m);
+int rx_next(struct end *end, bool own, struct fab_walk *w, struct fab_msg *m);
 void rx_release(struct end *end);
 int verbs_shed(struct end *end);
+void verbs_drop(struct end *end);
 int verbs_resize(struct end *end, uint32_t size, uint16_t count);
 void rx_trim(struct vend *e);
 uint32_t rx_smallest(const struct vend *e);

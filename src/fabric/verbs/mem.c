@@ -11,16 +11,23 @@
 #include "base/sys.h"
 #include "fabric/verbs/int.h"
 
-static void memlock_hint(struct vend *e, size_t len)
+/* Rings of queues are locked as messages are, on most devices. */
+int mem_err(struct vend *e, int err, size_t len)
 {
 	uint64_t lim[2] = { 0 };
 
+	if (err != -ENOMEM)
+		return err;
 	sys_call6(SYS_prlimit64, 0, RLIMIT_MEMLOCK, 0, (long)lim, 0, 0);
 	if (lim[0] != RLIM64_INFINITY)
-		verbs_say(e->v, LOG_WARN,
-			  "RDMA: cannot register %zu bytes: the limit of "
-			  "locked memory is %llu; raise it (ulimit -l)",
-			  len, (unsigned long long)lim[0]);
+		verbs_say_once(e->v, LOG_WARN,
+			       "RDMA: no memory for %zu bytes more: the limit "
+			       "of locked memory is %llu; a connection needs "
+			       "%u, and up to %u when it is busy: set ulimit "
+			       "-l unlimited, or LimitMEMLOCK=infinity",
+			       len, (unsigned long long)lim[0], REST_LEN,
+			       REST_LEN + LOAD_TX + LOAD_RX);
+	return err;
 }
 
 int region_new(struct vend *e, struct region *r, size_t len)
@@ -33,10 +40,8 @@ int region_new(struct vend *e, struct region *r, size_t len)
 		return -ENOMEM;
 	r->mr = ibv_reg_mr(e->dev->pd, mem, len, IBV_ACCESS_LOCAL_WRITE);
 	if (!r->mr) {
-		err = cm_err(-1);
+		err = mem_err(e, cm_err(-1), len);
 		sys_munmap(mem, len);
-		if (err == -ENOMEM)
-			memlock_hint(e, len);
 		return err;
 	}
 	r->mem = mem;

@@ -63,8 +63,18 @@ static int open_fds(struct verbs *v)
 	if (ret)
 		return ret;
 	v->chan = rdma_create_event_channel();
-	if (!v->chan)
-		return cm_err(-1);
+	if (!v->chan) {
+		ret = cm_err(-1);
+		verbs_say_once(
+			v, LOG_WARN,
+			"no RDMA: /dev/infiniband/rdma_cm: error %d: %s", -ret,
+			ret == -EACCES || ret == -EPERM ?
+				"give it to this user (a udev rule)" :
+				"is the kernel's module rdma_ucm there?");
+		return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM ?
+			       ret :
+			       -ENXIO;
+	}
 	ret = verbs_hide(v, &v->chan->fd);
 	return ret ? ret : verbs_watch(v, v->chan->fd, v->chan);
 }
@@ -82,6 +92,8 @@ static void verbs_close(struct verbs *v)
 {
 	struct device *d, *next;
 
+	if (lock_mine(&v->lock))
+		return; /* a signal handler: all of it stays */
 	while (v->listeners)
 		verbs_unlisten(v, v->listeners->port);
 	while (!list_empty(&v->requests))
@@ -156,12 +168,14 @@ static void verbs_forget(struct verbs *v)
  */
 static void verbs_hold(struct verbs *v)
 {
-	lock_take(&v->lock);
+	v->held = !verbs_enter(v);
 }
 
 static void verbs_resume(struct verbs *v)
 {
-	lock_drop(&v->lock);
+	if (v->held)
+		lock_drop(&v->lock);
+	v->held = false;
 }
 
 static int verbs_fd(const struct verbs *v)
@@ -178,6 +192,10 @@ const struct fabric_ops verbs_ops = {
 	.poll = rx_poll,
 	.front = rx_front,
 	.release = rx_release,
+	.next = rx_next,
+	.lend = rdma_op_lend,
+	.lent = rdma_op_lent,
+	.unlend = rdma_op_unlend,
 	.read = rdma_op_read,
 	.write = rdma_op_write,
 	.done = rdma_op_done,
@@ -199,6 +217,7 @@ const struct verbs_api libsdp_verbs = {
 	.listen = verbs_listen,
 	.unlisten = verbs_unlisten,
 	.dial = verbs_dial,
+	.dial_native = verbs_dial_native,
 	.connect = verbs_connect,
 	.establish = verbs_establish,
 	.prepare = verbs_prepare,
@@ -211,6 +230,7 @@ const struct verbs_api libsdp_verbs = {
 	.disconnect = verbs_disconnect,
 	.resize = verbs_resize,
 	.shed = verbs_shed,
+	.drop = verbs_drop,
 	.info = verbs_info,
 	.reg = verbs_reg,
 	.dereg = verbs_dereg,

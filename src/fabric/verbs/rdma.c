@@ -37,6 +37,9 @@ static int op(struct end *end, enum ibv_wr_opcode what, const void *mem,
 int rdma_op_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 		 size_t len, uint64_t id)
 {
+	/* the other side answers none, or our device cannot ask */
+	if (!vend_of(end)->rd_atom)
+		return -EOPNOTSUPP;
 	return op(end, IBV_WR_RDMA_READ, to, vaddr, rkey, len, id);
 }
 
@@ -66,4 +69,45 @@ int rdma_op_done(struct end *end, struct fab_done *d)
 		return 0;
 	*d = e->dones.q[e->dones.head++ % DONES];
 	return 1;
+}
+
+/* --- what the peer may read -------------------------------------------- */
+
+/*
+ * A region of its own for each loan, which ends with it: its key is good for
+ * nothing else and for no longer. The end of a region is waited for by the
+ * device, so the memory is the program's when unlend() returns, whatever the
+ * peer does; a read that comes later breaks the connection.
+ */
+int rdma_op_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey)
+{
+	struct vend *e = vend_of(end);
+	int ret;
+
+	if (e->error)
+		return -ECONNRESET;
+	if (e->loan.mr)
+		return -EBUSY;
+	/* without a right to write it may be read-only memory */
+	ret = verbs_reg(end, (void *)(uintptr_t)mem, len, true, false,
+			&e->loan);
+	if (!ret)
+		*rkey = e->loan.rkey;
+	return ret;
+}
+
+/* The messages say how much was read, and a loan is not called back at once. */
+int64_t rdma_op_lent(struct end *end, bool back)
+{
+	(void)end;
+	(void)back;
+	return -EINPROGRESS;
+}
+
+void rdma_op_unlend(struct end *end)
+{
+	struct vend *e = vend_of(end);
+
+	if (e->loan.mr)
+		verbs_dereg(end, &e->loan);
 }

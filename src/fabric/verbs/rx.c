@@ -141,6 +141,13 @@ static bool without_bytes(const uint8_t *mem, uint32_t len)
 	return mem[0] != MID_SRCAVAIL;
 }
 
+/* Receives that are posted or hold a message. */
+static uint32_t in_use(const struct rx *r)
+{
+	return r->posted + (r->come.tail - r->come.head) +
+	       (r->held.tail - r->held.head);
+}
+
 int rx_poll(struct end *end, struct fab_msg *m)
 {
 	struct vend *e = vend_of(end);
@@ -161,13 +168,17 @@ int rx_poll(struct end *end, struct fab_msg *m)
 	m->held = !without_bytes(mem, got.len);
 	if (m->held) {
 		m->mem = mem;
+		m->shed = false;
 		push(&r->held, got.slot, got.len);
 		return 1;
 	}
 	memcpy(r->copy, mem, got.len);
 	m->mem = r->copy;
 	slot_give(r, got.slot);
-	post_one(e);
+	/* an end whose count was lowered gets back to it by these */
+	m->shed = in_use(r) >= end->depth;
+	if (!m->shed)
+		post_one(e);
 	return 1;
 }
 
@@ -184,6 +195,23 @@ int rx_front(struct end *end, struct fab_msg *m)
 	return 1;
 }
 
+int rx_next(struct end *end, bool own, struct fab_walk *w, struct fab_msg *m)
+{
+	struct vend *e = vend_of(end);
+	struct arrivals *h = &e->rx.held;
+	struct arrival *a;
+
+	if (own)
+		return -EOPNOTSUPP;
+	if (w->seq == h->tail - h->head)
+		return 0;
+	a = &h->q[(h->head + w->seq++) % RX_LEN];
+	m->mem = slot_mem(e, a->slot);
+	m->len = a->len;
+	m->held = true;
+	return 1;
+}
+
 void rx_release(struct end *end)
 {
 	struct vend *e = vend_of(end);
@@ -195,11 +223,16 @@ void rx_release(struct end *end)
 	post_one(e);
 }
 
-/* Receives that are posted or hold a message. */
-static uint32_t in_use(const struct rx *r)
+void verbs_drop(struct end *end)
 {
-	return r->posted + (r->come.tail - r->come.head) +
-	       (r->held.tail - r->held.head);
+	struct vend *e = vend_of(end);
+	struct arrivals *h = &e->rx.held;
+
+	if (h->head == h->tail)
+		return;
+	__atomic_store_n(&h->tail, h->tail - 1, __ATOMIC_RELAXED);
+	slot_give(&e->rx, h->q[h->tail % RX_LEN].slot);
+	post_one(e);
 }
 
 int verbs_shed(struct end *end)

@@ -18,7 +18,7 @@
  * forget(), which releases nothing that belongs to the parent, and opens its
  * own. Calls on one end are serialised by the caller, but for pending(), which
  * any thread may ask any time; calls on struct verbs (event(), listen(), dial()
- * ...) may come from any thread. An end that event() named may be destroyed by
+ * ...) may come from any thread, with the credentials that open() had (-EACCES). An end that event() named may be destroyed by
  * then: the caller serialises destroy() with event() and what it makes of it.
  * Nothing blocks. Results are 0 or positive, or a negative errno.
  *
@@ -32,8 +32,9 @@
 
 #include "fabric/fabric.h"
 
-#define VERBS_API      2 /* version of struct verbs_api */
+#define VERBS_API      4 /* version of struct verbs_api */
 #define VERBS_REQ_LEN  56 /* private data: Hello [2.4] */
+#define VERBS_REQ_LONG 92 /* the same after dial_native() */
 #define VERBS_REP_LEN  196 /* HelloAck */
 #define VERBS_REJ_LEN  148
 #define VERBS_INLINE   256 /* bytes that a send may copy into the request */
@@ -74,6 +75,8 @@ struct verbs_host {
 
 struct verbs_conf {
 	bool soft_devices; /* may rxe and siw be used */
+	/* May this one ("mlx5_0")? NULL: all. */
+	bool (*may_use)(const char *device);
 	/*
 	 * The program uses librdmacm itself: it was loaded before this module
 	 * (dlopen() with RTLD_NOLOAD tells). Its descriptors stay where they
@@ -133,7 +136,8 @@ struct verbs_api {
 	/*
 	 * Opens the event channel; devices are opened when a route leads to
 	 * them. -ENODEV: no RDMA device here (or only soft ones, not allowed:
-	 * -EOPNOTSUPP), -EACCES, -EMFILE, -ENOMEM.
+	 * -EOPNOTSUPP; only others than may be used: -EPERM; only such whose
+	 * files this process may not open: -ENXIO), -EMFILE, -ENOMEM.
 	 */
 	int (*open)(struct verbs **v, const struct verbs_conf *conf);
 	/* Everything goes; no end may be left. */
@@ -156,6 +160,8 @@ struct verbs_api {
 	/*
 	 * The next event: 1, 0 none. Call it until it says 0: what it has taken
 	 * from the kernel keeps fd() quiet. Also moves our own time limits on.
+	 * -EACCES: none, and none will come: this thread has other credentials
+	 * than open() had. All ends are of no use; close() and open() anew.
 	 */
 	int (*event)(struct verbs *v, struct verbs_event *ev);
 	/*
@@ -175,17 +181,30 @@ struct verbs_api {
 	/*
 	 * Towards `peer` (its port is the RDMA port), from `local` if its
 	 * family is set (port ignored). VE_READY or VE_FAILED follows:
-	 * -EHOSTUNREACH no RDMA route, -EOPNOTSUPP only a soft device,
-	 * -ETIMEDOUT, -ECONNREFUSED nobody listens.
+	 * -EHOSTUNREACH no RDMA route, -EOPNOTSUPP only a soft device, -EPERM
+	 * only one that may not be used, -ENXIO one whose file may not be
+	 * opened, -ENETUNREACH the path cannot be used (P_Key, GID), -ENOMEM
+	 * memory, or the limit of locked memory; the log says more of these
+	 * three. -ETIMEDOUT, -ECONNREFUSED nobody listens.
 	 */
 	int (*dial)(struct verbs *v, const union verbs_addr *local,
 		    const union verbs_addr *peer, uint64_t tag,
 		    struct end **end);
-	int (*connect)(struct end *e, const uint8_t req[VERBS_REQ_LEN]);
+	/*
+	 * The same towards a kernel's SDP socket at `peer`, whose port is SDP's
+	 * (service 0x10000 | port [2.1]): by way of its address the GIDs are
+	 * found, and those are dialled (AF_IB [2.5]). On InfiniBand ports alone
+	 * and in the first network namespace; elsewhere -EHOSTUNREACH.
+	 */
+	int (*dial_native)(struct verbs *v, const union verbs_addr *local,
+			   const union verbs_addr *peer, uint64_t tag,
+			   struct end **end);
+	/* `req`: VERBS_REQ_LEN bytes; after dial_native() VERBS_REQ_LONG. */
+	int (*connect)(struct end *e, const uint8_t *req);
 	/* After VE_ANSWERED: RTU; or REJ instead. VE_UP follows RTU. */
 	int (*establish)(struct end *e);
 
-	/* Passive: the end exists, receives are posted. */
+	/* Passive: the end exists, receives are posted. Errors as of dial(). */
 	int (*prepare)(struct verbs *v, struct verbs_request *r, uint64_t tag,
 		       struct end **end);
 	int (*accept)(struct end *e, const uint8_t rep[VERBS_REP_LEN]);
@@ -230,6 +249,8 @@ struct verbs_api {
 	 * many were posted at once beyond those that were (conn_reposted()), so
 	 * 0 when count is less. Larger ones take the place of smaller ones as
 	 * these are used up: info().rcv_size tells when the last is gone [5.6].
+	 * With a lower count messages without stream bytes are shed (fabric.h)
+	 * until no more than that are left.
 	 * -ENOMEM: nothing changes.
 	 */
 	int (*resize)(struct end *e, uint32_t size, uint16_t count);
@@ -240,6 +261,11 @@ struct verbs_api {
 	 * again as always, because no more than end.depth are.
 	 */
 	int (*shed)(struct end *e);
+	/*
+	 * The message that poll() gave last is held and need not be: its
+	 * receive is posted again (conn_reposted()), whatever lies before it.
+	 */
+	void (*drop)(struct end *e);
 	void (*info)(const struct end *e, struct verbs_info *i);
 
 	/*

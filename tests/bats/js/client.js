@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// client.js PORT: gets and posts on kept connections, one and many at a time,
-// with a child process now and then; prints "all right".
+// client.js PORT [alone]: gets and posts on kept connections, one and many at a
+// time, with a child process now and then unless alone; prints "all right".
 'use strict';
 const http = require('http');
 const crypto = require('crypto');
@@ -34,7 +34,7 @@ async function main() {
 	const one = new http.Agent({ keepAlive: true, maxSockets: 1 });
 	for (let i = 1; i <= 200; i++) {
 		await get(one, i * 31);
-		if (i % 50 === 0)
+		if (i % 50 === 0 && process.argv[3] !== 'alone')
 			assert.strictEqual(
 				execFileSync('echo', ['x']).toString(), 'x\n');
 	}

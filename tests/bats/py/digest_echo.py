@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""digest_echo.py server PORT | client HOST PORT COUNT [fork | until FILE]
+"""digest_echo.py server PORT
+digest_echo.py client HOST PORT COUNT [large N] [[held] fork [FILE] | until FILE | rest DIR]
 
 Requests of many sizes; the answer is the digest of the request's bytes and so
 many of them again as were asked for. The client checks each byte. With fork it goes
-on in a child, and then in itself; with until it goes on until FILE is there."""
+on in a child, and then in itself; with held it forks when FILE.waits is there, and
+the child removes FILE; with until it goes on until FILE is there; with
+rest until DIR/rest is, is silent until DIR/on is, and goes on a little. At the end
+come N large requests."""
 import hashlib
 import os
 import random
 import socket
 import sys
+import time
 
 
 def take(sock, count):
@@ -39,11 +44,15 @@ def serve(port):
         sock.close()
 
 
-def ask(sock, count):
+SMALL = [1, 10, 100, 1000, 20000], [0, 1, 50, 3000, 40000]
+LARGE = [100, 30000, 300000, 1000000], [0, 50, 70000, 500000]
+
+
+def ask(sock, count, sizes=SMALL):
     dice = random.Random(7)
     for _ in range(count):
-        size = dice.choice([1, 10, 100, 1000, 20000])
-        back = dice.choice([0, 1, 50, 3000, 40000])
+        size = dice.choice(sizes[0])
+        back = dice.choice(sizes[1])
         data = os.urandom(size)
         sock.sendall(size.to_bytes(4, "big") + back.to_bytes(4, "big") + data)
         assert take(sock, 32) == hashlib.sha256(data).digest()
@@ -56,13 +65,25 @@ else:
     peer = socket.create_connection((sys.argv[2], int(sys.argv[3])))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ask(peer, int(sys.argv[4]))
+    while "held" in sys.argv and not os.path.exists(sys.argv[-1] + ".waits"):
+        ask(peer, 20)
     if "fork" in sys.argv:
         child = os.fork()
         if not child:
-            ask(peer, 200)
+            if "held" in sys.argv:
+                os.unlink(sys.argv[-1])
+            ask(peer, 1000 if "held" in sys.argv else 200)
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         ask(peer, 200)
     while "until" in sys.argv and not os.path.exists(sys.argv[-1]):
         ask(peer, 100)
+    if "rest" in sys.argv:
+        while not os.path.exists(sys.argv[-1] + "/rest"):
+            ask(peer, 50)
+        while not os.path.exists(sys.argv[-1] + "/on"):
+            time.sleep(0.05)
+        ask(peer, 300)
+    if "large" in sys.argv:
+        ask(peer, int(sys.argv[sys.argv.index("large") + 1]), LARGE)
     peer.close()

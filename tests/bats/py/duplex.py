@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""duplex.py server HOST PORT | client HOST PORT MIB [ROUNDS]
+"""duplex.py server HOST PORT | client HOST PORT MIB [ROUNDS | until FILE]
 
 Turns first, so that a connection is lifted; then both ends send MIB MiB at
-once and check each byte of what they get; so often as ROUNDS (1) says, and
-turns again in between. A byte that is lost, repeated or out of place shows,
-since the pattern's period is a prime near a mebibyte. Prints "begun" with each
-round, and "ok" at the end."""
+once and check each byte of what they get; so often as ROUNDS (1) says, or until
+there is such a file, and turns again in between. A byte that is lost, repeated
+or out of place shows, since the pattern's period is a prime near a mebibyte.
+Prints "begun" with each round, and "ok" at the end."""
+import itertools
+import os
 import random
 import socket
 import sys
@@ -78,9 +80,18 @@ class End:
         self.take(count)
         sender.join()
 
-    def run(self, mib, rounds):
+    def again(self, more):
+        """the client says whether there is another round"""
+        if self.server:
+            return self.sock.recv(1) == b"m"
+        self.sock.sendall(b"m" if more else b"e")
+        return more
+
+    def run(self, mib, more):
         self.turns(1000)
-        for _ in range(rounds):
+        for done in itertools.count():
+            if not self.again(more(done)):
+                break
             print("begun", flush=True)
             begin = time.monotonic()
             self.both(mib << 20)
@@ -99,15 +110,17 @@ def main():
     if sys.argv[1] == "server":
         listener = socket.create_server((host, port), family=family)
         sock, _ = listener.accept()
-        said = sock.recv(8, socket.MSG_WAITALL)
-        End(sock, 1).run(int.from_bytes(said[:4], "big"),
-                         int.from_bytes(said[4:], "big"))
+        said = sock.recv(4, socket.MSG_WAITALL)
+        End(sock, 1).run(int.from_bytes(said, "big"), lambda _: True)
     else:
         sock = socket.create_connection((host, port))
         mib = int(sys.argv[4])
-        rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 1
-        sock.sendall(mib.to_bytes(4, "big") + rounds.to_bytes(4, "big"))
-        End(sock, 0).run(mib, rounds)
+        sock.sendall(mib.to_bytes(4, "big"))
+        if "until" in sys.argv:
+            End(sock, 0).run(mib, lambda _: not os.path.exists(sys.argv[-1]))
+        else:
+            rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 1
+            End(sock, 0).run(mib, lambda done: done < rounds)
 
 
 main()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""many_echo.py prefork PORT WORKERS [EACH] | forking PORT | client HOST PORT CONNECTIONS COUNT [ROUNDS SECONDS]
+"""many_echo.py prefork PORT WORKERS [EACH] | dropped PORT WORKERS | forking PORT | client HOST PORT CONNECTIONS COUNT [ROUNDS SECONDS | until FILE]
 echo HOST PORT CONNECTIONS COUNT
 
 The servers answer each request with as many bytes of its digest as were asked
 for: workers that share a listening socket, or a child for each connection.
-With EACH a worker takes so many connections and no more. They end at SIGTERM.
+With EACH a worker takes so many connections and no more; dropped ones have no
+privileges. They end at SIGTERM.
 The client has all connections open at once, asks COUNT times on each and checks
-every byte; after each round it goes on to ask now and then for some seconds.
+every byte; after each round it goes on to ask now and then for some seconds,
+or until there is such a file.
 With echo it is to get back what it sent."""
 import hashlib
 import os
@@ -57,13 +59,20 @@ def leave(*_):
     sys.exit(0)
 
 
-def prefork(port, workers, each=-1):
+def drop():
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def prefork(port, workers, each=-1, begin=lambda: None):
     listener = socket.create_server(("", port), backlog=256)
     children = []
     for _ in range(workers):
         child = os.fork()
         if not child:
             signal.signal(signal.SIGTERM, leave)
+            begin()
             worker(listener, each)
         children.append(child)
 
@@ -111,18 +120,20 @@ def ask(sock, count, seed):
 
 
 def client(host, port, connections, count, rounds=1, seconds=0,
-           ask=ask):
+           ask=ask, until=None):
     wrong = []
     sockets = []
+    nap = 0.1 + (connections * 0.02 if until else 0)
 
     def one(i):
         try:
             for _ in range(rounds):
                 ask(sockets[i], count, i)
                 end = time.monotonic() + seconds
-                while time.monotonic() < end:
+                while (not os.path.exists(until) if until else
+                       time.monotonic() < end):
                     ask(sockets[i], 5, i)
-                    time.sleep(0.1)
+                    time.sleep(nap)
         except BaseException as e:
             wrong.append(e)
 
@@ -143,9 +154,13 @@ def client(host, port, connections, count, rounds=1, seconds=0,
 
 if sys.argv[1] == "prefork":
     prefork(*map(int, sys.argv[2:]))
+elif sys.argv[1] == "dropped":
+    prefork(*map(int, sys.argv[2:]), begin=drop)
 elif sys.argv[1] == "forking":
     forking(int(sys.argv[2]))
 elif sys.argv[1] == "echo":
     client(sys.argv[2], *map(int, sys.argv[3:]), ask=echo)
+elif "until" in sys.argv:
+    client(sys.argv[2], *map(int, sys.argv[3:6]), until=sys.argv[7])
 else:
     client(sys.argv[2], *map(int, sys.argv[3:]))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""sockets.py listen|connect PORT: the socket module's own ways, both ends.
+"""sockets.py listen|connect PORT [WAY...]: the socket module's own ways, both ends.
 
 sendfile(), makefile(), sendmsg(), recv_into(), time-outs, selectors, asyncio,
-multiprocessing's descriptor passing, one connection each.
+multiprocessing's descriptor passing, one connection each; or only those ways.
 """
 import array
 import asyncio
@@ -179,6 +179,8 @@ def by_asyncio(sock, leader):
 def main():
     ways = [turns, by_file, by_message, by_timeout, by_selector, by_edge,
             by_passing, by_fork, by_asyncio]
+    if sys.argv[3:]:
+        ways = [globals()[name] for name in sys.argv[3:]]
     if ROLE == "listen":
         server = socket.create_server((HOST, PORT))
     for way in ways:

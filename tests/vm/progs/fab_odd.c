@@ -22,11 +22,17 @@ static void send_raw(struct rig *r, uint32_t n, uint8_t mid)
 
 static void wait_msg(struct rig *r, struct fab_msg *m)
 {
+	struct fab_walk walk = { 0 };
+	struct fab_msg seen = { 0 };
 	int ret;
 
 	while (!(ret = r->end->ops->poll(r->end, m)))
 		rig_wait(r);
 	IS(ret, 1);
+	/* the last of those that are held, or none */
+	while (r->end->ops->next(r->end, false, &walk, &seen) == 1)
+		;
+	CHECK(!m->held || (seen.mem == m->mem && seen.len == m->len));
 }
 
 static void begin(struct rig *r)

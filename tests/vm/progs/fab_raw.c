@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Cases of fabtest: a client that speaks raw verbs and means harm. Whatever it
- * does, its own connection ends, and the next client is served as ever.
+ * does, its own connection ends, and the next client is served as ever. Then
+ * the messages that must fail [8.4], N1 to N14, one connection each.
  */
 
 #include <errno.h>
@@ -29,6 +30,37 @@ enum harm {
 	HARM_FLOOD, /* more messages than there are credits */
 	HARM_COUNT
 };
+
+/* N1 to N12: what is sent, zeros left out at the end. */
+static const struct vector {
+	uint8_t len;
+	uint8_t bytes[36];
+} vectors[] = {
+	{ 20, { 0xff, 0, 0, 64, 0, 0, 0, 24, 0, 0, 0, 1 } },
+	{ 12, { 0xff, 0, 0, 64, 0, 0, 0, 12, 0, 0, 0, 1 } },
+	{ 16, { 0x10, 0, 0, 64, 0, 0, 0, 16, 0, 0, 0, 1 } },
+	{ 16, { 0x06, 0, 0, 64, 0, 0, 0, 16, 0, 0, 0, 1 } },
+	{ 32, { 0xfe, 0, 0, 64, 0, 0, 0,  32, 0, 0, 0, 1,
+		0,    0, 0, 0,	0, 0, 16, 0,  0, 0, 0, 1 } },
+	{ 33, { 0xfe, 0, 0, 64, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0,   0,
+		0,    0, 1, 0,	0, 0, 1, 0,  0, 0, 0, 0, 0, 0, 0, 0x41 } },
+	{ 20, { 0x07, 0, 0, 64, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0x10 } },
+	{ 20, { 0x07, 0, 0, 64, 0, 0, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0xa0 } },
+	{ 16, { 0x0a, 0, 0, 64, 0, 0, 0, 16, 0, 0, 0, 1 } },
+	{ 36, { 0xfd, 0, 0, 64, 0, 0, 0, 36, 0, 0, 0, 1,
+		0,    0, 0, 0,	0, 1, 0, 0,  0, 0, 0, 1 } },
+	{ 16, { 0xff, 0, 0, 64, 0, 0, 0, 16, 0, 0, 0, 2 } },
+	{ 16, { 0x04, 0, 0, 64, 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 5 } },
+};
+
+#define VECTORS (sizeof(vectors) / sizeof(vectors[0]))
+
+/* N13, N14: a byte of the Hello that is wrong. */
+static const struct {
+	uint8_t at, value;
+} hellos[] = { { 19, 0 }, { 16, 0x11 } };
+
+#define HELLOS (sizeof(hellos) / sizeof(hellos[0]))
 
 static void raw_new(struct rig *r, struct raw *w, bool connect, uint8_t retry)
 {
@@ -140,8 +172,50 @@ static void harm(struct rig *r, struct raw *w, enum harm what)
 	}
 }
 
-/* Serves one that will not last; whatever the machine finds, it is the end. */
-static void serve(struct rig *r)
+static void raw_vector(struct rig *r, struct raw *w, const struct vector *v)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+
+	raw_new(r, w, true, 6);
+	memcpy(w->mem, v->bytes, v->len);
+	raw_post(w, &wr, v->len);
+	raw_wait(w, IBV_WC_SUCCESS);
+	rdma_disconnect(w->id);
+}
+
+static void raw_hello(struct rig *r, struct raw *w, unsigned int which)
+{
+	uint8_t req[VERBS_REQ_LEN];
+	struct rdma_conn_param p = {
+		.private_data = req,
+		.private_data_len = sizeof(req),
+		.retry_count = 6,
+	};
+
+	raw_new(r, w, false, 6);
+	rig_hello(r, req);
+	req[hellos[which].at] = hellos[which].value;
+	IS(rdma_connect(w->id, &p), -1);
+	IS(errno, ECONNREFUSED);
+}
+
+/* A REJ, and nothing was made for it. */
+static void refuse(struct rig *r)
+{
+	struct conn_names n;
+	struct verbs_event ev;
+
+	rig_want(r, &ev, VE_REQUEST);
+	rig_machine(r);
+	CHECK(conn_on_hello(&r->conn, ev.data, ev.len, &n) < 0);
+	IS(r->api->refuse(r->v, ev.request, NULL, 0), 0);
+}
+
+/*
+ * Serves one that will not last; whatever the machine finds, it is the end.
+ * What it said of the last message.
+ */
+static int serve(struct rig *r)
 {
 	uint8_t hdr[CONN_HDR_MAX];
 	struct verbs_event ev;
@@ -163,6 +237,29 @@ static void serve(struct rig *r)
 			rig_try(r, &ev, 200);
 	}
 	r->end->ops->destroy(r->end);
+	return ret;
+}
+
+static void all_vectors(struct rig *r)
+{
+	static struct raw raw[VECTORS + HELLOS];
+	unsigned int i;
+
+	for (i = 0; i < VECTORS; i++) {
+		if (!r->server) {
+			raw_vector(r, &raw[i], &vectors[i]);
+			continue;
+		}
+		rig_answer(r);
+		IS(serve(r), -ECONNRESET);
+		CHECK(r->conn.fault);
+	}
+	for (i = 0; i < HELLOS; i++) {
+		if (r->server)
+			refuse(r);
+		else
+			raw_hello(r, &raw[VECTORS + i], i);
+	}
 }
 
 void fab_hostile(struct rig *r)
@@ -185,6 +282,7 @@ void fab_hostile(struct rig *r)
 		rig_answer(r);
 		serve(r);
 	}
+	all_vectors(r);
 	/* and now a decent one */
 	if (r->server)
 		rig_answer(r);

@@ -154,7 +154,7 @@ void rig_want(struct rig *r, struct verbs_event *ev, enum verbs_event_type t)
 
 /* --- meeting ------------------------------------------------------------ */
 
-static void machine(struct rig *r)
+void rig_machine(struct rig *r)
 {
 	struct conn_params p = {
 		.active = !r->server,
@@ -179,7 +179,7 @@ void rig_hello(struct rig *r, uint8_t req[VERBS_REQ_LEN])
 				.token = 0x1234 };
 	uint8_t buf[CONN_HELLO_MAX];
 
-	machine(r);
+	rig_machine(r);
 	IS(conn_hello(&r->conn, &n, buf), VERBS_REQ_LEN);
 	memcpy(req, buf, VERBS_REQ_LEN);
 }
@@ -220,7 +220,7 @@ void rig_accept(struct rig *r, struct verbs_request *q,
 	struct verbs_event ev;
 	struct conn_names n;
 
-	machine(r);
+	rig_machine(r);
 	IS(conn_on_hello(&r->conn, req, VERBS_REQ_LEN, &n), 0);
 	r->token = n.token;
 	IS(r->api->prepare(r->v, q, 8, &r->end), 0);

@@ -48,6 +48,8 @@ void rig_listen(struct rig *r);
 void rig_answer(struct rig *r);
 void rig_accept(struct rig *r, struct verbs_request *q,
 		const uint8_t req[VERBS_REQ_LEN]);
+/* A new SDP machine; rig_hello() and rig_accept() make theirs so. */
+void rig_machine(struct rig *r);
 void rig_hello(struct rig *r, uint8_t req[VERBS_REQ_LEN]);
 /* rig_dial() or rig_listen() and rig_answer() */
 void rig_meet(struct rig *r);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_IOV_H
+#define LIBSDP_SOCKET_IOV_H
+
+/* A cursor over the program's buffers. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+struct cursor {
+	const struct iovec *iov;
+	size_t left; /* vectors, the current one included */
+	size_t at; /* offset in the current one */
+};
+/* Copy n bytes between memory and cursor, moving it on. */
+void cursor_get(struct cursor *c, void *to, size_t n);
+void cursor_put(struct cursor *c, const void *from, size_t n);
+void cursor_skip(struct cursor *c, size_t n);
+/* -EINVAL when the sum overflows or there are too many vectors. */
+ssize_t iov_sum(const struct iovec *iov, size_t n);
+/* How many bytes from the cursor on are there (mem.h); `write`: writable. */
+size_t iov_sound(const struct cursor *c, bool write);
+/* Time has passed: *len ends in front of what is not there now; -EFAULT. */
+int iov_still(const struct cursor *c, size_t done, size_t *len);
+/* Is the vector of a header there? */
+bool iov_message(const struct msghdr *m);
+
+#endif

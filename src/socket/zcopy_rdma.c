@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Zero copy between hosts (D10): memory registered for one transfer, read by
+ * the other end's device.
+ *
+ * How much was read is known by messages only, and a loan that is called back
+ * is here when the other end has answered. So a send that wants its memory
+ * waits for the answer, for BACK_NS at most. Whoever cannot wait, and that
+ * send when nothing came, gives the queue pair up: what was lent and not
+ * reported is copied behind the record of mend.c and counts as sent, as it
+ * would in the buffers of TCP, and the reader drops what it has of it already.
+ * So the count is exact without an answer. Then the region goes, and nobody
+ * reads the memory any more.
+ *
+ * A receive reads under the lock, without sleeping for long, and with its
+ * signals blocked: nobody leaves it while the device writes. It gives the
+ * queue pair up after READ_NS.
+ */
+
+#include "socket/rdma.h"
+
+#define BACK_NS	  500000000u /* for the answer of a reader */
+#define READ_NS	  1000000000u /* for an RDMA Read */
+#define LOOKS	  400 /* at its completion, before naps */
+#define NAP_NS	  20000
+#define REG_LEAST (256u << 10) /* where registering begins to pay */
+
+bool zc_live(const struct sock *s)
+{
+	return !s->rd || (rdma_here(s) && s->rd->state == RDMA_UP);
+}
+
+bool zc_shown(const struct sock *s)
+{
+	return zc_live(s) && !(s->rd && s->rd->token_wait);
+}
+
+uint32_t zcr_least(const struct sock *s, uint32_t least)
+{
+	if (!s->rd || s->zc.asked || settings.zcopy == SET_ZCOPY_ALWAYS)
+		return least;
+	return least < REG_LEAST ? REG_LEAST : least;
+}
+
+/* --- the writer -------------------------------------------------------- */
+
+bool zcr_may(struct sock *s)
+{
+	return rdma_here(s) && s->rd->confirmed && !s->stand &&
+	       rdma_anchor_free(s);
+}
+
+void zc_unregistered(struct sock *s, int err)
+{
+	uint64_t lim[2] = { 0 };
+
+	page_add(zcopy_unregistered, 1);
+	sys_call6(SYS_prlimit64, 0, RLIMIT_MEMLOCK, 0, (long)lim, 0, 0);
+	log_once(LOG_NOTE,
+		 "fd %d: memory cannot be registered (%d), it is copied; "
+		 "ulimit -l is %llu bytes",
+		 sock_fd(s), err, (unsigned long long)lim[0]);
+}
+
+/* The peer has reported n bytes of the loan in all. */
+static int reported(struct sock *s, uint64_t n)
+{
+	uint32_t was = s->zc.done;
+	int ret = zc_count(s, (int64_t)n);
+
+	if (s->zc.done != was)
+		rdma_wake(s);
+	return ret;
+}
+
+int zcr_reported(struct sock *s)
+{
+	return s->conn.src_count ? reported(s, s->conn.src[0].done) : 0;
+}
+
+void zcr_over(struct sock *s)
+{
+	if (s->zc.out != ZC_OUT || !rdma_here(s))
+		return;
+	FAB(s)->unlend(END(s));
+	s->zc.out = ZC_OVER;
+}
+
+int zcr_freed(struct sock *s)
+{
+	struct conn_freed f;
+
+	while (conn_freed(&s->conn, &f)) {
+		if (!zc_live(s) || s->zc.out != ZC_OUT)
+			continue; /* late: the queue pair was given up */
+		if (f.sink || f.key != s->zc.rkey || reported(s, f.bytes))
+			return -EPROTO;
+		zcr_over(s);
+		rdma_wake(s);
+	}
+	return 0;
+}
+
+bool zcr_recall(struct sock *s)
+{
+	if (!rdma_here(s))
+		return false;
+	if (s->conn.error || s->rd->state != RDMA_UP) {
+		zcr_over(s);
+		return true;
+	}
+	if (!s->zc.back_at) {
+		s->zc.back_at = clock_ns();
+		page_add(zcopy_cancelled, 1);
+		conn_cancel_sources(&s->conn);
+		pump_control(s);
+	}
+	return s->zc.out != ZC_OUT;
+}
+
+void zc_seize(struct sock *s)
+{
+	if (likely(s->zc.out != ZC_OUT))
+		return;
+	if (!s->rd) {
+		zc_recall(s);
+		return;
+	}
+	if (!s->conn.error)
+		mend_begin(s, -ECANCELED);
+	zcr_over(s);
+}
+
+size_t zcr_left(const struct sock *s)
+{
+	return s->zc.out == ZC_OUT ? s->zc.len - s->zc.done : 0;
+}
+
+/*
+ * By the kernel: another thread of the program may have unmapped it, which
+ * the device did not mind.
+ */
+static bool fetched(uint8_t *to, const uint8_t *from, size_t n)
+{
+	struct iovec near = { to, n }, far = { (void *)(uintptr_t)from, n };
+	ssize_t got = sys_call6(SYS_process_vm_readv, sock_pid, (long)&near, 1,
+				(long)&far, 1, 0);
+
+	if (got == -EPERM || got == -ENOSYS) {
+		memcpy(to, from, n); /* a sandbox */
+		return true;
+	}
+	return got == (ssize_t)n;
+}
+
+bool zcr_sent(struct sock *s, uint8_t *to)
+{
+	size_t n = zcr_left(s);
+
+	if (!n)
+		return true;
+	if (!fetched(to, s->zc.mem + s->zc.done, n))
+		return false;
+	s->zc.done = s->zc.len;
+	anc_sent(s->tx, &s->at, n);
+	COUNT(s, bytes_tcp_tx, n);
+	return true;
+}
+
+/* Nobody waits any longer: what ends the wait, 0: go on. */
+static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
+{
+	uint64_t now = clock_ns();
+
+	if (!s->paired || s->shut_wr || s->orphan || s->conn.error ||
+	    anc_state(s->tx) != ANC_LIFTED || now >= until)
+		return 1;
+	return now >= deadline ? -EAGAIN : 0;
+}
+
+int zcr_await(struct sock *s, int fd, uint64_t deadline)
+{
+	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
+	uint64_t until = clock_ns() + patience;
+	uint32_t seen = 0;
+	int err = 0, ret = 0;
+
+	while (s->zc.out == ZC_OUT) {
+		if (s->zc.done != seen)
+			until = clock_ns() + patience;
+		seen = s->zc.done;
+		home_serve(s, fd);
+		if (!ret)
+			ret = err ? err : impatient(s, until, deadline);
+		if (s->zc.out != ZC_OUT || (ret && zc_recall(s)))
+			break;
+		if (s->zc.back_at && clock_ns() >= s->zc.back_at + BACK_NS) {
+			zc_seize(s);
+			break;
+		}
+		err = wait_lent(s,
+				s->zc.back_at	 ? s->zc.back_at + BACK_NS :
+				until < deadline ? until :
+						   deadline,
+				deadline == UINT64_MAX);
+		if (err == -EAGAIN)
+			err = 0;
+	}
+	if (!ret)
+		ret = err;
+	return ret > 0 || s->zc.done == s->zc.len ? 0 : ret;
+}
+
+/* --- the reader -------------------------------------------------------- */
+
+void zcr_offered(struct sock *s)
+{
+	if (s->nonblock || s->zc.rx_off || settings.zcopy == SET_ZCOPY_NO)
+		zc_refuse(s);
+}
+
+/* A completion of this number, or an error of our own. */
+static void completion(struct sock *s, uint64_t id, struct fab_done *d)
+{
+	uint64_t until = clock_ns() + READ_NS;
+	struct timespec nap = { 0, NAP_NS };
+	unsigned int i;
+
+	for (i = 0; clock_ns() < until; i++) {
+		while (FAB(s)->done(END(s), d) == 1)
+			if (d->id == id)
+				return;
+		if (i < LOOKS)
+			clock_relax();
+		else
+			sys_ppoll(NULL, 0, &nap, NULL);
+	}
+	/* no answer can come any more once the queue pair is down */
+	rdma_api->disconnect(s->rd->end);
+	*d = (struct fab_done){ .id = id, .status = -ETIMEDOUT };
+}
+
+static void registered_read(struct sock *s, void *to, const struct conn_op *op,
+			    struct fab_done *d)
+{
+	struct verbs_region mr = { 0 };
+	int ret = rdma_api->reg(END(s), to, op->len, false, false, &mr);
+
+	*d = (struct fab_done){ .id = ++s->zc.reads };
+	if (ret) {
+		zc_unregistered(s, ret);
+		d->status = ret;
+		s->zc.rx_off = ret == -ENOMEM || ret == -EOPNOTSUPP;
+		return;
+	}
+	d->status =
+		FAB(s)->read(END(s), to, op->vaddr, op->rkey, op->len, d->id);
+	s->zc.rx_off = d->status == -EOPNOTSUPP;
+	if (!d->status) {
+		completion(s, d->id, d);
+		s->zc.broke = d->status;
+	}
+	/* from here on no device writes to the program's memory */
+	rdma_api->dereg(END(s), &mr);
+}
+
+void zcr_read(struct sock *s, void *to, const struct conn_op *op,
+	      struct fab_done *d)
+{
+	uint64_t all = UINT64_MAX, was;
+
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&was, 8, 0,
+		  0);
+	registered_read(s, to, op, d);
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+}
+
+void zcr_broke(struct sock *s)
+{
+	if (!s->zc.broke)
+		return;
+	mend_begin(s, s->zc.broke);
+	s->zc.broke = 0;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Write Zcopy of the socket room (D10): a large receive that has to wait
+ * offers its memory, and the peer's next large send writes into it; see
+ * zcopy.h.
+ *
+ * The memory is the program's again before its receive returns, however that
+ * comes: gate.h has how. A handler could leave a receive by a jump, which
+ * nobody sees, so while a sink is out this thread's signals are blocked. A
+ * signalfd ends the sleep; the sink comes back, and then the handlers run
+ * inside a system call that they end, as they would end the receive.
+ */
+
+#include <signal.h>
+#include <sys/signalfd.h>
+
+#include "sdp_proto/wire.h"
+#include "socket/rdma.h"
+
+#define PIECE_MAX (1u << 29) /* offered at once */
+#define CHUNK	  262144u /* written at once */
+#define WRITE_MIN 16384u /* not worth a system call */
+#define MASKS	  4 /* signalfds of a process, one for each mask */
+#define BIT_OF(s) (1ull << ((s)-1))
+
+/* --- the writer -------------------------------------------------------- */
+
+void zc_prefer(struct sock *s)
+{
+	if (s->conn.tx_mode == WIRE_COMBINED && FAB(s)->sink && !s->zc.tx_off &&
+	    s->zc.home == sock_pid && !(s->conn.want & CONN_WANT_MODE))
+		conn_set_mode(&s->conn, WIRE_PIPELINED);
+	if (fab_pending(s))
+		pump_poll(s);
+}
+
+/* For some sends only, that would cost more than it spares. */
+void zc_decline(struct sock *s)
+{
+	if (unlikely(s->conn.tx_mode == WIRE_PIPELINED) &&
+	    !(s->conn.want & CONN_WANT_MODE))
+		conn_set_mode(&s->conn, WIRE_COMBINED);
+}
+
+/* One write of the cursor's next bytes, at most `left`; 0: not possible. */
+static size_t write_some(struct sock *s, struct cursor *c, size_t left)
+{
+	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
+	size_t n = c->iov->iov_len - c->at;
+	struct conn_zc zc = { 0 };
+	struct conn_offer offer = { .bytes = left, .more = true, .zc = &zc };
+	struct fab_done d = { 0 };
+	struct conn_op op;
+
+	if (n > left)
+		n = left;
+	if (n > CHUNK)
+		n = CHUNK;
+	zc.write = n;
+	conn_next(&s->conn, clock_ns(), &offer, FAB(s)->room(END(s)), &op);
+	if (op.type == CONN_SEND && !pump_post(s, c, &op))
+		return op.payload;
+	if (op.type != CONN_WRITE)
+		return 0;
+	s->shm.peer = s->wake;
+	FAB(s)->write(END(s), at, op.vaddr, op.rkey, op.len, 0);
+	FAB(s)->done(END(s), &d);
+	if (conn_on_done(&s->conn, clock_ns(), CONN_WRITE, d.len))
+		return 0;
+	if (d.status && d.status != -ECANCELED && d.status != -EFAULT) {
+		s->zc.tx_off = true;
+		log_debug("fd %d: the peer's memory cannot be written: %d",
+			  sock_fd(s), d.status);
+	}
+	cursor_skip(c, d.len);
+	COUNT(s, zcopy, d.len);
+	page_add(zcopy_tx, d.len);
+	return d.len;
+}
+
+size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len)
+{
+	size_t done = 0, n;
+
+	if (len < WRITE_MIN || s->zc.home != sock_pid || s->zc.tx_off ||
+	    anc_state(s->tx) != ANC_LIFTED ||
+	    __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST))
+		return 0;
+	pump_control(s);
+	while (done < len && !s->conn.error && conn_write_room(&s->conn)) {
+		n = write_some(s, c, len - done);
+		if (!n)
+			break;
+		done += n;
+		anc_sent(s->tx, &s->at, n);
+		COUNT(s, bytes_sdp_tx, n);
+	}
+	pump_control(s); /* says so */
+	ring_reader(s, fd);
+	return done;
+}
+
+/* --- the reader -------------------------------------------------------- */
+
+/*
+ * The sink is over; n bytes of the stream lie in it. Once for each, by whoever
+ * finds out: its thread takes s->zc.got with it later.
+ */
+static int settle(struct sock *s, int64_t n)
+{
+	s->zc.sink = ZC_OVER;
+	s->zc.got = 0;
+	if (n < 0 || n > s->zc.sink_len)
+		return -EPROTO;
+	s->zc.got = (uint32_t)n;
+	if (!n)
+		return 0;
+	anc_taken(s->rx, &s->ar, (uint64_t)n);
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	COUNT(s, bytes_sdp_rx, n);
+	COUNT(s, zcopy, n);
+	page_add(zcopy_rx, n);
+	return 0;
+}
+
+int zc_sunk(struct sock *s, const struct conn_freed *f)
+{
+	if (f->key != s->zc.sink_key || !s->zc.sink_asked)
+		return -EPROTO;
+	s->zc.sink_asked = false;
+	if (s->zc.sink == ZC_OUT && settle(s, FAB(s)->sunk(END(s), true)))
+		return -EPROTO;
+	return f->bytes == s->zc.got ? 0 : -EPROTO;
+}
+
+/* It comes back now, by the thread that offered it. */
+static void take_back(struct sock *s)
+{
+	if (s->zc.sink != ZC_OUT)
+		return;
+	if (settle(s, FAB(s)->sunk(END(s), true))) {
+		pump_fail(s, -EPROTO);
+		return;
+	}
+	page_add(zcopy_cancelled, 1);
+	if (s->conn.error)
+		return;
+	conn_cancel_sinks(&s->conn);
+	pump_control(s);
+}
+
+/* Bytes that came; the program's receive has its memory back. */
+static size_t finish(struct sock *s)
+{
+	size_t n;
+
+	take_back(s);
+	n = s->zc.got;
+	s->zc.sink = ZC_NONE;
+	s->zc.sink_owner = 0;
+	FAB(s)->unsink(END(s));
+	return n;
+}
+
+static bool mine(const struct sock *s)
+{
+	return s->zc.sink != ZC_NONE && s->zc.sink_owner == lock_tid();
+}
+
+void zc_abandon_sink(struct sock *s)
+{
+	if (mine(s))
+		finish(s);
+}
+
+/* Does what must be looked at elsewhere leave the sink where it is? */
+static bool undisturbed(struct sock *s)
+{
+	return s->paired && !s->orphan && !s->conn.error && !s->rx_avail &&
+	       !s->rx_eof && !s->shut_rd && !s->homing && !s->fin_due &&
+	       anc_state(s->rx) == ANC_LIFTED &&
+	       anc_state(s->tx) <= ANC_SPILL && !zc_here(s) &&
+	       anc_bells(s->rx, &s->ar) <= 0;
+}
+
+static void offer_sink(struct sock *s, const struct cursor *c, size_t len)
+{
+	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
+	struct conn_zc zc = { 0 };
+	struct conn_offer offer = { .zc = &zc };
+	uint32_t room = FAB(s)->room(END(s)), rkey;
+	struct conn_op op;
+
+	zc.sink.len = len < PIECE_MAX ? (uint32_t)len : PIECE_MAX;
+	s->shm.peer = s->wake;
+	pump_control(s);
+	if (s->zc.sink != ZC_NONE || s->zc.sink_asked || !room ||
+	    conn_wants_send(&s->conn) || !undisturbed(s) ||
+	    !conn_sink_wanted(&s->conn, zc.sink.len) ||
+	    FAB(s)->sink(END(s), at, zc.sink.len, &rkey))
+		return;
+	zc.sink.vaddr = (uintptr_t)at;
+	zc.sink.key = zc.sink.rkey = rkey;
+	conn_next(&s->conn, clock_ns(), &offer, room, &op);
+	if (op.took == CONN_TOOK_SINK) {
+		s->zc.sink = ZC_OUT;
+		s->zc.sink_asked = true;
+		s->zc.sink_owner = lock_tid();
+		s->zc.sink_key = rkey;
+		s->zc.sink_len = zc.sink.len;
+	} else {
+		FAB(s)->sunk(END(s), true);
+		FAB(s)->unsink(END(s));
+	}
+	/* who reads there need not wake up for it; who lends has lent in vain */
+	if (op.type == CONN_SEND && !pump_post(s, NULL, &op))
+		ring_writer(s);
+}
+
+/* Nobody wrote into it: not so soon again. */
+static void paid(struct sock *s, bool well)
+{
+	struct zc *z = &s->zc;
+
+	if (settings.zcopy == SET_ZCOPY_ALWAYS || well) {
+		z->sink_skips = 0;
+		return;
+	}
+	z->sink_skips = z->sink_skips ? 2 * z->sink_skips : 4;
+	if (z->sink_skips > 4096)
+		z->sink_skips = 4096;
+	z->sink_skip = z->sink_skips;
+}
+
+bool zc_would_sink(struct sock *s, const struct cursor *c)
+{
+	if (s->conn.rx_mode != WIRE_PIPELINED || !FAB(s)->sink ||
+	    s->zc.home != sock_pid || c->iov->iov_len - c->at < s->zc.least)
+		return false;
+	if (!s->zc.sink_skip)
+		return true;
+	s->zc.sink_skip--;
+	return false;
+}
+
+/* --- signals ----------------------------------------------------------- */
+
+struct hush {
+	sigset_t was; /* the program's mask */
+	int fd; /* readable: something else is pending */
+};
+
+/* A signalfd of all that this mask lets through; -1: none. */
+static int signal_fd(uint64_t mask)
+{
+	static struct {
+		uint64_t mask;
+		int fd; /* plus 1 */
+	} known[MASKS];
+	static struct lock lock;
+	uint64_t all = ~mask;
+	int i, fd = -1;
+
+	for (i = 0; i < MASKS && fd < 0; i++) {
+		if (!__atomic_load_n(&known[i].fd, __ATOMIC_ACQUIRE)) {
+			if (lock_take(&lock))
+				return -1;
+			if (!known[i].fd) {
+				fd = (int)sys_call6(SYS_signalfd4, -1,
+						    (long)&all, 8,
+						    SFD_CLOEXEC | SFD_NONBLOCK,
+						    0, 0);
+				fd = fd < 0 ? fd : fd_hide(fd);
+				known[i].mask = mask;
+				if (fd >= 0)
+					__atomic_store_n(&known[i].fd, fd + 1,
+							 __ATOMIC_RELEASE);
+			}
+			lock_drop(&lock);
+			if (fd < 0 && !known[i].fd)
+				return -1;
+		}
+		fd = known[i].mask == mask ? known[i].fd - 1 : -1;
+	}
+	return fd;
+}
+
+static bool hush(struct hush *h)
+{
+	/*
+	 * What the thread's own code brings about is not put off; nor are
+	 * libc's own two, whose handlers go back or unwind (cancellation, for
+	 * which it would wait).
+	 */
+	uint64_t all = ~(BIT_OF(SIGSEGV) | BIT_OF(SIGBUS) | BIT_OF(SIGILL) |
+			 BIT_OF(SIGFPE) | BIT_OF(SIGTRAP) | BIT_OF(SIGSYS) |
+			 BIT_OF(32) | BIT_OF(33));
+	uint64_t was = 0;
+
+	memset(&h->was, 0, sizeof(h->was));
+	if (sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&was, 8,
+		      0, 0))
+		return false;
+	memcpy(&h->was, &was, sizeof(was));
+	h->fd = signal_fd(was);
+	if (h->fd >= 0)
+		return true;
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+	return false;
+}
+
+/* What is pending is delivered after this. The lock is held again at exit. */
+static void unhush(struct sock *s, struct hush *h)
+{
+	sock_unlock(s);
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->was, 0, 8, 0, 0);
+	lock_take(&s->lock);
+}
+
+/* Something is pending: its handler runs. -EINTR, or 0 if there was none. */
+static int heed(struct sock *s, struct hush *h)
+{
+	struct timespec now = { 0, 0 };
+	int saved = errno, ret;
+
+	sock_unlock(s);
+	ret = hooks.ppoll(NULL, 0, &now, &h->was) < 0 ? -errno : 0;
+	errno = saved;
+	lock_take(&s->lock);
+	return ret;
+}
+
+/* --- waiting ----------------------------------------------------------- */
+
+/*
+ * The cancelled thread's sleep has taken the sink back; its mask is what it
+ * had, in case it ends in handlers of the program.
+ */
+static void unmask(struct hush *h)
+{
+	if (h->fd >= 0)
+		sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->was, 0, 8,
+			  0, 0);
+}
+
+/* 0: there is something to look at; else why the receive ends. */
+static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
+{
+	int err = 0;
+
+	do {
+		err = wait_sink(s, fd, until, h->fd);
+		if (!err && s->paired && !s->conn.error && fab_pending(s))
+			pump_poll(s);
+	} while (!err && s->zc.sink == ZC_OUT && mine(s) && undisturbed(s));
+	return err;
+}
+
+ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
+		uint64_t until)
+{
+	__attribute__((cleanup(unmask))) struct hush h = { .fd = -1 };
+	size_t room = c->iov->iov_len - c->at, n = 0;
+	bool offered = false;
+	int err;
+
+	/* in time for a writer that sends on and on; else it would be crossed */
+	if (spin_rx(s, ANC_LIFTED))
+		return 0;
+	if (!hush(&h))
+		return wait_rx(s, fd, until, ANC_LIFTED);
+	do {
+		offer_sink(s, c, len < room ? len : room);
+		offered |= mine(s);
+		err = wait_out(s, fd, until, &h);
+		if (mine(s))
+			n = finish(s);
+		if (n || err != -EINTR)
+			break;
+		err = heed(s, &h);
+		if (err == -EINTR && until == UINT64_MAX && wait_restarts())
+			err = 0;
+	} while (!err && undisturbed(s));
+	cursor_skip(c, n);
+	if (offered)
+		paid(s, n > 0);
+	unhush(s, &h);
+	h.fd = -1;
+	return n ? (ssize_t)n : err;
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Between hosts: the programs of tests/progs, case by case, with main on one
+# host and the peer on the other (hosts.bash), looked for from the first
+# message on. What passes on plain TCP passes here.
+
+load helpers
+load hosts
+
+setup_file() {
+	hosts_up
+	# where the ends of a case tell each other their steps
+	ip -n "$A" addr add 10.98.0.1/24 dev veth0 2>/dev/null || return 0
+	ip -n "$B" addr add 10.98.0.2/24 dev veth0
+	ip -n "$A" addr add fd00::1/64 dev veth0 nodad
+	ip -n "$B" addr add fd00::2/64 dev veth0 nodad
+}
+
+setup() {
+	hosts_setup
+	cat >"$TMP/rules" <<-END
+		use tcp server * 10.98.0.0/24:*
+		use tcp client * 10.98.0.0/24:*
+		use both server * *:*
+		use both client * *:*
+	END
+	# vm-on NODE COMMAND...: as in tests/vm, for -p node
+	cat >"$TMP/lib/vm-on" <<-END
+		#!/bin/sh
+		shift
+		exec nsenter --net=/run/netns/$B env VM_NODE=2 "\$@"
+	END
+	chmod +x "$TMP/lib/vm-on"
+	# a homecoming that is late is one that does not end: no luck by the
+	# default's two seconds on a busy machine
+	# shellcheck disable=SC2034 # of hosts.bash
+	ON=(VM_NODE=1 VM_ADDR4_1=10.99.0.1 VM_ADDR4_2=10.99.0.2
+		VM_ADDR6_1=fd00::1 VM_ADDR6_2=fd00::2
+		VM_PLAIN4_1=10.98.0.1 VM_PLAIN4_2=10.98.0.2
+		PATH="$TMP/lib:$PATH" LIBSDP_CONFIG_FILE="$TMP/rules"
+		LIBSDP_LIFT_AFTER_MESSAGES=0 LIBSDP_LIFT_AFTER_BYTES=0
+		LIBSDP_HOME_TIMEOUT_MS=20000)
+}
+
+# between PROGRAM OPTION...: its cases; or those of CASES.
+between() {
+	local prog=$1 c bad=0 rc
+	shift
+	for c in ${CASES:-$("$SDP_PROGS/$prog" -l)}; do
+		rc=0
+		: >"$TMP/case.log"
+		on "$A" case timeout -k 5 "$LIMIT" "$SDP_PROGS/$prog" -p node "$@" \
+			"$c" >"$TMP/out" || rc=$?
+		if [ "$rc" -eq 0 ] && [ "$(cat "$TMP/out")" = "ok $c" ]; then
+			continue
+		fi
+		echo "$prog $* $c: status $rc" >&2
+		grep -v "MATCH\|LISTEN\|CONNECT" "$TMP/case.log" | tail -n 20 >&2
+		bad=1
+	done
+	return $bad
+}
+
+# far PROGRAM BYTES: main connects, and accepts; so much went over SDP. How long
+# the ends take to find each other is the machine's business: they say more to
+# each other before the case begins until it was soon enough.
+far() {
+	local rounds
+	for rounds in 200 1000 5000 20000; do
+		between "$1" -w "$rounds" || return 1
+		between "$1" -w "$rounds" -r -6 || return 1
+		[ "$(sum case bytes_sdp_tx)" -lt "$2" ] || return 0
+	done
+	fail "only $(sum case bytes_sdp_tx) bytes went over SDP"
+}
+
+@test "between: bytes that were not read go along with an exec, a fork" {
+	CASES="unread static again stripped" far procs 30000
+}
+
+@test "between: bytes that were not read go along with the descriptor" {
+	far pass 1000
+}
+
+@test "between: home in the middle of everything" {
+	local how
+	for how in pass exec fork; do
+		CASES="in out duplex" between stream -w 200 -H $how
+	done
+}
+
+@test "between: a call ended before the lift, and home" {
+	local how
+	for how in none pass exec fork; do
+		CASES="early unwound fiber" between ended -w 200 -H $how
+	done
+}
+
+@test "between: what has not arrived, and the end of both directions" {
+	CASES="outq refused" far corners 5000
+	CASES="level" far epolls 10000
+}
+
+# now and then one descriptor more than after the first connection
+# bats test_tags=unsteady
+@test "between: what was closed is let go of" {
+	CASES="serve" far procs 35000
+}
+
+@test "between: a process that is killed" {
+	CASES="unread-kill blocked-kill" far halfclose 30000
+}
+
+# orderly PROGRAM CASE: lifted both ways, and nothing is said of a break.
+orderly() {
+	local rounds
+	for rounds in 200 1000 5000 20000; do
+		CASES=$2 between "$1" -w "$rounds" || return 1
+		grep "connection broke\|rdma-lost" "$TMP/case.log" && return 1
+		[ "$(grep -c LIFT "$TMP/case.log")" -lt 2 ] || return 0
+	done
+	fail "$1 $2 was not lifted"
+}
+
+@test "between: an end in order is no break" {
+	orderly stream duplex
+	orderly halfclose wr
+	orderly procs unread
+}

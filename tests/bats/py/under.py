@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""under.py CASE: sockets that go or end under somebody who uses them.
+state: TCP_INFO does not stand still while bytes in front of the end are unread.
+forked: what a thread left behind in the parent is not buried by a child.
+looking: a socket is closed under a thread that looks for its next byte."""
+
+import os
+import socket
+import sys
+import threading
+import time
+
+
+def take(sock, count):
+    while count:
+        piece = sock.recv(count)
+        assert piece, "end of stream"
+        count -= len(piece)
+
+
+def talk(sock, first):
+    for _ in range(200):
+        if first:
+            sock.send(b"y" * 10)
+        take(sock, 10)
+        if not first:
+            sock.send(b"x" * 10)
+
+
+def child(run):
+    pid = os.fork()
+    if not pid:
+        run()
+        os._exit(0)
+    return pid
+
+
+def reap(pid):
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+def state(listener):
+    def peer():
+        with socket.create_connection(listener.getsockname()) as sock:
+            talk(sock, True)
+            sock.sendall(b"z" * 5000)
+            sock.shutdown(socket.SHUT_WR)
+            sock.recv(1)
+
+    pid = child(peer)
+    sock, _ = listener.accept()
+    talk(sock, False)
+    time.sleep(0.3)
+    take(sock, 1)
+    took = []
+    for _ in range(5):
+        start = time.monotonic()
+        sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        took.append(time.monotonic() - start)
+    assert min(took) < 0.05, took
+    take(sock, 4999)
+    assert sock.recv(1) == b""
+    sock.close()
+    reap(pid)
+
+
+def forked(listener):
+    go, went, closed = os.pipe(), os.pipe(), os.pipe()
+
+    def peer():
+        first = socket.create_connection(listener.getsockname())
+        os.read(closed[0], 1)
+        first.close()
+        with socket.create_connection(listener.getsockname()) as sock:
+            talk(sock, True)
+            os.read(closed[0], 1)
+            talk(sock, True)
+
+    def bystander():
+        os.read(go[0], 1)
+        socket.socket().close()  # takes and gives memory for a socket
+        os.write(went[1], b"1")
+
+    def heir():
+        os.write(closed[1], b"1")
+        talk(sock, False)
+
+    pid = child(peer)
+    sock, _ = listener.accept()
+    thread = threading.Thread(target=sock.recv, args=(1,))
+    thread.start()
+    time.sleep(0.2)
+    os.close(sock.detach())  # the thread is inside
+    other = child(bystander)
+    os.write(closed[1], b"1")
+    thread.join()
+    sock, _ = listener.accept()
+    talk(sock, False)
+    os.write(go[1], b"1")
+    os.read(went[0], 1)
+    reap(other)
+    last = child(heir)
+    sock.close()
+    spare = [socket.socket() for _ in range(5)]
+    reap(last)
+    reap(pid)
+    assert spare
+
+
+def looking(listener):
+    def peer():
+        for _ in range(8):
+            with socket.create_connection(listener.getsockname()) as sock:
+                talk(sock, True)
+                try:
+                    sock.recv(1)
+                except ConnectionResetError:
+                    pass
+
+    def look(sock):
+        try:
+            sock.recv(1)
+        except OSError:
+            pass  # closed before it was called
+
+    pid = child(peer)
+    for _ in range(8):
+        sock, _ = listener.accept()
+        talk(sock, False)
+        thread = threading.Thread(target=look, args=(sock,))
+        thread.start()
+        time.sleep(0.02)
+        sock.shutdown(socket.SHUT_WR)
+        os.close(sock.detach())
+        thread.join()
+    reap(pid)
+
+
+with socket.create_server(("127.0.0.1", 0)) as on:
+    {"state": state, "forked": forked, "looking": looking}[sys.argv[1]](on)

@@ -1,0 +1,24 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# The program `stream` of tests/progs in ways of its own: much data, and the
+# lift at a chosen place.
+
+load helpers
+
+@test "stream: a hundred times the data, both directions, many threads" {
+	mode lifted
+	client "$SDP_PROGS/stream" -p exec -n 8 out in duplex threads
+	proof 50000000 stream
+}
+
+@test "stream: lifted in the middle of what nobody has read yet" {
+	mode lifted
+	with LIBSDP_LIFT_AFTER_MESSAGES=20
+	local c
+	for c in whole cut crash; do
+		client "$SDP_PROGS/stream" -p exec "$c"
+		client "$SDP_PROGS/stream" -p thread "$c"
+	done
+	proof 1000 stream
+}

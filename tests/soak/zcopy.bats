@@ -1,0 +1,135 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Zero copy for a while (tests/soak/run): transfers of sizes around the
+# threshold, with delays, every byte checked by the programs; settings, cases
+# and kinds of peer are drawn anew for each run. SDP_SOAK seconds for each
+# fabric; SDP_SOAK_SEED repeats what was drawn.
+
+load ../bats/helpers
+load ../bats/hosts
+
+SHM="out in duplex turns vector file cross sips"
+SINK=$("$SDP_PROGS/zcsink" -l)
+FAR="out in turns vector file"
+
+# Beside what is lifted, a network on which the ends order their steps.
+setup_file() {
+	hosts_up
+	ip -n "$A" addr add 10.98.0.1/24 dev veth0 2>/dev/null || return 0
+	ip -n "$B" addr add 10.98.0.2/24 dev veth0
+	ip -n "$A" addr add fd00::1/64 dev veth0 nodad
+	ip -n "$B" addr add fd00::2/64 dev veth0 nodad
+}
+
+# As in tests/vm, for -p node.
+far_setup() {
+	hosts_library
+	printf 'use tcp %s * 10.98.0.0/24:*\n' server client >"$TMP/rules"
+	printf 'use both %s * *:*\n' server client >>"$TMP/rules"
+	cat >"$TMP/lib/vm-on" <<-END
+		#!/bin/sh
+		shift
+		exec nsenter --net=/run/netns/$B env VM_NODE=2 "\$@"
+	END
+	chmod +x "$TMP/lib/vm-on"
+	NODES=(VM_NODE=1 VM_ADDR4_1=10.99.0.1 VM_ADDR4_2=10.99.0.2
+		VM_ADDR6_1=fd00::1 VM_ADDR6_2=fd00::2
+		VM_PLAIN4_1=10.98.0.1 VM_PLAIN4_2=10.98.0.2
+		PATH="$TMP/lib:$PATH" LIBSDP_CONFIG_FILE="$TMP/rules"
+		LIBSDP_LIFT_AFTER_MESSAGES=0 LIBSDP_LIFT_AFTER_BYTES=0)
+}
+
+# shellcheck disable=SC2034 # ON: of hosts.bash
+setup() {
+	ON=()
+	RANDOM=${SDP_SOAK_SEED:-$$}
+	end=$(($(date +%s) + ${SDP_SOAK:-60}))
+	runs=0
+	moved=0
+	spared=0
+	bad=0
+}
+
+# pick WORD...: one of them.
+pick() {
+	local n=$((RANDOM % $# + 1))
+	printf '%s' "${!n}"
+}
+
+draw() {
+	SET=("LIBSDP_ZCOPY=$(pick always always auto)"
+		"LIBSDP_ZCOPY_THRESHOLD=$(pick 2048 16384 65536 262144)"
+		"LIBSDP_ZCOPY_WAIT_MS=$(pick 1 2 20 200)"
+		"LIBSDP_SPIN_US=$(pick 0 50 50)")
+}
+
+# account RC WHAT...: a run is over; its counts are in $STATS.
+account() {
+	local rc=$1
+	shift
+	runs=$((runs + 1))
+	moved=$((moved + $(total bytes_sdp_rx)))
+	spared=$((spared + $(total zcopy_rx)))
+	: >"$STATS"
+	[ "$rc" -ne 0 ] || [ "$(cat "$TMP/out")" != "ok ${!#}" ] || return 0
+	bad=$((bad + 1))
+	{
+		echo "# FAILED, status $rc: ${SET[*]} $*"
+		tail -n 12 "$TMP/err"
+	} >&3
+}
+
+total() {
+	grep -o "\"$1\":[0-9]*" "$STATS" 2>/dev/null |
+		awk -F: '{ n += $2 } END { printf "%.0f", n }'
+}
+
+# The end of a test. Nothing without a copy proves nothing.
+verdict() {
+	echo "# $1: $runs runs, $bad failed, $((moved / 1000000)) MB over SDP," \
+		"$((spared / 1000000)) MB of them without a copy" >&3
+	[ "$bad" -eq 0 ] && [ "$runs" -gt 0 ] && [ "$spared" -gt 1000000 ]
+}
+
+more() {
+	[ "$(date +%s)" -lt "$end" ]
+}
+
+@test "soak: zero copy on one host" {
+	local prog what rc
+	while more; do
+		mode now
+		draw
+		prog=$(pick zcopy zcopy zcsink)
+		# shellcheck disable=SC2046,SC2086,SC2207 # words
+		what=(-p "$(pick exec fork thread)" $(pick -r -6 "-r -6" "")
+			"$(pick $([ "$prog" = zcopy ] && echo $SHM || echo $SINK))")
+		rc=0
+		CLIENT_ENV+=("${SET[@]}")
+		LIMIT=120 client "$SDP_PROGS/$prog" "${what[@]}" \
+			>"$TMP/out" 2>"$TMP/err" || rc=$?
+		account "$rc" "$prog" "${what[@]}"
+	done
+	verdict "one host"
+}
+
+@test "soak: zero copy between hosts, pretended devices" {
+	local what rc
+	far_setup
+	while more; do
+		draw
+		# shellcheck disable=SC2046,SC2086,SC2207 # words
+		what=(-w 2000 $(pick -r -6 "-r -6" "") "$(pick $FAR)")
+		rc=0
+		: >"$TMP/case.log"
+		# shellcheck disable=SC2034 # of hosts.bash
+		ON=("${NODES[@]}" "${SET[@]}")
+		on "$A" case timeout -k 5 120 "$SDP_PROGS/zcopy" -p node \
+			"${what[@]}" >"$TMP/out" || rc=$?
+		grep -v 'MATCH\|LISTEN\|CONNECT' "$TMP/case.log" >"$TMP/err" || :
+		cat "$TMP/case.stats" >"$STATS" && : >"$TMP/case.stats"
+		account "$rc" zcopy "${what[@]}"
+	done
+	verdict "between hosts"
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/verbs/int.h"
+
+/*
+ * The receiving half under a made-up queue pair that uses receives up in the
+ * order they were posted in: few at rest, more under load, and few again once
+ * messages without bytes have used up what is posted.
+ */
+
+static struct vend end;
+static struct ibv_context ctx;
+static struct ibv_qp qp = { .context = &ctx };
+static struct ibv_mr mr = { .lkey = 7 };
+static uint8_t rest[REST_LEN];
+static struct {
+	uint8_t *mem;
+	uint32_t slot;
+} posted[256];
+static unsigned int head, tail;
+static unsigned int regions;
+
+int region_new(struct vend *e, struct region *r, size_t len)
+{
+	r->mem = malloc(len);
+	r->len = len;
+	r->mr = &mr;
+	e->registered += (uint32_t)len;
+	regions++;
+	return 0;
+}
+
+void region_free(struct vend *e, struct region *r)
+{
+	if (!r->mr)
+		return;
+	free(r->mem);
+	e->registered -= (uint32_t)r->len;
+	*r = (struct region){ 0 };
+	regions--;
+}
+
+void cq_reap(struct vend *e)
+{
+	(void)e;
+}
+
+void cq_break(struct vend *e, int err)
+{
+	(void)e;
+	(void)err;
+	fail();
+}
+
+static int post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr,
+		     struct ibv_recv_wr **bad)
+{
+	(void)q;
+	(void)bad;
+	assert_true(tail - head < 256);
+	posted[tail % 256].mem = (uint8_t *)(uintptr_t)wr->sg_list->addr;
+	posted[tail++ % 256].slot = (uint32_t)wr->wr_id;
+	return 0;
+}
+
+/* A message of `len` bytes of Data arrives, and is polled. */
+static struct fab_msg come(uint32_t len)
+{
+	struct fab_msg m;
+
+	assert_true(head != tail);
+	memset(posted[head % 256].mem, 0xff, len);
+	rx_arrived(&end, posted[head % 256].slot, len);
+	head++;
+	assert_int_equal(rx_poll(&end.end, &m), 1);
+	assert_int_equal(m.len, len);
+	return m;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	head = tail = regions = 0;
+	ctx.ops.post_recv = post_recv;
+	end.qp = &qp;
+	end.rest = (struct region){ rest, sizeof(rest), &mr };
+	return rx_init(&end);
+}
+
+static void at_rest_each_comes_back(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	assert_int_equal(tail - head, VERBS_RCV_REST);
+	for (i = 0; i < 20; i++) {
+		struct fab_msg m = come(16);
+
+		assert_false(m.held);
+		assert_false(m.shed);
+		assert_int_equal(tail - head, VERBS_RCV_REST);
+	}
+	assert_true(come(17).held);
+	assert_int_equal(tail - head, VERBS_RCV_REST - 1);
+	/* the count is of those held, too */
+	assert_false(come(16).shed);
+	assert_int_equal(tail - head, VERBS_RCV_REST - 1);
+	rx_release(&end.end);
+	assert_int_equal(tail - head, VERBS_RCV_REST);
+}
+
+static void a_look_changes_nothing(void **state)
+{
+	struct fab_walk w = { 0 };
+	struct fab_msg m;
+	uint32_t i;
+
+	(void)state;
+	assert_int_equal(rx_next(&end.end, false, &w, &m), 0);
+	for (i = 0; i < 10; i++) {
+		assert_true(come(100 + i).held);
+		if (i < 8)
+			rx_release(&end.end);
+	}
+	for (i = 8; i < 10; i++) {
+		assert_int_equal(rx_next(&end.end, false, &w, &m), 1);
+		assert_int_equal(m.len, 100 + i);
+		assert_int_equal(m.mem[0], 0xff);
+	}
+	assert_int_equal(rx_next(&end.end, false, &w, &m), 0);
+	assert_int_equal(rx_front(&end.end, &m), 1);
+	assert_int_equal(m.len, 108);
+	w = (struct fab_walk){ 0 };
+	assert_int_equal(rx_next(&end.end, true, &w, &m), -EOPNOTSUPP);
+}
+
+/* Not of the stream, and taken from behind: what is in front stays. */
+static void what_is_dropped_comes_back(void **state)
+{
+	struct fab_msg m;
+	unsigned int i;
+
+	(void)state;
+	assert_true(come(100).held);
+	for (i = 0; i < 20; i++) {
+		assert_true(come(1000).held);
+		verbs_drop(&end.end);
+		assert_int_equal(tail - head, VERBS_RCV_REST - 1);
+		assert_false(come(16).shed);
+		assert_int_equal(tail - head, VERBS_RCV_REST - 1);
+	}
+	assert_int_equal(rx_front(&end.end, &m), 1);
+	assert_int_equal(m.len, 100);
+	rx_release(&end.end);
+	assert_int_equal(tail - head, VERBS_RCV_REST);
+	assert_int_equal(rx_front(&end.end, &m), 0);
+}
+
+static void what_load_brought_goes(void **state)
+{
+	unsigned int i, n, shed = 0;
+
+	(void)state;
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, 32),
+			 32 - VERBS_RCV_REST);
+	assert_int_equal(regions, 1);
+	/* load: places change, so that the last posted are of the second */
+	for (i = 0; i < 100; i++) {
+		assert_true(come(1000).held);
+		assert_false(come(16).shed);
+		rx_release(&end.end);
+	}
+	assert_int_equal(tail - head, 32);
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, VERBS_RCV_REST),
+			 0);
+	rx_trim(&end);
+	assert_int_equal(regions, 1);
+	/* as many messages as are posted now, and it is as it was */
+	n = tail - head;
+	for (i = 0; i < n; i++)
+		shed += come(16).shed;
+	assert_int_equal(shed, 32 - VERBS_RCV_REST);
+	assert_int_equal(tail - head, VERBS_RCV_REST);
+	rx_trim(&end);
+	assert_int_equal(regions, 0);
+	assert_int_equal(end.registered, 0);
+	/* and grows again */
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, 32),
+			 32 - VERBS_RCV_REST);
+	assert_false(come(16).shed);
+	region_free(&end, &end.rx.load);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(at_rest_each_comes_back, begin),
+		cmocka_unit_test_setup(a_look_changes_nothing, begin),
+		cmocka_unit_test_setup(what_is_dropped_comes_back, begin),
+		cmocka_unit_test_setup(what_load_brought_goes, begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

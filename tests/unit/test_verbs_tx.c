@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/verbs/int.h"
+
+/*
+ * The sending half on a device that is made up: what goes inline, what asks for
+ * a completion, and what is known to be under way.
+ */
+
+static struct vend end;
+static struct ibv_context ctx;
+static struct ibv_qp qp = { .context = &ctx };
+static struct ibv_mr mr = { .lkey = 7 };
+static uint8_t rest[REST_LEN];
+static struct ibv_send_wr last;
+static uint32_t last_len, posted, signalled;
+static int refuse;
+
+static int take(struct ibv_qp *of, struct ibv_send_wr *wr,
+		struct ibv_send_wr **bad)
+{
+	(void)of;
+	(void)bad;
+	if (refuse)
+		return refuse;
+	last = *wr;
+	last_len = wr->num_sge ? wr->sg_list->length : 0;
+	posted++;
+	if (wr->send_flags & IBV_SEND_SIGNALED)
+		signalled++;
+	return 0;
+}
+
+void cq_reap(struct vend *e)
+{
+	(void)e;
+}
+
+void cq_break(struct vend *e, int err)
+{
+	e->error = err;
+}
+
+void rdma_op_note(struct vend *e, const struct sent *s, int status)
+{
+	(void)e;
+	(void)s;
+	(void)status;
+	fail();
+}
+
+int region_new(struct vend *e, struct region *r, size_t len)
+{
+	(void)e;
+	(void)r;
+	(void)len;
+	return -ENOMEM;
+}
+
+void region_free(struct vend *e, struct region *r)
+{
+	(void)e;
+	(void)r;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	ctx.ops.post_send = take;
+	end.end.max_msg = VERBS_RCV_MAX;
+	end.qp = &qp;
+	end.inline_max = VERBS_INLINE;
+	end.rest = (struct region){ rest, REST_LEN, &mr };
+	posted = signalled = 0;
+	refuse = 0;
+	tx_init(&end);
+	return 0;
+}
+
+static void message(uint32_t len)
+{
+	assert_non_null(tx_buf(&end.end, len));
+	assert_int_equal(tx_send(&end.end, len, true), 0);
+	assert_int_equal(last_len, len);
+	assert_true(last.send_flags & IBV_SEND_SOLICITED);
+}
+
+static void small_ones_go_inline(void **state)
+{
+	(void)state;
+	message(VERBS_INLINE);
+	assert_true(last.send_flags & IBV_SEND_INLINE);
+	message(VERBS_INLINE + 1);
+	assert_false(last.send_flags & IBV_SEND_INLINE);
+	/* as much as the device takes */
+	end.inline_max = 16;
+	message(16);
+	assert_true(last.send_flags & IBV_SEND_INLINE);
+	message(17);
+	assert_false(last.send_flags & IBV_SEND_INLINE);
+}
+
+static void one_of_many_asks_for_its_completion(void **state)
+{
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 2 * QUIET_MAX; i++) {
+		message(64);
+		assert_int_equal(signalled, (i + 1) / QUIET_MAX);
+	}
+	/* it tells of all before it */
+	tx_completed(&end, 2 * QUIET_MAX - 1, 0);
+	assert_int_equal(end.tx.acked, 2 * QUIET_MAX);
+	assert_int_equal(verbs_flushed(&end.end), 1);
+	assert_int_equal(posted, 2 * QUIET_MAX);
+}
+
+/* Or the ring would be full before anybody heard that it is empty. */
+static void half_a_ring_asks_for_one(void **state)
+{
+	uint32_t cap = end.tx.ring[SENT_REST].cap, n = 0;
+
+	(void)state;
+	while (!signalled) {
+		message(4096);
+		assert_true(++n * 4096 <= cap);
+	}
+	assert_true(n < QUIET_MAX);
+}
+
+/* Who wants to know sooner posts one mark, and not one more. */
+static void a_mark_is_posted_once(void **state)
+{
+	uint32_t pos = 0;
+	struct fab_msg m;
+
+	(void)state;
+	message(64);
+	assert_int_equal(verbs_flushed(&end.end), 0);
+	assert_int_equal(posted, 2);
+	assert_int_equal(last.opcode, IBV_WR_RDMA_WRITE);
+	assert_int_equal(last_len, 0);
+	assert_true(last.send_flags & IBV_SEND_SIGNALED);
+	assert_int_equal(verbs_flushed(&end.end), 0);
+	assert_int_equal(posted, 2);
+	/* it is no message that would have to go elsewhere */
+	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 1);
+	assert_int_equal(m.len, 64);
+	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 0);
+	tx_completed(&end, 1, 0);
+	assert_int_equal(verbs_flushed(&end.end), 1);
+}
+
+static void what_cannot_be_posted_is_not_lost(void **state)
+{
+	uint32_t pos = 0;
+	struct fab_msg m;
+
+	(void)state;
+	message(64);
+	refuse = EACCES;
+	assert_non_null(tx_buf(&end.end, 100));
+	assert_int_equal(tx_send(&end.end, 100, true), -EACCES);
+	assert_int_equal(end.error, -EACCES);
+	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 1);
+	assert_int_equal(m.len, 64);
+	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 1);
+	assert_int_equal(m.len, 100);
+	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 0);
+	assert_int_equal(tx_room(&end.end), 0);
+	assert_int_equal(verbs_flushed(&end.end), -ECONNRESET);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(small_ones_go_inline, begin),
+		cmocka_unit_test_setup(one_of_many_asks_for_its_completion,
+				       begin),
+		cmocka_unit_test_setup(half_a_ring_asks_for_one, begin),
+		cmocka_unit_test_setup(a_mark_is_posted_once, begin),
+		cmocka_unit_test_setup(what_cannot_be_posted_is_not_lost,
+				       begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
