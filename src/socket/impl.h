@@ -126,7 +126,7 @@ struct sock {
 	uint64_t full_since, lift_not_before;
 	uint64_t taken_seen; /* the progress when full_since was set */
 	uint64_t idle_mark; /* bytes moved when last looked at */
-	uint64_t queue_seen; /* bytes on the anchor in front of the ring's */
+	uint64_t queue_seen; /* end of what was seen on the lifted anchor */
 	bool trimmed;
 	bool resuming; /* RESUME, begun: */
 	uint64_t resume_at; /* next byte to write back, */

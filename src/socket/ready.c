@@ -38,6 +38,24 @@ static void queue_edge(struct sock *s, int fd)
 	s->queue_seen = there;
 }
 
+/*
+ * The writer has left the ring, and bytes of it are unread still: what arrives
+ * on the anchor behind them is an edge. Bells are none.
+ */
+static void spill_edge(struct sock *s, int fd)
+{
+	uint64_t there = s->ar.taken + s->rx_avail;
+	int64_t bells = anc_bells(s->rx, &s->ar);
+	int n = 0;
+
+	if (sys_ioctl(fd, FIONREAD, &n) || bells < 0 || n <= bells)
+		return;
+	there += (uint64_t)(n - bells);
+	if (there > s->queue_seen)
+		__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	s->queue_seen = there;
+}
+
 static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 {
 	uint64_t n;
@@ -85,6 +103,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		pump_fail(s, where);
 	else
 		pump_poll(s); /* unread data or not: each arrival is an edge */
+	if (unlikely(anc_state(s->rx) == ANC_SPILL) && !s->rd)
+		spill_edge(s, fd);
 	/* before it is said what there is: it may be what the token hid */
 	if (unlikely(s->rd) && s->rd->token_wait)
 		rdma_token_read(s, fd);

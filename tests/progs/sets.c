@@ -2,7 +2,8 @@
 /*
  * sets - a connection that always has something to read, in one set with
  * descriptors that are the kernel's: what is ready before a call is in its
- * answer, as often as there is room for it.
+ * answer, as often as there is room for it. And on edges: what arrives behind
+ * unread bytes is told, whatever carries it.
  */
 #include "prog.h"
 
@@ -208,11 +209,87 @@ static void polls_run(struct end *e)
 	CHECK(!close(ev));
 }
 
+/* --- edges ------------------------------------------------------------- */
+
+#define LEAVE  1000 /* above this: not by the ring */
+#define UNTOLD 20 /* messages until surely both ends have met */
+
+static void low_water(int fd, int n)
+{
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &n, sizeof(n)));
+}
+
+/*
+ * Sends what it is asked for. The option is one that only the kernel has, and
+ * what is sent meanwhile goes by the kernel, behind what was sent before.
+ */
+static void leaver(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		if (n > LEAVE)
+			low_water(e->l.fd, 2);
+		link_put(&e->l, (size_t)(n % LEAVE));
+		prog_tell(e, n);
+		if (n > LEAVE)
+			low_water(e->l.fd, 1);
+	}
+}
+
+static bool edge(int ep, int ms)
+{
+	struct epoll_event ev[2];
+	int n = epoll_wait(ep, ev, 2, ms);
+
+	CHECK(!n || (n == 1 && ev[0].events == EPOLLIN));
+	return n;
+}
+
+static void edges_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	int ep = epoll_create1(EPOLL_CLOEXEC), i;
+	char b;
+
+	for (i = 0; i < UNTOLD; i++) {
+		prog_ask(e, 10);
+		link_get(&e->l, 10);
+	}
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
+	CHECK(!edge(ep, 0));
+	for (i = 0; i < 6; i++) {
+		prog_ask(e, 100);
+		CHECK(edge(ep, 5000));
+		link_get(&e->l, 30);
+		CHECK(!edge(ep, 0));
+		/* there before the wait, or during it */
+		prog_tell(e, LEAVE + 50);
+		if (i % 2)
+			CHECK(prog_hear(e) == LEAVE + 50);
+		CHECK(edge(ep, 5000));
+		if (i % 2 == 0)
+			CHECK(prog_hear(e) == LEAVE + 50);
+		link_get(&e->l, 120);
+		FAILS(recv(e->l.fd, &b, 1, MSG_DONTWAIT), EAGAIN);
+	}
+	CHECK(!close(ep));
+	prog_tell(e, 0);
+	prog_sync(e);
+}
+
+static void leaver_ends(struct end *e)
+{
+	leaver(e);
+	prog_sync(e);
+}
+
 static const struct prog_case cases[] = {
 	{ "seen", seen_run, talker, 0 },
 	{ "cold", cold_run, talker, 0 },
 	{ "turns", turns_run, talker, 0 },
 	{ "polls", polls_run, talker, 0 },
+	{ "edges", edges_run, leaver_ends, 0 },
 };
 
 int main(int argc, char **argv)
