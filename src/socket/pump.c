@@ -119,8 +119,8 @@ int pump_poll(struct sock *s)
 		if (unlikely(in.freed) && zc_freed(s))
 			return pump_fail(s, -EPROTO);
 		freed |= in.freed;
-		if (unlikely(in.source) && s->rd)
-			zcr_offered(s);
+		if (unlikely(in.source))
+			zc_offered(s);
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
 		COUNT_HELD(s, msgs_rx, 1);

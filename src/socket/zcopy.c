@@ -275,6 +275,14 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
 
 /* --- the reader -------------------------------------------------------- */
 
+void zc_offered(struct sock *s)
+{
+	if (s->rd)
+		zcr_offered(s);
+	else
+		__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+}
+
 void zc_tell(struct sock *s)
 {
 	s->zc.due = false;

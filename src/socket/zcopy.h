@@ -110,6 +110,8 @@ size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len);
 
 /* --- the reader -------------------------------------------------------- */
 
+/* The peer has lent: that is an arrival, whether bytes came with it or not. */
+void zc_offered(struct sock *s);
 /*
  * zc_here(): does a receive of n bytes take them from the peer's memory? If
  * it cannot, by its flags, they are given back.

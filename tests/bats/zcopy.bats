@@ -104,6 +104,15 @@ lent() {
 	cases zcsink -p fork -H fork
 }
 
+@test "zcopy: a loan is an edge" {
+	insist now
+	# its bytes are copied only if nobody came for them, in all that time
+	with LIBSDP_ZCOPY_WAIT_MS=1000
+	client "$SDP_PROGS/zcopy" -p exec edges
+	# of 6,000,000; not what was sent before they had met
+	lent 4000000 zcopy
+}
+
 @test "zcopy: always, the peer another program" {
 	insist lifted
 	cases zcopy -p exec
@@ -194,7 +203,6 @@ lent() {
 	# hundreds of times, for as long as a busy machine makes it
 	insist now 2
 	cases nonblock -p fork
-	# a loan that comes while bytes lie unread is no new edge (design D10)
 	insist now
 	cases epolls -p fork
 }

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/time.h>
@@ -174,6 +175,39 @@ static void sips_run(struct end *e)
 
 	for (i = 0; i < 8; i++)
 		shoot_all(&e->l, buf, MIB);
+	prog_sync(e);
+}
+
+/* On edges: every send is told, unread bytes or none. */
+static void edges_peer(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	size_t total = 30 * 200000;
+	uint8_t *buf = buffer();
+	int ep = epoll_create1(0);
+	ssize_t r;
+
+	prog_nonblock(e->l.fd, true);
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
+	while (total) {
+		CHECK(epoll_wait(ep, &ev, 1, 10000) == 1);
+		while ((r = read(e->l.fd, buf, 65536)) > 0) {
+			flow_check(&e->l.rx, buf, (size_t)r);
+			total -= (size_t)r;
+		}
+		CHECK(r == -1 && errno == EAGAIN);
+	}
+	prog_sync(e);
+	CHECK(!close(ep));
+}
+
+static void edges_run(struct end *e)
+{
+	uint8_t *buf = buffer();
+	int i;
+
+	for (i = 0; i < 30; i++)
+		shoot_all(&e->l, buf, 200000);
 	prog_sync(e);
 }
 
@@ -345,6 +379,7 @@ static const struct prog_case cases[] = {
 	{ "duplex", duplex, duplex, 0 },
 	{ "turns", turns, turns, 0 },
 	{ "sips", sips_run, sips_peer, 0 },
+	{ "edges", edges_run, edges_peer, 0 },
 	{ "vector", vector_run, vector_peer, 0 },
 	{ "file", file_run, file_peer, 0 },
 	{ "cross", cross, cross, 0 },
