@@ -326,10 +326,10 @@ static void on_pipe(int sig)
 
 static void *shutter(void *arg)
 {
-	struct end *e = arg;
+	struct long_send *l = arg;
 
-	prog_nap_ms(100);
-	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	prog_asleep(l->tid, 100);
+	CHECK(!shutdown(l->e->l.fd, SHUT_WR));
 	return NULL;
 }
 
@@ -340,6 +340,7 @@ static void *shutter(void *arg)
 static void half_run(struct end *e)
 {
 	struct sigaction sa = { .sa_handler = on_pipe }, old;
+	struct long_send l = { e, (pid_t)syscall(SYS_gettid) };
 	size_t n = 64 << 20;
 	char *big = mmap(NULL, n, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -349,7 +350,7 @@ static void half_run(struct end *e)
 	CHECK(big != MAP_FAILED);
 	atomic_store(&pipes, 0);
 	CHECK(!sigaction(SIGPIPE, &sa, &old));
-	CHECK(!pthread_create(&t, NULL, shutter, e));
+	CHECK(!pthread_create(&t, NULL, shutter, &l));
 	ret = send(e->l.fd, big, n, 0);
 	CHECK(ret > 0 && (size_t)ret < n);
 	CHECK(atomic_load(&pipes) == 0);
