@@ -24,19 +24,6 @@ static socklen_t size_of(const union verbs_addr *a)
 	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
 }
 
-static void plain(union verbs_addr *a)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET };
-
-	if (a->sa.sa_family != AF_INET6 ||
-	    !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
-		return;
-	in.sin_port = a->in6.sin6_port;
-	memcpy(&in.sin_addr, &a->in6.sin6_addr.s6_addr[12], 4);
-	memset(a, 0, sizeof(*a));
-	a->in = in;
-}
-
 static bool anywhere(const union verbs_addr *a)
 {
 	if (a->sa.sa_family == AF_INET)
@@ -99,8 +86,8 @@ int gate_names(struct flow *f, int fd, int family, const struct sockaddr *sa,
 	if (!ret)
 		ret = name_of(probe, &f->peer, true);
 	sys_close(probe);
-	plain(&f->local);
-	plain(&f->peer);
+	verbs_addr_plain(&f->local);
+	verbs_addr_plain(&f->peer);
 	return ret;
 }
 
@@ -178,7 +165,7 @@ int gate_begin(struct flow *f, int fd, int family)
 	if (ret)
 		return ret;
 	ret = name_of(fd, &f->local, false);
-	plain(&f->local);
+	verbs_addr_plain(&f->local);
 	if (ret)
 		return ret;
 	f->held = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);

@@ -47,12 +47,6 @@ void device_async(struct verbs *v, struct device *d)
 	fail();
 }
 
-void addr_plain(union verbs_addr *a)
-{
-	(void)a;
-	fail();
-}
-
 static struct verbs v;
 static struct vend end;
 

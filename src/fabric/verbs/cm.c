@@ -8,20 +8,6 @@
 
 #define BACKLOG 128
 
-/* ::ffff:a.b.c.d can neither be bound nor resolved (rdma-facts.md 1.8). */
-void addr_plain(union verbs_addr *a)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET };
-
-	if (a->sa.sa_family != AF_INET6 ||
-	    !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
-		return;
-	in.sin_port = a->in6.sin6_port;
-	memcpy(&in.sin_addr, &a->in6.sin6_addr.s6_addr[12], 4);
-	memset(a, 0, sizeof(*a));
-	a->in = in;
-}
-
 static int listener_new(struct verbs *v, struct listener **out)
 {
 	struct listener *l = calloc(1, sizeof(*l));
@@ -120,24 +106,26 @@ void cm_resolve(struct vend *e, struct sockaddr *from, struct sockaddr *to)
 		event_down(e, ret);
 }
 
-int verbs_dial(struct verbs *v, const union verbs_addr *local,
-	       const union verbs_addr *peer, uint64_t tag, struct end **end)
+int cm_dial(struct verbs *v, const union verbs_addr *local,
+	    const union verbs_addr *peer, uint64_t service, uint64_t tag,
+	    struct end **end)
 {
 	union verbs_addr to = *peer, from = { 0 };
 	struct rdma_cm_id *id;
 	struct vend *e;
 	int ret;
 
-	addr_plain(&to);
+	verbs_addr_plain(&to);
 	if (local && local->sa.sa_family) {
 		from = *local;
 		from.in.sin_port = 0;
-		addr_plain(&from);
+		verbs_addr_plain(&from);
 	}
 	ret = verbs_enter(v);
 	if (ret)
 		return ret;
-	ret = cm_err(rdma_create_id(v->chan, &id, NULL, v->ps));
+	ret = cm_err(rdma_create_id(v->chan, &id, NULL,
+				    service ? RDMA_PS_TCP : v->ps));
 	if (ret)
 		goto out;
 	e = end_new(v, id, tag, true);
@@ -146,12 +134,20 @@ int verbs_dial(struct verbs *v, const union verbs_addr *local,
 		ret = -ENOMEM;
 		goto out;
 	}
-	e->state = V_RESOLVING;
+	e->native = service != 0;
+	e->service = service;
+	e->state = service ? V_SEEKING : V_RESOLVING;
 	cm_resolve(e, &from.sa, &to.sa);
 	*end = &e->end;
 out:
 	lock_drop(&v->lock);
 	return ret;
+}
+
+int verbs_dial(struct verbs *v, const union verbs_addr *local,
+	       const union verbs_addr *peer, uint64_t tag, struct end **end)
+{
+	return cm_dial(v, local, peer, 0, tag, end);
 }
 
 static void param_fill(const struct vend *e, struct rdma_conn_param *p)

@@ -126,8 +126,8 @@ static bool tell_request(struct verbs *v, struct verbs_event *ev)
 		memcpy(&ev->local, rdma_get_local_addr(r->id),
 		       sizeof(ev->local));
 		memcpy(&ev->peer, rdma_get_peer_addr(r->id), sizeof(ev->peer));
-		addr_plain(&ev->local);
-		addr_plain(&ev->peer);
+		verbs_addr_plain(&ev->local);
+		verbs_addr_plain(&ev->peer);
 		memcpy(ev->data, r->data, r->len);
 		ev->len = r->len;
 		return true;

@@ -335,6 +335,10 @@ void verbs_unlisten(struct verbs *v, uint16_t port);
 int verbs_dial(struct verbs *v, const union verbs_addr *local,
 	       const union verbs_addr *peer, uint64_t tag, struct end **end);
 int verbs_connect(struct end *end, const uint8_t *req);
+/* `service`: of a kernel's SDP socket (native.c), 0: dial(). */
+int cm_dial(struct verbs *v, const union verbs_addr *local,
+	    const union verbs_addr *peer, uint64_t service, uint64_t tag,
+	    struct end **end);
 void cm_resolve(struct vend *e, struct sockaddr *from, struct sockaddr *to);
 int verbs_establish(struct end *end);
 int verbs_prepare(struct verbs *v, struct verbs_request *r, uint64_t tag,
@@ -346,7 +350,6 @@ void verbs_disconnect(struct end *end);
 void end_leave(struct vend *e); /* with v->lock held */
 void request_drop(struct verbs *v, struct verbs_request *r);
 void cm_events(struct verbs *v);
-void addr_plain(union verbs_addr *a);
 
 /* --- native.c ----------------------------------------------------------- */
 

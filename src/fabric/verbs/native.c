@@ -17,34 +17,8 @@ int verbs_dial_native(struct verbs *v, const union verbs_addr *local,
 		      const union verbs_addr *peer, uint64_t tag,
 		      struct end **end)
 {
-	union verbs_addr to = *peer, from = *local;
-	struct rdma_cm_id *id;
-	struct vend *e;
-	int ret;
-
-	addr_plain(&to);
-	addr_plain(&from);
-	from.in.sin_port = 0;
-	ret = verbs_enter(v);
-	if (ret)
-		return ret;
-	ret = cm_err(rdma_create_id(v->chan, &id, NULL, RDMA_PS_TCP));
-	if (ret)
-		goto out;
-	e = end_new(v, id, tag, true);
-	if (!e) {
-		rdma_destroy_id(id);
-		ret = -ENOMEM;
-		goto out;
-	}
-	e->native = true;
-	e->service = SDP_SERVICE | ntohs(to.in.sin_port);
-	e->state = V_SEEKING;
-	cm_resolve(e, &from.sa, &to.sa);
-	*end = &e->end;
-out:
-	lock_drop(&v->lock);
-	return ret;
+	return cm_dial(v, local, peer, SDP_SERVICE | ntohs(peer->in.sin_port),
+		       tag, end);
 }
 
 /* RoCE has no net device for GIDs without an address: no route [2.5]. */

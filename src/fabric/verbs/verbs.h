@@ -29,6 +29,7 @@
  */
 
 #include <netinet/in.h>
+#include <string.h>
 
 #include "fabric/fabric.h"
 
@@ -60,6 +61,20 @@ union verbs_addr {
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6; /* never v4-mapped: rdma-facts.md 1.8 */
 };
+
+/* ::ffff:a.b.c.d can neither be bound nor resolved there. */
+static inline void verbs_addr_plain(union verbs_addr *a)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+
+	if (a->sa.sa_family != AF_INET6 ||
+	    !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+		return;
+	in.sin_port = a->in6.sin6_port;
+	memcpy(&in.sin_addr, &a->in6.sin6_addr.s6_addr[12], 4);
+	memset(a, 0, sizeof(*a));
+	a->in = in;
+}
 
 /*
  * What the module asks of the library it serves; each may be NULL. hide()
