@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* A rule `native`: what the program sees of it (bridge.h). */
 
+#include <stddef.h>
+
 #include "socket/bridge.h"
 
 static enum bridged_state state_of(const struct sock *s)
@@ -34,13 +36,17 @@ static enum reason possible(void)
 	return why;
 }
 
+/* As getpeername() tells it, whatever lay around the name. */
 static void remember(struct sock *s, const struct sockaddr *sa, socklen_t len)
 {
 	struct bridged *b = &s->bridged;
+	bool v4 = sa->sa_family == AF_INET;
+	size_t said = v4 ? offsetof(struct sockaddr_in, sin_zero) :
+			   sizeof(b->peer);
 
 	memset(b, 0, sizeof(*b));
-	b->peer_len = (uint8_t)(len < sizeof(b->peer) ? len : sizeof(b->peer));
-	memcpy(&b->peer, sa, b->peer_len);
+	b->peer_len = v4 ? sizeof(struct sockaddr_in) : sizeof(b->peer);
+	memcpy(&b->peer, sa, len < said ? len : said);
 }
 
 /* The socket is as new again, as far as the kernel can do that. */
@@ -182,6 +188,7 @@ void sock_bridge_off(struct sock *s)
 {
 	if (!state_of(s) || sock_lock(s))
 		return;
+	s->phase = PH_NEW; /* it may be connected again */
 	bridge_left(s);
 	sock_unlock(s);
 }

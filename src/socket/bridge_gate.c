@@ -132,8 +132,9 @@ static int listen_deaf(struct flow *f)
 
 /*
  * A connect() that does not wait, on a file that may be blocking: with a limit
- * of next to nothing (a tick of the kernel's clock). The flag O_NONBLOCK would be seen by others that have
- * the file.
+ * of next to nothing (a tick of the kernel's clock). The flag O_NONBLOCK would
+ * be seen by others that have the file. A signal in that tick ends nothing
+ * either: the socket dials.
  */
 static int dial_door(struct flow *f, int fd, int family)
 {
@@ -153,7 +154,9 @@ static int dial_door(struct flow *f, int fd, int family)
 	len = gate_door(f, family, &to);
 	ret = sys_connect(fd, &to, len);
 	sys_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &was, sizeof(was));
-	return ret == -EINPROGRESS ? 0 : ret ? ret : -EISCONN;
+	if (ret == -EINPROGRESS || ret == -EINTR)
+		return 0;
+	return ret ? ret : -EISCONN;
 }
 
 int gate_begin(struct flow *f, int fd, int family)

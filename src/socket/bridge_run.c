@@ -171,8 +171,13 @@ static int open_module(void)
 		bridge.v = NULL;
 		return ret;
 	}
-	return sys_epoll_ctl(bridge.epoll, EPOLL_CTL_ADD,
-			     rdma_api->fd(bridge.v), &ev);
+	ret = sys_epoll_ctl(bridge.epoll, EPOLL_CTL_ADD, rdma_api->fd(bridge.v),
+			    &ev);
+	if (ret) { /* nobody would hear its events */
+		rdma_api->close(bridge.v);
+		bridge.v = NULL;
+	}
+	return ret;
 }
 
 static void dial(struct flow *f)
@@ -420,21 +425,13 @@ static int sockets(void)
 
 static int start(void)
 {
-	pthread_attr_t attr;
 	pthread_t thread;
-	sigset_t all, old;
 	int ret = sockets();
 
-	if (ret)
-		return ret;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 128 * 1024);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	ret = -pthread_create(&thread, &attr, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	if (!ret)
+		ret = service_spawn(&thread, run);
+	if (!ret)
+		pthread_detach(thread);
 	return ret;
 }
 
@@ -558,12 +555,15 @@ void bridge_resume(void)
 	lock_drop(&bridge.lock);
 }
 
-/* The child: flows are the parent's, and end with it. */
+/*
+ * The child: flows are the parent's, and end with it. Another thread may have
+ * been about to start the bridge, with the lock.
+ */
 void bridge_forked(void)
 {
 	struct flow *f;
 
-	if (!bridge.running)
+	if (!bridge.running && !bridge.lock.word)
 		return;
 	if (bridge.v)
 		rdma_api->forget(bridge.v);

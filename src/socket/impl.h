@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -463,6 +464,8 @@ int standin_take(struct sock *s, int fd);
 /* --- service.c --------------------------------------------------------- */
 
 int service_start(void); /* 0, or negative: no thread here */
+/* A thread of ours: no signals, a small stack. */
+int service_spawn(pthread_t *thread, void *(*run)(void *arg));
 uint64_t service_id(void);
 void service_add(struct sock *s);
 void service_del(struct sock *s);

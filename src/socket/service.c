@@ -470,25 +470,31 @@ static int sockets(void)
 	return sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, svc.dgram, &ev);
 }
 
-static int start(void)
+int service_spawn(pthread_t *thread, void *(*run)(void *arg))
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
-	uint32_t i;
 	int ret;
 
-	ret = sockets();
-	if (ret)
-		return ret;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 128 * 1024);
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	ret = -pthread_create(&svc.thread, &attr, service_main, NULL);
+	ret = -pthread_create(thread, &attr, run, NULL);
 	if (ret == -EINVAL) /* the program's thread-local data are large */
-		ret = -pthread_create(&svc.thread, NULL, service_main, NULL);
+		ret = -pthread_create(thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
+	return ret;
+}
+
+static int start(void)
+{
+	uint32_t i;
+	int ret = sockets();
+
+	if (!ret)
+		ret = service_spawn(&svc.thread, service_main);
 	if (ret)
 		return ret;
 	svc.running = true;

@@ -108,6 +108,12 @@ peers_ended() {
 	peers 1
 }
 
+@test "bridge: connect with too much room for a name, again, and under signals" {
+	peer -f ofed
+	ask roomy again signals
+	peers 9
+}
+
 @test "bridge: nobody listens, or the first SDP does" {
 	WANT=ECONNREFUSED ask refused
 	peer -f gen1

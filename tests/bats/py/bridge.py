@@ -2,6 +2,7 @@
 """bridge.py serve PORT: answers what a connection asks for in its first line.
 bridge.py ask ADDRESS PORT WHAT: as a program under a rule `native`; exits 0
 if all is as TCP would have it."""
+import ctypes
 import errno
 import hashlib
 import os
@@ -283,6 +284,70 @@ def silent(to):
         raise AssertionError("no signal")
     except ZeroDivisionError:
         pass
+
+
+# --- by libc, which says what Python keeps to itself -----------------------
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def sockaddr(to, rest):
+    return struct.pack("=H", socket.AF_INET) + struct.pack(
+        "!H4s", to[1], socket.inet_aton(to[0])) + rest
+
+
+def connect(s, name):
+    """As libc's: 0 or an errno."""
+    ret = libc.connect(s.fileno(), name, len(name))
+    return ctypes.get_errno() if ret else 0
+
+
+def echoes(s, to):
+    assert s.getpeername() == to, s.getpeername()
+    s.sendall(b"echo\nx")
+    assert s.recv(1) == b"x"
+
+
+def roomy(to):
+    """A struct sockaddr_storage, and something in it behind the name."""
+    s = socket.socket()
+    assert connect(s, sockaddr(to, b"\xa5" * 120)) == 0
+    name = ctypes.create_string_buffer(b"\x5a" * 128, 128)
+    size = ctypes.c_uint32(128)
+    assert libc.getpeername(s.fileno(), name, ctypes.byref(size)) == 0
+    assert size.value == 16, size.value
+    assert name.raw == sockaddr(to, bytes(8)) + b"\x5a" * 112, name.raw
+    echoes(s, to)
+
+
+def again(to):
+    """connect() to nowhere ends it, and the socket may be connected anew."""
+    s = socket.socket()
+    assert connect(s, sockaddr(to, bytes(8))) == 0
+    assert connect(s, bytes(16)) == 0  # AF_UNSPEC
+    try:
+        s.getpeername()
+        raise AssertionError("a name")
+    except OSError as e:
+        assert e.errno == errno.ENOTCONN
+    assert connect(s, sockaddr(to, bytes(8))) == 0
+    echoes(s, to)
+
+
+def signals(to):
+    """A signal interrupts connect() if it asks for that; it goes on."""
+    signal.signal(signal.SIGALRM, lambda *_: None)
+    for interrupts in (False, True) * 3:
+        signal.siginterrupt(signal.SIGALRM, interrupts)
+        s = socket.socket()
+        signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+        err = connect(s, sockaddr(to, bytes(8)))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert err == 0 or (interrupts and err == errno.EINTR), err
+        out = select.poll()
+        out.register(s, select.POLLOUT)
+        assert out.poll() == [(s.fileno(), select.POLLOUT)]
+        echoes(s, to)
 
 
 def main():

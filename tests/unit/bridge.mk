@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+check_PROGRAMS += tests/unit/test_bridge
+tests_unit_test_bridge_SOURCES = tests/unit/test_bridge.c
+tests_unit_test_bridge_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
