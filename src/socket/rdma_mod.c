@@ -49,7 +49,7 @@ const struct verbs_api *rdma_load(void)
 		return NULL;
 	}
 	api = dlsym(mod, "libsdp_verbs");
-	if (api && api->version != VERBS_API) {
+	if (!api || api->version != VERBS_API) {
 		log_once(LOG_WARN, "no RDMA: %s is of another version", path);
 		api = NULL;
 	}

@@ -155,6 +155,15 @@ a_closed() {
 	[ "$(grep -c 'no RDMA: libibverbs.so.9' "$TMP/client.log")" -eq 1 ]
 }
 
+@test "devices: a module that is none of ours: one line, a reason, TCP" {
+	sed -i 's/libsdp_verbs/libsdp_other/g' "$TMP/lib/libsdp-verbs.so"
+	dialogue 3 1000
+	[ "$(sum client lifted)" -eq 0 ]
+	grep -q '"no-verbs":3' "$TMP/client.stats"
+	[ "$(grep -c 'libsdp-verbs.so is of another version' \
+		"$TMP/client.log")" -eq 1 ]
+}
+
 @test "devices: a v4-mapped address is the IPv4 address" {
 	TO=::ffff:10.99.0.2
 	dialogue 1 2000 2 1

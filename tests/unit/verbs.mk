@@ -4,6 +4,12 @@ check_PROGRAMS += tests/unit/test_verbs
 tests_unit_test_verbs_SOURCES = tests/unit/test_verbs.c
 tests_unit_test_verbs_LDADD = $(CMOCKA_LIBS) -ldl
 
+check_PROGRAMS += tests/unit/test_verbs_open
+tests_unit_test_verbs_open_SOURCES = tests/unit/test_verbs_open.c
+tests_unit_test_verbs_open_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
+tests_unit_test_verbs_open_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+tests_unit_test_verbs_open_LDADD = libbase.la $(CMOCKA_LIBS) -ldl
+
 check_PROGRAMS += tests/unit/test_cq
 tests_unit_test_cq_SOURCES = tests/unit/test_cq.c src/fabric/verbs/cq.c
 tests_unit_test_cq_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)

@@ -14,7 +14,10 @@
 #define SIW_VENDOR   0x626d74u
 #define CONTEXTS_MAX 64
 
-/* Contexts of librdmacm whose descriptors are out of the way already. */
+/*
+ * Contexts of librdmacm whose descriptors are out of the way already: the
+ * process's. The lock of the struct verbs guards them; there is one at a time.
+ */
 static struct ibv_context *moved[CONTEXTS_MAX];
 
 /* Soft-RoCE alone has the attribute `parent`. */
