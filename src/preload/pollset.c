@@ -119,6 +119,12 @@ void pollset_end(struct pollset *p)
 
 /* --- looking --------------------------------------------------------------- */
 
+/* Not all the kernel's, and not closed by another thread meanwhile? */
+static bool living(const struct pollset *p, const struct pollent *e)
+{
+	return !sock_cold(e->sock) && fdt_sock(p->fds[e->at].fd) == e->sock;
+}
+
 static void look(struct pollset *p, struct pollent *e)
 {
 	int fd = p->fds[e->at].fd;
@@ -131,7 +137,7 @@ static void look(struct pollset *p, struct pollent *e)
 		e->now = epset_ready(e->set) ? POLLIN | POLLRDNORM : 0;
 		return;
 	}
-	if (!sock_cold(e->sock) && fdt_sock(fd) == e->sock)
+	if (living(p, e))
 		sock_ready(e->sock, fd, want(&p->fds[e->at]), &r);
 	e->ours = ep_expand(r.ours);
 	e->now = ep_expand(r.now) & e->ours;
@@ -189,7 +195,7 @@ static void translate(struct pollset *p, bool sleep)
 		int wake;
 
 		e->wake = 0;
-		if (!e->sock || !(e->ours || !sock_cold(e->sock)))
+		if (!e->sock || !(e->ours || living(p, e)))
 			continue;
 		k->events = (short)((uint16_t)k->events & ~e->ours);
 		if (!sleep)
@@ -244,34 +250,60 @@ static int answer(struct pollset *p, bool asked)
 
 /* --- spinning ---------------------------------------------------------------- */
 
+/* Whose rings are looked at, and how long. */
+struct spinners {
+	struct sock *sock[SPIN_SOCKS];
+	nfds_t n;
+	struct sock *best; /* who was asked for the time */
+	uint64_t ns;
+};
+
+/* Each stays what it is meanwhile, whoever closes it. */
+static void gather(const struct pollset *p, struct spinners *sp)
+{
+	nfds_t i;
+
+	sp->n = 0;
+	sp->ns = 0;
+	for (i = 0; i < p->nent && sp->n < SPIN_SOCKS; i++) {
+		struct sock *s = p->ent[i].sock;
+		uint64_t ns;
+
+		if (!s || !(p->ent[i].ours & POLLIN) || !sock_stay(s))
+			continue;
+		ns = sp->n < SPIN_ASKS ? sock_spin_ns(s) : 0;
+		if (ns > sp->ns) {
+			sp->ns = ns;
+			sp->best = s;
+		}
+		sp->sock[sp->n++] = s;
+	}
+}
+
+/* However the spin ends, cancellation included. */
+static void leave(struct spinners *sp)
+{
+	while (sp->n)
+		sock_go_on(sp->sock[--sp->n]);
+}
+
 /*
  * Look at the rings for a while. True: look at everything again, or (*ret not
  * 0) done.
  */
-static bool spin(struct pollset *p, uint64_t left, int *ret)
+static bool spin_for(struct pollset *p, const struct spinners *sp,
+		     uint64_t left, int *ret)
 {
-	struct sock *socks[SPIN_SOCKS], *best = NULL;
-	uint64_t ns, most = 0, now, end, look_at, open_till;
+	struct sock *const *socks = sp->sock;
+	const nfds_t n = sp->n;
+	uint64_t now, end, look_at, open_till;
 	unsigned int looks = 0, turn = 0, clock_at = 16;
-	nfds_t i, n = 0;
+	nfds_t i;
 	bool others;
 
-	*ret = 0;
-	for (i = 0; i < p->nent && n < SPIN_SOCKS; i++) {
-		if (!p->ent[i].sock || !(p->ent[i].ours & POLLIN))
-			continue;
-		ns = n < SPIN_ASKS ? sock_spin_ns(p->ent[i].sock) : 0;
-		if (ns > most) {
-			most = ns;
-			best = p->ent[i].sock;
-		}
-		socks[n++] = p->ent[i].sock;
-	}
-	if (!most)
-		return false;
 	others = mixed(p);
 	now = clock_ns();
-	end = dl_after(now, most < left ? most : left);
+	end = dl_after(now, sp->ns < left ? sp->ns : left);
 	look_at = dl_after(now, SPIN_LOOK);
 	open_till = dl_after(now, SPIN_OPEN);
 	for (;;) {
@@ -306,8 +338,17 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 			return true;
 	}
 	sock_spin_ended(now, end);
-	sock_spun(best, false);
+	sock_spun(sp->best, false);
 	return false;
+}
+
+static bool spin(struct pollset *p, uint64_t left, int *ret)
+{
+	struct spinners sp __attribute__((cleanup(leave)));
+
+	*ret = 0;
+	gather(p, &sp);
+	return sp.ns && spin_for(p, &sp, left, ret);
 }
 
 /* --- sleeping ----------------------------------------------------------------- */
@@ -328,7 +369,7 @@ static bool arm(struct pollset *p, uint64_t *nap)
 			found = epset_arm(e->set, nap) || found;
 			continue;
 		}
-		if (sock_cold(e->sock))
+		if (!living(p, e))
 			continue;
 		sock_watch(e->sock, 1);
 		sock_sleep(e->sock);

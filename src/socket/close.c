@@ -59,6 +59,12 @@ int sock_fd(struct sock *s)
 	return h ? h->fd : -1;
 }
 
+bool sock_here(struct sock *s)
+{
+	return holder_of(s, sock_pid) ||
+	       (s->ghost >= 0 && s->closer == sock_pid);
+}
+
 void sock_hold(struct sock *s)
 {
 	struct holder *h;

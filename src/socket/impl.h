@@ -211,6 +211,11 @@ int sock_holders(struct sock *s); /* living processes; dead ones reaped */
 uint64_t sock_inode_at(struct sock *s, int fd);
 void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
+/*
+ * Lock held: does this process still have it? What others hold is theirs
+ * alone: its descriptors have other meanings here, its segment may be gone.
+ */
+bool sock_here(struct sock *s);
 bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
 
 /* --- option.c ---------------------------------------------------------- */

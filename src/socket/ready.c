@@ -259,9 +259,9 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 	*r = (struct sock_ready){ .ms = -1 };
 	if (!s->paired || sock_lock(s))
 		return;
-	rx = anc_state(s->rx);
-	tx = anc_state(s->tx);
-	if (s->paired) {
+	if (s->paired && sock_here(s)) {
+		rx = anc_state(s->rx);
+		tx = anc_state(s->tx);
 		rdma_unspare(s);
 		home_serve(s, fd);
 		home_abandoned(s, fd);
@@ -304,25 +304,26 @@ void sock_arm(struct sock *s, bool in, bool out)
 	if (!s->paired)
 		return;
 	locked = !sock_lock(s);
-	if (in)
-		anc_arm(s->rx, ANC_WAKE);
-	if (locked && (in || out))
-		rdma_arm(s);
+	if (likely(sock_here(s))) {
+		if (in)
+			anc_arm(s->rx, ANC_WAKE);
+		if (locked && (in || out))
+			rdma_arm(s);
+		if (out)
+			__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	}
 	if (locked)
 		sock_unlock(s);
-	if (out) {
-		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	}
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 void sock_disarm(struct sock *s)
 {
-	if (!s->paired ||
-	    !(__atomic_load_n(&s->rx->armed, __ATOMIC_RELAXED) & ANC_WAKE) ||
-	    sock_lock(s))
+	if (!s->paired || sock_lock(s))
 		return;
-	if (s->paired && !__atomic_load_n(&s->watched, __ATOMIC_SEQ_CST) &&
+	if (s->paired && sock_here(s) &&
+	    (__atomic_load_n(&s->rx->armed, __ATOMIC_RELAXED) & ANC_WAKE) &&
+	    !__atomic_load_n(&s->watched, __ATOMIC_SEQ_CST) &&
 	    !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
 		__atomic_and_fetch(&s->rx->armed, ~(uint32_t)ANC_WAKE,
 				   __ATOMIC_SEQ_CST);
@@ -340,7 +341,7 @@ void sock_rang(struct sock *s, bool asleep)
 
 	if (!s->paired || sock_lock(s))
 		return;
-	if (s->paired && !s->orphan && s->wake >= 0) {
+	if (s->paired && sock_here(s) && !s->orphan && s->wake >= 0) {
 		mark = ring_mark(s);
 		if (s->watched > 1 || s->readers || s->writers ||
 		    __atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED) >

@@ -238,15 +238,12 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 
 /* --- the thread -------------------------------------------------------- */
 
-/*
- * Takes the lock, if this process still has the sock: what others hold is
- * theirs alone, and its descriptors have other meanings here.
- */
+/* Takes the lock, if this process still has the sock. */
 static bool enter(struct sock *s, bool wait)
 {
 	if (wait ? sock_lock(s) : lock_try(&s->lock))
 		return false;
-	if (holder_of(s, sock_pid) || (s->ghost >= 0 && s->closer == sock_pid))
+	if (sock_here(s))
 		return true;
 	sock_unlock(s);
 	return false;

@@ -286,6 +286,13 @@ void sock_watch(struct sock *s, int delta);
 /* How long may a waiting call spin now, ns (0: sleep at once)? */
 uint64_t sock_spin_ns(struct sock *s);
 bool sock_pending(struct sock *s); /* cheap: a message waits in the ring */
+/*
+ * To ask sock_pending() while other threads may close it, this thread is inside
+ * until sock_go_on(): its memory stays what it is. False: it is not lifted, or
+ * this process has it no more.
+ */
+bool sock_stay(struct sock *s);
+void sock_go_on(struct sock *s);
 /* A spin that began with the limit `end` is over: was it kept from ending? */
 void sock_spin_ended(uint64_t now, uint64_t end);
 /* Feedback: spinning found something / did not. */

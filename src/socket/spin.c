@@ -135,9 +135,22 @@ static void stay(struct sock *s)
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 }
 
-static void go_on(struct sock *s)
+void sock_go_on(struct sock *s)
 {
 	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+}
+
+bool sock_stay(struct sock *s)
+{
+	bool here;
+
+	if (sock_cold(s) || sock_lock(s))
+		return false;
+	here = s->paired && sock_here(s);
+	if (here)
+		stay(s);
+	sock_unlock(s);
+	return here;
 }
 
 bool spin_rx(struct sock *s, enum anc_state was)
@@ -169,7 +182,7 @@ bool spin_rx(struct sock *s, enum anc_state was)
 	if (now)
 		sock_spin_ended(now, end);
 	lock_take(&s->lock);
-	go_on(s);
+	sock_go_on(s);
 	sock_spun(s, paid);
 	return paid;
 }
@@ -191,7 +204,7 @@ bool spin_tx(struct sock *s)
 		for (i = 0; i < burst; i++)
 			breathe(turns);
 		lock_take(&s->lock);
-		go_on(s);
+		sock_go_on(s);
 		if (!s->paired)
 			return true;
 		if (fab_pending(s))

@@ -163,7 +163,7 @@ one_call() {
 @test "python: sockets that go or end under who uses them" {
 	local case
 	mode now
-	for case in state forked looking; do
+	for case in state forked looking polled waited; do
 		LIBSDP_SPIN_US=20000 client "$PY" \
 			"$BATS_TEST_DIRNAME/py/under.py" $case
 		proof 3000 python3

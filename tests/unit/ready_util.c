@@ -135,6 +135,17 @@ bool sock_pending(struct sock *s)
 	return s->now & EPOLLIN;
 }
 
+bool sock_stay(struct sock *s)
+{
+	(void)s;
+	return true;
+}
+
+void sock_go_on(struct sock *s)
+{
+	(void)s;
+}
+
 uint64_t sock_spin_ns(struct sock *s)
 {
 	(void)s;

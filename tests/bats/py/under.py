@@ -3,9 +3,12 @@
 """under.py CASE: sockets that go or end under somebody who uses them.
 state: TCP_INFO does not stand still while bytes in front of the end are unread.
 forked: what a thread left behind in the parent is not buried by a child.
-looking: a socket is closed under a thread that looks for its next byte."""
+looking: a socket is closed under a thread that looks for its next byte.
+polled, waited: the same under poll() and epoll_wait(), where a child has it
+still, and where nobody has."""
 
 import os
+import select
 import socket
 import sys
 import threading
@@ -137,5 +140,65 @@ def looking(listener):
     reap(pid)
 
 
+def watching(listener, wait):
+    """A child that has the socket still, or none, in turns."""
+
+    def peer():
+        for _ in range(16):
+            with socket.create_connection(listener.getsockname()) as sock:
+                talk(sock, True)
+                try:
+                    sock.recv(1)
+                except ConnectionResetError:
+                    pass
+
+    def heir():
+        os.close(done[1])
+        os.read(done[0], 1)  # or its end, should the parent be no more
+
+    pid = child(peer)
+    for i in range(16):
+        sock, _ = listener.accept()
+        talk(sock, False)
+        done = os.pipe()
+        other = child(heir) if i & 1 else 0
+        thread = threading.Thread(target=wait, args=(sock.fileno(),))
+        thread.start()
+        time.sleep(0.01)
+        os.close(sock.detach())
+        thread.join()
+        os.close(done[1])
+        if other:
+            reap(other)
+        os.close(done[0])
+    reap(pid)
+
+
+def polled(listener):
+    def wait(number):
+        poll = select.poll()
+        poll.register(number, select.POLLIN)
+        poll.poll(100)
+
+    watching(listener, wait)
+
+
+def waited(listener):
+    def wait(number):
+        with select.epoll() as poll:
+            poll.register(number, select.EPOLLIN)
+            poll.poll(0.1)
+
+    watching(listener, wait)
+
+
+CASES = {
+    "state": state,
+    "forked": forked,
+    "looking": looking,
+    "polled": polled,
+    "waited": waited,
+}
+
 with socket.create_server(("127.0.0.1", 0)) as on:
-    {"state": state, "forked": forked, "looking": looking}[sys.argv[1]](on)
+    CASES[sys.argv[1]](on)
