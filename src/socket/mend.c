@@ -383,10 +383,7 @@ static int parse(struct sock *s, int fd)
 
 	if (r->in.phase == RESUME_PLAIN)
 		return 1;
-	/* those in front of x are the program's, record or not */
-	if (r->in.phase != RESUME_AT_GIVEN &&
-	    (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
-	     s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE)))
+	if (!resume_turn(&r->in, s->rx, &s->ar))
 		return 0;
 	do {
 		n = larder_glance(s, fd, buf, sizeof(buf));

@@ -171,6 +171,18 @@ static void answer(struct remote *r)
 	r->wait_told = r->wait_seen;
 }
 
+/* Within an epoch one answer for each change, so that it is known to which. */
+static bool busy(struct remote *r, uint32_t word)
+{
+	uint32_t epoch = epoch_of(r->rx);
+
+	if (epoch != r->busy_epoch || r->busy == r->held) {
+		r->busy = word >= ANC_BUSY_ONE;
+		r->busy_epoch = epoch;
+	}
+	return r->busy;
+}
+
 static void make_reader(struct remote *r, uint8_t *out)
 {
 	uint32_t word = __atomic_load_n(&r->rx->state, __ATOMIC_ACQUIRE);
@@ -187,7 +199,7 @@ static void make_reader(struct remote *r, uint8_t *out)
 	out[2] = side_flags(r->own);
 	if (__atomic_load_n(&r->rx->rawrx, __ATOMIC_SEQ_CST))
 		out[2] |= IS_RAWRX;
-	if (word >= ANC_BUSY_ONE)
+	if (busy(r, word))
 		out[2] |= IS_BUSY;
 	if ((word & 0xff) == ANC_GONE)
 		out[2] |= IS_GONE;

@@ -84,7 +84,9 @@ struct remote {
 	uint32_t wait_told; /* the last one we answered */
 	uint32_t bell_no; /* bells we asked for so far */
 	uint32_t bells; /* the writer's count as it was told last */
-	bool held; /* the writer will not switch while we are busy */
+	bool held; /* the writer said that it will not switch, as we are busy; */
+	bool busy; /* we told it that we are, */
+	uint32_t busy_epoch; /* then */
 	/* messages for the sake of the receives they use up, mod 256 */
 	uint8_t burn_no; /* asked for by us so far, */
 	uint8_t burn_seen; /* by the other end, */
@@ -119,10 +121,14 @@ static inline uint64_t remote_awaited(const struct anc_dir *rx)
 }
 /* Does the writer know that its reader is where it is? See resume.h. */
 bool remote_sure(const struct remote *r);
-/* Are our busy calls on the receive direction in force? */
+/*
+ * Are our busy calls on the receive direction in force? Not by an answer from
+ * before they had ended once: what was told of them is not taken back, nor told
+ * anew, before it was answered.
+ */
 static inline bool remote_held(const struct remote *r)
 {
-	return r->held;
+	return r->held && r->busy;
 }
 /* Bells or other control bytes we took before they were announced. */
 void remote_bells_ahead(struct remote *r);

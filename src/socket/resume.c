@@ -89,6 +89,7 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 	r->skip = 0;
 	r->back = r->given = false;
 	r->spilled = st == ANC_SPILL;
+	r->home = st == ANC_RESUME;
 	r->sure = sure;
 	switch (st) {
 	case ANC_RISING:
@@ -185,6 +186,14 @@ static size_t zeros(const uint8_t *p, size_t n)
 	while (i < n && !p[i])
 		i++;
 	return i;
+}
+
+bool resume_turn(const struct resume *r, const struct anc_dir *rx,
+		 const struct anc_rx *ar)
+{
+	return r->home ||
+	       (!__atomic_load_n(&rx->rawrx, __ATOMIC_SEQ_CST) &&
+		ar->taken >= __atomic_load_n(&rx->x, __ATOMIC_ACQUIRE));
 }
 
 int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,

@@ -83,6 +83,7 @@ struct resume {
 	uint8_t phase;
 	bool spilled; /* begun in SPILL, */
 	bool sure; /* and W knew: nothing but token, bells, stream */
+	bool home; /* begun in RESUME: what is unread was handed back */
 	uint8_t token_got; /* bytes of the token that were taken */
 	const uint8_t *token, *secret;
 	uint64_t bells, skip;
@@ -98,6 +99,13 @@ struct resume {
  */
 void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 		  bool sure);
+/*
+ * Are the next bytes on the anchor for R to look at? Those in front of x, and
+ * those that a receive from before the lift gets, are the program's; on the way
+ * home there are none of either, and x says nothing of what was handed back.
+ */
+bool resume_turn(const struct resume *r, const struct anc_dir *rx,
+		 const struct anc_rx *ar);
 /*
  * The next bytes on the anchor are these; `arrived`: offset behind the last
  * byte that came by SDP. *eat: so many of them are no news to the program, to

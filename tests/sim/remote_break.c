@@ -275,8 +275,7 @@ static int parse(struct end *e)
 
 	if (e->in.phase == RESUME_PLAIN)
 		return 1;
-	if (e->in.phase != RESUME_AT_GIVEN &&
-	    (e->in_raw || e->ar.taken < e->rx->x))
+	if (!resume_turn(&e->in, e->rx, &e->ar))
 		return 0;
 	do {
 		n = glance(e, buf);
@@ -437,7 +436,7 @@ void break_step(struct end *e)
 	int ret;
 
 	if (!w.severed) {
-		if (!rnd(150))
+		if (!rnd(w.longer ? 1500 : 150))
 			sever();
 		/* nobody answers the recall: the writer gives it up itself */
 		if (!w.severed && e->recalled && e->lent && !rnd(60)) {

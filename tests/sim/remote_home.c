@@ -125,11 +125,24 @@ static void give(struct end *e)
 	world_tell(e);
 }
 
+/* Will the writer leave the direction where it is? */
+static bool held(const struct end *e)
+{
+	return world_rule(RULE_ANEW) ? remote_held(&e->r) : e->r.held;
+}
+
+/* For good; or, where worlds are long, it was in vain, as a failed exec is. */
 static void gone_home(struct end *e)
 {
-	e->raw = true;
 	e->homing = false;
 	w.homes++;
+	e->raw = !w.longer || !rnd(4);
+	if (e->raw)
+		return;
+	if (e->pinned)
+		anc_idle(e->rx);
+	e->pinned = false;
+	e->home_at = (uint32_t)e->ar.taken + rnd(60);
 }
 
 void world_come_home(struct end *e)
@@ -147,7 +160,7 @@ void world_come_home(struct end *e)
 	switch (anc_state(e->rx)) {
 	case ANC_RAW:
 		if (e->in_raw ||
-		    (world_rule(RULE_HELD) && !e->broke && !remote_held(&e->r)))
+		    (world_rule(RULE_HELD) && !e->broke && !held(e)))
 			break;
 		gone_home(e);
 		break;
@@ -171,7 +184,7 @@ void world_come_home(struct end *e)
 	case ANC_RESUME:
 		if (e->ar.unsure)
 			give(e);
-		else if (!e->in_raw && remote_held(&e->r))
+		else if (!e->in_raw && held(e))
 			gone_home(e);
 		break;
 	default:

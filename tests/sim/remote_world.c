@@ -61,6 +61,7 @@ void world_tell(struct end *e)
 
 		if (world_full(p, 1) || !remote_make(&e->r, h, !rnd(4), i->w))
 			continue;
+		i->kind = ITEM_PLAIN;
 		i->words = true;
 		p->put++;
 	}
@@ -428,9 +429,10 @@ void world_poll(struct end *e)
 static void arrive(struct pipe *p)
 {
 	uint32_t end = p->put < p->dead ? p->put : p->dead;
+	uint32_t most = end - p->arrived;
 
 	if (p->arrived < end)
-		p->arrived += 1 + rnd(end - p->arrived);
+		p->arrived += 1 + rnd(most < w.gust ? most : w.gust);
 }
 
 static void step(struct end *e, bool calm)
@@ -491,15 +493,18 @@ static void step(struct end *e, bool calm)
 	}
 }
 
-const char *play(uint64_t seed, uint32_t without, bool may_break)
+const char *play(uint64_t seed, uint32_t without, unsigned int kind)
 {
-	int i, k;
+	int i, k, steps;
 
 	memset(&w, 0, sizeof(w));
 	w.rnd = seed * 0x9e3779b97f4a7c15ull + 1;
 	w.without = without;
-	w.may_break = may_break;
+	w.may_break = kind & PLAY_BREAKS;
+	w.longer = kind & PLAY_LONG;
+	steps = w.longer ? STEPS_LONG : STEPS;
 	rnd(2);
+	w.gust = w.longer && rnd(2) ? 1 + rnd(8) : QUEUE;
 	for (i = 0; i < 2; i++) {
 		struct end *e = &w.end[i];
 
@@ -507,17 +512,17 @@ const char *play(uint64_t seed, uint32_t without, bool may_break)
 		e->tx = e->r.tx;
 		e->rx = e->r.rx;
 		e->r.own->ready = 1;
-		e->total = 1 + rnd(80);
+		e->total = 1 + rnd(w.longer ? 400 : 80);
 		e->holds = rnd(4);
 		e->runs_ahead = rnd(2);
-		e->home_at = rnd(3) ? UINT32_MAX : rnd(40);
+		e->home_at = rnd(3) ? UINT32_MAX : rnd(w.longer ? 300 : 40);
 		e->confirmed = true;
 		w.qp[i].dead = w.anchor[i].dead = UINT32_MAX;
 	}
-	for (k = 0; k < STEPS && !w.fault && !w.lost; k++) {
+	for (k = 0; k < steps && !w.fault && !w.lost; k++) {
 		bool done = true;
 
-		step(&w.end[rnd(2)], k > STEPS / 2);
+		step(&w.end[rnd(2)], k > steps / 2);
 		for (i = 0; i < 2; i++)
 			done = done && w.end[i].expect == w.end[!i].total;
 		if (done)

@@ -19,16 +19,18 @@
 #include "socket/remote.h"
 #include "socket/resume.h"
 
-#define STEPS 6000
-#define QUEUE 512
-#define TOKEN RESUME_TOKEN /* control bytes */
-#define STASH 64
-#define BELL  UINT32_MAX
+#define STEPS	   6000
+#define STEPS_LONG 30000
+#define QUEUE	   512
+#define TOKEN	   RESUME_TOKEN /* control bytes */
+#define STASH	   64
+#define BELL	   UINT32_MAX
 
 enum rule {
 	RULE_SEEN, /* nothing on the anchor before the reader knows */
 	RULE_RAWRX, /* no stream bytes around a receive begun in RAW */
 	RULE_HELD, /* raw use only when the writer holds still */
+	RULE_ANEW, /* and it said so of this time, not of the one before */
 	RULE_DRAINED, /* the switch only in a drained direction */
 	RULE_EXACT, /* the token counts before the writer answers */
 	RULE_BOUNDED, /* in front of x only so many bytes are received */
@@ -109,7 +111,8 @@ struct world {
 	struct pipe qp[2], anchor[2]; /* [i]: from end i */
 	uint64_t rnd;
 	uint32_t without;
-	bool may_break, severed;
+	bool may_break, longer, severed;
+	uint32_t gust; /* what arrives at a time, at most */
 	bool lost; /* the stream ends: the reader cannot be held */
 	uint64_t lifts, aheads, early, spills, homes, resumes, ties;
 	uint64_t breaks, records, backs, again, loans, read, given_up;
@@ -119,8 +122,12 @@ struct world {
 extern struct world w;
 
 uint32_t rnd(uint32_t n);
+enum { /* kinds of worlds */
+       PLAY_BREAKS = 1, /* the queue pair may break */
+       PLAY_LONG = 2, /* many lifts, one upon the other */
+};
 /* Plays one world without some rules: what went wrong, or NULL. */
-const char *play(uint64_t seed, uint32_t without, bool may_break);
+const char *play(uint64_t seed, uint32_t without, unsigned int kind);
 void world_fault(const char *what);
 bool world_rule(enum rule r);
 void world_poll(struct end *e); /* all that has arrived */

@@ -12,6 +12,7 @@
 #include "remote_world.h"
 
 #define WORLDS	 20000
+#define LONGS	 4000
 #define CONTROLS 120000
 
 /* --- tests ------------------------------------------------------------- */
@@ -23,7 +24,7 @@ static void test_worlds(void **state)
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
-		if (play(seed, 0, false))
+		if (play(seed, 0, 0))
 			fail_msg("seed %llu: %s", (unsigned long long)seed,
 				 w.fault);
 		lifts += w.lifts;
@@ -56,7 +57,7 @@ static void test_breaks(void **state)
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
-		if (play(seed, 0, true))
+		if (play(seed, 0, PLAY_BREAKS))
 			fail_msg("seed %llu: %s", (unsigned long long)seed,
 				 w.fault);
 		breaks += w.breaks;
@@ -82,10 +83,41 @@ static void test_breaks(void **state)
 	assert_int_equal(lost, 0);
 }
 
+/* Lifts and spills in a row, and ways home that were in vain. */
+static void test_long(void **state)
+{
+	uint64_t lifts = 0, spills = 0, early = 0, homes = 0, loans = 0;
+	uint64_t breaks = 0, again = 0, seed;
+	unsigned int kind;
+
+	(void)state;
+	for (seed = 1; seed <= 2 * LONGS; seed++) {
+		kind = seed & 1 ? PLAY_LONG : PLAY_LONG | PLAY_BREAKS;
+		if (play(seed, 0, kind))
+			fail_msg("seed %llu: %s", (unsigned long long)seed,
+				 w.fault);
+		lifts += w.lifts;
+		spills += w.spills;
+		early += w.early;
+		homes += w.homes;
+		loans += w.loans;
+		breaks += w.breaks;
+		again += w.again;
+	}
+	assert_true(lifts > 8 * LONGS);
+	assert_true(spills > 4 * LONGS);
+	assert_true(early > LONGS);
+	assert_true(homes > LONGS);
+	assert_true(loans > 4 * LONGS);
+	assert_true(breaks > LONGS);
+	assert_true(again > LONGS);
+}
+
 static const char *const rules[RULES] = {
 	[RULE_SEEN] = "nothing on the anchor before the reader knows",
 	[RULE_RAWRX] = "no stream bytes around an old receive",
 	[RULE_HELD] = "raw use only when the writer holds still",
+	[RULE_ANEW] = "and it said so of this time",
 	[RULE_DRAINED] = "the switch only when drained",
 	[RULE_EXACT] = "no answer before the token is out",
 	[RULE_BOUNDED] = "in front of x exact receives",
@@ -107,13 +139,17 @@ static const char *const rules[RULES] = {
 
 static void test_controls(void **state)
 {
+	unsigned int kind;
 	uint64_t seed;
 	int r;
 
 	(void)state;
 	for (r = 0; r < RULES; r++) {
+		kind = r == RULE_ANEW ? PLAY_LONG :
+		       r >= RULE_KEPT ? PLAY_BREAKS :
+					0;
 		for (seed = 1; seed <= CONTROLS; seed++)
-			if (play(seed, 1u << r, r >= RULE_KEPT))
+			if (play(seed, 1u << r, kind))
 				break;
 		if (seed > CONTROLS)
 			fail_msg("nothing goes wrong without: %s", rules[r]);
@@ -134,7 +170,7 @@ static void test_liars(void **state)
 		struct end *e = &w.end[seed & 1];
 		struct anc_page was;
 
-		play(seed, 0, false);
+		play(seed, 0, 0);
 		n = 1 + rnd(4);
 		memcpy(in, e->r.told[rnd(2)], sizeof(in));
 		for (i = 0; i < n; i++)
@@ -153,9 +189,8 @@ static void test_liars(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_worlds),
-		cmocka_unit_test(test_breaks),
-		cmocka_unit_test(test_controls),
+		cmocka_unit_test(test_worlds), cmocka_unit_test(test_breaks),
+		cmocka_unit_test(test_long),   cmocka_unit_test(test_controls),
 		cmocka_unit_test(test_liars),
 	};
 

@@ -139,13 +139,63 @@ static void test_gone(void **state)
 	assert_true(remote_make(&e->r, REMOTE_READER, true, out));
 }
 
+/* The reader's half now, as told: is it busy? -1: there is nothing to tell. */
+static int tells(struct end *e)
+{
+	uint8_t out[REMOTE_LEN];
+
+	if (!remote_make(&e->r, REMOTE_READER, false, out))
+		return -1;
+	return out[2] & 0x08 ? 1 : 0; /* IS_BUSY */
+}
+
+static void says(struct end *e, bool held)
+{
+	uint8_t in[REMOTE_LEN];
+
+	snapshot(in, REMOTE_WRITER, ANC_RAW, 0, 0, 0);
+	in[2] = held ? 0x04 : 0; /* IS_HELD */
+	assert_true(remote_take(&e->r, in) >= 0);
+}
+
+/* What the writer said of an older stay at home does not count for this one. */
+static void test_held_anew(void **state)
+{
+	struct end *e = &end;
+
+	(void)state;
+	memset(&end, 0, sizeof(end));
+	remote_init(&e->r, &e->mirror, &e->at, &e->ar);
+	assert_int_equal(anc_busy(e->r.rx), 0);
+	assert_int_equal(tells(e), 1);
+	assert_false(remote_held(&e->r));
+	says(e, true);
+	assert_true(remote_held(&e->r));
+	anc_idle(e->r.rx);
+	assert_int_equal(tells(e), 0);
+	assert_int_equal(anc_busy(e->r.rx), 0);
+	assert_false(remote_held(&e->r));
+	assert_int_equal(tells(e), -1); /* before that was answered */
+	says(e, true); /* under way since before */
+	assert_false(remote_held(&e->r));
+	says(e, false);
+	assert_int_equal(tells(e), 1);
+	says(e, false);
+	assert_false(remote_held(&e->r));
+	says(e, true);
+	assert_true(remote_held(&e->r));
+	/* an end that was not told is none */
+	anc_idle(e->r.rx);
+	assert_int_equal(anc_busy(e->r.rx), 0);
+	assert_true(remote_held(&e->r));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unsound),
-		cmocka_unit_test(test_asks),
-		cmocka_unit_test(test_burns),
-		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_unsound),	  cmocka_unit_test(test_asks),
+		cmocka_unit_test(test_burns),	  cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_held_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,6 +151,28 @@ static void test_called(void **state)
 	assert_false(resume_called(&r, wire, len));
 }
 
+/* In front of x the anchor is the program's, but not on the way home. */
+static void test_turn(void **state)
+{
+	struct anc_dir rx = { .x = 100 };
+	struct anc_rx ar = { .taken = 90 };
+	struct resume r;
+
+	(void)state;
+	len = 0;
+	put_record(100);
+	put("repe", 4); /* the rest has not arrived */
+	assert_int_equal(play(ANC_RESUME, false, false, 0, 108, 80, &r),
+			 -EAGAIN);
+	assert_true(resume_turn(&r, &rx, &ar));
+	resume_begin(&r, ANC_LIFTED, false, false);
+	assert_false(resume_turn(&r, &rx, &ar));
+	ar.taken = 100;
+	assert_true(resume_turn(&r, &rx, &ar));
+	rx.rawrx = 1;
+	assert_false(resume_turn(&r, &rx, &ar));
+}
+
 static void test_writer(void **state)
 {
 	(void)state;
@@ -167,9 +189,8 @@ static void test_writer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ways),
-		cmocka_unit_test(test_unsound),
-		cmocka_unit_test(test_called),
+		cmocka_unit_test(test_ways),   cmocka_unit_test(test_unsound),
+		cmocka_unit_test(test_called), cmocka_unit_test(test_turn),
 		cmocka_unit_test(test_writer),
 	};
 
