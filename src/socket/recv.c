@@ -177,13 +177,13 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 }
 
 /*
- * The writer has not said yet that it knows of the spill. True: the answer is
- * *ret, or the peer is gone; false: look again.
+ * The writer has not said that it knows of the spill, and behind its DisConn may
+ * never. True: the answer is *ret, or the peer is gone; false: look again.
  */
 static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 {
 	*ret = 0;
-	if (pump_poll(s) || s->orphan)
+	if (pump_poll(s) || s->orphan || (s->ar.unsure && s->rx_eof))
 		return true;
 	if (!s->ar.unsure)
 		return false;

@@ -102,6 +102,10 @@ far() {
 	CASES="level" far epolls 10000
 }
 
+@test "between: both ends end at the same time" {
+	CASES="both crossed" far halfclose 5000
+}
+
 # now and then one descriptor more than after the first connection
 # bats test_tags=unsteady
 @test "between: what was closed is let go of" {

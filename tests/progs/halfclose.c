@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <linux/sockios.h>
 
 static short await(int fd, short events)
 {
@@ -91,6 +95,43 @@ static void both_run(struct end *e)
 	prog_sync(e);
 	CHECK(not_connected(e->l.fd));
 	FAILS(shutdown(e->l.fd, 7), EINVAL);
+	link_eof(&e->l);
+}
+
+/*
+ * The peer ends its direction before anything of it can have looked at the end
+ * of ours: it sleeps from before that until after. (Not where it is a process
+ * of another kernel.)
+ */
+static void crossed_run(struct end *e)
+{
+	bool here = prog_hear(e) == (uint64_t)e->pid;
+	int st, left = 1;
+
+	/* with all taken the end of ours says all that there is to say */
+	while (left) {
+		CHECK(!ioctl(e->l.fd, SIOCOUTQ, &left));
+		prog_nap_ms(1);
+	}
+	prog_tell(e, here);
+	if (here)
+		CHECK(waitpid(e->pid, &st, WUNTRACED) == e->pid);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	if (here)
+		CHECK(!kill(e->pid, SIGCONT));
+	link_eof(&e->l);
+	prog_sync(e);
+	link_eof(&e->l);
+}
+
+static void crossed_peer(struct end *e)
+{
+	prog_tell(e, (uint64_t)getpid());
+	if (prog_hear(e))
+		CHECK(!raise(SIGSTOP));
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	link_eof(&e->l);
+	prog_sync(e);
 	link_eof(&e->l);
 }
 
@@ -406,6 +447,7 @@ static void last_peer(struct end *e)
 static const struct prog_case cases[] = {
 	{ "wr", wr_run, wr_peer, 0 },
 	{ "both", both_run, both_run, 0 },
+	{ "crossed", crossed_run, crossed_peer, CASE_PROCESS },
 	{ "rd", rd_run, rd_peer, 0 },
 	{ "wake", wake_run, wake_peer, 0 },
 	{ "late", late_run, late_peer, 0 },
