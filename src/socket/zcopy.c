@@ -242,23 +242,57 @@ static bool may_spill(struct sock *s)
 	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * Nobody came for the last loan, and so nobody will for another, until the
+ * reader is seen at the stream again: it has taken something, or sleeps
+ * because there is nothing.
+ */
+static bool alone(struct sock *s)
+{
+	if (s->zc.alone &&
+	    (__atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) !=
+		     s->zc.alone_at ||
+	     (__atomic_load_n(&s->tx->armed, __ATOMIC_ACQUIRE) & ANC_WAKE)))
+		s->zc.alone = false;
+	return s->zc.alone;
+}
+
+static void left_alone(struct sock *s)
+{
+	s->zc.alone = settings.zcopy == SET_ZCOPY_ALWAYS && !s->rd;
+	s->zc.alone_at = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+}
+
+bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
+	     size_t *len, int *err)
+{
+	if (settings.zcopy != SET_ZCOPY_ALWAYS || z->whole)
+		return false;
+	z->whole = true;
+	*err = iov_still(c, done, len);
+	return *err != 0;
+}
+
 bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
 	     size_t *n, int *err)
 {
 	size_t len = c->iov->iov_len - c->at;
 	size_t most = s->rd ? PIECE_RDMA : PIECE_MAX;
+	bool late;
 
 	*n = 0;
 	*err = 0;
 	tidy(s);
 	if (len < s->zc.least || s->zc.home != sock_pid ||
-	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s))
+	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s) ||
+	    alone(s))
 		return false;
 	if (lend(s, c, (uint32_t)(len < most ? len : most), n))
 		ring_reader(s, fd);
 	if (s->zc.out == ZC_NONE)
 		return *n > 0;
 	*err = s->rd ? zcr_await(s, fd, deadline) : await(s, fd, deadline);
+	late = s->zc.out == ZC_OUT;
 	zc_recall(s);
 	s->zc.out = ZC_NONE;
 	cursor_skip(c, s->zc.done);
@@ -267,6 +301,8 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
 		s->zc.skips = 0;
 		return true;
 	}
+	if (late)
+		left_alone(s);
 	/* a sink that crossed it is as good */
 	if (!s->conn.peer_sink_count)
 		disappointed(s);

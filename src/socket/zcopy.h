@@ -44,6 +44,8 @@ struct zc {
 	uint32_t owner; /* thread whose memory it is */
 	uint32_t rkey, len, done; /* the loan; bytes of it counted as sent */
 	uint32_t skip, skips; /* sends to go without, and last time */
+	bool alone; /* `always`: the reader did not come, */
+	uint64_t alone_at; /* when it had taken so much */
 	/* between hosts */
 	const uint8_t *mem; /* what is lent; good in `home` only */
 	uint64_t back_at; /* asked back since, 0: not */
@@ -60,6 +62,7 @@ struct zc {
 /* A send that is long enough to be thought about. */
 struct zc_send {
 	bool lend; /* the way that was chosen */
+	bool whole; /* the memory was looked at */
 	uint8_t class;
 	uint64_t begun; /* ns, 0: not measured */
 };
@@ -83,6 +86,13 @@ void zc_chosen(struct zc_send *z, size_t len, bool whole);
  */
 bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
 	     size_t *n, int *err);
+/*
+ * zc_send() began nothing: with `always`, where programs may count on it, what
+ * a loan would have found out is found out before the copy, as by iov_still().
+ * True: *err ends the send.
+ */
+bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
+	     size_t *len, int *err);
 /* This thread will not return to its send (cancellation). */
 void zc_abandon(struct sock *s);
 /* What is lent comes back; false: it is asked for, ask again. */

@@ -113,6 +113,16 @@ lent() {
 	lent 4000000 zcopy
 }
 
+@test "zcopy: where nobody reads there is one loan, and others once he does" {
+	insist now
+	# the ring holds all that is sent to nobody
+	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_SPILL_MS=60000
+	client "$SDP_PROGS/zcopy" -p exec later
+	[ "$(stat_sum zcopy zcopy_cancelled)" -lt 10 ]
+	# of 5,000,000
+	lent 2000000 zcopy
+}
+
 @test "zcopy: always, the peer another program" {
 	insist lifted
 	cases zcopy -p exec

@@ -338,6 +338,37 @@ static void stop_peer(struct end *e)
 	prog_sync(e);
 }
 
+/* Nobody reads, then somebody does, who may be waiting already. */
+static void later_run(struct end *e)
+{
+	uint8_t *buf = buffer();
+	int i;
+
+	for (i = 0; i < 30; i++)
+		shoot_all(&e->l, buf, 20000);
+	prog_sync(e);
+	prog_sync(e);
+	for (i = 0; i < 10; i++) {
+		prog_hear(e);
+		shoot_all(&e->l, buf, 500000);
+	}
+	prog_sync(e);
+}
+
+static void later_peer(struct end *e)
+{
+	int i;
+
+	prog_sync(e);
+	link_get(&e->l, 600000);
+	prog_sync(e);
+	for (i = 0; i < 10; i++) {
+		prog_tell(e, 1);
+		link_get(&e->l, 500000);
+	}
+	prog_sync(e);
+}
+
 /* --- home -------------------------------------------------------------- */
 
 static void *homesick(void *arg)
@@ -384,6 +415,7 @@ static const struct prog_case cases[] = {
 	{ "file", file_run, file_peer, 0 },
 	{ "cross", cross, cross, 0 },
 	{ "crowd", crowd, crowd, 0 },
+	{ "later", later_run, later_peer, 0 },
 	{ "stop", stop_run, stop_peer, CASE_PROCESS },
 	{ "home", home_run, home_peer, 0 },
 };
