@@ -19,6 +19,8 @@
 #define SO_BINDTOIFINDEX 62
 #endif
 
+#define IDLE_S 60 /* then the gate asks whether the program's socket is there */
+
 static socklen_t size_of(const union verbs_addr *a)
 {
 	return a->sa.sa_family == AF_INET ? sizeof(a->in) : sizeof(a->in6);
@@ -179,7 +181,7 @@ int gate_begin(struct flow *f, int fd, int family)
 
 int gate_open(struct flow *f)
 {
-	int one = 1, ret;
+	int one = 1, idle = IDLE_S, ret;
 
 	f->gate = tcp_socket(&f->door);
 	if (f->gate < 0)
@@ -187,6 +189,9 @@ int gate_open(struct flow *f)
 	sys_setsockopt(f->gate, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	/* an urgent byte is read in its place, SIOCATMARK tells it */
 	sys_setsockopt(f->gate, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
+	/* a peer that never closes is not waited for when nobody else does */
+	sys_setsockopt(f->gate, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	sys_setsockopt(f->gate, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	ret = sys_connect(f->gate, &f->local, size_of(&f->local));
 	if (ret && ret != -EINPROGRESS)
 		return ret;

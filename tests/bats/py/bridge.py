@@ -12,6 +12,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 
 BIG = 6 << 20
 
@@ -80,6 +81,9 @@ def answer(s, port):
         s.sendall(b"behind")
     elif what == [b"mark"]:
         s.sendall(mark(s))
+    elif what == [b"hold"]:
+        whole(s)
+        threading.Event().wait()
     elif what == [b"reset"]:
         s.sendall(b"now")
         s.recv(1)
@@ -242,6 +246,15 @@ def pending(to):
     s.setblocking(True)
     s.sendall(b"echo\nx")
     assert s.recv(1) == b"x"
+
+
+def forgotten(to):
+    """The peer never closes; in the end the bridge does not wait for it."""
+    s = connected(to, b"hold")
+    assert len(os.listdir("/proc/self/task")) == 2
+    s.close()
+    while len(os.listdir("/proc/self/task")) > 1:
+        time.sleep(0.2)
 
 
 def refused(to):
