@@ -9,38 +9,15 @@ load helpers
 load hosts
 
 setup_file() {
-	hosts_up
-	# where the ends of a case tell each other their steps
-	ip -n "$A" addr add 10.98.0.1/24 dev veth0 2>/dev/null || return 0
-	ip -n "$B" addr add 10.98.0.2/24 dev veth0
-	ip -n "$A" addr add fd00::1/64 dev veth0 nodad
-	ip -n "$B" addr add fd00::2/64 dev veth0 nodad
+	far_up
 }
 
 setup() {
-	hosts_setup
-	cat >"$TMP/rules" <<-END
-		use tcp server * 10.98.0.0/24:*
-		use tcp client * 10.98.0.0/24:*
-		use both server * *:*
-		use both client * *:*
-	END
-	# vm-on NODE COMMAND...: as in tests/vm, for -p node
-	cat >"$TMP/lib/vm-on" <<-END
-		#!/bin/sh
-		shift
-		exec nsenter --net=/run/netns/$B env VM_NODE=2 "\$@"
-	END
-	chmod +x "$TMP/lib/vm-on"
+	far_setup
 	# a homecoming that is late is one that does not end: no luck by the
 	# default's two seconds on a busy machine
 	# shellcheck disable=SC2034 # of hosts.bash
-	ON=(VM_NODE=1 VM_ADDR4_1=10.99.0.1 VM_ADDR4_2=10.99.0.2
-		VM_ADDR6_1=fd00::1 VM_ADDR6_2=fd00::2
-		VM_PLAIN4_1=10.98.0.1 VM_PLAIN4_2=10.98.0.2
-		PATH="$TMP/lib:$PATH" LIBSDP_CONFIG_FILE="$TMP/rules"
-		LIBSDP_LIFT_AFTER_MESSAGES=0 LIBSDP_LIFT_AFTER_BYTES=0
-		LIBSDP_HOME_TIMEOUT_MS=20000)
+	ON=("${NODES[@]}" LIBSDP_HOME_TIMEOUT_MS=20000)
 }
 
 # between PROGRAM OPTION...: its cases; or those of CASES.

@@ -22,6 +22,41 @@ hosts_up() {
 	ip -n "$B" link set lo up
 }
 
+# far_up: beside what is lifted, a network on which the ends of a case tell each
+# other their steps.
+far_up() {
+	hosts_up
+	ip -n "$A" addr add 10.98.0.1/24 dev veth0 2>/dev/null || return 0
+	ip -n "$B" addr add 10.98.0.2/24 dev veth0
+	ip -n "$A" addr add fd00::1/64 dev veth0 nodad
+	ip -n "$B" addr add fd00::2/64 dev veth0 nodad
+}
+
+# far_setup: the programs of tests/progs with -p node, main on A and the peer on
+# B, as in tests/vm. NODES is what main has in its environment.
+far_setup() {
+	hosts_library
+	cat >"$TMP/rules" <<-END
+		use tcp server * 10.98.0.0/24:*
+		use tcp client * 10.98.0.0/24:*
+		use both server * *:*
+		use both client * *:*
+	END
+	# vm-on NODE COMMAND...
+	cat >"$TMP/lib/vm-on" <<-END
+		#!/bin/sh
+		shift
+		exec nsenter --net=/run/netns/$B env VM_NODE=2 "\$@"
+	END
+	chmod +x "$TMP/lib/vm-on"
+	# shellcheck disable=SC2034 # of the files
+	NODES=(VM_NODE=1 VM_ADDR4_1=10.99.0.1 VM_ADDR4_2=10.99.0.2
+		VM_ADDR6_1=fd00::1 VM_ADDR6_2=fd00::2
+		VM_PLAIN4_1=10.98.0.1 VM_PLAIN4_2=10.98.0.2
+		PATH="$TMP/lib:$PATH" LIBSDP_CONFIG_FILE="$TMP/rules"
+		LIBSDP_LIFT_AFTER_MESSAGES=0 LIBSDP_LIFT_AFTER_BYTES=0)
+}
+
 teardown_file() {
 	ip netns del "$A" 2>/dev/null || :
 	ip netns del "$B" 2>/dev/null || :

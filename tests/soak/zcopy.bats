@@ -13,31 +13,8 @@ SHM="out in duplex turns vector file cross sips"
 SINK=$("$SDP_PROGS/zcsink" -l)
 FAR="out in turns vector file"
 
-# Beside what is lifted, a network on which the ends order their steps.
 setup_file() {
-	hosts_up
-	ip -n "$A" addr add 10.98.0.1/24 dev veth0 2>/dev/null || return 0
-	ip -n "$B" addr add 10.98.0.2/24 dev veth0
-	ip -n "$A" addr add fd00::1/64 dev veth0 nodad
-	ip -n "$B" addr add fd00::2/64 dev veth0 nodad
-}
-
-# As in tests/vm, for -p node.
-far_setup() {
-	hosts_library
-	printf 'use tcp %s * 10.98.0.0/24:*\n' server client >"$TMP/rules"
-	printf 'use both %s * *:*\n' server client >>"$TMP/rules"
-	cat >"$TMP/lib/vm-on" <<-END
-		#!/bin/sh
-		shift
-		exec nsenter --net=/run/netns/$B env VM_NODE=2 "\$@"
-	END
-	chmod +x "$TMP/lib/vm-on"
-	NODES=(VM_NODE=1 VM_ADDR4_1=10.99.0.1 VM_ADDR4_2=10.99.0.2
-		VM_ADDR6_1=fd00::1 VM_ADDR6_2=fd00::2
-		VM_PLAIN4_1=10.98.0.1 VM_PLAIN4_2=10.98.0.2
-		PATH="$TMP/lib:$PATH" LIBSDP_CONFIG_FILE="$TMP/rules"
-		LIBSDP_LIFT_AFTER_MESSAGES=0 LIBSDP_LIFT_AFTER_BYTES=0)
+	far_up
 }
 
 # shellcheck disable=SC2034 # ON: of hosts.bash
