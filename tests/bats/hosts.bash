@@ -140,3 +140,21 @@ processes() {
 came() {
 	[ "$(sum "$1" "$2")" -ge "$3" ]
 }
+
+# over PORT N [BYTES]: so many ends of connections to that port, on both hosts,
+# go over SDP both ways, and each has sent so much by it.
+over() {
+	sdpstat --json >"$TMP/sdpstat"
+	# shellcheck disable=SC2046
+	"$PY" - "$TMP/sdpstat" "$1" "$2" "${3-0}" $(ip netns pids "$A") \
+		$(ip netns pids "$B") <<END_PY
+import json, sys
+port, want, sent, *here = map(int, sys.argv[2:])
+procs = json.load(open(sys.argv[1]))
+rows = [s for p in procs if p["pid"] in here for s in p["list"]
+        if "device" in s and port in (s["local"]["port"], s["peer"]["port"])
+        and s["path"] == {"tx": "verbs", "rx": "verbs"}
+        and s["bytes_sdp_tx"] >= sent]
+assert len(rows) >= want
+END_PY
+}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Between hosts: two network namespaces joined by a veth, and in place of
 # libsdp-verbs.so the pretended devices of tests/fake.
+# shellcheck disable=SC2030,SC2031 # every test has variables of its own
 
 load helpers
 load hosts
@@ -49,9 +50,24 @@ sum() {
 		awk -F: '{ n += $2 } END { print n + 0 }'
 }
 
+# until_over FILE PORT BYTES: FILE comes when both ends of the connection go over
+# SDP and have sent so much by it; wait for $watch.
+until_over() {
+	(
+		bad=0
+		until_true 30 over "$2" 2 "$3" || bad=1
+		touch "$1"
+		exit $bad
+	) 3>&- &
+	watch=$!
+}
+
 @test "hosts: a dialogue is lifted over RDMA, every byte right" {
+	local watch
 	SOFT=yes
-	talk 6000
+	until_over "$TMP/enough" 7777 100000
+	talk 100 until "$TMP/enough"
+	wait "$watch"
 	[ "$(sum client lifted)" -eq 1 ]
 	[ "$(sum server lifted)" -eq 1 ]
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
@@ -60,8 +76,12 @@ sum() {
 }
 
 @test "hosts: a fork brings the stream home, parent and child go on" {
+	local watch
 	SOFT=yes
-	talk 6000 fork
+	touch "$TMP/hold"
+	until_over "$TMP/hold.waits" 7777 100000
+	talk 100 held fork "$TMP/hold"
+	wait "$watch"
 	[ "$(sum client lifted)" -eq 1 ]
 	[ "$(sum client homecomings)" -eq 1 ]
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
@@ -80,10 +100,26 @@ sum() {
 	wait "$server"
 }
 
+soft_device() {
+	sdpstat --json | "$PY" -c '
+import json, sys
+assert any(s["reason"] == "soft-device" and s["peer"]["port"] == 7777
+           for p in json.load(sys.stdin) for s in p["list"] if s["peer"])'
+}
+
 @test "hosts: software devices are left alone unless a setting says so" {
+	local watch
 	SOFT=no
 	export LIBSDP_PATH=both
-	talk 500
+	(
+		bad=0
+		until_true 30 soft_device || bad=1
+		touch "$TMP/enough"
+		exit $bad
+	) 3>&- &
+	watch=$!
+	talk 100 until "$TMP/enough"
+	wait "$watch"
 	[ "$(sum client lifted)" -eq 0 ]
 	[ "$(sum client bytes_sdp_tx)" -eq 0 ]
 	grep -q '"soft-device":1' "$TMP/client.stats"
@@ -182,13 +218,16 @@ said() {
 }
 
 @test "hosts: a fork with unread bytes: the child has them" {
-	local py=$BATS_TEST_DIRNAME/py/fork_unread.py
+	local watch py=$BATS_TEST_DIRNAME/py/fork_unread.py
 	SOFT=yes
-	on "$B" server timeout 60 /usr/bin/python3 "$py" server 7779 3>&- &
+	until_over "$TMP/lifted" 7779 100
+	on "$B" server timeout 300 /usr/bin/python3 "$py" server 7779 3>&- &
 	server=$!
 	until_true 60 there 7779
-	on "$A" client timeout 60 /usr/bin/python3 "$py" client 10.99.0.2 7779
+	on "$A" client timeout 300 /usr/bin/python3 "$py" client 10.99.0.2 7779 \
+		"$TMP/lifted"
 	wait "$server"
+	wait "$watch"
 	[ "$(sum client lifted)" -eq 1 ]
 }
 

@@ -137,18 +137,23 @@ quiet() {
 		<(head -n 2 "$TMP/half.shape")
 }
 
+# All pages, sorted; one of before is never ours, whoever it belonged to.
+pages() {
+	find /dev/shm -name 'libsdp.*' | sort
+}
+
 # Pages of processes that are gone; those of the living are their business.
 orphans() {
 	local f pid
 	for f in /dev/shm/libsdp.*; do
 		pid=${f#/dev/shm/libsdp.}
 		[ ! -e "$f" ] || [ -d "/proc/${pid%%.*}" ] || echo "$f"
-	done
+	done | sort
 }
 
 @test "nothing is left in /dev/shm" {
 	mode now
-	orphans >"$TMP/before"
+	pages >"$TMP/before"
 	client "$SDP_PROGS/stream" -p exec turns
 	client "$SDP_PROGS/stream" -p fork turns
 	none_more() {
@@ -163,7 +168,7 @@ orphans() {
 leak_loop() {
 	mode now
 	with "$@"
-	orphans >"$TMP/before"
+	pages >"$TMP/before"
 	LIMIT=500 client "$SDP_PROGS/leaks" -p exec -w 0 -n "$SCALE"
 	client "$SDP_PROGS/stream" -p fork turns # sweeps behind the killed
 	orphans >"$TMP/after"

@@ -16,42 +16,80 @@ teardown() {
 	[ -z "${ROOM-}" ] || rm -rf "$ROOM"
 }
 
-# dialogue CONNECTIONS COUNT: on port 7901; TO is the server's address.
-dialogue() {
-	on_start "$B" server "$PY" "$MANY" prefork 7901 1
-	ready 7901
-	on "$A" client timeout 200 "$PY" "$MANY" client "${TO-10.99.0.2}" 7901 \
-		"$@"
+# lifted PORT CONNECTIONS SERVER PORT...: each goes over SDP, both ways; the
+# client goes on until it was seen. TO is the server's address.
+lifted() {
+	local port=$1 count=$2
+	shift 2
+	on_start "$B" server "$PY" "$MANY" "$@"
+	ready "$port"
+	on_start "$A" client timeout 300 "$PY" "$MANY" client \
+		"${TO-10.99.0.2}" "$port" "$count" 100 until "$TMP/enough"
+	until_true 40 over "$port" $((2 * count)) 1000
+	touch "$TMP/enough"
+	wait_end client
 	stop server
+	[ "$(sum client lifted)" -eq "$count" ]
+	[ "$(sum server lifted)" -eq "$count" ]
+}
+
+one_lifted() {
+	lifted 7901 1 prefork 7901 1
+}
+
+# stay END N REASON: so many sockets with port 7907 at that end (peer: of the
+# client) are on TCP for that reason.
+stay() {
+	sdpstat --json >"$TMP/sdpstat"
+	# shellcheck disable=SC2046
+	"$PY" - "$TMP/sdpstat" "$@" $(ip netns pids "$A") \
+		$(ip netns pids "$B") <<END_PY
+import json, sys
+here = list(map(int, sys.argv[5:]))
+rows = [s for p in json.load(open(sys.argv[1])) if p["pid"] in here
+        for s in p["list"] if (s[sys.argv[2]] or {}).get("port") == 7907
+        and s["reason"] == sys.argv[4]]
+assert len(rows) == int(sys.argv[3])
+END_PY
+}
+
+# kept END N REASON [END N REASON]: what comes of N connections to port 7907.
+kept() {
+	rm -f "$TMP/enough"
+	on_start "$B" server "$PY" "$MANY" prefork 7907 1
+	ready 7907
+	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7907 \
+		"$2" 100 until "$TMP/enough"
+	until_true 40 stay "$1" "$2" "$3"
+	[ "$#" -eq 3 ] || until_true 40 stay "$4" "$5" "$6"
+	touch "$TMP/enough"
+	wait_end client
+	stop server
+	[ "$(sum client lifted)" -eq 0 ]
 }
 
 @test "devices: a real one is used where the path says so" {
 	SOFT=no
 	ON=(FAKE_HARD=1 LIBSDP_PATH=both)
-	dialogue 1 2000 2 1
-	[ "$(sum client lifted)" -eq 1 ]
-	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
+	one_lifted
 }
 
 @test "devices: a real one is not used by default" {
 	SOFT=no
 	ON=(FAKE_HARD=1)
-	dialogue 1 500
-	[ "$(sum client lifted)" -eq 0 ]
+	kept peer 1 setting
 	grep -q '"setting":1' "$TMP/client.stats"
 }
 
 @test "devices: path shm keeps what leaves the host on TCP" {
 	ON=(LIBSDP_PATH=shm)
-	dialogue 1 500
-	[ "$(sum client lifted)" -eq 0 ]
+	kept peer 1 remote
 	grep -q '"remote":1' "$TMP/client.stats"
 }
 
 @test "devices: a name that none has: one line, a reason, TCP" {
 	ON=("LIBSDP_RDMA_DEVICES=mlx9_0,mlx9_1")
-	dialogue 3 500
-	[ "$(sum client lifted)" -eq 0 ]
+	kept peer 3 setting
 	grep -q '"setting":3' "$TMP/client.stats"
 	[ "$(grep -c 'no RDMA: rdma_devices says mlx9_0,mlx9_1, here is fake0' \
 		"$TMP/client.log")" -eq 1 ]
@@ -59,16 +97,14 @@ dialogue() {
 
 @test "devices: the one that is named" {
 	ON=("LIBSDP_RDMA_DEVICES=mlx9_0,fake0")
-	dialogue 1 2000 2 1
-	[ "$(sum client lifted)" -eq 1 ]
+	one_lifted
 }
 
 @test "devices: for Soft-RoCE not even the module is loaded" {
 	SOFT=no
 	ON=(FAKE_HARD=1 RXE=1)
 	rm "$TMP/lib/libsdp-verbs.so"
-	dialogue 1 500
-	[ "$(sum client lifted)" -eq 0 ]
+	kept peer 1 soft-device
 	grep -q '"soft-device":1' "$TMP/client.stats"
 }
 
@@ -140,8 +176,7 @@ a_closed() {
 
 @test "devices: without the module" {
 	rm "$TMP/lib/libsdp-verbs.so"
-	dialogue 1 3000
-	[ "$(sum client lifted)" -eq 0 ]
+	kept peer 1 no-verbs
 	grep -q '"no-verbs":1' "$TMP/client.stats"
 }
 
@@ -149,8 +184,7 @@ a_closed() {
 	[ -f "$SDP_BUILD/.libs/libsdp-verbs.so" ] || skip "built without verbs"
 	sed 's/libibverbs\.so\.1/libibverbs.so.9/g' \
 		"$SDP_BUILD/.libs/libsdp-verbs.so" >"$TMP/lib/libsdp-verbs.so"
-	dialogue 3 1000
-	[ "$(sum client lifted)" -eq 0 ]
+	kept peer 3 no-verbs
 	grep -q '"no-verbs":3' "$TMP/client.stats"
 	[ "$(grep -c 'no RDMA: libibverbs.so.9' "$TMP/client.log")" -eq 1 ]
 }
@@ -166,36 +200,7 @@ a_closed() {
 
 @test "devices: a v4-mapped address is the IPv4 address" {
 	TO=::ffff:10.99.0.2
-	dialogue 1 2000 2 1
-	[ "$(sum client lifted)" -eq 1 ]
-}
-
-# stay END N REASON: so many sockets with port 7907 at that end (peer: of the
-# client) are on TCP for that reason.
-stay() {
-	sdpstat --json >"$TMP/sdpstat"
-	"$PY" - "$TMP/sdpstat" "$@" <<END_PY
-import json, sys
-rows = [s for p in json.load(open(sys.argv[1])) for s in p["list"]
-        if (s[sys.argv[2]] or {}).get("port") == 7907
-        and s["reason"] == sys.argv[4]]
-assert len(rows) == int(sys.argv[3])
-END_PY
-}
-
-# kept END N REASON [END N REASON]: what comes of N connections to port 7907.
-kept() {
-	rm -f "$TMP/enough"
-	on_start "$B" server "$PY" "$MANY" prefork 7907 1
-	ready 7907
-	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7907 \
-		"$2" 100 until "$TMP/enough"
-	until_true 40 stay "$1" "$2" "$3"
-	[ "$#" -eq 3 ] || until_true 40 stay "$4" "$5" "$6"
-	touch "$TMP/enough"
-	wait_end client
-	stop server
-	[ "$(sum client lifted)" -eq 0 ]
+	one_lifted
 }
 
 @test "devices: not to be opened, no path, no memory: a reason, TCP" {
@@ -292,8 +297,8 @@ anew() {
 	on_start "$B" server "$PY" "$MANY" prefork 7904 1
 	ready 7904
 	# it goes on asking until all was seen
-	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7904 2 \
-		1000 1 90
+	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7904 2 \
+		100 until "$TMP/never"
 	until_true 30 shown
 	until_true 30 shown_line
 	stop client
@@ -320,11 +325,13 @@ shown_line() {
 }
 
 @test "strangers: a burst to a peer without the library pays once" {
-	ip netns exec "$B" "$PY" "$MANY" prefork 7902 1 3>&- &
-	PID["plain"]=$!
-	ready 7902
-	on "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7902 20 200 \
-		1 12
+	plain "$B"
+	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7907 \
+		20 100 until "$TMP/enough"
+	until_true 40 stay peer 20 peer-plain
+	touch "$TMP/enough"
+	wait_end client
+	stop plain
 	[ "$(sum client lifted)" -eq 0 ]
 	grep -q '"peer-plain":20' "$TMP/client.stats"
 	# tries of one connection, not of twenty
@@ -339,12 +346,7 @@ shown_line() {
 	TMP=$ROOM
 	chmod 1777 "$ROOM"
 	hosts_library
-	on_start "$B" server "$PY" "$MANY" dropped 81 3
-	ready 81
-	on "$A" client timeout 100 "$PY" "$MANY" client 10.99.0.2 81 6 1500 2 1
-	stop server
-	[ "$(sum client lifted)" -eq 6 ]
-	[ "$(sum server lifted)" -eq 6 ]
+	lifted 81 6 dropped 81 3
 }
 
 # registered MIN MAX: by both ends of the connection to port 7905.
@@ -379,32 +381,19 @@ END_PY
 	[ "$(sum client homecomings)" -eq 0 ]
 }
 
-# over N: so many ends of connections to port 7906 go over SDP, both ways.
-over() {
-	sdpstat --json >"$TMP/sdpstat"
-	"$PY" - "$TMP/sdpstat" "$@" <<END_PY
-import json, sys
-procs = json.load(open(sys.argv[1]))
-rows = [s for p in procs for s in p["list"] if "device" in s
-        and 7906 in (s["local"]["port"], s["peer"]["port"])
-        and s["path"] == {"tx": "verbs", "rx": "verbs"}]
-assert len(rows) == int(sys.argv[2])
-END_PY
-}
-
 @test "credentials: what was opened with others is opened anew" {
 	local drop=$BATS_TEST_DIRNAME/py/drop.py
 	on_start "$B" server "$PY" "$drop" server 7906
 	ready 7906
 	on_start "$A" client timeout 200 "$PY" "$drop" client 10.99.0.2 7906 \
 		"$TMP"
-	until_true 30 over 2
+	until_true 30 over 7906 2
 	touch "$TMP/drop"
 	until_true 30 grep -q "other credentials" "$TMP/server.log"
 	# lifted again, and a new one
-	until_true 60 over 2
+	until_true 60 over 7906 2
 	touch "$TMP/second"
-	until_true 60 over 4
+	until_true 60 over 7906 4
 	touch "$TMP/enough"
 	wait_end client
 	wait_end server
@@ -415,16 +404,21 @@ END_PY
 	on_start "$B" server "$PY" "$MANY" prefork 7903 1
 	ready 7903
 	# a candidate whose peer does not dial: it listens
-	ip netns exec "$A" "$PY" "$MANY" client 10.99.0.2 7903 1 200 1 6 3>&- &
+	ip netns exec "$A" "$PY" "$MANY" client 10.99.0.2 7903 1 100 until \
+		"$TMP/asked" 3>&- &
 	PID["plain"]=$!
-	until_true 5 b_listens $((7903 ^ 0x4000))
+	until_true 30 b_listens $((7903 ^ 0x4000))
 	local port
 	port=$(ip netns exec "$B" ss -Htn state established "sport = :7903" |
 		awk '{ n = split($4, a, ":"); print a[n] }')
 	ip netns exec "$A" "$PY" "$BATS_TEST_DIRNAME/py/stranger.py" \
 		10.99.0.2 7903 "$port" 200
 	# and who has one is heard as before
-	on "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7903 3 1500
+	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7903 3 \
+		100 until "$TMP/enough"
+	until_true 40 over 7903 6 1000
+	touch "$TMP/asked" "$TMP/enough"
+	wait_end client
 	wait_end plain
 	stop server
 	[ "$(sum client lifted)" -eq 3 ]

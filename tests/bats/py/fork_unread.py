@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""fork_unread.py server PORT | client HOST PORT
+"""fork_unread.py server PORT | client HOST PORT FILE
 
-The client forks with bytes unread; the child takes them, then the parent goes
-on. Every byte is checked."""
+When FILE is there the client forks with bytes unread; the child takes them, then
+the parent goes on. Every byte is checked."""
+import itertools
 import os
 import socket
 import sys
@@ -45,9 +46,11 @@ if sys.argv[1] == "server":
 else:
     peer = socket.create_connection((sys.argv[2], int(sys.argv[3])))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for size in range(100, 800):
+    for size in itertools.cycle(range(100, 800)):
         ask(peer, size)
         assert take(peer, size) == pattern(size)
+        if os.path.exists(sys.argv[4]):
+            break
     ask(peer, COUNT)
     assert take(peer, 10) == pattern(10)
     time.sleep(0.2)

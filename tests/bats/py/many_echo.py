@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """many_echo.py prefork PORT WORKERS [EACH] | dropped PORT WORKERS | forking PORT | client HOST PORT CONNECTIONS COUNT [ROUNDS SECONDS | until FILE]
-echo HOST PORT CONNECTIONS COUNT
+echo HOST PORT CONNECTIONS COUNT [until FILE]
 
 The servers answer each request with as many bytes of its digest as were asked
 for: workers that share a listening socket, or a child for each connection.
@@ -158,9 +158,10 @@ elif sys.argv[1] == "dropped":
     prefork(*map(int, sys.argv[2:]), begin=drop)
 elif sys.argv[1] == "forking":
     forking(int(sys.argv[2]))
-elif sys.argv[1] == "echo":
-    client(sys.argv[2], *map(int, sys.argv[3:]), ask=echo)
-elif "until" in sys.argv:
-    client(sys.argv[2], *map(int, sys.argv[3:6]), until=sys.argv[7])
 else:
-    client(sys.argv[2], *map(int, sys.argv[3:]))
+    ways = {"client": ask, "echo": echo}
+    if "until" in sys.argv:
+        client(sys.argv[2], *map(int, sys.argv[3:6]), ask=ways[sys.argv[1]],
+               until=sys.argv[7])
+    else:
+        client(sys.argv[2], *map(int, sys.argv[3:]), ask=ways[sys.argv[1]])
