@@ -166,6 +166,16 @@ static int64_t tell(struct lender *l, uint8_t what, uint32_t *rkey)
 	return said[0];
 }
 
+/* Starts it, and it lends: the key of that. */
+static uint32_t lend(struct lender *l)
+{
+	uint32_t rkey;
+
+	start(l);
+	assert_int_equal(tell(l, LEND, &rkey), 0);
+	return rkey;
+}
+
 static void stop(struct lender *l)
 {
 	kill(l->pid, SIGKILL);
@@ -240,8 +250,7 @@ static void test_recall(void **state)
 	size_t len;
 
 	(void)state;
-	start(&l);
-	tell(&l, LEND, &rkey);
+	rkey = lend(&l);
 	fetch(&l, rkey, 0, 5000, &len);
 	assert_int_equal(tell(&l, BACK, NULL), 5000);
 	assert_true(shm_ops.recalled(&l.t.b.end));
@@ -261,8 +270,7 @@ static void test_fault(void **state)
 	size_t len, end = (LEN + 4095) / 4096 * 4096;
 
 	(void)state;
-	start(&l);
-	tell(&l, LEND, &rkey);
+	rkey = lend(&l);
 	munmap(l.mem + end, 4096);
 	assert_int_equal(fetch(&l, rkey, LEN, 1, &len), 0);
 	assert_int_equal(fetch(&l, rkey, 1u << 30, 100, &len), -EFAULT);
@@ -339,8 +347,7 @@ static void test_moved(void **state)
 	size_t len;
 
 	(void)state;
-	start(&l);
-	tell(&l, LEND, &rkey);
+	rkey = lend(&l);
 	assert_int_equal(fetch(&l, rkey, 0, 10000, &len), 0);
 	assert_int_equal(tell(&l, REMAP, NULL), 0);
 	assert_int_equal(fetch(&l, rkey, 10000, LEN - 10000, &len), 0);
@@ -356,8 +363,7 @@ static void test_strangers(void **state)
 	size_t len;
 
 	(void)state;
-	start(&l);
-	tell(&l, LEND, &rkey);
+	rkey = lend(&l);
 	tell(&l, LIE, NULL); /* another address space has another seal */
 	assert_int_equal(fetch(&l, rkey, 0, 1000, &len), -ESTALE);
 	assert_int_equal(len, 0);
@@ -380,8 +386,7 @@ static void test_dead(void **state)
 	int st;
 
 	(void)state;
-	start(&l);
-	tell(&l, LEND, &rkey);
+	rkey = lend(&l);
 	kill(l.pid, SIGKILL);
 	waitid(P_PID, (id_t)l.pid, NULL, WEXITED | WNOWAIT);
 	st = fetch(&l, rkey, 0, 1000, &len);

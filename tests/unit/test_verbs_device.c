@@ -17,8 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "fabric/verbs/int.h"
+#include "verbs_util.h"
 
 /* Devices that are made up: which count, and who has a context of which. */
 
@@ -31,21 +30,6 @@ static int count; /* of devices that are here */
 static int opened, closed, open_err;
 static struct ibv_pd pd;
 static struct ibv_comp_channel chan;
-static char said[512];
-static int lines;
-
-void verbs_say(const struct verbs *of, int level, const char *fmt, ...)
-{
-	struct text t = TEXT_IN(said);
-	va_list ap;
-
-	(void)of;
-	(void)level;
-	va_start(ap, fmt);
-	text_vadd(&t, fmt, ap);
-	va_end(ap);
-	lines++;
-}
 
 int verbs_hide(struct verbs *of, int *fd)
 {

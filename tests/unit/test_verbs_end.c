@@ -12,8 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/text.h"
-#include "fabric/verbs/int.h"
+#include "verbs_util.h"
 
 /*
  * How an end is built on a device that is made up: what its queue pair is told
@@ -33,23 +32,8 @@ static struct ibv_qp_attr told[8]; /* by state */
 static int refuse_mr, refuse_cq, refuse_attr, refuse_modify; /* errno */
 static uint32_t inline_most, queue_pairs;
 static unsigned int access_was;
-static char said[1024];
-static int lines;
 
 const struct fabric_ops verbs_ops = { .name = "made up" };
-
-void verbs_say(const struct verbs *of, int level, const char *fmt, ...)
-{
-	struct text t = TEXT_IN(said);
-	va_list ap;
-
-	(void)of;
-	(void)level;
-	va_start(ap, fmt);
-	text_vadd(&t, fmt, ap);
-	va_end(ap);
-	lines++;
-}
 
 void tx_init(struct vend *e)
 {

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
-#include "fabric/verbs/int.h"
+#include "verbs_util.h"
 
 /*
  * Connection management with a CM that is made up: what its answers mean
@@ -30,17 +29,8 @@ static int bind_err, route_err, device_err, build_err;
 static int rejects, destroyed, disconnects, stops;
 static uint8_t flags_afonly;
 static struct sockaddr_storage asked; /* of rdma_resolve_addr() */
-static int lines;
 
 /* --- the module's other files ------------------------------------------- */
-
-void verbs_say(const struct verbs *of, int level, const char *fmt, ...)
-{
-	(void)of;
-	(void)level;
-	(void)fmt;
-	lines++;
-}
 
 struct vend *end_new(struct verbs *of, struct rdma_cm_id *id, uint64_t tag,
 		     bool active)

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "fabric/verbs/int.h"
+#include "verbs_util.h"
 
 /*
  * The program's memory and the device, made up: who gets which rights, for how
@@ -24,13 +24,6 @@ static uint32_t made, live, posted;
 static unsigned int last_access;
 static int refuse; /* errno of the next registration */
 static struct ibv_send_wr last_wr;
-
-void verbs_say(const struct verbs *v, int level, const char *fmt, ...)
-{
-	(void)v;
-	(void)level;
-	(void)fmt;
-}
 
 void cq_reap(struct vend *e)
 {

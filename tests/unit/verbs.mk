@@ -33,18 +33,21 @@ tests_unit_test_verbs_cm_LDADD = libbase.la $(CMOCKA_LIBS) -ldl
 
 check_PROGRAMS += tests/unit/test_verbs_mem
 tests_unit_test_verbs_mem_SOURCES = tests/unit/test_verbs_mem.c \
+	tests/unit/verbs_util.h \
 	src/fabric/verbs/mem.c src/fabric/verbs/rdma.c
 tests_unit_test_verbs_mem_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_verbs_mem_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_verbs_end
 tests_unit_test_verbs_end_SOURCES = tests/unit/test_verbs_end.c \
+	tests/unit/verbs_util.h \
 	src/fabric/verbs/end.c src/fabric/verbs/mem.c
 tests_unit_test_verbs_end_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_verbs_end_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_verbs_meet
 tests_unit_test_verbs_meet_SOURCES = tests/unit/test_verbs_meet.c \
+	tests/unit/verbs_util.h \
 	src/fabric/verbs/cm.c src/fabric/verbs/cmevent.c
 tests_unit_test_verbs_meet_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_verbs_meet_LDADD = libbase.la $(CMOCKA_LIBS)
@@ -57,6 +60,7 @@ tests_unit_test_verbs_tx_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_verbs_device
 tests_unit_test_verbs_device_SOURCES = tests/unit/test_verbs_device.c \
+	tests/unit/verbs_util.h \
 	src/fabric/verbs/device.c
 tests_unit_test_verbs_device_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_verbs_device_LDADD = libbase.la $(CMOCKA_LIBS)
