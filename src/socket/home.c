@@ -293,10 +293,25 @@ static void pin(struct sock *s)
 		s->pins |= 2;
 }
 
+/*
+ * Lock held: has this process still got it? `*fd` -1: by which number, now?
+ * Else it is the others' business, or nobody's.
+ */
+static bool number(struct sock *s, int *fd)
+{
+	if (*fd < 0)
+		*fd = sock_fd(s);
+	return *fd >= 0 && sock_here(s);
+}
+
 void sock_home_begin(struct sock *s, int fd, enum reason why)
 {
 	if (sock_lock(s))
 		return;
+	if (!number(s, &fd)) {
+		sock_unlock(s);
+		return;
+	}
 	if (s->pair.state != PAIR_DONE && sock_holders(s) == 1)
 		pair_cancel(&s->pair);
 	pin(s);
@@ -316,13 +331,21 @@ static void serve_one(struct sock *s, void *arg)
 	sock_unlock(s);
 }
 
+/* Another thread closed it meanwhile: nothing is left to bring home. */
+static int left(struct sock *s)
+{
+	s->homing--;
+	sock_unlock(s);
+	return 0;
+}
+
 int sock_home(struct sock *s, int fd, enum reason why)
 {
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
 	struct timespec ts = { 0, 1000000 };
 	bool was = sock_lifted(s), late;
-	int tx, rx;
+	int tx, rx, at = fd;
 
 	raw_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
@@ -332,6 +355,9 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	sock_unlock(s);
 	for (;;) {
 		lock_take(&s->lock);
+		fd = at;
+		if (!number(s, &fd))
+			return left(s);
 		if (s->rd && s->paired) {
 			pin(s);
 			if (!s->conn.error)
@@ -398,12 +424,12 @@ void sock_unpin(struct sock *s)
 
 static void begin_one(struct sock *s, void *why)
 {
-	sock_home_begin(s, sock_fd(s), *(enum reason *)why);
+	sock_home_begin(s, -1, *(enum reason *)why);
 }
 
 static void home_one(struct sock *s, void *why)
 {
-	sock_home(s, sock_fd(s), *(enum reason *)why);
+	sock_home(s, -1, *(enum reason *)why);
 }
 
 enum reason sock_off;
@@ -423,6 +449,7 @@ void sock_home_all(enum reason why)
 struct coldest {
 	struct sock *s;
 	uint64_t moved;
+	bool freed;
 };
 
 static void colder(struct sock *s, void *arg)
@@ -438,27 +465,39 @@ static void colder(struct sock *s, void *arg)
 	}
 }
 
+/* What was found may be closed by now, or even be another connection. */
+static void yield_one(struct sock *s, void *arg)
+{
+	struct coldest *c = arg;
+	int wake = -1;
+
+	if (s != c->s || c->freed || sock_home(s, -1, WHY_NO_FD) ||
+	    sock_lock(s))
+		return;
+	if (s->paired && sock_fd(s) >= 0)
+		wake = s->wake;
+	if (wake >= 0) {
+		service_del(s);
+		lift_orphan(s);
+		lift_unpaired(s, WHY_NO_FD);
+		s->wake = -1;
+	}
+	sock_unlock(s);
+	if (wake < 0)
+		return;
+	sock_changed(s);
+	fd_unhide(wake);
+	sys_close(wake);
+	c->freed = true;
+}
+
 /* The connection that moved least gives its wake-up socket (EMFILE). */
 int sock_yield_fd(void)
 {
 	struct coldest c = { 0 };
-	int wake;
 
 	service_each(colder, &c);
-	if (!c.s || sock_home(c.s, sock_fd(c.s), WHY_NO_FD) || sock_lock(c.s))
-		return -EMFILE;
-	wake = c.s->wake;
-	if (wake >= 0) {
-		service_del(c.s);
-		lift_orphan(c.s);
-		lift_unpaired(c.s, WHY_NO_FD);
-		c.s->wake = -1;
-	}
-	sock_unlock(c.s);
-	if (wake < 0)
-		return -EMFILE;
-	sock_changed(c.s);
-	fd_unhide(wake);
-	sys_close(wake);
-	return 0;
+	if (c.s)
+		service_each(yield_one, &c);
+	return c.freed ? 0 : -EMFILE;
 }

@@ -21,7 +21,7 @@ static bool meant(struct sock *s, const struct telling *t)
 static void begin_one(struct sock *s, void *arg)
 {
 	if (meant(s, arg))
-		sock_home_begin(s, sock_fd(s), WHY_TOLD);
+		sock_home_begin(s, -1, WHY_TOLD);
 }
 
 static void home_one(struct sock *s, void *arg)
@@ -31,7 +31,7 @@ static void home_one(struct sock *s, void *arg)
 	if (!meant(s, t))
 		return;
 	t->a.found++;
-	if (!sock_home(s, sock_fd(s), WHY_TOLD))
+	if (!sock_home(s, -1, WHY_TOLD))
 		t->a.home++;
 }
 

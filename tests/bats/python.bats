@@ -163,9 +163,11 @@ one_call() {
 @test "python: sockets that go or end under who uses them" {
 	local case
 	mode now
-	for case in state forked looking polled waited; do
+	# for a peer that stands still: longer than the case takes
+	with LIBSDP_HOME_TIMEOUT_MS=20000
+	for case in state forked looking polled waited yielding; do
 		LIBSDP_SPIN_US=20000 client "$PY" \
-			"$BATS_TEST_DIRNAME/py/under.py" $case
+			"$BATS_TEST_DIRNAME/py/under.py" "$case"
 		proof 3000 python3
 	done
 }

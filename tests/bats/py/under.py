@@ -5,10 +5,15 @@ state: TCP_INFO does not stand still while bytes in front of the end are unread.
 forked: what a thread left behind in the parent is not buried by a child.
 looking: a socket is closed under a thread that looks for its next byte.
 polled, waited: the same under poll() and epoll_wait(), where a child has it
-still, and where nobody has."""
+still, and where nobody has.
+yielding: one that shall give up a descriptor is closed; others stay open."""
 
+import ctypes
+import errno
 import os
+import resource
 import select
+import signal
 import socket
 import sys
 import threading
@@ -192,12 +197,69 @@ def waited(listener):
     watching(listener, wait)
 
 
+class Halted:
+    """A lifted connection whose other end stands still, until ended."""
+
+    def __init__(self, listener):
+        def peer():
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+            with socket.create_connection(listener.getsockname()) as sock:
+                talk(sock, True)
+                try:
+                    sock.recv(1)
+                except ConnectionResetError:
+                    pass
+
+        self.pid = child(peer)
+        self.sock, _ = listener.accept()
+        talk(self.sock, False)
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
+
+    def end(self):
+        os.kill(self.pid, signal.SIGCONT)
+        reap(self.pid)
+
+
+def yielding(listener):
+    at = Halted(listener)
+    pipe = os.pipe()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+
+    def fill():  # without being refused one
+        for number in range(256):
+            try:
+                os.fstat(number)
+            except OSError:
+                os.dup2(pipe[0], number)
+                numbers.append(number)
+
+    def want():
+        try:
+            made.append(socket.socket())
+        except OSError as err:
+            assert err.errno == errno.EMFILE
+
+    numbers, made = [], []
+    fill()
+    thread = threading.Thread(target=want)
+    thread.start()
+    time.sleep(0.2)
+    os.close(at.sock.detach())
+    fill()
+    thread.join()
+    fill()
+    assert len(set(numbers)) == len(numbers)
+    at.end()
+
+
 CASES = {
     "state": state,
     "forked": forked,
     "looking": looking,
     "polled": polled,
     "waited": waited,
+    "yielding": yielding,
 }
 
 with socket.create_server(("127.0.0.1", 0)) as on:
