@@ -44,6 +44,7 @@ struct zc {
 	uint32_t owner; /* thread whose memory it is */
 	uint32_t rkey, len, done; /* the loan; bytes of it counted as sent */
 	uint32_t skip, skips; /* sends to go without, and last time */
+	uint32_t files; /* atomic: threads that send a file */
 	bool alone; /* `always`: the reader did not come, */
 	uint64_t alone_at; /* when it had taken so much */
 	/* between hosts */

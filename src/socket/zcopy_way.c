@@ -144,6 +144,9 @@ static bool lends(const struct sock *s, struct zc_send *z)
 void zc_choose(struct sock *s, size_t len, struct zc_send *z)
 {
 	*z = (struct zc_send){ .class = class_of(s, len) };
+	/* read into memory of ours first; a copy is quicker then */
+	if (__atomic_load_n(&s->zc.files, __ATOMIC_RELAXED) && !s->rd)
+		return;
 	z->lend = lends(s, z);
 	if (z->lend)
 		zc_prefer(s);

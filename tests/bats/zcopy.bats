@@ -123,6 +123,15 @@ lent() {
 	lent 2000000 zcopy
 }
 
+@test "zcopy: a file is copied" {
+	insist now
+	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_SPILL_MS=60000
+	client "$SDP_PROGS/zcopy" -p exec file
+	# 4 MiB of the file, and one that is not
+	[ "$(stat_sum zcopy zcopy_tx)" -le 1048576 ]
+	[ "$(stat_sum zcopy bytes_sdp_tx)" -ge 5242880 ]
+}
+
 @test "zcopy: always, the peer another program" {
 	insist lifted
 	cases zcopy -p exec
