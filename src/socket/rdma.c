@@ -296,7 +296,7 @@ static void on_refused(struct sock *s, const struct verbs_event *ev)
 
 	if (ours) {
 		s->rd->answered = true;
-		rdma_answers(&s->rd->names);
+		rdma_answers(&s->rd->names, false);
 	}
 	if (ours && moved(s->rd, ev)) {
 		log_debug("fd %d: sent on to RDMA port %u", sock_fd(s),
@@ -326,7 +326,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 		break;
 	case VE_UP:
 		if (r->dials)
-			rdma_answers(&r->names);
+			rdma_answers(&r->names, true);
 		/* forked meanwhile: of no use there */
 		if (sock_holders(s) != 1) {
 			ret = -EBUSY;

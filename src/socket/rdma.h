@@ -401,8 +401,8 @@ bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
  */
 void rdma_bar(const struct diag_names *n, enum reason why);
 enum reason rdma_barred(const struct diag_names *n);
-/* Somebody answers there: all who want may dial. */
-void rdma_answers(const struct diag_names *n);
+/* Somebody answers there, or was even met: all who want may dial. */
+void rdma_answers(const struct diag_names *n, bool met);
 /* May this candidate dial now, or does another one try for it? */
 bool rdma_turn(const struct rdma *r);
 

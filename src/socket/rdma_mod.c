@@ -210,10 +210,10 @@ void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
  * What is known of the other end of a route: that nothing leads there (of the
  * host, port 0), that nobody answers at a port, or that somebody does. While
  * neither is known one candidate tries for all, so that a burst of connections
- * pays once.
+ * pays once. Where one was met another's tries in vain tell of that one alone.
  */
 static struct {
-	bool v4, good;
+	bool v4, good, met;
 	uint8_t ip[16];
 	uint16_t port;
 	uint64_t until; /* what is said holds so long */
@@ -243,18 +243,23 @@ static unsigned int entry(const struct diag_names *n, uint16_t port, bool make)
 	return at;
 }
 
-static void say(const struct diag_names *n, uint16_t port, bool good,
+static void say(const struct diag_names *n, uint16_t port, bool met,
 		enum reason why)
 {
 	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
+	uint64_t now = clock_ns();
 	unsigned int i;
 
 	lock_take(&known_lock);
 	i = entry(n, port, true);
-	known[i].good = good;
-	known[i].why = why;
-	known[i].until = clock_ns() + ns;
-	known[i].trier = NULL;
+	met |= known[i].met && known[i].until > now;
+	if (!met || (why != WHY_PEER_PLAIN && why != WHY_UNPROVED)) {
+		known[i].good = !why;
+		known[i].met = met && !why;
+		known[i].why = why;
+		known[i].until = now + ns;
+		known[i].trier = NULL;
+	}
 	lock_drop(&known_lock);
 }
 
@@ -266,9 +271,9 @@ void rdma_bar(const struct diag_names *n, enum reason why)
 	say(n, port ? n->peer_port : 0, false, why);
 }
 
-void rdma_answers(const struct diag_names *n)
+void rdma_answers(const struct diag_names *n, bool met)
 {
-	say(n, n->peer_port, true, WHY_NONE);
+	say(n, n->peer_port, met, WHY_NONE);
 }
 
 enum reason rdma_barred(const struct diag_names *n)
@@ -297,7 +302,7 @@ bool rdma_turn(const struct rdma *r)
 	i = entry(&r->names, r->names.peer_port, true);
 	mine = known[i].until <= now || known[i].good || known[i].trier == r;
 	if (mine && !(known[i].good && known[i].until > now)) {
-		known[i].good = false;
+		known[i].good = known[i].met = false;
 		known[i].why = WHY_NONE;
 		known[i].trier = r;
 		known[i].until = now + TRIER_NS;

@@ -293,6 +293,25 @@ anew() {
 	anew 1 none
 }
 
+# The second one is shared with a child of the server's, so it is not found.
+@test "strangers: where others were met one in vain is no reason" {
+	local shared=$BATS_TEST_DIRNAME/py/one_shared.py
+	ON=(LIBSDP_RDMA_RETRY_S=3600)
+	on_start "$B" server "$PY" "$shared" server 7907
+	ready 7907
+	on_start "$A" client timeout 300 "$PY" "$shared" client 10.99.0.2 \
+		7907 "$TMP/first" "$TMP/second" "$TMP/third"
+	until_true 60 stay peer 1 none
+	touch "$TMP/first"
+	until_true 60 eval "stay peer 1 unproved || stay peer 1 peer-plain"
+	touch "$TMP/second"
+	until_true 60 stay peer 1 none
+	touch "$TMP/third"
+	wait_end client
+	stop server
+	[ "$(sum client lifted)" -ge 2 ]
+}
+
 @test "devices: sdpstat shows which, and the memory registered" {
 	on_start "$B" server "$PY" "$MANY" prefork 7904 1
 	ready 7904
