@@ -191,8 +191,6 @@ peers_ended() {
 
 @test "bridge: a peer that never closes is left in the end" {
 	peer -f ofed
-	# seconds for which the kernel knows a socket that the program has closed
-	ip netns exec "$A" sh -c 'echo 5 >/proc/sys/net/ipv4/tcp_fin_timeout'
 	LIMIT=500 ask forgotten
 	peers 1
 }

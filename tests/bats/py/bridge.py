@@ -252,6 +252,8 @@ def forgotten(to):
     """The peer never closes; in the end the bridge does not wait for it."""
     s = connected(to, b"hold")
     assert len(os.listdir("/proc/self/task")) == 2
+    # seconds for which the kernel knows it when the program has closed it
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, 5)
     s.close()
     while len(os.listdir("/proc/self/task")) > 1:
         time.sleep(0.2)
