@@ -166,8 +166,12 @@ static void bid_farewell(struct sock *s, void *arg)
 {
 	int *left = arg, fd;
 
-	if (!rdma_here(s) || lock_try(&s->lock))
+	if (!rdma_here(s) || lock_mine(&s->lock))
 		return;
+	if (lock_try(&s->lock)) {
+		++*left; /* the service thread is at it */
+		return;
+	}
 	if (!rdma_here(s) || !s->paired || s->conn.error)
 		goto out;
 	fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
