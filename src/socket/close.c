@@ -259,8 +259,8 @@ static void release(struct sock *s, int fd, bool last)
 	if (last && unlikely(s->bridged.word))
 		bridge_left(s);
 	if (!last) {
-		if (s->rd && !s->paired && s->rd->owner == sock_pid)
-			rdma_detach(s); /* who stays begins anew */
+		if (s->rd && s->rd->owner == sock_pid)
+			rdma_leave(s);
 		leave_to_others(s);
 		return;
 	}

@@ -508,6 +508,8 @@ void rdma_down(struct sock *s, int error);
 void rdma_exit(void);
 /* DisConn, if it can be sent now; may the FIN follow, as far as that goes? */
 bool rdma_may_end(struct sock *s, bool closes);
+/* Its owner's last number goes, while other processes hold it; lock held. */
+void rdma_leave(struct sock *s);
 /* close() of the last number: true, the service thread goes on with it. */
 bool rdma_linger(struct sock *s, int fd);
 bool rdma_lingered(struct sock *s); /* lock held: is it over? */

@@ -158,6 +158,25 @@ bool rdma_lingered(struct sock *s)
 	return told_all(s);
 }
 
+/*
+ * Not paired, who stays begins anew. Else he goes on by the words, which lie
+ * here, and the anchor; nobody sleeps on a socket that only we could ring.
+ */
+void rdma_leave(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!s->paired) {
+		rdma_detach(s);
+		return;
+	}
+	if (r->far < 0)
+		return;
+	fd_unhide(r->far);
+	sys_close(r->far);
+	r->far = -1;
+}
+
 /* --- exit -------------------------------------------------------------- */
 
 #define EXIT_NS 1000000000u
