@@ -183,16 +183,14 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 {
 	*ret = 0;
-	if (pump_poll(s) || s->orphan || (s->ar.unsure && s->rx_eof))
+	if (pump_poll(s) || s->orphan)
 		return true;
-	if (!s->ar.unsure)
-		return false;
+	rdma_token_read(s, fd); /* the DisConn may be hidden by it */
+	if (!s->ar.unsure || s->rx_eof)
+		return s->ar.unsure;
 	if (w->done && !w->all)
 		return true;
-	*ret = -EAGAIN;
-	if (w->nonblock)
-		return true;
-	*ret = queue_wait(s, fd, deadline(s, w));
+	*ret = w->nonblock ? -EAGAIN : queue_wait(s, fd, deadline(s, w));
 	if (!*ret)
 		return false;
 	*ret = w->done ? 0 : *ret;
@@ -326,7 +324,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		err = ring_bells(s, fd);
 		if (err)
 			return pump_fail(s, err);
-		if (unlikely(s->rx_avail) && !s->rx_stale)
+		if (unlikely(s->rx_avail || s->rx_eof) && !s->rx_stale)
 			continue; /* what was behind the token */
 		if (w->nonblock) {
 			if (s->sleepers || s->watched > 1) {
