@@ -136,10 +136,12 @@ void service_del(struct sock *s)
  * (sock_bury(), wards), and the segment of one that other processes hold on
  * to stays mapped here. The first note is the service thread's. A handler that
  * jumps out of a homecoming leaves its note lying: the others have their own.
+ * Who brings one home goes through them all again meanwhile: two notes each.
  */
-#define VISITS 8
+#define VISITS 64
 
 static struct sock *at[VISITS]; /* atomic */
+static uint32_t visits_end = 1; /* atomic: those from here on were never used */
 static struct visit {
 	bool taken;
 	struct shm_seg left; /* to be unmapped behind it */
@@ -183,7 +185,7 @@ bool service_visits(const struct sock *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < VISITS; i++)
+	for (i = 0; i < __atomic_load_n(&visits_end, __ATOMIC_SEQ_CST); i++)
 		if (__atomic_load_n(&at[i], __ATOMIC_SEQ_CST) == s)
 			return true;
 	return false;
@@ -228,6 +230,8 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 		;
 	if (v < VISITS)
 		visits[v].taken = true;
+	if (v < VISITS && v >= visits_end)
+		__atomic_store_n(&visits_end, v + 1, __ATOMIC_SEQ_CST);
 	lock_drop(&svc.lock);
 	if (v < VISITS)
 		visit_all(v, fn, arg);

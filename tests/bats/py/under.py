@@ -6,7 +6,9 @@ forked: what a thread left behind in the parent is not buried by a child.
 looking: a socket is closed under a thread that looks for its next byte.
 polled, waited: the same under poll() and epoll_wait(), where a child has it
 still, and where nobody has.
-yielding: one that shall give up a descriptor is closed; others stay open."""
+homing: one is closed while it comes home: the others' business from then on.
+yielding: the same where it shall give up a descriptor; others stay open.
+crowded: the same by many threads at once."""
 
 import ctypes
 import errno
@@ -221,7 +223,34 @@ class Halted:
         reap(self.pid)
 
 
-def yielding(listener):
+def homing(listener):
+    go = os.pipe()
+    own = os.getpid()
+
+    def tell():
+        os.read(go[0], 1)
+        env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+        os.execvpe("sdpstat", ["sdpstat", "--home", str(own)], env)
+
+    def heir():
+        os.close(left[1])
+        os.read(left[0], 1)
+
+    teller = child(tell)
+    at = Halted(listener)
+    left = os.pipe()
+    other = child(heir)
+    os.write(go[1], b"1")
+    time.sleep(0.2)
+    at.sock.close()
+    # 1: it could not come home; 2: too late, nobody is there to be told
+    assert os.waitstatus_to_exitcode(os.waitpid(teller, 0)[1]) != 1
+    os.close(left[1])
+    reap(other)
+    at.end()
+
+
+def yielding(listener, crowd=1):
     at = Halted(listener)
     pipe = os.pipe()
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
@@ -242,15 +271,21 @@ def yielding(listener):
 
     numbers, made = [], []
     fill()
-    thread = threading.Thread(target=want)
-    thread.start()
+    threads = [threading.Thread(target=want) for _ in range(crowd)]
+    for thread in threads:
+        thread.start()
     time.sleep(0.2)
     os.close(at.sock.detach())
     fill()
-    thread.join()
+    for thread in threads:
+        thread.join()
     fill()
     assert len(set(numbers)) == len(numbers)
     at.end()
+
+
+def crowded(listener):
+    yielding(listener, 20)
 
 
 CASES = {
@@ -259,7 +294,9 @@ CASES = {
     "looking": looking,
     "polled": polled,
     "waited": waited,
+    "homing": homing,
     "yielding": yielding,
+    "crowded": crowded,
 }
 
 with socket.create_server(("127.0.0.1", 0)) as on:
