@@ -83,8 +83,6 @@ far() {
 	CASES="both crossed" far halfclose 5000
 }
 
-# now and then one descriptor more than after the first connection
-# bats test_tags=unsteady
 @test "between: what was closed is let go of" {
 	CASES="serve" far procs 35000
 }
