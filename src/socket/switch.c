@@ -207,6 +207,9 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 	if (sock_lock(s))
 		return -EINTR;
 	s->pinned = true;
+	/* it meets nobody any more; a family's pairing is not ours alone */
+	if (!s->paired && sock_holders(s) == 1)
+		pair_cancel(&s->pair);
 	while (s->paired &&
 	       ((anc_state(s->tx) != ANC_RAW && anc_state(s->tx) != ANC_SPILL &&
 		 anc_state(s->tx) != ANC_GONE) ||

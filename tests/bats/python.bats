@@ -131,6 +131,14 @@ one_call() {
 	client "$PY" "$BATS_TEST_DIRNAME/py/inline.py"
 }
 
+@test "python: an urgent byte while the other end is looked for" {
+	mode plain
+	[ "$(client "$PY" "$BATS_TEST_DIRNAME/py/early.py")" = "0 0" ]
+	mode now
+	[ -n "${SDP_BATS_PLAIN-}" ] ||
+		[ "$(client "$PY" "$BATS_TEST_DIRNAME/py/early.py")" = "1 0" ]
+}
+
 @test "python: half-closed before it is lifted" {
 	mode lifted
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
