@@ -167,7 +167,7 @@ struct sock {
 
 	/* store.c */
 	struct sock *next_ward; /* good in the maker only */
-	bool ward_mapped; /* the maker has the segment mapped still */
+	struct shm_seg ward_seg; /* what the maker has mapped of it still */
 	uint32_t buried; /* atomic: another process was the last and is done */
 	int32_t closer; /* the process that closes the last number */
 

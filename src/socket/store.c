@@ -95,7 +95,8 @@ void store_ward(struct sock *s, bool mapped)
 {
 	if (s->maker != sock_pid || lock_take(&wards.lock))
 		return;
-	s->ward_mapped = mapped;
+	/* who buries it forgets pair.seg, which is his */
+	s->ward_seg = mapped ? s->pair.seg : (struct shm_seg){ 0 };
 	ward_append(s);
 	lock_drop(&wards.lock);
 }
@@ -127,8 +128,7 @@ static void wards_reap(void)
 			ward_append(s);
 			continue;
 		}
-		if (s->ward_mapped)
-			shm_unmap(&s->pair.seg);
+		shm_unmap(&s->ward_seg);
 		arena_put(&arena, s);
 	}
 	lock_drop(&wards.lock);

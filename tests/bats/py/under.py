@@ -6,6 +6,8 @@ forked: what a thread left behind in the parent is not buried by a child.
 looking: a socket is closed under a thread that looks for its next byte.
 polled, waited: the same under poll() and epoll_wait(), where a child has it
 still, and where nobody has.
+kept: a parent closes what its child sleeps in: when the child is done with it,
+nothing of it stays mapped.
 homing: one is closed while it comes home: the others' business from then on.
 yielding: the same where it shall give up a descriptor; others stay open.
 crowded: the same by many threads at once."""
@@ -199,6 +201,42 @@ def waited(listener):
     watching(listener, wait)
 
 
+def kept(listener):
+    def segments():
+        with open("/proc/self/maps", encoding="ascii") as maps:
+            return sum("libsdp" in line and "memfd" in line for line in maps)
+
+    go = os.pipe()
+
+    def peer():
+        with socket.create_connection(listener.getsockname()) as sock:
+            talk(sock, True)
+            os.read(go[0], 1)
+            sock.send(b"z")
+            sock.recv(1)
+
+    pid = child(peer)
+    sock, _ = listener.accept()
+    talk(sock, False)
+
+    def heir():
+        with sock:
+            take(sock, 1)
+
+    other = child(heir)
+    time.sleep(0.2)  # it sleeps in there
+    sock.close()
+    os.write(go[1], b"1")
+    reap(other)
+    reap(pid)
+    for _ in range(1000):
+        socket.socket().close()  # each looks at two that it left behind
+        if not segments():
+            break
+        time.sleep(0.01)
+    assert not segments()
+
+
 class Halted:
     """A lifted connection whose other end stands still, until ended."""
 
@@ -294,6 +332,7 @@ CASES = {
     "looking": looking,
     "polled": polled,
     "waited": waited,
+    "kept": kept,
     "homing": homing,
     "yielding": yielding,
     "crowded": crowded,
