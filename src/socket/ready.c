@@ -304,7 +304,7 @@ void sock_arm(struct sock *s, bool in, bool out)
 	if (!s->paired)
 		return;
 	locked = !sock_lock(s);
-	if (likely(sock_here(s))) {
+	if (likely(s->paired && sock_here(s))) {
 		if (in)
 			anc_arm(s->rx, ANC_WAKE);
 		if (locked && (in || out))
