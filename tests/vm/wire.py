@@ -34,6 +34,8 @@ SERVICE = 0x13F0000
 FIRST, MIDDLE, LAST, ONLY = 0, 1, 2, 4
 WRITES = {6, 7, 8, 9, 10, 11}
 ACK, READ = 0x11, 0x0c
+# to reads: a program's bytes, whatever tshark takes them for
+ANSWERS = range(0x0d, 0x11)
 NAMES = {0x02: "DisConn", 0x03: "AbortConn", 0x04: "SendSm",
          0x05: "RdmaWrCompl", 0x06: "RdmaRdCompl", 0x07: "ModeChange",
          0x08: "SrcAvailCancel", 0x09: "SinkAvailCancel",
@@ -214,7 +216,8 @@ class Reader:
 
     def packet(self, p):
         op, qpn = p.bth[0], u24(p.bth, 5)
-        self.ours.add(p.frame)
+        if op not in ANSWERS:
+            self.ours.add(p.frame)
         if qpn == 1:
             return self.cm(p)
         end = self.ends.get((p.dst, qpn))
@@ -225,7 +228,7 @@ class Reader:
             if p.bth[12] >> 5 == 1:
                 con.rnr += 1
             return None
-        if op in range(0x0d, 0x11):
+        if op in ANSWERS:
             return None
         if op not in (FIRST, MIDDLE, LAST, ONLY, READ) and op not in WRITES:
             return fault(p.frame, "opcode %#x" % op)
