@@ -31,9 +31,19 @@ static inline void hold_signals(struct hold *h)
 				   (long)h->saved, 8, 0, 0);
 }
 
+/*
+ * Before they are let in again. One for the process that came meanwhile is not
+ * this thread's as a rule: the kernel has woken the first thread for it, if
+ * that lets it in, and programs that wait for it there count on that. But it
+ * gets it who lets it in first. So this waits, for a bounded time, until it is
+ * taken.
+ */
+void hold_give_way(const struct hold *h);
+
 static inline void hold_end(struct hold *h)
 {
 	if (h->on) {
+		hold_give_way(h);
 		h->on = false;
 		sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->saved, 0, 8,
 			  0, 0);
@@ -44,7 +54,10 @@ static inline void hold_end(struct hold *h)
 static inline const sigset_t *hold_mask(const struct hold *h,
 					const sigset_t *mask)
 {
-	return h->on ? (const sigset_t *)(const void *)h->saved : mask;
+	if (!h->on)
+		return mask;
+	hold_give_way(h);
+	return (const sigset_t *)(const void *)h->saved;
 }
 
 #endif

@@ -14,12 +14,14 @@ READY_SOURCES = \
 	src/preload/epset_kern.c \
 	src/preload/epset_lock.c \
 	src/preload/fdtable.c \
+	src/preload/hold.c \
 	src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/select.c
 check_PROGRAMS += \
 	tests/unit/test_epedge \
 	tests/unit/test_epoll \
+	tests/unit/test_hold \
 	tests/unit/test_pollset
 tests_unit_test_epedge_SOURCES = tests/unit/test_epedge.c
 tests_unit_test_epedge_LDADD = $(CMOCKA_LIBS)
@@ -29,3 +31,5 @@ tests_unit_test_epoll_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_pollset_SOURCES = tests/unit/test_pollset.c $(READY_SOURCES)
 tests_unit_test_pollset_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_pollset_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/preload/hold.c
+tests_unit_test_hold_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
