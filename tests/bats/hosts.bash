@@ -107,6 +107,7 @@ on_become() {
 	# shellcheck disable=SC2016
 	exec ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
 		LIBSDP_LOG="1:stderr" LIBSDP_SOFT_DEVICES="${SOFT-yes}" \
+		LIBSDP_HOME_TIMEOUT_MS=20000 \
 		"${ON[@]}" \
 		sh -c 'mount -t tmpfs none /sys/class &&
 		mkdir -p /sys/class/infiniband/fake0 &&

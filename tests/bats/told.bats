@@ -21,7 +21,7 @@ teardown() {
 # Two lifted connections to a redis, kept open by the descriptors 8 and 9.
 begin() {
 	mode now
-	with "$@"
+	with LIBSDP_HOME_TIMEOUT_MS=20000 "$@"
 	server redis redis-server --port "$PORT" --bind 127.0.0.1 --save '' \
 		--dir "$TMP"
 	wait_port "$PORT"

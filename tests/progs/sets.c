@@ -260,14 +260,14 @@ static void edges_run(struct end *e)
 	CHECK(!edge(ep, 0));
 	for (i = 0; i < 6; i++) {
 		prog_ask(e, 100);
-		CHECK(edge(ep, 5000));
+		CHECK(edge(ep, 30000));
 		link_get(&e->l, 30);
 		CHECK(!edge(ep, 0));
 		/* there before the wait, or during it */
 		prog_tell(e, LEAVE + 50);
 		if (i % 2)
 			CHECK(prog_hear(e) == LEAVE + 50);
-		CHECK(edge(ep, 5000));
+		CHECK(edge(ep, 30000));
 		if (i % 2 == 0)
 			CHECK(prog_hear(e) == LEAVE + 50);
 		link_get(&e->l, 120);

@@ -190,7 +190,7 @@ static void edges_peer(struct end *e)
 	prog_nonblock(e->l.fd, true);
 	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
 	while (total) {
-		CHECK(epoll_wait(ep, &ev, 1, 10000) == 1);
+		CHECK(epoll_wait(ep, &ev, 1, 30000) == 1);
 		while ((r = read(e->l.fd, buf, 65536)) > 0) {
 			flow_check(&e->l.rx, buf, (size_t)r);
 			total -= (size_t)r;

@@ -40,3 +40,5 @@ while last == b"m":
         last = got[-1:]
     assert got == block(i, last if role == "server" else b"m")
     i += 1
+if role == "client":
+    assert sock.recv(1) == b""  # it has taken all

@@ -23,7 +23,7 @@ def hello(from_port, window):
 
 
 def ask(data):
-    with socket.create_connection((host, port ^ 0x4000), 5) as sock:
+    with socket.create_connection((host, port ^ 0x4000), 60) as sock:
         sock.sendall(struct.pack("=II", REQ, 56) + data)
         got = b""
         while len(got) < 8:
