@@ -5,11 +5,10 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "base/sys.h"
-#include "base/text.h"
 
 #define LOCK_SPINS	 40 /* about 2000 cycles */
 #define LOCK_PATIENCE_NS 50000000u
@@ -34,25 +33,17 @@ void lock_forked(void)
  */
 static bool lock_owner_dead(uint32_t tid)
 {
-	char path[32], stat[256];
-	struct text t = TEXT_IN(path);
-	const char *p;
+	char stat[256];
 	ssize_t n;
-	int fd;
+	char c;
 
 	if (sys_kill((int)tid, 0) == -ESRCH)
 		return true;
-	text_add(&t, "/proc/%u/stat", tid);
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	n = sys_read(fd, stat, sizeof(stat) - 1);
-	sys_close(fd);
-	if (n <= 0)
-		return n == -ESRCH;
-	stat[n] = '\0';
-	p = strrchr(stat, ')');
-	return p && p[1] == ' ' && (p[2] == 'Z' || p[2] == 'X');
+	n = proc_read(stat, sizeof(stat), "/proc/%u/stat", tid);
+	if (n == -ESRCH)
+		return true;
+	c = *proc_state(stat);
+	return c == 'Z' || c == 'X';
 }
 
 static bool lock_cas(struct lock *l, uint32_t *seen, uint32_t to)

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "base/proc.h"
 #include "base/reason.h"
 #include "base/sys.h"
 #include "base/table.h"
@@ -35,24 +36,15 @@ static bool line_taken;
 
 uint64_t page_start_time(int pid)
 {
-	char path[32], stat[1024];
-	struct text t = TEXT_IN(path);
+	char stat[1024];
 	uint64_t start = 0;
 	const char *p;
-	ssize_t n;
-	int fd, field;
+	int field;
 
-	text_add(&t, "/proc/%d/stat", pid);
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
+	if (proc_read(stat, sizeof(stat), "/proc/%d/stat", pid) <= 0)
 		return 0;
-	n = sys_read(fd, stat, sizeof(stat) - 1);
-	sys_close(fd);
-	if (n <= 0)
-		return 0;
-	stat[n] = '\0';
-	p = strrchr(stat, ')');
-	for (field = 2; p && field < 22; field++) {
+	p = proc_state(stat);
+	for (field = 3; p && field < 22; field++) {
 		p = strchr(p, ' ');
 		p = p ? p + 1 : p;
 	}

@@ -16,6 +16,8 @@ libbase_la_SOURCES = \
 	src/base/page.h \
 	src/base/page_map.c \
 	src/base/page_sweep.c \
+	src/base/proc.c \
+	src/base/proc.h \
 	src/base/reason.c \
 	src/base/reason.def \
 	src/base/reason.h \

@@ -2,13 +2,12 @@
 /* Whose signal is it that came while a thread held them back? */
 #include "preload/hold.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/text.h"
+#include "base/proc.h"
 
 #define PATIENCE_NS 200000000u /* the first thread has so long to take it */
 #define NAP_NS	    50000
@@ -30,20 +29,11 @@ static uint64_t set_of(const char *status, const char *name)
 /* Pending for the process, and the first thread, if it lives, lets them in. */
 static uint64_t of_the_first(int pid)
 {
-	char path[48], status[2048];
-	struct text t = TEXT_IN(path);
-	ssize_t n;
-	int fd;
+	char status[2048];
 
-	text_add(&t, "/proc/self/task/%d/status", pid);
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
+	if (proc_read(status, sizeof(status), "/proc/self/task/%d/status",
+		      pid) <= 0)
 		return 0;
-	n = sys_read(fd, status, sizeof(status) - 1);
-	sys_close(fd);
-	if (n <= 0)
-		return 0;
-	status[n] = '\0';
 	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX"))
 		return 0;
 	return set_of(status, "\nShdPnd:\t") & ~set_of(status, "\nSigBlk:\t");

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/proc.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "config/settings.h"
@@ -144,15 +145,10 @@ enum reason pair_begin(struct pair *p, int anchor)
 /* A whole number in a small file of /proc, or -1. */
 static int64_t proc_number(const char *path, bool last)
 {
-	int fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
 	uint64_t v = 0;
 	char buf[128];
-	ssize_t len, at = 0;
+	ssize_t len = proc_read(buf, sizeof(buf), "%s", path), at = 0;
 
-	if (fd < 0)
-		return -1;
-	len = sys_read(fd, buf, sizeof(buf) - 1);
-	sys_close(fd);
 	while (len > 0 && (buf[len - 1] == '\n' || buf[len - 1] == ' '))
 		len--;
 	if (len <= 0)

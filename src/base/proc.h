@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_BASE_PROC_H
+#define LIBSDP_BASE_PROC_H
+
+/*
+ * Small files of /proc, with system calls and the caller's buffer only: usable
+ * wherever text.h is.
+ */
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Reads the file that `path`, a format of text_add(), names into `buf`, which
+ * then holds a string: what one read() gives and `size` has room for, and
+ * nothing when it fails. Returns the length, or -errno: -ENOENT when the
+ * process or thread is gone (or /proc is not there), -ESRCH when it went after
+ * the file was opened.
+ */
+ssize_t proc_read(char *buf, size_t size, const char *path, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Of what PID/stat or task/TID/stat holds: what follows the name, the letter
+ * of the state first (field 3). "" when there is none.
+ */
+const char *proc_state(const char *stat);
+
+#endif
