@@ -303,7 +303,8 @@ void sock_exorcise(struct sock *s)
 
 	if (sock_lock(s))
 		return;
-	if (s->ghost >= 0 && !bed_others(s) && !s->users &&
+	if (s->ghost >= 0 && !bed_others(s) &&
+	    !__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) &&
 	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		ghost = s->ghost;
 		s->ghost = -1;

@@ -86,10 +86,13 @@ void sock_spin_ended(uint64_t now, uint64_t end)
 
 uint64_t sock_spin_ns(struct sock *s)
 {
+	uint32_t skip;
+
 	if (!settings.spin_us || crowded())
 		return 0;
-	if (s->spin_skip) {
-		s->spin_skip--;
+	skip = __atomic_load_n(&s->spin_skip, __ATOMIC_RELAXED);
+	if (skip) { /* one that two threads took at once counts once */
+		__atomic_store_n(&s->spin_skip, skip - 1, __ATOMIC_RELAXED);
 		return 0;
 	}
 	return (uint64_t)settings.spin_us * 1000;
@@ -108,7 +111,7 @@ void sock_spun(struct sock *s, bool paid)
 	s->spin_ns = s->spin_ns ? s->spin_ns * 2 : 1;
 	if (s->spin_ns > most)
 		s->spin_ns = most;
-	s->spin_skip = s->spin_ns;
+	__atomic_store_n(&s->spin_skip, s->spin_ns, __ATOMIC_RELAXED);
 }
 
 bool sock_pending(struct sock *s)
@@ -135,9 +138,17 @@ static void stay(struct sock *s)
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 }
 
-void sock_go_on(struct sock *s)
+static void go_on(struct sock *s)
 {
 	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Who slept in it when it was closed may have left it to this thread. */
+void sock_go_on(struct sock *s)
+{
+	go_on(s);
+	if (unlikely(__atomic_load_n(&s->ghost, __ATOMIC_SEQ_CST) >= 0))
+		sock_exorcise(s);
 }
 
 bool sock_stay(struct sock *s)
@@ -182,7 +193,7 @@ bool spin_rx(struct sock *s, enum anc_state was)
 	if (now)
 		sock_spin_ended(now, end);
 	lock_take(&s->lock);
-	sock_go_on(s);
+	go_on(s);
 	sock_spun(s, paid);
 	return paid;
 }
@@ -204,7 +215,7 @@ bool spin_tx(struct sock *s)
 		for (i = 0; i < burst; i++)
 			breathe(turns);
 		lock_take(&s->lock);
-		sock_go_on(s);
+		go_on(s);
 		if (!s->paired)
 			return true;
 		if (fab_pending(s))

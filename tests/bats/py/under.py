@@ -6,6 +6,8 @@ forked: what a thread left behind in the parent is not buried by a child.
 looking: a socket is closed under a thread that looks for its next byte.
 polled, waited: the same under poll() and epoll_wait(), where a child has it
 still, and where nobody has.
+left: one is closed under a thread that sleeps in it and another that looks at
+it: who goes last ends it.
 kept: a parent closes what its child sleeps in: when the child is done with it,
 nothing of it stays mapped.
 homing: one is closed while it comes home: the others' business from then on.
@@ -201,6 +203,47 @@ def waited(listener):
     watching(listener, wait)
 
 
+def left(listener):
+    def peer():
+        for _ in range(8):
+            with socket.create_connection(listener.getsockname()) as sock:
+                talk(sock, True)
+                sock.settimeout(20)
+                try:
+                    assert sock.recv(1) == b""
+                except ConnectionResetError:
+                    pass
+
+    def sleep(sock):
+        try:
+            sock.recv(1)
+        except OSError:
+            pass  # interrupted, and called again
+
+    def look(number):
+        poll = select.poll()
+        poll.register(number, select.POLLIN)
+        poll.poll(1)  # the sleeper spun in vain: not this time
+        poll.poll(100)
+
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    pid = child(peer)
+    for _ in range(8):
+        sock, _ = listener.accept()
+        talk(sock, False)
+        sleeper = threading.Thread(target=sleep, args=(sock,))
+        sleeper.start()
+        time.sleep(0.05)
+        looker = threading.Thread(target=look, args=(sock.fileno(),))
+        looker.start()
+        time.sleep(0.01)
+        os.close(sock.detach())
+        signal.pthread_kill(sleeper.ident, signal.SIGUSR1)
+        sleeper.join()
+        looker.join()
+    reap(pid)
+
+
 def kept(listener):
     def segments():
         with open("/proc/self/maps", encoding="ascii") as maps:
@@ -332,6 +375,7 @@ CASES = {
     "looking": looking,
     "polled": polled,
     "waited": waited,
+    "left": left,
     "kept": kept,
     "homing": homing,
     "yielding": yielding,
