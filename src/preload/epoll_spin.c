@@ -7,20 +7,15 @@
 #define ASKS	    4 /* members asked how long to spin */
 #define YIELD_AFTER 128 /* looks in vain, then others may run, too */
 
-bool epspin_begin(struct epset *set, struct epspin *sp)
+/* Those that user space decides on, of the hot ones; how long they want. */
+static void gather(const struct epset *set, struct epspin *sp)
 {
+	uint32_t left = set->nhot;
 	struct epreg *r;
-	uint32_t left;
+	uint64_t ns;
 
-	sp->n = 0;
-	sp->ns = 0;
-	sp->best = NULL;
-	if (!epset_take(set))
-		return false;
-	for (r = set->hot, left = set->nhot; left && sp->n < EP_SPIN_SOCKS;
+	for (r = set->hot; left && sp->n < EP_SPIN_SOCKS;
 	     left--, r = r->hnext) {
-		uint64_t ns;
-
 		if (!r->sock || !(r->ours & EPOLLIN) || r->off)
 			continue;
 		if (sp->n < ASKS) {
@@ -32,10 +27,51 @@ bool epspin_begin(struct epset *set, struct epspin *sp)
 		}
 		sp->sock[sp->n++] = r->sock;
 	}
+}
+
+/* Each stays what it is while it is looked at, whoever closes it. */
+static void stay(struct epspin *sp)
+{
+	struct sock *best = sp->best;
+	int i, n = sp->n;
+
+	sp->n = 0;
+	sp->best = NULL;
+	for (i = 0; i < n; i++) {
+		struct sock *s = sp->sock[i];
+
+		if (!sock_stay(s))
+			continue;
+		if (!sp->best || s == best)
+			sp->best = s;
+		sp->sock[sp->n++] = s;
+	}
+}
+
+bool epspin_begin(struct epset *set, struct epspin *sp)
+{
+	sp->n = 0;
+	sp->ns = 0;
+	sp->best = NULL;
+	if (!epset_take(set))
+		return false;
+	gather(set, sp);
+	/* who closes one of them takes the lock first */
 	if (sp->ns)
+		stay(sp);
+	else
+		sp->n = 0;
+	if (sp->n)
 		__atomic_add_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
 	epset_release(set);
-	return sp->ns != 0;
+	return sp->n != 0;
+}
+
+void epspin_end(struct epset *set, struct epspin *sp)
+{
+	while (sp->n)
+		sock_go_on(sp->sock[--sp->n]);
+	__atomic_sub_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
 }
 
 enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end)

@@ -310,7 +310,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 		sock_spin_ended(now, till < end ? till : end);
 		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
 			sock_spun(sp.best, out == SPUN_PAID);
-		__atomic_sub_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
+		epspin_end(set, &sp);
 		*again = out != SPUN_OUT;
 		if (*again || now >= end)
 			return 0;

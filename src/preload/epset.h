@@ -290,9 +290,10 @@ enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
 
 /*
  * Who is looked at; false: there is nothing to spin for. After true the
- * caller, done with epspin_some(), takes one from set->spinners.
+ * caller, done with epspin_some(), calls epspin_end().
  */
 bool epspin_begin(struct epset *set, struct epspin *sp);
+void epspin_end(struct epset *set, struct epspin *sp);
 /* Until a message waits, or mail (or the members change), or `end`. */
 enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end);
 

@@ -258,24 +258,43 @@ struct spinners {
 	uint64_t ns;
 };
 
+static bool looked_at(const struct pollent *e)
+{
+	return e->sock && (e->ours & POLLIN) && !sock_cold(e->sock);
+}
+
+/* How long do the first few of them want to spin? */
+static void ask(const struct pollset *p, struct spinners *sp)
+{
+	nfds_t i, asked = 0;
+	uint64_t ns;
+
+	for (i = 0; i < p->nent && asked < SPIN_ASKS; i++) {
+		if (!looked_at(&p->ent[i]))
+			continue;
+		asked++;
+		ns = sock_spin_ns(p->ent[i].sock);
+		if (ns > sp->ns) {
+			sp->ns = ns;
+			sp->best = p->ent[i].sock;
+		}
+	}
+}
+
 /* Each stays what it is meanwhile, whoever closes it. */
 static void gather(const struct pollset *p, struct spinners *sp)
 {
+	struct sock *best = sp->best;
 	nfds_t i;
 
-	sp->n = 0;
-	sp->ns = 0;
+	sp->best = NULL;
 	for (i = 0; i < p->nent && sp->n < SPIN_SOCKS; i++) {
 		struct sock *s = p->ent[i].sock;
-		uint64_t ns;
 
-		if (!s || !(p->ent[i].ours & POLLIN) || !sock_stay(s))
+		if (!looked_at(&p->ent[i]) || !sock_stay(s))
 			continue;
-		ns = sp->n < SPIN_ASKS ? sock_spin_ns(s) : 0;
-		if (ns > sp->ns) {
-			sp->ns = ns;
+		if (!sp->best || s == best)
 			sp->best = s;
-		}
 		sp->sock[sp->n++] = s;
 	}
 }
@@ -347,8 +366,13 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 	struct spinners sp __attribute__((cleanup(leave)));
 
 	*ret = 0;
+	sp.n = 0;
+	sp.ns = 0;
+	ask(p, &sp);
+	if (!sp.ns)
+		return false;
 	gather(p, &sp);
-	return sp.ns && spin_for(p, &sp, left, ret);
+	return sp.n && spin_for(p, &sp, left, ret);
 }
 
 /* --- sleeping ----------------------------------------------------------------- */

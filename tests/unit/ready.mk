@@ -22,7 +22,8 @@ check_PROGRAMS += \
 	tests/unit/test_epedge \
 	tests/unit/test_epoll \
 	tests/unit/test_hold \
-	tests/unit/test_pollset
+	tests/unit/test_pollset \
+	tests/unit/test_spin
 tests_unit_test_epedge_SOURCES = tests/unit/test_epedge.c
 tests_unit_test_epedge_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_epoll_SOURCES = tests/unit/test_epoll.c $(READY_SOURCES)
@@ -31,5 +32,8 @@ tests_unit_test_epoll_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_pollset_SOURCES = tests/unit/test_pollset.c $(READY_SOURCES)
 tests_unit_test_pollset_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_pollset_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_spin_SOURCES = tests/unit/test_spin.c $(READY_SOURCES)
+tests_unit_test_spin_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_spin_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/preload/hold.c
 tests_unit_test_hold_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread

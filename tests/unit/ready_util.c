@@ -132,24 +132,29 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 bool sock_pending(struct sock *s)
 {
 	s->asked++;
+	while (s->stuck)
+		usleep(100);
 	return s->now & EPOLLIN;
 }
 
 bool sock_stay(struct sock *s)
 {
-	(void)s;
+	s->stays++;
+	s->stayed++;
 	return true;
 }
 
 void sock_go_on(struct sock *s)
 {
-	(void)s;
+	s->stays--;
 }
+
+_Atomic uint64_t fake_spin_ns;
 
 uint64_t sock_spin_ns(struct sock *s)
 {
 	(void)s;
-	return 0;
+	return fake_spin_ns;
 }
 
 void sock_spin_ended(uint64_t now, uint64_t end)

@@ -26,10 +26,15 @@ struct sock {
 	_Atomic bool armed; /* a change must ring */
 	_Atomic int watched, sleepers, homed, unwaited;
 	_Atomic uint32_t looks, asked, rang;
+	_Atomic bool stuck; /* who asks what is pending does not come back */
+	_Atomic int stays; /* threads that keep it, now, */
+	_Atomic int stayed; /* and ever */
 } __attribute__((aligned(64)));
 
 /* The kernel's calls, counted. */
 extern unsigned int waits, ctls, polls;
+/* How long each sock wants a wait to spin. */
+extern _Atomic uint64_t fake_spin_ns;
 
 struct sock *fake_new(void); /* connected, cold, in the table */
 void fake_pair(struct sock *s); /* both directions lifted, room */
