@@ -23,7 +23,7 @@ bool sock_bridges(const struct sock *s)
 /* Is there a device at all? As with `sdp`, there is no way by TCP. */
 static enum reason possible(void)
 {
-	enum reason why = rdma_devices();
+	enum reason why = rdma_devices_now();
 
 	if (!why && !settings.service_thread)
 		why = WHY_NO_THREAD;

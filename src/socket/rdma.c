@@ -94,9 +94,6 @@ enum reason rdma_begin(struct sock *s, int fd)
 	why = rdma_devices();
 	if (why)
 		return why;
-	/* a preview (doc/design.md 6): who wants it says so */
-	if (settings.path == SET_PATH_AUTO && !settings.soft_devices)
-		return WHY_SETTING;
 	why = rdma_hopeless();
 	if (why)
 		return why;

@@ -375,8 +375,12 @@ bool rdma_may_use(const char *device);
  * will not mend: the reason, WHY_NONE for others.
  */
 enum reason rdma_no_way(int err);
-/* Has the kernel a device that may be used? WHY_NONE, or why not. */
+/*
+ * Has the kernel a device that may be used? WHY_NONE, or why not; as it was
+ * settings.rdma_retry_s ago at most.
+ */
 enum reason rdma_devices(void);
+enum reason rdma_devices_now(void);
 /* Who dials: positive for the end that does. */
 int rdma_order(const struct diag_names *n);
 /* The address of one end, with another port. */

@@ -13,6 +13,7 @@
 #include "socket/rdma.h"
 
 #define DEVICES	 "/sys/class/infiniband"
+#define SIW	 "Software iWARP" /* how it describes itself */
 #define KNOWN	 64
 #define TRIER_NS 4000000000ull /* longer than it waits between tries */
 
@@ -56,26 +57,32 @@ const struct verbs_api *rdma_load(void)
 	return api;
 }
 
+/* How the attribute of a device begins; false: it has no such. */
+static bool attribute(const char *device, const char *name, const char *like)
+{
+	char path[128], is[32];
+	struct text t = TEXT_IN(path);
+	size_t len = strlen(like);
+	long n;
+	int fd;
+
+	text_add(&t, DEVICES "/%s/%s", device, name);
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	n = len ? sys_read(fd, is, sizeof(is)) : 0;
+	sys_close(fd);
+	return n >= (long)len && !memcmp(is, like, len);
+}
+
 /*
  * Nothing is started, loaded or opened where the kernel has no device, or only
- * Soft-RoCE (it alone has the attribute `parent`) that may not be used. Other
- * software devices the module tells.
+ * Soft-RoCE (it alone has the attribute `parent`) and siw that may not be used.
  */
 static bool usable(const char *device)
 {
-	char path[128];
-	struct text t = TEXT_IN(path);
-	int fd;
-
-	if (device[0] == '.')
-		return false;
-	if (settings.soft_devices)
-		return true;
-	text_add(&t, DEVICES "/%s/parent", device);
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd >= 0)
-		sys_close(fd);
-	return fd < 0;
+	return settings.soft_devices || (!attribute(device, "parent", "") &&
+					 !attribute(device, "node_desc", SIW));
 }
 
 bool rdma_may_use(const char *device)
@@ -121,7 +128,7 @@ static enum reason judge(const char *device, enum reason why, struct text *here)
 	return why == WHY_NONE ? why : WHY_SOFT_DEVICE;
 }
 
-enum reason rdma_devices(void)
+enum reason rdma_devices_now(void)
 {
 	char buf[2048], names[256] = "";
 	struct text here = TEXT_IN(names);
@@ -145,6 +152,21 @@ enum reason rdma_devices(void)
 		log_once(LOG_WARN, "no RDMA: rdma_devices says %s, here is%s",
 			 settings.rdma_devices, names);
 	return why;
+}
+
+/* One word: until when it holds, and in its lowest byte what was found. */
+enum reason rdma_devices(void)
+{
+	static uint64_t found;
+	uint64_t now = clock_ns(),
+		 is = __atomic_load_n(&found, __ATOMIC_RELAXED);
+	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
+
+	if (is < now) {
+		is = ((now + ns) & ~(uint64_t)0xff) | rdma_devices_now();
+		__atomic_store_n(&found, is, __ATOMIC_RELAXED);
+	}
+	return (enum reason)(is & 0xff);
 }
 
 bool rdma_foreign_cm(void)

@@ -89,7 +89,8 @@ teardown() {
 }
 
 # on HOST NAME COMMAND...: preloaded, on a host with a device; what it counted
-# goes to NAME.stats, its log to NAME.log. ON is more environment.
+# goes to NAME.stats, its log to NAME.log. ON is more environment; DEVICES, RXE
+# and DESC: which devices there are, and what the kernel says of them.
 on() {
 	(on_become "$@")
 }
@@ -109,9 +110,15 @@ on_become() {
 		LIBSDP_LOG="1:stderr" LIBSDP_SOFT_DEVICES="${SOFT-yes}" \
 		LIBSDP_HOME_TIMEOUT_MS=20000 \
 		"${ON[@]}" \
-		sh -c 'mount -t tmpfs none /sys/class &&
-		mkdir -p /sys/class/infiniband/fake0 &&
-		{ [ -z "${RXE-}" ] || : >/sys/class/infiniband/fake0/parent; } &&
+		DEVICES="${DEVICES-fake0}" \
+		sh -c 'mount -t tmpfs none /sys/class || exit
+		for d in $DEVICES; do
+			d=/sys/class/infiniband/$d
+			mkdir -p "$d"
+			[ -z "${RXE-}" ] || : >"$d/parent"
+			[ -z "${DESC-}" ] || echo "$DESC" >"$d/node_desc"
+		done
+		unset DEVICES RXE DESC
 		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@" \
 		2>>"$TMP/$name.log"
 }

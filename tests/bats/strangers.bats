@@ -74,17 +74,58 @@ kept() {
 	one_lifted
 }
 
-@test "devices: a real one is not used by default" {
+@test "devices: a real one is used by default" {
 	SOFT=no
 	ON=(FAKE_HARD=1)
-	kept peer 1 setting
-	grep -q '"setting":1' "$TMP/client.stats"
+	export DESC="MT4123 ConnectX6"
+	one_lifted
 }
 
 @test "devices: path shm keeps what leaves the host on TCP" {
-	ON=(LIBSDP_PATH=shm)
-	kept peer 1 remote
-	grep -q '"remote":1' "$TMP/client.stats"
+	for SOFT in yes no; do
+		ON=(LIBSDP_PATH=shm FAKE_HARD=1)
+		kept peer 1 remote
+		grep -q '"remote":1' "$TMP/client.stats"
+		rm "$TMP/client.stats"
+	done
+}
+
+# shape OF LIBRARY: what a client of ten connections has at its end.
+shape() {
+	on "$A" "$1" env LD_PRELOAD="$2" strace -f -o "$TMP/$1.trace" \
+		-e trace=open,openat,clone,clone3 \
+		"$PY" "$BATS_TEST_DIRNAME/py/shape.py" 10.99.0.2 7907 10 200 \
+		>"$TMP/$1.shape"
+}
+
+# nothing REASON LOOKS: it is as without the library, and the kernel was asked
+# so often for its devices, by ten connections.
+nothing() {
+	rm -f "$TMP"/plain.* "$TMP"/client.*
+	ON=(FAKE_HARD=1 LIBSDP_LOG=8:stderr)
+	shape plain ""
+	shape client "$TMP/lib/libsdp.so"
+	grep -q "\"$1\":10" "$TMP/client.stats"
+	diff "$TMP/plain.shape" "$TMP/client.shape"
+	refuse grep -E 'clone3?\(|libsdp-verbs|librdmacm|libibverbs' "$TMP/client.trace"
+	[ "$(grep -c '"/sys/class/infiniband' "$TMP/client.trace")" -eq "$2" ]
+	[ ! -s "$TMP/client.log" ] || fail "$(cat "$TMP/client.log")"
+}
+
+@test "devices: where there is none nothing is loaded, opened, started, said" {
+	need strace
+	SOFT=no
+	DEVICES=
+	on_start "$B" server "$PY" "$MANY" prefork 7907 1
+	ready 7907
+	nothing remote 1
+	DEVICES=fake0
+	export RXE=1
+	nothing soft-device 2
+	unset RXE
+	export DESC="Software iWARP stack"
+	nothing soft-device 3
+	stop server
 }
 
 @test "devices: a name that none has: one line, a reason, TCP" {
