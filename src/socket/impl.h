@@ -359,8 +359,8 @@ bool wait_restarts(void); /* every handler of the process has SA_RESTART */
  * there is progress meanwhile.
  */
 uint64_t wait_full(struct sock *s, uint64_t now);
-/* Memory is lent (zcopy.c): the same until it is not, or `until`. */
-int wait_lent(struct sock *s, uint64_t until, bool restart);
+/* Memory is lent (zcopy.c): as wait_sink(), until it is not, or `until`. */
+int wait_lent(struct sock *s, uint64_t until, int signals);
 uint64_t wait_deadline(int64_t timeo);
 /*
  * Until the anchor has something, lock not held: 0, or -1 and errno. For a

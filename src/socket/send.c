@@ -103,11 +103,9 @@ static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
 {
 	size_t n;
 
-	if (!zc_send(s, fd, &w->c, wait_deadline(s->sndtimeo), &n, err))
+	if (!zc_send(s, fd, &w->c, &w->zc, wait_deadline(s->sndtimeo), &n, err))
 		return zc_torn(&w->zc, &w->c, w->done, &w->len, err);
 	went(s, w, n);
-	/* its reader does not come: the rest of this send by copy */
-	w->zc.lend = (n && s->zc.done == s->zc.len) || s->conn.peer_sink_count;
 	if (!w->zc.lend && !*err && w->done < w->len)
 		*err = iov_still(&w->c, w->done, &w->len);
 	return true;

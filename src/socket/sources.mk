@@ -13,6 +13,7 @@ libsocket_la_SOURCES = \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
 	src/socket/home.c \
+	src/socket/hush.c src/socket/hush.h \
 	src/socket/impl.h \
 	src/socket/iov.c src/socket/iov.h \
 	src/socket/keep.c \

@@ -234,10 +234,9 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 	       (uint64_t)settings.spill_ms * (s->rd ? 5000000u : 1000000u);
 }
 
-int wait_lent(struct sock *s, uint64_t until, bool restart)
+int wait_lent(struct sock *s, uint64_t until, int signals)
 {
 	uint32_t mark;
-	int ret;
 
 	if (!s->rd && spin_tx(s))
 		return 0;
@@ -253,8 +252,7 @@ int wait_lent(struct sock *s, uint64_t until, bool restart)
 		return 0;
 	if (ring_may_eat(s))
 		ring_eat(s, mark);
-	ret = sleep_locked(s, until, true, -1);
-	return ret == -EINTR && restart && wait_restarts() ? 0 : ret;
+	return sleep_locked(s, until, true, signals);
 }
 
 int wait_tx(struct sock *s, int fd, uint64_t deadline)

@@ -3,6 +3,7 @@
 
 #include "sdp_proto/wire.h"
 #include "sdp_proto/zcopy.h"
+#include "socket/hush.h"
 #include "socket/impl.h"
 
 #define LINE	   64
@@ -188,8 +189,11 @@ static bool crossed(const struct sock *s)
 	return s->conn.peer_src_count && s->conn.tx_mode == WIRE_PIPELINED;
 }
 
-/* Until it is over, or the direction leaves the ring; or too late. */
-static int await(struct sock *s, int fd, uint64_t deadline)
+/*
+ * Until it is over, or the direction leaves the ring; or too late. -EINTR when
+ * the signalfd `signals` is readable.
+ */
+static int await(struct sock *s, int fd, uint64_t deadline, int signals)
 {
 	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
 	uint64_t until = clock_ns() + patience;
@@ -211,7 +215,7 @@ static int await(struct sock *s, int fd, uint64_t deadline)
 		    anc_state(s->tx) != ANC_LIFTED || clock_ns() >= until)
 			break;
 		err = wait_lent(s, until < deadline ? until : deadline,
-				deadline == UINT64_MAX);
+				signals);
 		if (err == -EAGAIN && clock_ns() < deadline)
 			err = 0;
 	}
@@ -273,39 +277,64 @@ bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
 	return *err != 0;
 }
 
-bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
-	     size_t *n, int *err)
+/* The loan ends here, if it has not: *n counts what went. True: all of it. */
+static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 {
-	size_t len = c->iov->iov_len - c->at;
-	size_t most = s->rd ? PIECE_RDMA : PIECE_MAX;
-	bool late;
+	bool late = s->zc.out == ZC_OUT;
 
-	*n = 0;
-	*err = 0;
-	tidy(s);
-	if (len < s->zc.least || s->zc.home != sock_pid ||
-	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s) ||
-	    alone(s))
-		return false;
-	if (lend(s, c, (uint32_t)(len < most ? len : most), n))
-		ring_reader(s, fd);
-	if (s->zc.out == ZC_NONE)
-		return *n > 0;
-	*err = s->rd ? zcr_await(s, fd, deadline) : await(s, fd, deadline);
-	late = s->zc.out == ZC_OUT;
 	zc_recall(s);
 	s->zc.out = ZC_NONE;
 	cursor_skip(c, s->zc.done);
 	*n += s->zc.done;
 	if (s->zc.done == s->zc.len) {
 		s->zc.skips = 0;
-		return true;
+		return *n > 0;
 	}
+	if (err == -EINTR)
+		return false;
 	if (late)
 		left_alone(s);
 	/* a sink that crossed it is as good */
 	if (!s->conn.peer_sink_count)
 		disappointed(s);
+	return false;
+}
+
+/* The handlers run, now that nothing is lent: why the send ends, or 0. */
+static int heed(struct sock *s, struct hush *h, uint64_t deadline)
+{
+	int err = hush_heed(s, h);
+
+	return err == -EINTR && deadline == UINT64_MAX && wait_restarts() ?
+		       0 :
+		       err;
+}
+
+bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
+	     uint64_t deadline, size_t *n, int *err)
+{
+	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	size_t len = c->iov->iov_len - c->at;
+	size_t most = s->rd ? PIECE_RDMA : PIECE_MAX;
+
+	*n = 0;
+	*err = 0;
+	tidy(s);
+	if (len < s->zc.least || s->zc.home != sock_pid ||
+	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s) ||
+	    alone(s) || !hush_begin(&h))
+		return false;
+	if (lend(s, c, (uint32_t)(len < most ? len : most), n))
+		ring_reader(s, fd);
+	if (s->zc.out == ZC_NONE)
+		return *n > 0;
+	*err = s->rd ? zcr_await(s, fd, deadline, h.fd) :
+		       await(s, fd, deadline, h.fd);
+	/* its reader does not come: the rest of this send by copy */
+	z->lend = over(s, c, n, *err) || s->conn.peer_sink_count;
+	if (*err == -EINTR)
+		*err = heed(s, &h, deadline);
+	hush_end(s, &h);
 	return true;
 }
 

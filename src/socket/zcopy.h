@@ -82,11 +82,12 @@ void zc_chosen(struct zc_send *z, size_t len, bool whole);
 /*
  * Lend the rest of the cursor's current vector and wait until it is read, or
  * taken back. True: the lock was let go; *n: bytes that went, perhaps none, the
- * cursor is past them; *err: why the send has to end. False: nothing was begun,
- * go on by copy. Sleeps without the lock; a cancellation point.
+ * cursor is past them; *err: why the send has to end; z->lend: is another worth
+ * it? False: nothing was begun, go on by copy. Sleeps without the lock, with
+ * its signals put off (hush.h); a cancellation point.
  */
-bool zc_send(struct sock *s, int fd, struct cursor *c, uint64_t deadline,
-	     size_t *n, int *err);
+bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
+	     uint64_t deadline, size_t *n, int *err);
 /*
  * zc_send() began nothing: with `always`, where programs may count on it, what
  * a loan would have found out is found out before the copy, as by iov_still().
@@ -173,7 +174,7 @@ int zcr_freed(struct sock *s);
 int zcr_reported(struct sock *s);
 bool zcr_recall(struct sock *s);
 /* As await() of zcopy.c; nothing is lent then. */
-int zcr_await(struct sock *s, int fd, uint64_t deadline);
+int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals);
 /*
  * The queue pair is given up: bytes that are out on loan; copy them, counted
  * as sent; the region goes.

@@ -178,7 +178,7 @@ static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
 	return now >= deadline ? -EAGAIN : 0;
 }
 
-int zcr_await(struct sock *s, int fd, uint64_t deadline)
+int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 {
 	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
 	uint64_t until = clock_ns() + patience;
@@ -202,9 +202,11 @@ int zcr_await(struct sock *s, int fd, uint64_t deadline)
 				s->zc.back_at	 ? s->zc.back_at + BACK_NS :
 				until < deadline ? until :
 						   deadline,
-				deadline == UINT64_MAX);
+				signals);
 		if (err == -EAGAIN)
 			err = 0;
+		if (err == -EINTR)
+			signals = -1; /* they wait, until the memory is back */
 	}
 	if (!ret)
 		ret = err;

@@ -5,23 +5,16 @@
  * zcopy.h.
  *
  * The memory is the program's again before its receive returns, however that
- * comes: gate.h has how. A handler could leave a receive by a jump, which
- * nobody sees, so while a sink is out this thread's signals are blocked. A
- * signalfd ends the sleep; the sink comes back, and then the handlers run
- * inside a system call that they end, as they would end the receive.
+ * comes: gate.h has how, and hush.h what becomes of signals meanwhile.
  */
 
-#include <signal.h>
-#include <sys/signalfd.h>
-
 #include "sdp_proto/wire.h"
+#include "socket/hush.h"
 #include "socket/rdma.h"
 
 #define PIECE_MAX (1u << 29) /* offered at once */
 #define CHUNK	  262144u /* written at once */
 #define WRITE_MIN 16384u /* not worth a system call */
-#define MASKS	  4 /* signalfds of a process, one for each mask */
-#define BIT_OF(s) (1ull << ((s)-1))
 
 /* --- the writer -------------------------------------------------------- */
 
@@ -243,105 +236,7 @@ bool zc_would_sink(struct sock *s, const struct cursor *c)
 	return false;
 }
 
-/* --- signals ----------------------------------------------------------- */
-
-struct hush {
-	sigset_t was; /* the program's mask */
-	int fd; /* readable: something else is pending */
-};
-
-/* A signalfd of all that this mask lets through; -1: none. */
-static int signal_fd(uint64_t mask)
-{
-	static struct {
-		uint64_t mask;
-		int fd; /* plus 1 */
-	} known[MASKS];
-	static struct lock lock;
-	uint64_t all = ~mask;
-	int i, fd = -1;
-
-	for (i = 0; i < MASKS && fd < 0; i++) {
-		if (!__atomic_load_n(&known[i].fd, __ATOMIC_ACQUIRE)) {
-			if (lock_take(&lock))
-				return -1;
-			if (!known[i].fd) {
-				fd = (int)sys_call6(SYS_signalfd4, -1,
-						    (long)&all, 8,
-						    SFD_CLOEXEC | SFD_NONBLOCK,
-						    0, 0);
-				fd = fd < 0 ? fd : fd_hide(fd);
-				known[i].mask = mask;
-				if (fd >= 0)
-					__atomic_store_n(&known[i].fd, fd + 1,
-							 __ATOMIC_RELEASE);
-			}
-			lock_drop(&lock);
-			if (fd < 0 && !known[i].fd)
-				return -1;
-		}
-		fd = known[i].mask == mask ? known[i].fd - 1 : -1;
-	}
-	return fd;
-}
-
-static bool hush(struct hush *h)
-{
-	/*
-	 * What the thread's own code brings about is not put off; nor are
-	 * libc's own two, whose handlers go back or unwind (cancellation, for
-	 * which it would wait).
-	 */
-	uint64_t all = ~(BIT_OF(SIGSEGV) | BIT_OF(SIGBUS) | BIT_OF(SIGILL) |
-			 BIT_OF(SIGFPE) | BIT_OF(SIGTRAP) | BIT_OF(SIGSYS) |
-			 BIT_OF(32) | BIT_OF(33));
-	uint64_t was = 0;
-
-	memset(&h->was, 0, sizeof(h->was));
-	if (sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&was, 8,
-		      0, 0))
-		return false;
-	memcpy(&h->was, &was, sizeof(was));
-	h->fd = signal_fd(was);
-	if (h->fd >= 0)
-		return true;
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
-	return false;
-}
-
-/* What is pending is delivered after this. The lock is held again at exit. */
-static void unhush(struct sock *s, struct hush *h)
-{
-	sock_unlock(s);
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->was, 0, 8, 0, 0);
-	lock_take(&s->lock);
-}
-
-/* Something is pending: its handler runs. -EINTR, or 0 if there was none. */
-static int heed(struct sock *s, struct hush *h)
-{
-	struct timespec now = { 0, 0 };
-	int saved = errno, ret;
-
-	sock_unlock(s);
-	ret = hooks.ppoll(NULL, 0, &now, &h->was) < 0 ? -errno : 0;
-	errno = saved;
-	lock_take(&s->lock);
-	return ret;
-}
-
 /* --- waiting ----------------------------------------------------------- */
-
-/*
- * The cancelled thread's sleep has taken the sink back; its mask is what it
- * had, in case it ends in handlers of the program.
- */
-static void unmask(struct hush *h)
-{
-	if (h->fd >= 0)
-		sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->was, 0, 8,
-			  0, 0);
-}
 
 /* 0: there is something to look at; else why the receive ends. */
 static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
@@ -359,7 +254,7 @@ static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
 ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 		uint64_t until)
 {
-	__attribute__((cleanup(unmask))) struct hush h = { .fd = -1 };
+	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
 	size_t room = c->iov->iov_len - c->at, n = 0;
 	bool offered = false;
 	int err;
@@ -367,7 +262,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 	/* in time for a writer that sends on and on; else it would be crossed */
 	if (spin_rx(s, ANC_LIFTED))
 		return 0;
-	if (!hush(&h))
+	if (!hush_begin(&h))
 		return wait_rx(s, fd, until, ANC_LIFTED);
 	do {
 		offer_sink(s, c, len < room ? len : room);
@@ -377,14 +272,13 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 			n = finish(s);
 		if (n || err != -EINTR)
 			break;
-		err = heed(s, &h);
+		err = hush_heed(s, &h);
 		if (err == -EINTR && until == UINT64_MAX && wait_restarts())
 			err = 0;
 	} while (!err && undisturbed(s));
 	cursor_skip(c, n);
 	if (offered)
 		paid(s, n > 0);
-	unhush(s, &h);
-	h.fd = -1;
+	hush_end(s, &h);
 	return n ? (ssize_t)n : err;
 }

@@ -304,7 +304,7 @@ lent() {
 	local how lifted py=$BATS_TEST_DIRNAME/py/loans.py
 	SOFT=yes
 	export LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
-	for how in late fork timeo half; do
+	for how in late fork timeo alarm half; do
 		: >"$TMP/talk"
 		(
 			until_true 30 said 2 LIFT

@@ -181,6 +181,16 @@ lent() {
 	client "$SDP_PROGS/zcends" -p exec -r fault
 }
 
+# Of a send that a handler jumps out of nothing comes but what it was to send.
+@test "zcopy: always, a jump out of a send" {
+	insist now
+	with LIBSDP_ZCOPY_WAIT_MS=1000
+	client "$SDP_PROGS/zcends" -p exec jump
+	client "$SDP_PROGS/zcends" -p exec -r jump
+	with LIBSDP_SPIN_US=0
+	client "$SDP_PROGS/zcends" -p exec jump
+}
+
 @test "zcopy: every kind of memory" {
 	mode plain
 	cases zcmaps -p fork

@@ -6,6 +6,7 @@
 #include "zcopy.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +78,40 @@ static void signal_peer(struct end *e)
 	link_get(&e->l, (size_t)(said - sum));
 }
 
+static sigjmp_buf out;
+
+static void on_late(int sig)
+{
+	(void)sig;
+	siglongjmp(out, 1);
+}
+
+/*
+ * A handler jumps out of a send that nobody reads, and the program writes over
+ * the memory: what arrives is a beginning of what it sent.
+ */
+static void jump_run(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = on_late };
+	uint8_t *buf = buffer();
+	struct flow f = e->l.tx;
+
+	CHECK(!sigaction(SIGALRM, &sa, NULL));
+	flow_fill(&f, buf, BIG);
+	prog_sync(e);
+	if (!sigsetjmp(out, 1)) {
+		alarm_us(300000, 0);
+		while (send(e->l.fd, buf, BIG, 0) > 0)
+			;
+		prog_fail(__FILE__, __LINE__, "no jump");
+	}
+	memset(buf, 0, BIG);
+	prog_sync(e);
+	prog_sync(e);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	link_eof(&e->l);
+}
+
 static void *doomed(void *arg)
 {
 	struct link *l = arg;
@@ -104,14 +139,17 @@ static void cancel_run(struct end *e)
 	link_eof(&e->l);
 }
 
-/* Reads what there is, of a stream that begins anew with every 8 MiB. */
-static uint64_t rest(struct link *l, bool reset)
+/*
+ * Reads what there is, of a stream that begins anew with every 8 MiB and of
+ * which the first `sum` bytes, fewer than that, were read.
+ */
+static uint64_t rest(struct link *l, uint64_t sum, bool reset)
 {
 	uint8_t *buf = buffer();
 	struct flow first = l->rx, f = first;
-	uint64_t sum = 0;
 	ssize_t r;
 
+	first.off -= sum;
 	while ((r = read(l->fd, buf, BIG - sum % BIG)) > 0) {
 		flow_check(&f, buf, (size_t)r);
 		sum += (uint64_t)r;
@@ -125,7 +163,23 @@ static uint64_t rest(struct link *l, bool reset)
 static void cancel_peer(struct end *e)
 {
 	prog_nap_ms(40);
-	rest(&e->l, false);
+	rest(&e->l, 0, false);
+}
+
+static void jump_peer(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = SIG_IGN };
+	uint8_t *buf = buffer();
+	ssize_t r;
+
+	CHECK(!sigaction(SIGALRM, &sa, NULL));
+	prog_sync(e);
+	prog_sync(e);
+	r = recv(e->l.fd, buf, MIB, MSG_DONTWAIT);
+	if (r > 0)
+		flow_check(&e->l.rx, buf, (size_t)r);
+	prog_sync(e);
+	rest(&e->l, r > 0 ? (uint64_t)r : 0, false);
 }
 
 /*
@@ -202,7 +256,7 @@ static void killed_run(struct end *e)
 	}
 	CHECK(at[0] == at[2]);
 	CHECK(!kill(e->pid, SIGKILL));
-	rest(&e->l, true);
+	rest(&e->l, 0, true);
 }
 
 static void killed_peer(struct end *e)
@@ -328,7 +382,7 @@ static void family_peer(struct end *e)
 /* The writer's process becomes another program while a thread sends. */
 static void become_run(struct end *e)
 {
-	rest(&e->l, true);
+	rest(&e->l, 0, true);
 }
 
 static void become_peer(struct end *e)
@@ -344,6 +398,7 @@ static void become_peer(struct end *e)
 
 static const struct prog_case cases[] = {
 	{ "signal", signal_run, signal_peer, CASE_PROCESS },
+	{ "jump", jump_run, jump_peer, CASE_PROCESS },
 	{ "cancel", cancel_run, cancel_peer, 0 },
 	{ "fault", fault_run, fault_peer, 0 },
 	{ "killed", killed_run, killed_peer, CASE_PROCESS | CASE_DIES },

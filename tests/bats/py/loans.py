@@ -3,12 +3,13 @@
 
 Turns until FILE is there, so that the stream is lifted; then large sends to a
 reader that comes late, and meanwhile: late (nothing more), fork, timeo (the
-send has a limit of time), half (another thread shuts the direction down). After
-each send its buffer is wiped. The server says how many bytes came, and their
+send has a limit of time), alarm (signals come), half (another thread shuts the
+direction down). After each send its buffer is wiped. The server says how many bytes came, and their
 digest; that has to be what the sends said that they took."""
 import hashlib
 import os
 import random
+import signal
 import socket
 import struct
 import sys
@@ -100,8 +101,12 @@ def main():
     if how == "timeo":
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO,
                         struct.pack("ll", 0, 50000))
+    if how == "alarm":
+        signal.signal(signal.SIGALRM, lambda number, frame: None)
+        signal.setitimer(signal.ITIMER_REAL, 0.07, 0.07)
     for _ in range(1 if how == "half" else 3):
         answer(sock, lend(sock, how, dice))
+    signal.setitimer(signal.ITIMER_REAL, 0)
     sock.close()
 
 

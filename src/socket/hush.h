@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_HUSH_H
+#define LIBSDP_SOCKET_HUSH_H
+
+/*
+ * While the peer may read or write the memory of a call, this thread's signals
+ * are blocked: a handler could leave the call by a jump, which nobody sees. A
+ * signalfd ends the sleep instead; the memory comes back, and then the handlers
+ * run inside a system call that they end, as they would have ended the
+ * program's. Not put off is what the thread's own code brings about, nor
+ * libc's own two signals, whose handlers go back or unwind.
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+
+struct sock;
+
+struct hush {
+	sigset_t was; /* the program's mask */
+	int fd; /* readable: something is pending; -1: nothing is blocked */
+};
+
+/* False: it cannot be done (no descriptor). */
+bool hush_begin(struct hush *h);
+/* Something is pending: handlers run now. -EINTR, or 0 if there was none. */
+int hush_heed(struct sock *s, struct hush *h);
+/* What is pending is delivered after this. The lock is held again at exit. */
+void hush_end(struct sock *s, struct hush *h);
+/* The same where the lock stays as it is, and for threads that unwind. */
+void hush_drop(struct hush *h);
+
+#endif
