@@ -154,9 +154,8 @@ static bool announced(struct sock *s, int fd, struct load *w)
 		return true;
 	ret = ring_told(s, fd);
 	s->told = !ret;
-	if (ret == -ENOSPC || (ret && !await_reader(s, fd, w)))
-		w->leave = true;
-	return s->told;
+	w->leave = ret == -ENOSPC || (ret && !await_reader(s, fd, w));
+	return !ret;
 }
 
 /* The peer is taking the direction home. 1: look again; 0: by the kernel. */
@@ -229,7 +228,9 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 				return 0;
 			continue;
 		}
-		if (unlikely(w->zc.lend) && ring_spared(s, fd, w, &err)) {
+		/* told of, its first bytes go before the lock does */
+		if (unlikely(w->zc.lend) && !w->note &&
+		    ring_spared(s, fd, w, &err)) {
 			if (err || w->done == w->len)
 				return err;
 			continue;

@@ -277,6 +277,11 @@ bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
 	return *err != 0;
 }
 
+static bool sink_there(const struct sock *s)
+{
+	return s->conn.peer_sink_count && !s->zc.tx_off;
+}
+
 /* The loan ends here, if it has not: *n counts what went. True: all of it. */
 static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 {
@@ -295,7 +300,7 @@ static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 	if (late)
 		left_alone(s);
 	/* a sink that crossed it is as good */
-	if (!s->conn.peer_sink_count)
+	if (!sink_there(s))
 		disappointed(s);
 	return false;
 }
@@ -305,9 +310,8 @@ static int heed(struct sock *s, struct hush *h, uint64_t deadline)
 {
 	int err = hush_heed(s, h);
 
-	return err == -EINTR && deadline == UINT64_MAX && wait_restarts() ?
-		       0 :
-		       err;
+	return err == -EINTR && deadline == UINT64_MAX && wait_restarts() ? 0 :
+									    err;
 }
 
 bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
@@ -331,7 +335,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	*err = s->rd ? zcr_await(s, fd, deadline, h.fd) :
 		       await(s, fd, deadline, h.fd);
 	/* its reader does not come: the rest of this send by copy */
-	z->lend = over(s, c, n, *err) || s->conn.peer_sink_count;
+	z->lend = over(s, c, n, *err) || sink_there(s);
 	if (*err == -EINTR)
 		*err = heed(s, &h, deadline);
 	hush_end(s, &h);

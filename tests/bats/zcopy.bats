@@ -234,6 +234,7 @@ lent() {
 	cases nonblock -p fork
 	insist now
 	cases epolls -p fork
+	cases notify -p fork
 }
 
 @test "zcopy: always, without spinning, without patience" {
