@@ -431,7 +431,7 @@ size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 
 	if (n > there)
 		n = (size_t)there;
-	if (s->zc.rx_off || !FAB(s)->read || settings.zcopy == SET_ZCOPY_NO ||
+	if (s->zc.rx_off || !FAB(s)->read || zc_barred(s) ||
 	    (n < READ_MIN && n < there && settings.zcopy != SET_ZCOPY_ALWAYS)) {
 		zc_refuse(s);
 		return 0;

@@ -75,6 +75,8 @@ void zc_threshold(struct sock *s, int wish);
 
 /* --- the writer -------------------------------------------------------- */
 
+/* May the peer's memory not be tried at all? */
+bool zc_barred(const struct sock *s);
 /* Which way, for a blocking send of `len` bytes, s->zc.least or more? */
 void zc_choose(struct sock *s, size_t len, struct zc_send *z);
 /* It is over; `whole`: all of it went by the ring, without an error. */

@@ -12,8 +12,8 @@
  *
  * Where the kernel copies between processes far slower than a program within
  * one, loans can hardly win: then comparisons are as rare from the beginning.
- * That is measured once, within the process: 64 KiB that are in the cache,
- * the best of some.
+ * That is measured once, within the process, when the first comparison is due:
+ * 64 KiB that are in the cache, the best of some.
  *
  * What is compared is the process's, not the connection's: a connection of
  * few sends would never know. A lost comparison is harmless; two threads that
@@ -22,8 +22,9 @@
 
 #include <sys/mman.h>
 
-#include "sdp_proto/zcopy.h"
+#include "base/proc.h"
 #include "base/sys.h"
+#include "sdp_proto/zcopy.h"
 #include "socket/impl.h"
 
 #define CLASSES	   8 /* 64 KiB, 128 KiB, ... 8 MiB and more */
@@ -41,6 +42,7 @@ static struct way {
 	uint32_t busy; /* atomic: a thread is at it */
 	uint32_t sends, apart; /* since the last comparison; between two */
 	uint32_t step; /* of the comparison; 0: none */
+	bool seen; /* it was due before */
 	bool lends;
 	uint64_t cost[2][SEEN]; /* ps per byte: usual way, other way */
 	uint32_t worse; /* of those of the other way: not clearly shorter */
@@ -89,7 +91,39 @@ static uint64_t probe(uint8_t *mem, bool by_kernel)
 	return best;
 }
 
-/* Sends until the first comparison. */
+/*
+ * A filter of system calls may kill who reaches for another process's memory,
+ * Yama reports each one to the kernel's log: there nobody tries unasked.
+ */
+static bool confined(void)
+{
+	static int known; /* atomic: 1 no, 2 yes */
+	int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	char buf[4096];
+	const char *mode;
+
+	if (likely(is))
+		return is == 2;
+	is = 1;
+	if (proc_read(buf, sizeof(buf), "/proc/thread-self/status") <= 0)
+		is = 2;
+	mode = strstr(buf, "\nSeccomp:\t");
+	if (mode && mode[10] != '0')
+		is = 2;
+	if (proc_read(buf, 2, "/proc/sys/kernel/yama/ptrace_scope") > 0 &&
+	    buf[0] != '0')
+		is = 2;
+	__atomic_store_n(&known, is, __ATOMIC_RELAXED);
+	return is == 2;
+}
+
+bool zc_barred(const struct sock *s)
+{
+	return settings.zcopy == SET_ZCOPY_NO ||
+	       (settings.zcopy == SET_ZCOPY_AUTO && !s->rd && confined());
+}
+
+/* Sends between two comparisons, to begin with. */
 static uint32_t first_apart(void)
 {
 	static uint32_t known; /* atomic */
@@ -112,15 +146,23 @@ static uint32_t first_apart(void)
 	return apart;
 }
 
-/* The first run of a comparison goes the usual way. */
-static bool chosen(struct way *w, struct zc_send *z)
+/* It is time to compare again, or for the first time to see if it may pay. */
+static void due(const struct sock *s, struct way *w)
 {
+	w->sends = 0;
+	if (zc_barred(s))
+		return;
 	if (!w->apart)
-		w->apart = w - ways < CLASSES ? first_apart() : APART_MIN;
-	if (!w->step && ++w->sends >= w->apart) {
-		w->sends = 0;
-		w->step = 1;
-	}
+		w->apart = s->rd ? APART_MIN : first_apart();
+	w->step = w->apart < APART_MAX || w->seen;
+	w->seen = true;
+}
+
+/* The first run of a comparison goes the usual way. */
+static bool chosen(const struct sock *s, struct way *w, struct zc_send *z)
+{
+	if (!w->step && ++w->sends >= (w->apart ? w->apart : APART_MIN))
+		due(s, w);
 	if (!w->step)
 		return w->lends;
 	z->begun = clock_ns();
@@ -136,7 +178,7 @@ static bool lends(const struct sock *s, struct zc_send *z)
 		return true;
 	if (s->zc.home != sock_pid || s->zc.skip || !enter(w))
 		return false;
-	yes = chosen(w, z);
+	yes = chosen(s, w, z);
 	leave(w);
 	return yes;
 }

@@ -3,10 +3,12 @@
  * cage - runs a program with less than it might expect; static, so that what
  * is preloaded into the program is not preloaded here
  *
- * cage [-r NAME=N]... [-f CALL]... [-e NAME=VALUE]... PROGRAM [ARG]...
+ * cage [-r NAME=N]... [-f CALL]... [-k CALL]... [-e NAME=VALUE]...
+ *	PROGRAM [ARG]...
  *	-r nofile=20	both resource limits of that name
  *	-f memfd_create	the system call fails with EPERM, for good
  *	-f unix		so does socket(AF_UNIX); `netlink` likewise
+ *	-k kill		the process is killed for it
  *	-e LD_PRELOAD=x	the program's environment, not this one's
  */
 #include <errno.h>
@@ -14,6 +16,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +39,7 @@ static const struct {
 	{ "clone3", SYS_clone3, 0 },
 	{ "ptrace", SYS_ptrace, 0 },
 	{ "process_vm_readv", SYS_process_vm_readv, 0 },
+	{ "process_vm_writev", SYS_process_vm_writev, 0 },
 	{ "getrandom", SYS_getrandom, 0 },
 	{ "accept4", SYS_accept4, 0 },
 	{ "epoll_create1", SYS_epoll_create1, 0 },
@@ -81,14 +85,14 @@ static void limit(char *arg)
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, \
 		 (unsigned int)offsetof(struct seccomp_data, field))
 
-static void forbid(const char *name)
+static void forbid(const char *name, uint32_t verdict)
 {
 	struct sock_filter code[] = {
 		LOAD(nr),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
 		LOAD(args[0]),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, verdict),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog prog = { ARRAY_SIZE(code), code };
@@ -103,8 +107,8 @@ static void forbid(const char *name)
 	code[1].k = (unsigned int)calls[i].nr;
 	code[3].k = (unsigned int)calls[i].domain;
 	if (!calls[i].domain) /* whatever its arguments */
-		code[3] = (struct sock_filter)BPF_STMT(
-			BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+		code[3] =
+			(struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
 		die(name);
@@ -114,11 +118,13 @@ int main(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+r:f:e:")) != -1) {
+	while ((c = getopt(argc, argv, "+r:f:k:e:")) != -1) {
 		if (c == 'r')
 			limit(optarg);
 		else if (c == 'f')
-			forbid(optarg);
+			forbid(optarg, SECCOMP_RET_ERRNO | EPERM);
+		else if (c == 'k')
+			forbid(optarg, SECCOMP_RET_KILL_PROCESS);
 		else if (c != 'e' || putenv(optarg))
 			return 126;
 	}
