@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -258,9 +259,24 @@ static void alarm_peer(struct end *e)
 	impatient(e, 31, soon, calm, EINTR);
 }
 
-/* With nothing there to receive: EINTR it must be, or the handler's way. */
+static void *thrower(void *arg)
+{
+	pid_t *tid = arg;
+
+	prog_asleep(*tid, 5);
+	CHECK(!syscall(SYS_tgkill, getpid(), *tid, SIGALRM));
+	return NULL;
+}
+
+/*
+ * With nothing there to receive: EINTR it must be, or the handler's way. He jumps
+ * out of sleeps only: a jump out of the microsecond with the socket's lock held
+ * is one of the library's limits.
+ */
 static void jump_peer(struct end *e)
 {
+	static pthread_t t;
+	pid_t tid = (pid_t)syscall(SYS_gettid);
 	volatile uint32_t seed = 37;
 	struct left b;
 	volatile int i;
@@ -274,10 +290,15 @@ static void jump_peer(struct end *e)
 
 		seed = r;
 		jumps = i % 2;
+		if (jumps)
+			CHECK(!pthread_create(&t, NULL, thrower, &tid));
 		if (!sigsetjmp(out, 1)) {
-			alarm_us(1 + prog_rand(&r) % 2000, 2000);
+			if (!jumps)
+				alarm_us(1 + prog_rand(&r) % 2000, 2000);
 			FAILS(recv(e->l.fd, p, MIB, MSG_WAITALL), EINTR);
 		}
+		if (jumps)
+			CHECK(!pthread_join(t, NULL));
 		jumps = false;
 		alarm_us(0, 0);
 		left_done(&b);
