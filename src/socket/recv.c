@@ -169,6 +169,8 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 		return -1;
 	if (w->done == w->len || peek_final(s, fd))
 		return 1;
+	if (zc_here(s))
+		zc_refuse(s);
 	*ret = wait_rx(s, fd, deadline(s, w), was);
 	if (*ret)
 		return 1;

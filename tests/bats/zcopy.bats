@@ -156,6 +156,15 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 	lent 2000000 zcopy
 }
 
+@test "zcopy: who looks for all that is lent gets a copy at once" {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	insist now
+	with LIBSDP_ZCOPY_WAIT_MS=1000
+	client "$SDP_PROGS/zcopy" -p exec peeks
+	[ "$(stat_sum zcopy zcopy_cancelled)" -lt 5 ]
+	assert_lifted zcopy 1000000
+}
+
 @test "zcopy: a file is copied" {
 	insist now
 	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_SPILL_MS=60000

@@ -345,6 +345,36 @@ static void stop_peer(struct end *e)
 }
 
 /* Nobody reads, then somebody does, who may be waiting already. */
+/* Who looks for all of it first is not let wait for what is lent. */
+static void peeks_run(struct end *e)
+{
+	uint8_t *buf = buffer();
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		prog_hear(e);
+		shoot_all(&e->l, buf, 100);
+		shoot_all(&e->l, buf, 99900);
+	}
+	prog_sync(e);
+}
+
+static void peeks_peer(struct end *e)
+{
+	uint8_t *buf = buffer();
+	int i, all = MSG_PEEK | MSG_WAITALL;
+
+	for (i = 0; i < 10; i++) {
+		struct flow f = e->l.rx;
+
+		prog_tell(e, 1);
+		CHECK(recv(e->l.fd, buf, 100000, all) == 100000);
+		flow_check(&f, buf, 100000);
+		link_get(&e->l, 100000);
+	}
+	prog_sync(e);
+}
+
 static void later_run(struct end *e)
 {
 	uint8_t *buf = buffer();
@@ -421,6 +451,7 @@ static const struct prog_case cases[] = {
 	{ "file", file_run, file_peer, 0 },
 	{ "cross", cross, cross, 0 },
 	{ "crowd", crowd, crowd, 0 },
+	{ "peeks", peeks_run, peeks_peer, 0 },
 	{ "later", later_run, later_peer, 0 },
 	{ "stop", stop_run, stop_peer, CASE_PROCESS },
 	{ "home", home_run, home_peer, 0 },
