@@ -65,24 +65,57 @@ static bool lifted(const struct page_row *r)
 		r->path[1] == PATH_SHM || r->path[1] == PATH_VERBS);
 }
 
-/* Nobody answers: that is well where nothing is on SDP by the page's word. */
-static int unheard(const struct found *f)
+static bool any_lifted(const struct page *p)
 {
 	size_t i;
 
-	for (i = 0; i < f->page->rows; i++)
-		if (lifted(&f->page->row[i]))
-			errx(2,
-			     "process %d cannot be asked: it runs without a"
-			     " service thread, or in another network namespace",
-			     f->pid);
-	return 0;
+	for (i = 0; i < p->rows; i++)
+		if (lifted(&p->row[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Nobody answers: that is well where nothing is on SDP by the page's word. But
+ * its copy may be old, or torn: the connections were closed meanwhile, and the
+ * service thread ended, or it had just begun. So it is read once more, until
+ * it says the same. True: there is somebody to ask; *now is freed behind it.
+ */
+static bool look_again(const struct found *f, struct found **now)
+{
+	const struct page *was = *now ? (*now)->page : f->page;
+	uint64_t service = was->service;
+	struct found *next;
+	size_t count = 0;
+
+	if (!any_lifted(was))
+		return false;
+	next = scan_pages(f->pid, &count);
+	if (*now)
+		scan_free(*now, 1);
+	*now = next;
+	if (!count || !any_lifted(next->page))
+		return false;
+	if (next->page->service == service)
+		errx(2,
+		     "process %d cannot be asked: it runs without a service"
+		     " thread, or in another network namespace",
+		     f->pid);
+	return true;
+}
+
+static bool answered(const struct found *f, const struct told_ask *ask,
+		     struct told_answer *a)
+{
+	return f->page->service && exchange(f, ask, a);
 }
 
 int home_tell(const struct found *f, int64_t fd)
 {
 	struct told_ask ask = { .magic = TOLD_HOME };
 	struct told_answer a = { 0 };
+	struct found *now = NULL;
+	bool heard;
 
 	if (fd >= 0) {
 		ask.inode = inode_of(f->pid, fd);
@@ -91,8 +124,11 @@ int home_tell(const struct found *f, int64_t fd)
 			return 1;
 		}
 	}
-	if (!f->page->service || !exchange(f, &ask, &a))
-		return unheard(f);
+	heard = answered(f, &ask, &a);
+	while (!heard && look_again(f, &now))
+		heard = answered(now, &ask, &a);
+	if (now)
+		scan_free(now, 1);
 	if (a.home == a.found)
 		return 0;
 	warnx("%u of %u sockets of process %d could not come home",

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-check_PROGRAMS += tests/unit/test_scan
+check_PROGRAMS += \
+	tests/unit/test_home \
+	tests/unit/test_scan
+tests_unit_test_home_SOURCES = \
+	tests/unit/test_home.c \
+	src/tools/home.c \
+	src/tools/home.h
+tests_unit_test_home_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_scan_SOURCES = \
 	tests/unit/test_scan.c \
 	src/tools/scan.c \
