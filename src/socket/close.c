@@ -259,6 +259,7 @@ static void release(struct sock *s, int fd, bool last)
 	if (last && unlikely(s->bridged.word))
 		bridge_left(s);
 	if (!last) {
+		home_left(s);
 		if (s->rd && s->rd->owner == sock_pid)
 			rdma_leave(s);
 		leave_to_others(s);

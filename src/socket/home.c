@@ -293,22 +293,58 @@ static void pin(struct sock *s)
 		s->pins |= 2;
 }
 
-/*
- * Lock held: has this process still got it? `*fd` -1: by which number, now?
- * Else it is the others' business, or nobody's.
- */
-static bool number(struct sock *s, int *fd)
+static void let_go(struct sock *s, bool ours)
 {
-	if (*fd < 0)
-		*fd = sock_fd(s);
-	return *fd >= 0 && sock_here(s);
+	if (ours && (s->pins & 1))
+		anc_idle(s->tx);
+	if (ours && (s->pins & 2))
+		anc_idle(s->rx);
+	s->pins = 0;
+}
+
+static void unpin(struct sock *s, bool ours)
+{
+	if (s->homes && --s->homes == 0)
+		let_go(s, ours);
+}
+
+void home_left(struct sock *s)
+{
+	if (!s->homes)
+		let_go(s, true);
+}
+
+static bool stands_for(int fd, uint64_t inode)
+{
+	struct stat st;
+
+	return fd >= 0 && !sys_fstat(fd, &st) && st.st_ino == inode;
+}
+
+/*
+ * Lock held: by which number has this process got it, now? The caller's may be
+ * closed by another thread by now, and be something else; the last known one
+ * is something else in a child of vfork(). -1: it is the others' business, or
+ * nobody's.
+ */
+static int number(struct sock *s, int fd)
+{
+	int known = sock_fd(s);
+	uint64_t inode = sock_inode(s);
+
+	if (!holder_of(s, sock_pid) || !inode)
+		return -1;
+	if (stands_for(fd, inode))
+		return fd;
+	return known != fd && stands_for(known, inode) ? known : -1;
 }
 
 void sock_home_begin(struct sock *s, int fd, enum reason why)
 {
 	if (sock_lock(s))
 		return;
-	if (!number(s, &fd)) {
+	fd = number(s, fd);
+	if (fd < 0) {
 		sock_unlock(s);
 		return;
 	}
@@ -331,11 +367,16 @@ static void serve_one(struct sock *s, void *arg)
 	sock_unlock(s);
 }
 
-/* Another thread closed it meanwhile: nothing is left to bring home. */
-static int left(struct sock *s)
+/*
+ * Another thread closed it meanwhile: nothing is left to bring home. Whoever
+ * has it still is free to lift it; `tx` are the words that were held.
+ */
+static int left(struct sock *s, const struct anc_dir *tx)
 {
 	s->homing--;
+	unpin(s, s->tx == tx && !s->rd);
 	sock_unlock(s);
+	sock_go_on(s);
 	return 0;
 }
 
@@ -344,20 +385,25 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
 	struct timespec ts = { 0, 1000000 };
-	bool was = sock_lifted(s), late;
-	int tx, rx, at = fd;
+	enum anc_state tx_state, rx_state;
+	const struct anc_dir *words;
+	bool was, late;
+	int tx, rx;
 
 	raw_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
 		return -EAGAIN;
+	was = sock_lifted(s);
+	words = s->tx;
 	s->homes++;
 	s->homing++;
+	sock_keep(s);
 	sock_unlock(s);
 	for (;;) {
 		lock_take(&s->lock);
-		fd = at;
-		if (!number(s, &fd))
-			return left(s);
+		fd = number(s, fd);
+		if (fd < 0)
+			return left(s, words);
 		if (s->rd && s->paired) {
 			pin(s);
 			if (!s->conn.error)
@@ -399,12 +445,15 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		s->why = WHY_NONE;
 		sock_why(s, why);
 	}
+	tx_state = anc_state(s->tx);
+	rx_state = anc_state(s->rx);
 	sock_unlock(s);
 	sock_changed(s);
+	sock_go_on(s);
 	if (tx || rx)
 		log_warn("fd %d could not come home (%s): tx %s, rx %s", fd,
-			 reason_text(why), anc_state_name(anc_state(s->tx)),
-			 anc_state_name(anc_state(s->rx)));
+			 reason_text(why), anc_state_name(tx_state),
+			 anc_state_name(rx_state));
 	return tx || rx ? -EAGAIN : 0;
 }
 
@@ -412,13 +461,7 @@ void sock_unpin(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	if (s->homes && --s->homes == 0) {
-		if (s->pins & 1)
-			anc_idle(s->tx);
-		if (s->pins & 2)
-			anc_idle(s->rx);
-		s->pins = 0;
-	}
+	unpin(s, true);
 	sock_unlock(s);
 }
 

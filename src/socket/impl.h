@@ -210,6 +210,14 @@ void sock_publish(struct sock *s); /* the page's row: paths, reason */
 int sock_holders(struct sock *s); /* living processes; dead ones reaped */
 uint64_t sock_inode_at(struct sock *s, int fd);
 void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
+/*
+ * Lock held: this thread is inside until sock_go_on(), also while the lock is
+ * let go. Who closes it takes neither memory nor mapping away.
+ */
+static inline void sock_keep(struct sock *s)
+{
+	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+}
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
 /*
  * Lock held: does this process still have it? What others hold is theirs
@@ -460,6 +468,8 @@ void home_serve(struct sock *s, int fd);
 int home_rx(struct sock *s, int fd);
 /* A homecoming nobody waits for any more is ended by who comes by. */
 void home_abandoned(struct sock *s, int fd);
+/* This process leaves it to others: one that was only begun is none. */
+void home_left(struct sock *s);
 
 /* --- standin.c --------------------------------------------------------- */
 

@@ -132,12 +132,6 @@ static void breathe(bool turns)
 		clock_relax();
 }
 
-/* Inside while the lock is let go: who closes it unmaps nothing under us. */
-static void stay(struct sock *s)
-{
-	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
-}
-
 static void go_on(struct sock *s)
 {
 	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
@@ -159,7 +153,7 @@ bool sock_stay(struct sock *s)
 		return false;
 	here = s->paired && sock_here(s);
 	if (here)
-		stay(s);
+		sock_keep(s);
 	sock_unlock(s);
 	return here;
 }
@@ -174,7 +168,7 @@ bool spin_rx(struct sock *s, enum anc_state was)
 
 	if (!ns)
 		return false;
-	stay(s);
+	sock_keep(s);
 	sock_unlock(s);
 	end = clock_ns() + ns;
 	do {
@@ -210,7 +204,7 @@ bool spin_tx(struct sock *s)
 	now = clock_ns();
 	end = now + ns;
 	do {
-		stay(s);
+		sock_keep(s);
 		sock_unlock(s);
 		for (i = 0; i < burst; i++)
 			breathe(turns);

@@ -170,7 +170,7 @@ one_call() {
 
 @test "python: sockets that go or end under who uses them" {
 	local case cases=(state forked looking polled waited left kept
-		yielding crowded)
+		renumbered yielding crowded)
 	mode now
 	# sdpstat asks the library
 	[ -n "${SDP_BATS_PLAIN-}" ] || cases+=(homing)

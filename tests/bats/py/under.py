@@ -10,7 +10,9 @@ left: one is closed under a thread that sleeps in it and another that looks at
 it: who goes last ends it.
 kept: a parent closes what its child sleeps in: when the child is done with it,
 nothing of it stays mapped.
-homing: one is closed while it comes home: the others' business from then on.
+homing: one is closed while it comes home: the others' business from then on,
+and theirs to lift.
+renumbered: the number by which one comes home is closed, and is a pipe.
 yielding: the same where it shall give up a descriptor; others stay open.
 crowded: the same by many threads at once."""
 
@@ -21,6 +23,8 @@ import resource
 import select
 import signal
 import socket
+import stat
+import subprocess
 import sys
 import threading
 import time
@@ -281,21 +285,25 @@ def kept(listener):
 
 
 class Halted:
-    """A lifted connection whose other end stands still, until ended."""
+    """A lifted connection whose other end stands still, until ended. It has
+    sent a byte more, and talks for each that it gets."""
 
     def __init__(self, listener):
         def peer():
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
             with socket.create_connection(listener.getsockname()) as sock:
                 talk(sock, True)
+                sock.send(b"z")
                 try:
-                    sock.recv(1)
+                    while sock.recv(1):
+                        talk(sock, True)
                 except ConnectionResetError:
                     pass
 
         self.pid = child(peer)
         self.sock, _ = listener.accept()
         talk(self.sock, False)
+        self.sock.recv(1, socket.MSG_PEEK)
         os.kill(self.pid, signal.SIGSTOP)
         os.waitpid(self.pid, os.WUNTRACED)
 
@@ -308,27 +316,61 @@ def homing(listener):
     go = os.pipe()
     own = os.getpid()
 
+    env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+
     def tell():
         os.read(go[0], 1)
-        env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
         os.execvpe("sdpstat", ["sdpstat", "--home", str(own)], env)
+
+    def shows(word):
+        show = ["sdpstat", "--pid", str(os.getpid())]  # nothing, at first
+        done = subprocess.run(show, env=env, check=False, capture_output=True)
+        return word in done.stdout
 
     def heir():
         os.close(left[1])
         os.read(left[0], 1)
+        take(at.sock, 1)
+        until = time.monotonic() + 20
+        while not shows(b" shm "):
+            assert time.monotonic() < until
+            at.sock.send(b"c")
+            talk(at.sock, False)
 
     teller = child(tell)
     at = Halted(listener)
     left = os.pipe()
     other = child(heir)
     os.write(go[1], b"1")
-    time.sleep(0.2)
+    while not shows(b"told"):  # it waits for the other end
+        pass
     at.sock.close()
-    # 1: it could not come home; 2: too late, nobody is there to be told
-    assert os.waitstatus_to_exitcode(os.waitpid(teller, 0)[1]) != 1
+    reap(teller)
+    os.kill(at.pid, signal.SIGCONT)
     os.close(left[1])
     reap(other)
-    at.end()
+    reap(at.pid)
+
+
+def renumbered(listener):
+    at = Halted(listener)
+    other = os.dup(at.sock.fileno())
+    number = at.sock.fileno()
+    pair, pipe = socket.socketpair(), os.pipe()
+
+    def send():
+        socket.send_fds(pair[0], [b"x"], [number])
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    time.sleep(0.2)
+    os.close(at.sock.detach())
+    os.dup2(pipe[0], number)
+    os.kill(at.pid, signal.SIGKILL)
+    os.waitpid(at.pid, 0)
+    thread.join()
+    assert stat.S_ISFIFO(os.fstat(number).st_mode)
+    assert os.read(other, 1) == b"z"
 
 
 def yielding(listener, crowd=1):
@@ -378,6 +420,7 @@ CASES = {
     "left": left,
     "kept": kept,
     "homing": homing,
+    "renumbered": renumbered,
     "yielding": yielding,
     "crowded": crowded,
 }
