@@ -17,6 +17,10 @@ setup() {
 	need redis-server redis-cli redis-benchmark nginx curl wrk iperf3 jq \
 		socat nc node memcached haproxy sockperf qperf openssl
 	until_true 30 busybox ping -c 1 -W 1 "$VM_ADDR4_2"
+	setting
+}
+
+setting() {
 	between lifted
 	# where all is slow a reader may be away for long
 	with LIBSDP_SPILL_MS=2000
@@ -25,6 +29,21 @@ setup() {
 teardown() {
 	stop_all
 	vm_restore
+}
+
+# longer BYTES PROGRAM COMMAND...: COMMAND, then SECONDS, and again for longer
+# until that program has moved so many bytes over RDMA: how soon a stream is
+# lifted is time.
+longer() {
+	local bytes=$1 program=$2 seconds
+	shift 2
+	for seconds in 5 15 45; do
+		"$@" "$seconds"
+		if assert_lifted "$program" "$bytes"; then
+			return 0
+		fi
+	done
+	return 1
 }
 
 # slowly MBIT: the link carries no more than that, so a stream lasts.
@@ -57,6 +76,12 @@ slowly() {
 	proof 10000 redis-server redis-cli redis-benchmark
 }
 
+# pages URL SECONDS: on six connections at once.
+pages() {
+	client wrk -t 1 -c 6 -d "$2s" --timeout 100s "$1" >"$TMP/wrk"
+	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+}
+
 @test "programs: nginx, curl and wrk" {
 	local i
 	www
@@ -69,15 +94,12 @@ slowly() {
 	slowly 60
 	client curl -sS --fail "http://$HOST:$PORT/huge" -o "$TMP/huge"
 	same "$TMP/www/huge" "$TMP/huge"
-	client wrk -t 1 -c 6 -d 5s --timeout 60s "http://$HOST:$PORT/page" \
-		>"$TMP/wrk"
-	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+	longer 10000 wrk pages "http://$HOST:$PORT/page"
 	stop_nginx
 	proof 1000000 nginx curl
-	proof 10000 wrk
 }
 
-# iperf ARGUMENT...: against a server that serves once.
+# iperf ARGUMENT... SECONDS: against a server that serves once.
 iperf() {
 	PORT=$(free_port)
 	server iperf3 iperf3 -s -1 -B "$HOST" -p "$PORT"
@@ -88,12 +110,20 @@ iperf() {
 	[ "$(jq .end.sum_received.bytes "$TMP/json")" -ge 1000000 ]
 }
 
+# each_way N ARGUMENT...: with statistics of its own.
+each_way() {
+	# shellcheck disable=SC2034 # modes and proofs use it
+	STATS=$TMP/stats.$1
+	shift
+	setting
+	longer 1000000 iperf3 iperf "$@"
+}
+
 @test "programs: iperf3, one way, the other, both, and four streams" {
-	iperf -t 6
-	iperf -t 6 -R
-	iperf -t 6 --bidir
-	iperf -t 6 -P 4
-	proof 4000000 iperf3
+	each_way 1 -t
+	each_way 2 -R -t
+	each_way 3 --bidir -t
+	each_way 4 -P 4 -t
 }
 
 @test "programs: socat and netcat" {
@@ -190,40 +220,50 @@ END
 	slowly 60
 	client curl -sS --fail "http://$HOST:$FRONT/huge" -o "$TMP/huge"
 	same "$TMP/www/huge" "$TMP/huge"
-	client wrk -t 1 -c 6 -d 5s --timeout 60s "http://$HOST:$FRONT/page" \
-		>"$TMP/wrk"
-	refuse grep -E 'Non-2xx|Socket errors' "$TMP/wrk"
+	longer 10000 wrk pages "http://$HOST:$FRONT/page"
 	stop haproxy USR1 30
 	stop_nginx
 	proof 1000000 curl
-	proof 10000 haproxy nginx wrk
+	proof 10000 haproxy nginx
+}
+
+# pong SECONDS, flood SECONDS
+pong() {
+	client sockperf ping-pong --tcp -i "$HOST" -p "$PORT" -t "$1" -m 64 \
+		--mps=20000 >"$TMP/out" 2>"$TMP/err"
+	grep -q '# dropped messages = 0; # duplicated messages = 0;' \
+		"$TMP/out"
+}
+
+flood() {
+	client sockperf throughput --tcp -i "$HOST" -p "$PORT" -t "$1" -m 1400 \
+		>"$TMP/out" 2>"$TMP/err"
+	grep -q 'Summary: Message Rate is' "$TMP/out"
 }
 
 @test "programs: sockperf" {
 	PORT=$(free_port)
 	server sockperf sockperf server --tcp -i "$HOST" -p "$PORT"
 	wait_port "$PORT"
-	client sockperf ping-pong --tcp -i "$HOST" -p "$PORT" -t 6 -m 64 \
-		--mps=20000 >"$TMP/out" 2>"$TMP/err"
-	grep -q '# dropped messages = 0; # duplicated messages = 0;' \
-		"$TMP/out"
-	client sockperf throughput --tcp -i "$HOST" -p "$PORT" -t 6 -m 1400 \
-		>"$TMP/out" 2>"$TMP/err"
-	grep -q 'Summary: Message Rate is' "$TMP/out"
+	longer 10000 sockperf pong
+	longer 1000000 sockperf flood
 	stop sockperf INT
-	proof 10000 sockperf
 }
 
-@test "programs: qperf, tcp and sdp" {
+# measure SECONDS: each prints its name and a figure that is not nought.
+measure() {
 	local t tests=(tcp_bw tcp_lat sdp_bw sdp_lat)
-	PORT=$(free_port)
-	server qperf qperf --listen_port "$PORT"
-	wait_port "$PORT"
-	client qperf --listen_port "$PORT" "$HOST" -t 6 "${tests[@]}" \
+	client qperf --listen_port "$PORT" "$HOST" -t "$1" "${tests[@]}" \
 		>"$TMP/out"
 	for t in "${tests[@]}"; do
 		grep -A 1 "^$t:" "$TMP/out" | grep -qE '= +[1-9][0-9.,]* '
 	done
+}
+
+@test "programs: qperf, tcp and sdp" {
+	PORT=$(free_port)
+	server qperf qperf --listen_port "$PORT"
+	wait_port "$PORT"
+	longer 10000 qperf measure
 	stop qperf
-	proof 10000 qperf
 }
