@@ -3,20 +3,21 @@
  * between - two ends on two hosts, blocking calls on one stream socket
  *
  * between server ADDRESS PORT
- * between client ADDRESS PORT lat|bw|rate SIZE SECONDS
- * between client ADDRESS PORT mem COUNT SECONDS
+ * between client ADDRESS PORT lat|bw|rate SIZE SECONDS PATIENCE
+ * between client ADDRESS PORT mem COUNT SECONDS PATIENCE
  *
  * lat: half a round trip of SIZE bytes, in microseconds; bw: writes of SIZE
  * bytes one way, in MB/s, until the last byte has arrived; rate: connections a
  * second that carry one byte each way; mem: KiB of this machine's memory for
  * each of COUNT connections that are open at once, after turns on each for that
- * long. The client prints the figure. lat and bw take turns for a while first:
- * long enough for a lift to be over.
+ * long. All but rate take turns first until none goes by the kernel's TCP, for
+ * PATIENCE seconds at most. The client prints the figure, and the part of what
+ * was measured that did not go by TCP.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,10 +27,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WARM_SECS 4.0
-#define WARM_SIZE 64u
-#define MOST	  (4u << 20)
-#define CONNS	  512u
+#include "base/sys.h"
+
+#define LOOK_SECS  0.25
+#define START_SECS 10.0
+#define WARM_SIZE  64u
+#define MOST	   (4u << 20)
+#define CONNS	   512u
 
 /* What a client says first. */
 struct plan {
@@ -171,15 +175,49 @@ static void serve(int listener)
 	}
 }
 
+/* The server may just be starting. */
 static int dial(const struct sockaddr_in *to, const struct plan *p)
 {
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	double begin = now();
+	int fd;
 
-	if (fd < 0 || connect(fd, (const void *)to, sizeof(*to)))
-		die("connect");
+	for (;;) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (fd < 0)
+			die("socket");
+		if (!connect(fd, (const void *)to, sizeof(*to)))
+			break;
+		if (errno != ECONNREFUSED || now() - begin > START_SECS)
+			die("connect");
+		close(fd);
+		usleep(20000);
+	}
 	nodelay(fd);
 	put(fd, p, sizeof(*p));
 	return fd;
+}
+
+/*
+ * Bytes that the kernel's TCP has moved, both ways: its own word, past every
+ * library. 0: it is no such socket.
+ */
+static uint64_t by_tcp(int fd)
+{
+	struct tcp_info i = { 0 };
+	socklen_t len = sizeof(i);
+
+	if (sys_call6(SYS_getsockopt, fd, IPPROTO_TCP, TCP_INFO, (long)&i,
+		      (long)&len, 0))
+		return 0;
+	return i.tcpi_bytes_sent + i.tcpi_bytes_received;
+}
+
+static void turn(int fd, size_t size, char last)
+{
+	buf[0] = last;
+	put(fd, buf, size);
+	if (!get(fd, buf, size))
+		die("turn");
 }
 
 /* Turns for that long; how many. */
@@ -189,16 +227,23 @@ static uint64_t turns(int fd, size_t size, double secs, double *took)
 	uint64_t n = 0;
 
 	do {
-		buf[0] = 0;
-		put(fd, buf, size);
-		get(fd, buf, size);
+		turn(fd, size, 0);
 		n++;
 		*took = now() - begin;
 	} while (*took < secs);
-	buf[0] = 1;
-	put(fd, buf, size);
-	get(fd, buf, size);
 	return n;
+}
+
+static void warm(int fd, double patience)
+{
+	double begin = now(), took;
+	uint64_t before;
+
+	do {
+		before = by_tcp(fd);
+		turns(fd, WARM_SIZE, LOOK_SECS, &took);
+	} while (by_tcp(fd) != before && now() - begin < patience);
+	turn(fd, WARM_SIZE, 1);
 }
 
 static double rate(const struct sockaddr_in *to, const struct plan *p,
@@ -234,58 +279,97 @@ static double available(void)
 	return kib;
 }
 
+/* A turn on each of n; on how many of them it did not go by TCP. */
+static uint32_t round_of(const int *fds, uint32_t n)
+{
+	uint32_t i, free = 0;
+	uint64_t before;
+
+	for (i = 0; i < n; i++) {
+		before = by_tcp(fds[i]);
+		turn(fds[i], WARM_SIZE, 0);
+		free += by_tcp(fds[i]) == before;
+	}
+	return free;
+}
+
 static double memory(const struct sockaddr_in *to, const struct plan *p,
-		     double secs)
+		     double secs, double patience, double *part)
 {
 	double begin = now(), before = available(), after;
+	uint32_t i, n = p->size, free;
 	int fds[CONNS];
-	uint32_t i;
 
-	for (i = 0; i < p->size; i++)
+	for (i = 0; i < n; i++)
 		fds[i] = dial(to, p);
-	while (now() - begin < secs) {
-		for (i = 0; i < p->size; i++) {
-			put(fds[i], buf, WARM_SIZE);
-			get(fds[i], buf, WARM_SIZE);
-		}
-	}
+	do {
+		free = round_of(fds, n);
+	} while (now() - begin < (free < n ? patience : secs));
+	*part = (double)free / n;
 	after = available();
-	for (i = 0; i < p->size; i++)
+	for (i = 0; i < n; i++)
 		close(fds[i]);
-	return (before - after) / p->size;
+	return (before - after) / n;
+}
+
+/* Half a turn, in us. */
+static double latency(int fd, size_t size, double secs, double *part)
+{
+	uint64_t n, tcp = by_tcp(fd);
+	double took;
+
+	n = turns(fd, size, secs, &took);
+	*part = 1 - (double)(by_tcp(fd) - tcp) / (2.0 * (double)(n * size));
+	turn(fd, size, 1);
+	return took * 1e6 / (double)n / 2;
+}
+
+/* MB/s */
+static double bandwidth(int fd, size_t size, double secs, double *part)
+{
+	uint64_t sum = 0, got, tcp = by_tcp(fd);
+	double begin = now(), took;
+
+	do {
+		put(fd, buf, size);
+		sum += size;
+	} while (now() - begin < secs);
+	if (shutdown(fd, SHUT_WR) || !get(fd, &got, sizeof(got)) || got != sum)
+		die("end");
+	took = now() - begin;
+	*part = 1 - (double)(by_tcp(fd) - tcp) / (double)(sum + sizeof(got));
+	return (double)sum / took / 1e6;
 }
 
 static double measure(const struct sockaddr_in *to, const struct plan *p,
-		      double secs)
+		      double secs, double patience, double *part)
 {
-	uint64_t sum = 0, got, n;
-	double took, begin;
+	double figure;
+	uint64_t got;
 	int fd;
 
+	*part = 0;
 	if (p->mode == 'r')
 		return rate(to, p, secs);
 	if (p->mode == 'm')
-		return memory(to, p, secs);
+		return memory(to, p, secs, patience, part);
 	fd = dial(to, p);
-	turns(fd, WARM_SIZE, WARM_SECS, &took);
-	if (p->mode == 'l') {
-		n = turns(fd, p->size, secs, &took);
-		took = took * 1e6 / (double)n / 2;
+	warm(fd, patience);
+	if (p->mode == 'b') {
+		figure = bandwidth(fd, p->size, secs, part);
+	} else {
+		figure = latency(fd, p->size, secs, part);
+		if (shutdown(fd, SHUT_WR) || !get(fd, &got, sizeof(got)))
+			die("end");
 	}
-	begin = now();
-	while (p->mode == 'b' && now() - begin < secs) {
-		put(fd, buf, p->size);
-		sum += p->size;
-	}
-	if (shutdown(fd, SHUT_WR) || !get(fd, &got, sizeof(got)) || got != sum)
-		die("end");
 	close(fd);
-	return p->mode == 'l' ? took : (double)sum / (now() - begin) / 1e6;
+	return figure;
 }
 
 int main(int argc, char **argv)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
+	double figure, part;
 	struct plan p;
 	int fd;
 
@@ -298,12 +382,13 @@ int main(int argc, char **argv)
 			die("listen");
 		serve(fd);
 	}
-	if (argc != 7)
+	if (argc != 8)
 		return 2;
 	p.mode = (uint32_t)argv[4][0];
 	p.size = (uint32_t)atoi(argv[5]);
 	if (!p.size || p.size > (p.mode == 'm' ? CONNS : MOST))
 		return 2;
-	printf("%.3f\n", measure(&a, &p, atof(argv[6])));
+	figure = measure(&a, &p, atof(argv[6]), atof(argv[7]), &part);
+	printf("%.3f %.3f\n", figure, part);
 	return 0;
 }
