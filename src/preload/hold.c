@@ -12,18 +12,29 @@
 #define PATIENCE_NS 200000000u /* the first thread has so long to take it */
 #define NAP_NS	    50000
 
-/* The set of signals behind `name` in what /proc tells of a thread. */
-static uint64_t set_of(const char *status, const char *name)
+/* The set of signals behind `name`; false: there is none, or it is cut. */
+static bool set_of(const char *status, const char *name, uint64_t *set)
 {
 	static const char digits[] = "0123456789abcdef";
 	const char *p = strstr(status, name), *d;
-	uint64_t set = 0;
 
 	if (!p)
-		return 0;
+		return false;
+	*set = 0;
 	for (p += strlen(name); *p && (d = strchr(digits, *p)); p++)
-		set = set << 4 | (uint64_t)(d - digits);
-	return set;
+		*set = *set << 4 | (uint64_t)(d - digits);
+	return *p == '\n';
+}
+
+uint64_t hold_lets_in(const char *status)
+{
+	uint64_t pending, blocked;
+
+	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX") ||
+	    !set_of(status, "\nShdPnd:\t", &pending) ||
+	    !set_of(status, "\nSigBlk:\t", &blocked))
+		return 0;
+	return pending & ~blocked;
 }
 
 /* Pending for the process, and the first thread, if it lives, lets them in. */
@@ -34,9 +45,21 @@ static uint64_t of_the_first(int pid)
 	if (proc_read(status, sizeof(status), "/proc/self/task/%d/status",
 		      pid) <= 0)
 		return 0;
-	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX"))
-		return 0;
-	return set_of(status, "\nShdPnd:\t") & ~set_of(status, "\nSigBlk:\t");
+	return hold_lets_in(status);
+}
+
+/* Asked once a thread; the one that a fork() copies has another number. */
+static bool am_first(void)
+{
+	static __thread uint32_t asked
+		__attribute__((tls_model("initial-exec")));
+	static __thread bool first __attribute__((tls_model("initial-exec")));
+
+	if (__builtin_expect(asked != lock_tid(), 0)) {
+		asked = lock_tid();
+		first = asked == (uint32_t)sys_getpid();
+	}
+	return first;
 }
 
 void hold_give_way(const struct hold *h)
@@ -45,14 +68,12 @@ void hold_give_way(const struct hold *h)
 	uint64_t pending = 0, until;
 	int pid;
 
-	if (sys_call3(SYS_rt_sigpending, (long)&pending, 8, 0))
+	if (am_first() || sys_call3(SYS_rt_sigpending, (long)&pending, 8, 0))
 		return;
 	pending &= ~h->saved[0];
 	if (__builtin_expect(!pending, 1))
 		return;
 	pid = sys_getpid();
-	if (lock_tid() == (uint32_t)pid)
-		return;
 	until = clock_ns() + PATIENCE_NS;
 	while ((of_the_first(pid) & pending) && clock_ns() < until)
 		sys_call6(SYS_ppoll, 0, 0, (long)&nap, 0, 8, 0);

@@ -39,6 +39,11 @@ static inline void hold_signals(struct hold *h)
  * taken.
  */
 void hold_give_way(const struct hold *h);
+/*
+ * Pending for its process, and let in by the thread of which /proc tells this
+ * (task/TID/status). 0 also where that is cut, behind a long list of groups.
+ */
+uint64_t hold_lets_in(const char *status);
 
 static inline void hold_end(struct hold *h)
 {

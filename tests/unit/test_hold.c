@@ -160,13 +160,29 @@ static void test_alone(void **state)
 	assert_int_equal(by_first, 1);
 }
 
+static void test_status(void **state)
+{
+#define HEAD "Name:\tx\nState:\tS (sleeping)\nGroups:\t0 1 2\n"
+#define PEND "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000e00\n"
+	static const char dead[] = "Name:\tx\nState:\tZ (zombie)\n" PEND
+				   "SigBlk:\t0000000000000000\n";
+
+	(void)state;
+	assert_int_equal(hold_lets_in(HEAD PEND "SigBlk:\t0000000000000200\n"),
+			 0xc00);
+	assert_int_equal(hold_lets_in(dead), 0);
+	assert_int_equal(hold_lets_in(HEAD), 0);
+	assert_int_equal(hold_lets_in(HEAD PEND), 0);
+	assert_int_equal(hold_lets_in(HEAD PEND "SigBlk:\t0000"), 0);
+	assert_int_equal(hold_lets_in(""), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_other),
-		cmocka_unit_test(test_own),
-		cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_first),  cmocka_unit_test(test_other),
+		cmocka_unit_test(test_own),    cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_status),
 	};
 
 	busy = mmap(NULL, sizeof(*busy), PROT_READ | PROT_WRITE,
