@@ -72,18 +72,24 @@ static int post_recv(struct ibv_qp *q, struct ibv_recv_wr *wr,
 	return 0;
 }
 
-/* A message of `len` bytes of Data arrives, and is polled. */
-static struct fab_msg come(uint32_t len)
+/* A message of `len` bytes arrives, and is polled. */
+static struct fab_msg come_as(uint8_t mid, uint32_t len)
 {
 	struct fab_msg m;
 
 	assert_true(head != tail);
-	memset(posted[head % 256].mem, 0xff, len);
+	memset(posted[head % 256].mem, mid, len);
 	rx_arrived(&end, posted[head % 256].slot, len);
 	head++;
 	assert_int_equal(rx_poll(&end.end, &m), 1);
 	assert_int_equal(m.len, len);
 	return m;
+}
+
+/* The same, of Data. */
+static struct fab_msg come(uint32_t len)
+{
+	return come_as(0xff, len);
 }
 
 static int begin(void **state)
@@ -95,6 +101,17 @@ static int begin(void **state)
 	end.qp = &qp;
 	end.rest = (struct region){ rest, sizeof(rest), &mr };
 	return rx_init(&end);
+}
+
+/* The machine counts on its receive at once [3.3], advertisements or not. */
+static void adverts_without_bytes_come_back(void **state)
+{
+	(void)state;
+	assert_false(come_as(0xfe, 32).held);
+	assert_false(come_as(0xfd, 36).held);
+	assert_int_equal(tail - head, VERBS_RCV_REST);
+	assert_true(come_as(0xfe, 33).held);
+	assert_int_equal(tail - head, VERBS_RCV_REST - 1);
 }
 
 static void at_rest_each_comes_back(void **state)
@@ -205,6 +222,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(at_rest_each_comes_back, begin),
+		cmocka_unit_test_setup(adverts_without_bytes_come_back, begin),
 		cmocka_unit_test_setup(a_look_changes_nothing, begin),
 		cmocka_unit_test_setup(what_is_dropped_comes_back, begin),
 		cmocka_unit_test_setup(what_load_brought_goes, begin),

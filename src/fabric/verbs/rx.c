@@ -12,6 +12,7 @@
 #define MIN_MSG	     16u /* a BSDH alone */
 #define MID_DATA     0xffu
 #define MID_SRCAVAIL 0xfeu /* may carry stream bytes [4.3] */
+#define SRCAVAIL_HDR 32u
 
 static bool is_rest(uint32_t slot)
 {
@@ -138,7 +139,7 @@ static bool without_bytes(const uint8_t *mem, uint32_t len)
 		return false;
 	if (mem[0] == MID_DATA)
 		return len == MIN_MSG;
-	return mem[0] != MID_SRCAVAIL;
+	return mem[0] != MID_SRCAVAIL || len == SRCAVAIL_HDR;
 }
 
 /* Receives that are posted or hold a message. */
