@@ -155,6 +155,12 @@ struct conn_params {
 	 * Without it every SrcAvail is answered by SendSm at once.
 	 */
 	bool reads;
+	/*
+	 * Bytes written into the peer's sink lie in the program's memory
+	 * alone: nothing of the stream passes their RdmaWrCompl before the
+	 * peer is known to have heard of it (conn_write_heard()).
+	 */
+	bool writes_wait;
 };
 
 /*
@@ -249,6 +255,8 @@ struct conn {
 	bool peer_suspends; /* peer's SuspComm came and is to be answered */
 	bool probing; /* CONN_PROBE not yet answered */
 	bool may_read; /* conn_params.reads */
+	bool writes_wait; /* conn_params.writes_wait */
+	bool wr_told; /* our RdmaWrCompl wr_mseq is out and not heard of */
 	bool refuse; /* the peer's sources are to be given back */
 	bool read_failed; /* what is still under way does not count */
 	bool like_pipe, peer_likes_pipe; /* REQ_PIPE */
@@ -262,7 +270,7 @@ struct conn {
 	uint8_t mode_due; /* code of the ModeChange */
 	uint16_t max_adverts, peer_max_adverts;
 	uint32_t rcv_max, rcv_want, rcv_ask;
-	uint32_t src_mseq, cancel_mseq, mode_mseq, sendsm_mseq;
+	uint32_t src_mseq, cancel_mseq, mode_mseq, sendsm_mseq, wr_mseq;
 	uint32_t mode_nond; /* nond_sent when mode_mseq went out; that is the
 			     * last ModeChange(Combined), 0 once the peer has it */
 	/* Advertisements, oldest first: ours, then the peer's. */

@@ -176,6 +176,8 @@ static const char *count_received(struct conn *c, uint64_t now,
 		c->mode_mseq = 0;
 	if (c->sendsm_sent && !mseq_before(m->ack, c->sendsm_mseq))
 		c->sendsm_sent = false;
+	if (c->wr_told && !mseq_before(m->ack, c->wr_mseq))
+		c->wr_told = false;
 	c->posted--;
 	if (!c->mute)
 		c->credits = credits_of(m->bufs, in_flight);

@@ -32,7 +32,7 @@ bool conn_src_wanted(const struct conn *c, uint32_t len)
 	if (c->cancel_tx || (c->want & (CONN_WANT_SRC_CANCEL | CONN_WANT_MODE)))
 		return false;
 	/* With MSeqAck held back it would look as if it crossed a SendSm. */
-	if (c->cancel_rx)
+	if (c->cancel_rx || c->wr_told)
 		return false;
 	/* The peer would drop it without a word while it has a sink out. */
 	if (c->peer_sink_count || (combined && c->peer_src_count))

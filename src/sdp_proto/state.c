@@ -41,6 +41,7 @@ void conn_init(struct conn *c, const struct conn_params *p)
 	c->own_ext_flags = p->native ? 0 : p->ext_flags;
 	c->keepalive_ns = p->keepalive_ns;
 	c->may_read = p->reads;
+	c->writes_wait = p->writes_wait;
 	c->tx_mode = c->rx_mode = WIRE_COMBINED;
 }
 
@@ -62,7 +63,7 @@ void state_move(struct conn *c, enum conn_state to)
 bool state_tx_open(const struct conn *c)
 {
 	return state_in(c, STATES_OPEN) && !c->dis_sent && !c->mute &&
-	       !c->src_count && !c->suspending &&
+	       !c->src_count && !c->wr_told && !c->suspending &&
 	       !(c->want & CONN_WANT_SUSPACK);
 }
 
@@ -71,7 +72,7 @@ void state_settle(struct conn *c)
 	c->tx_fast = state_tx_open(c) && !c->peer_sink_count && !c->cancel_rx;
 	c->rx_fast = state_in(c, STATES_OPEN) && !c->dis_rcvd && !c->deaf &&
 		     !c->rd_shut && !c->peer_src_count && !c->sink_count &&
-		     !c->mode_mseq && !c->sendsm_sent;
+		     !c->mode_mseq && !c->sendsm_sent && !c->wr_told;
 }
 
 int state_die(struct conn *c, int error, const char *fault)

@@ -103,6 +103,8 @@ static void prepare(struct conn *c, unsigned int bit, uint64_t now,
 		break;
 	case CONN_WANT_WR_COMPL:
 		m->bytes = sinkavail_report(c);
+		c->wr_told = c->writes_wait && m->bytes;
+		c->wr_mseq = c->mseq_sent + 1;
 		break;
 	case CONN_WANT_SRC_CANCEL:
 		c->cancel_tx = true;
@@ -290,7 +292,7 @@ static bool next_data(struct conn *c, uint64_t now,
  */
 static bool disconn_may_go(const struct conn *c, const struct conn_offer *offer)
 {
-	return !offer->bytes && !offer->more && !c->src_count &&
+	return !offer->bytes && !offer->more && !c->src_count && !c->wr_told &&
 	       !(c->want & CONN_WANT_WR_COMPL) &&
 	       !(c->native && (c->peer_src_count || c->credits < 2));
 }

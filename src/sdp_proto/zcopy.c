@@ -141,7 +141,7 @@ void conn_unquiesce(struct conn *c, unsigned int halves)
 
 static bool tx_quiet(const struct conn *c)
 {
-	return !c->src_count && !c->writes &&
+	return !c->src_count && !c->writes && !c->wr_told &&
 	       !(c->want & (CONN_WANT_WR_COMPL | CONN_WANT_SINK_ACK)) &&
 	       (c->tx_mode != WIRE_PIPELINED || c->dis_sent);
 }

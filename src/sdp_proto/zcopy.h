@@ -121,6 +121,15 @@ void conn_cancel_sources(struct conn *c);
 void conn_cancel_sinks(struct conn *c);
 
 /*
+ * With conn_params.writes_wait: the peer has heard of all that was written into
+ * its sinks, in time to count it.
+ */
+static inline bool conn_write_heard(const struct conn *c)
+{
+	return !c->error && !c->wr_told && !(c->want & CONN_WANT_WR_COMPL);
+}
+
+/*
  * The oldest memory that came free: true, and it is forgotten. To be asked
  * after conn_in.freed and conn_fenced(), until false: while answers are not
  * fetched, fewer advertisements can be made.

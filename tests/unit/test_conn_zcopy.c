@@ -231,6 +231,62 @@ static void failed_write(void **state)
 }
 
 /* More waits than is offered: neither a report nor DisConn may go yet. */
+/*
+ * Where what was written may be lost: nothing of the stream follows its report
+ * before a message says that the peer has heard of it.
+ */
+static void unheard_write(void **state)
+{
+	struct conn_offer offer = { .bytes = 500 }, none = { 0 };
+	struct conn_params pa = params(true, false), pb = params(false, false);
+	uint8_t report[CONN_HDR_MAX] = { 0 };
+	struct conn_in in;
+	struct conn_op op;
+
+	(void)state;
+	pa.writes_wait = true;
+	join(&a, &pa, &b, &pb);
+	a.tx_mode = b.rx_mode = WIRE_PIPELINED;
+	sink(&b, &a, 8192, 5);
+	assert_true(conn_write_heard(&a));
+	writes(&a, 3000);
+	assert_false(conn_write_heard(&a));
+	conn_next(&a, 1, &none, 1 << 20, &op);
+	assert_int_equal(op.hdr[0], WIRE_WR_COMPL);
+	memcpy(report, op.hdr, op.hdr_len);
+	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 3000), 0);
+	assert_int_equal(conn_tx_room(&a), 0);
+	assert_false(conn_src_wanted(&a, 1000));
+	assert_int_equal(pass(&a, &b, &offer, NULL).type, CONN_NOTHING);
+	conn_shutdown(&a, 1, false);
+	assert_int_equal(pass(&a, &b, &none, NULL).type, CONN_NOTHING);
+	/* what the peer said before it heard of it does not count */
+	assert_int_equal(pass(&b, &a, &offer, &in).hdr[0], WIRE_DATA);
+	assert_false(conn_write_heard(&a));
+	assert_int_equal(conn_on_recv(&b, 1, report, op.hdr_len, &in), 0);
+	conn_reposted(&b, 1);
+	is_free(&b, 5, 0, 3000);
+	assert_int_equal(pass(&b, &a, &offer, &in).hdr[0], WIRE_DATA);
+	assert_true(in.credits);
+	assert_true(conn_write_heard(&a));
+	assert_int_equal(pass(&a, &b, &offer, NULL).hdr[0], WIRE_DATA);
+	assert_int_equal(pass(&a, &b, &none, NULL).hdr[0], WIRE_DISCONN);
+	/* a sink that ends with nothing in it keeps nobody waiting */
+	join(&a, &pa, &b, &pb);
+	a.tx_mode = b.rx_mode = WIRE_PIPELINED;
+	sink(&b, &a, 8192, 5);
+	writes(&a, 3000);
+	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 0), 0);
+	assert_int_equal(told(&a, &b), WIRE_WR_COMPL);
+	assert_true(conn_write_heard(&a));
+	/* nor does a connection that is lost keep bytes that nobody hears of */
+	sink(&b, &a, 8192, 6);
+	writes(&a, 3000);
+	told(&a, &b);
+	conn_on_lost(&a, -ECONNRESET);
+	assert_false(conn_write_heard(&a));
+}
+
 static void more_to_come(void **state)
 {
 	struct conn_offer more = { .more = true };
@@ -494,6 +550,7 @@ int main(void)
 		cmocka_unit_test(crossing_sources),
 		cmocka_unit_test(write_sink),
 		cmocka_unit_test(failed_write),
+		cmocka_unit_test(unheard_write),
 		cmocka_unit_test(more_to_come),
 		cmocka_unit_test(cancelled_sinks),
 		cmocka_unit_test(quiesced),
