@@ -108,7 +108,8 @@ struct fabric_ops {
 	 * sink(): the peer may write `len` bytes at `mem`, under *rkey. sunk():
 	 * bytes it has written so far; `back`: and from now on it writes
 	 * nothing more, into that memory or anywhere. That may have to wait for
-	 * a write under way; -EAGAIN: only the process that called sink() can.
+	 * a write under way; -EAGAIN: only the process that called sink() can;
+	 * -EINPROGRESS: as of lent().
 	 * unsink(): the same process is done with it. NULL where not offered.
 	 * One sink at a time.
 	 */

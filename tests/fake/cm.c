@@ -595,4 +595,5 @@ __attribute__((visibility("default"))) const struct verbs_api libsdp_verbs = {
 	.info = fake_info,
 	.reg = fake_reg,
 	.dereg = fake_dereg,
+	.reg_from = fake_reg_from,
 };

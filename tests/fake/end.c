@@ -382,8 +382,10 @@ static int xmit(struct end *end, uint32_t len, bool solicited)
 	struct fend *e = of(end);
 
 	(void)solicited;
+	if (e->wr.due)
+		fake_carry(e);
 	remember(e, e->out + e->out_len + FRAME_HEAD, len);
-	if (unlucky(e->count)) {
+	if (e->lost || unlucky(e->count)) {
 		/* what came so far was acknowledged, and can be polled */
 		pthread_mutex_lock(&e->lock);
 		fake_intake(e);
@@ -400,7 +402,9 @@ static int xmit(struct end *end, uint32_t len, bool solicited)
 
 static bool has_stream(const struct msg *m)
 {
-	return m->mem[0] == 0xff ? m->len > 16 : m->mem[0] >= 0xfd;
+	if (m->mem[0] == WIRE_SRC_AVAIL)
+		return m->len > WIRE_BSDH + 16;
+	return m->mem[0] == WIRE_DATA && m->len > WIRE_BSDH;
 }
 
 static int take(struct end *end, struct fab_msg *out)
@@ -531,6 +535,7 @@ static void destroy(struct end *end)
 	pthread_mutex_unlock(&e->v->lock);
 	acknowledged(e, e->count);
 	fake_unlend(end);
+	fake_unsink(end);
 	if (e->v->host.unhide)
 		e->v->host.unhide(e->fd);
 	sys_close(e->fd);
@@ -550,7 +555,11 @@ const struct fabric_ops fake_ops = {
 	.lend = fake_lend,
 	.lent = fake_lent,
 	.unlend = fake_unlend,
+	.sink = fake_sink,
+	.sunk = fake_lent,
+	.unsink = fake_unsink,
 	.read = fake_read,
+	.write = fake_write,
 	.done = fake_done,
 	.pending = pending,
 	.trim = trim,

@@ -15,9 +15,13 @@
  * from the other process by process_vm_readv(), without help of its library, if
  * the key is in its table before and after, with the right to read and the
  * whole range; if not, both queue pairs break, as a remote access error does.
+ * An RDMA Write is the same the other way, as late as it can be: when the next
+ * message goes, or its completion is asked for. Who writes marks the key busy
+ * and then looks whether it is there; who takes it away waits for a busy one.
  * FAKE_BREAK_LENT=N is FAKE_BREAK, counted from the first registration on.
  * FAKE_NOREG=N lets the first N registrations succeed and no other;
- * FAKE_STUCK=N: the N-th read is never completed.
+ * FAKE_STUCK=N: the N-th read is never completed. FAKE_LOSE=N: the N-th write
+ * is done, and what was sent behind it is lost with the queue pair.
  *
  * FAKE_FAIL=WHAT:ERRNO lets open, dial or prepare fail by that error.
  *
@@ -71,6 +75,7 @@ struct key {
 	uint64_t mem, len;
 	uint32_t rkey; /* 0: free */
 	bool remote_read, remote_write;
+	uint32_t busy; /* set from afar while it is written into */
 };
 
 struct rd {
@@ -120,7 +125,9 @@ struct fend {
 	bool broken, missed, stuck;
 	struct who who; /* the peer */
 	struct rd rd; /* the read under way, one at a time */
-	struct verbs_region loan;
+	struct rd wr; /* the write: `to` is there */
+	bool written, lost; /* it was done; nothing goes out behind it */
+	struct verbs_region loan, sink;
 };
 
 struct verbs_request {
@@ -183,6 +190,13 @@ void fake_who(struct fend *e); /* tell the peer who we are */
 int fake_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey);
 int64_t fake_lent(struct end *end, bool back);
 void fake_unlend(struct end *end);
+int fake_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey);
+void fake_unsink(struct end *end);
+int fake_reg_from(struct end *end, const void *mem, size_t len,
+		  struct verbs_region *r);
+int fake_write(struct end *end, const void *from, uint64_t vaddr, uint32_t rkey,
+	       size_t len, uint64_t id);
+void fake_carry(struct fend *e); /* the write that is due is done now */
 int fake_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 	      size_t len, uint64_t id);
 int fake_done(struct end *end, struct fab_done *d);

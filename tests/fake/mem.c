@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Registered memory of pretended devices, and reading it; see fake.h. */
+/* Registered memory of pretended devices, and who is at it; see fake.h. */
 
 #include <sys/uio.h>
 
@@ -26,7 +26,7 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	for (i = 0; i < KEYS && keys[i].rkey; i++)
 		;
 	if (i < KEYS && !limited("FAKE_NOREG", ++made)) {
-		keys[i] = (struct key){ (uintptr_t)mem, len, made, rr, rw };
+		keys[i] = (struct key){ (uintptr_t)mem, len, made, rr, rw, 0 };
 		*r = (struct verbs_region){ &keys[i], made, made };
 		ret = 0;
 	}
@@ -34,14 +34,26 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	return ret;
 }
 
+/* Who writes from afar is out of it soon, or dead. */
+static void await_idle(const struct key *k, const struct fend *e)
+{
+	struct timespec nap = { 0, 20000 };
+
+	while (__atomic_load_n(&k->busy, __ATOMIC_SEQ_CST) &&
+	       !sys_call3(SYS_kill, e->who.pid, 0, 0))
+		sys_ppoll(NULL, 0, &nap, NULL);
+}
+
 void fake_dereg(struct end *end, struct verbs_region *r)
 {
 	struct key *k = r->mr;
 
-	(void)end;
 	pthread_mutex_lock(&lock);
-	if (k && k->rkey == r->rkey)
+	if (k && k->rkey == r->rkey) {
+		__atomic_store_n(&k->rkey, 0, __ATOMIC_SEQ_CST);
+		await_idle(k, of(end));
 		*k = (struct key){ 0 };
+	}
 	pthread_mutex_unlock(&lock);
 	*r = (struct verbs_region){ 0 };
 }
@@ -143,12 +155,30 @@ static bool allowed(const struct fend *e)
 	return false;
 }
 
+static bool numbered(const char *name, uint32_t *count)
+{
+	const char *at = getenv(name);
+
+	return at && *at && ++*count == (uint32_t)atoi(at);
+}
+
 static bool stuck(void)
 {
-	const char *at = getenv("FAKE_STUCK");
 	static uint32_t reads;
 
-	return at && *at && ++reads == (uint32_t)atoi(at);
+	return numbered("FAKE_STUCK", &reads);
+}
+
+static bool wrote(struct fend *e, struct fab_done *d)
+{
+	if (e->wr.due)
+		fake_carry(e);
+	if (!e->written)
+		return false;
+	e->written = false;
+	*d = (struct fab_done){ e->wr.id, e->broken ? -EPROTO : 0,
+				e->broken ? 0 : e->wr.len };
+	return true;
 }
 
 /* The bytes arrive now: as late as they can. */
@@ -157,6 +187,9 @@ int fake_done(struct end *end, struct fab_done *d)
 	struct fend *e = of(end);
 	struct rd *rd = &e->rd;
 	bool good;
+
+	if (wrote(e, d))
+		return 1;
 
 	if (!rd->due)
 		return 0;
@@ -175,6 +208,103 @@ int fake_done(struct end *end, struct fab_done *d)
 	if (!good)
 		fake_break(e, -EPROTO);
 	return 1;
+}
+
+/* --- writing ------------------------------------------------------------ */
+
+int fake_reg_from(struct end *end, const void *mem, size_t len,
+		  struct verbs_region *r)
+{
+	return fake_reg(end, (void *)(uintptr_t)mem, len, false, false, r);
+}
+
+int fake_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey)
+{
+	struct fend *e = of(end);
+	int ret = e->sink.mr ? -EBUSY :
+			       fake_reg(end, mem, len, false, true, &e->sink);
+
+	if (!ret)
+		*rkey = e->sink.rkey;
+	return ret;
+}
+
+void fake_unsink(struct end *end)
+{
+	fake_dereg(end, &of(end)->sink);
+}
+
+int fake_write(struct end *end, const void *from, uint64_t vaddr, uint32_t rkey,
+	       size_t len, uint64_t id)
+{
+	struct fend *e = of(end);
+
+	if (e->broken)
+		return -ECONNRESET;
+	if (e->wr.due || e->written)
+		return -EAGAIN;
+	if (!registered_here((uintptr_t)from, len))
+		return -EFAULT;
+	e->wr = (struct rd){ vaddr, (uintptr_t)from, len, id, rkey, true };
+	return 0;
+}
+
+static bool far_write(const struct fend *e, uint64_t to, const void *from,
+		      size_t len)
+{
+	struct iovec local = { (void *)(uintptr_t)from, len },
+		     far = { (void *)(uintptr_t)to, len };
+
+	return sys_call6(SYS_process_vm_writev, e->who.pid, (long)&local, 1,
+			 (long)&far, 1, 0) == (ssize_t)len;
+}
+
+/* Its key over there, marked busy and looked at after that; 0: there is none. */
+static uint64_t enter(const struct fend *e, struct key *k)
+{
+	struct key there[KEYS];
+	uint32_t one = 1;
+	uint64_t at;
+	int i;
+
+	if (!far_read(e, there, e->who.keys, sizeof(there)))
+		return 0;
+	for (i = 0; i < KEYS && there[i].rkey != e->wr.rkey; i++)
+		;
+	if (i == KEYS)
+		return 0;
+	at = e->who.keys + (uint64_t)i * sizeof(*k);
+	if (!far_write(e, at + offsetof(struct key, busy), &one, sizeof(one)) ||
+	    !far_read(e, k, at, sizeof(*k)))
+		return 0;
+	return at;
+}
+
+void fake_carry(struct fend *e)
+{
+	static uint32_t writes;
+	struct rd *wr = &e->wr;
+	uint32_t none = 0;
+	bool good = false;
+	struct key k;
+	uint64_t at;
+
+	wr->due = false;
+	e->written = true;
+	at = e->broken ? 0 : enter(e, &k);
+	if (at) {
+		good = k.rkey == wr->rkey && k.remote_write &&
+		       inside(&k, wr->to, wr->len) &&
+		       registered_here(wr->from, wr->len) &&
+		       far_write(e, wr->to, (void *)(uintptr_t)wr->from,
+				 wr->len);
+		far_write(e, at + offsetof(struct key, busy), &none,
+			  sizeof(none));
+	}
+	if (good)
+		e->lost = numbered("FAKE_LOSE", &writes);
+	else
+		fake_break(e, -EPROTO);
 }
 
 void fake_info(const struct end *end, struct verbs_info *i)

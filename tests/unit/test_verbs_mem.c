@@ -168,6 +168,56 @@ static void only_registered_memory_is_read_into(void **state)
 	assert_int_equal(rdma_op_read(e, mem + 64, 77, 2, 64, 9), -EFAULT);
 }
 
+static void a_sink_may_be_written_and_no_more(void **state)
+{
+	static uint8_t mem[4096];
+	uint32_t key, loan, other;
+
+	(void)state;
+	assert_int_equal(rdma_op_sink(&end.end, mem, 4096, &key), 0);
+	assert_int_equal(last_access,
+			 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	/* one at a time, and a loan beside it */
+	assert_int_equal(rdma_op_sink(&end.end, mem, 4096, &other), -EBUSY);
+	assert_int_equal(rdma_op_lend(&end.end, mem, 4096, &loan), 0);
+	assert_int_equal(live, 2);
+	assert_int_equal(rdma_op_sunk(&end.end, true), -EINPROGRESS);
+	rdma_op_unsink(&end.end);
+	assert_int_equal(live, 1);
+	rdma_op_unsink(&end.end);
+	rdma_op_unlend(&end.end);
+	assert_int_equal(live, 0);
+	assert_int_equal(rdma_op_sink(&end.end, mem, 4096, &other), 0);
+	assert_int_not_equal(key, other);
+	rdma_op_unsink(&end.end);
+	refuse = ENOMEM;
+	assert_int_equal(rdma_op_sink(&end.end, mem, 4096, &key), -ENOMEM);
+	refuse = 0;
+	end.error = -EPROTO;
+	assert_int_equal(rdma_op_sink(&end.end, mem, 4096, &key), -ECONNRESET);
+	assert_int_equal(live, 0);
+}
+
+/* It may be read-only memory, and the peer has no part in it. */
+static void what_is_written_from_needs_no_right(void **state)
+{
+	static const uint8_t mem[4096];
+	struct verbs_region r;
+	struct end *e = &end.end;
+
+	(void)state;
+	assert_int_equal(rdma_op_write(e, mem, 1, 2, 64, 9), -EFAULT);
+	assert_int_equal(verbs_reg_from(e, mem, 1024, &r), 0);
+	assert_int_equal(last_access, 0);
+	assert_int_equal(rdma_op_write(e, mem, 77, 2, 1025, 9), -EFAULT);
+	assert_int_equal(rdma_op_write(e, mem, 77, 2, 1024, 9), 0);
+	assert_int_equal(last_wr.opcode, IBV_WR_RDMA_WRITE);
+	assert_int_equal(last_wr.wr.rdma.remote_addr, 77);
+	assert_int_equal(last_wr.wr.rdma.rkey, 2);
+	verbs_dereg(e, &r);
+	assert_int_equal(live, 0);
+}
+
 /* The connection manager's word: the other side answers no reads. */
 static void without_depth_nothing_is_read(void **state)
 {
@@ -190,6 +240,10 @@ int main(void)
 				       begin),
 		cmocka_unit_test_setup(our_own_buffer_is_not_the_peers, begin),
 		cmocka_unit_test_setup(only_registered_memory_is_read_into,
+				       begin),
+		cmocka_unit_test_setup(a_sink_may_be_written_and_no_more,
+				       begin),
+		cmocka_unit_test_setup(what_is_written_from_needs_no_right,
 				       begin),
 		cmocka_unit_test_setup(without_depth_nothing_is_read, begin),
 	};

@@ -196,6 +196,7 @@ struct vend {
 	} dones;
 	struct ibv_mr *mine[REGIONS]; /* the program's, by reg() */
 	struct verbs_region loan; /* one of them, by lend() */
+	struct verbs_region sink; /* another, by sink() */
 	uint8_t data[VERBS_REP_LEN]; /* HelloAck or refusal */
 };
 
@@ -387,6 +388,8 @@ void region_free(struct vend *e, struct region *r);
 int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
 	      bool remote_write, struct verbs_region *r);
 void verbs_dereg(struct end *end, struct verbs_region *r);
+int verbs_reg_from(struct end *end, const void *mem, size_t len,
+		   struct verbs_region *r);
 int mem_lkey(struct vend *e, const void *mem, size_t len, uint32_t *lkey);
 
 /* --- cq.c --------------------------------------------------------------- */
@@ -421,6 +424,9 @@ int rdma_op_lend(struct end *end, const void *mem, uint32_t len,
 		 uint32_t *rkey);
 int64_t rdma_op_lent(struct end *end, bool back);
 void rdma_op_unlend(struct end *end);
+int rdma_op_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey);
+int64_t rdma_op_sunk(struct end *end, bool back);
+void rdma_op_unsink(struct end *end);
 void rdma_op_note(struct vend *e, const struct sent *s, int status);
 
 /* --- rx.c --------------------------------------------------------------- */

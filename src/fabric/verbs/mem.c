@@ -60,11 +60,9 @@ void region_free(struct vend *e, struct region *r)
 	*r = (struct region){ 0 };
 }
 
-int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
-	      bool remote_write, struct verbs_region *r)
+static int mine(struct vend *e, void *mem, size_t len, unsigned int access,
+		struct verbs_region *r)
 {
-	struct vend *e = vend_of(end);
-	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
 	unsigned int i;
 	struct ibv_mr *mr;
 
@@ -72,6 +70,22 @@ int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
 		;
 	if (i == REGIONS)
 		return -ENOMEM;
+	mr = ibv_reg_mr(e->dev->pd, mem, len, access);
+	if (!mr)
+		return cm_err(-1);
+	e->mine[i] = mr;
+	r->mr = mr;
+	r->lkey = mr->lkey;
+	r->rkey = mr->rkey;
+	return 0;
+}
+
+int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
+	      bool remote_write, struct verbs_region *r)
+{
+	struct vend *e = vend_of(end);
+	unsigned int access = IBV_ACCESS_LOCAL_WRITE;
+
 	/* What the peer reads may be read-only memory, so ask for no more. */
 	if (remote_read)
 		access = IBV_ACCESS_REMOTE_READ;
@@ -82,14 +96,14 @@ int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
 	/* The target of an RDMA Read on iWARP is written from afar [2.6]. */
 	if (e->dev->iwarp && !remote_read)
 		access |= IBV_ACCESS_REMOTE_WRITE;
-	mr = ibv_reg_mr(e->dev->pd, mem, len, access);
-	if (!mr)
-		return cm_err(-1);
-	e->mine[i] = mr;
-	r->mr = mr;
-	r->lkey = mr->lkey;
-	r->rkey = mr->rkey;
-	return 0;
+	return mine(e, mem, len, access, r);
+}
+
+/* Our own device may read what it knows, that needs no right. */
+int verbs_reg_from(struct end *end, const void *mem, size_t len,
+		   struct verbs_region *r)
+{
+	return mine(vend_of(end), (void *)(uintptr_t)mem, len, 0, r);
 }
 
 void verbs_dereg(struct end *end, struct verbs_region *r)

@@ -196,6 +196,9 @@ const struct fabric_ops verbs_ops = {
 	.lend = rdma_op_lend,
 	.lent = rdma_op_lent,
 	.unlend = rdma_op_unlend,
+	.sink = rdma_op_sink,
+	.sunk = rdma_op_sunk,
+	.unsink = rdma_op_unsink,
 	.read = rdma_op_read,
 	.write = rdma_op_write,
 	.done = rdma_op_done,
@@ -234,4 +237,5 @@ const struct verbs_api libsdp_verbs = {
 	.info = verbs_info,
 	.reg = verbs_reg,
 	.dereg = verbs_dereg,
+	.reg_from = verbs_reg_from,
 };

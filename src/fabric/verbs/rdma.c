@@ -111,3 +111,37 @@ void rdma_op_unlend(struct end *end)
 	if (e->loan.mr)
 		verbs_dereg(end, &e->loan);
 }
+
+/* --- what the peer may write ------------------------------------------- */
+
+/* As a loan: a region of its own, which the device has done with at its end. */
+int rdma_op_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey)
+{
+	struct vend *e = vend_of(end);
+	int ret;
+
+	if (e->error)
+		return -ECONNRESET;
+	if (e->sink.mr)
+		return -EBUSY;
+	ret = verbs_reg(end, mem, len, false, true, &e->sink);
+	if (!ret)
+		*rkey = e->sink.rkey;
+	return ret;
+}
+
+/* Messages say it, here too; unsink() ends it. */
+int64_t rdma_op_sunk(struct end *end, bool back)
+{
+	(void)end;
+	(void)back;
+	return -EINPROGRESS;
+}
+
+void rdma_op_unsink(struct end *end)
+{
+	struct vend *e = vend_of(end);
+
+	if (e->sink.mr)
+		verbs_dereg(end, &e->sink);
+}

@@ -33,7 +33,7 @@
 
 #include "fabric/fabric.h"
 
-#define VERBS_API      4 /* version of struct verbs_api */
+#define VERBS_API      5 /* version of struct verbs_api */
 #define VERBS_REQ_LEN  56 /* private data: Hello [2.4] */
 #define VERBS_REQ_LONG 92 /* the same after dial_native() */
 #define VERBS_REP_LEN  196 /* HelloAck */
@@ -291,6 +291,9 @@ struct verbs_api {
 	int (*reg)(struct end *e, void *mem, size_t len, bool remote_read,
 		   bool remote_write, struct verbs_region *r);
 	void (*dereg)(struct end *e, struct verbs_region *r);
+	/* The same for write() from us: nobody writes there, or reads by a key. */
+	int (*reg_from)(struct end *e, const void *mem, size_t len,
+			struct verbs_region *r);
 };
 
 /*
