@@ -26,7 +26,6 @@ END
 	local way want got
 	ulimit -c 0
 	for way in exit _exit abort fault hup term usr1 int alarm pipe exec fail; do
-		rm -f "$STATS"
 		mode plain
 		want=0 got=0
 		client "$PY" "$BATS_TEST_DIRNAME/py/ends.py" "$way" \

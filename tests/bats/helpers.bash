@@ -45,8 +45,10 @@ declare -gA PID=()
 
 # --- modes ---------------------------------------------------------------
 
-# mode NAME: what server and client mean from here on.
+# mode NAME: what server and client mean from here on; what was counted before
+# proves nothing about that.
 mode() {
+	rm -f "$STATS"
 	[ -z "${SDP_BATS_PLAIN-}" ] || set -- plain
 	MODE=$1
 	SERVER_ENV=()

@@ -129,6 +129,7 @@ one_call() {
 	proof 100000 python3
 	mode now
 	client "$PY" "$BATS_TEST_DIRNAME/py/inline.py"
+	proof 100000 python3
 }
 
 @test "python: an urgent byte while the other end is looked for" {
@@ -145,6 +146,7 @@ one_call() {
 	proof 30000000 python3
 	mode now
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
+	proof 30000000 python3
 }
 
 @test "python: a listener closed under a sleeping accept" {
@@ -171,12 +173,12 @@ one_call() {
 @test "python: sockets that go or end under who uses them" {
 	local case cases=(state forked looking polled waited left kept
 		renumbered yielding crowded)
-	mode now
 	# sdpstat asks the library
 	[ -n "${SDP_BATS_PLAIN-}" ] || cases+=(homing)
-	# for a peer that stands still: longer than the case takes
-	with LIBSDP_HOME_TIMEOUT_MS=20000 LIBSDP_LOG=8
 	for case in "${cases[@]}"; do
+		mode now
+		# for a peer that stands still: longer than the case takes
+		with LIBSDP_HOME_TIMEOUT_MS=20000 LIBSDP_LOG=8
 		LIBSDP_SPIN_US=20000 client "$PY" \
 			"$BATS_TEST_DIRNAME/py/under.py" "$case" 2>"$TMP/err" ||
 			fail "$case: $(cat "$TMP/err")"

@@ -221,7 +221,6 @@ use tcp client * *:*
 END
 	jq -s -e 'any(.[]; .program == "redis-benchmark" and
 		.reasons.rule > 0)' "$STATS"
-	rm -f "$STATS"
 	mode half
 	serve 127.0.0.1 127.0.0.1
 	jq -s -e 'any(.[]; .program == "redis-server" and

@@ -33,7 +33,6 @@ dialogue() {
 dialogue_stdio() {
 	talk "plain norule" "$@"
 	mode now
-	rm -f "$STATS"
 	talk_once "${@:2}"
 	assert_not_lifted
 	[ "$(grep "\"program\":\"$1\"" "$STATS" | grep -c '"stdio":1')" -eq 1 ]
@@ -55,7 +54,6 @@ talk() {
 	shift 2
 	for m in $modes; do
 		mode "$m"
-		rm -f "$STATS"
 		talk_once "$@"
 		proof 1000 "$program" python3
 	done
@@ -135,7 +133,6 @@ sanitized_fault() {
 	built_here
 	talk "plain norule" ringed ringed
 	mode now
-	rm -f "$STATS"
 	talk_once ringed
 	[ "$(stat_sum ringed lifted)" -eq 1 ]
 	[ "$(grep '"program":"ringed"' "$STATS" | grep -c '"raw-use":1')" -eq 1 ]
