@@ -22,7 +22,7 @@ setup() {
 start() {
 	local name=$1
 	shift
-	"$@" >/dev/null 3>&- &
+	setpriv --pdeathsig TERM "$@" >/dev/null 3>&- &
 	# shellcheck disable=SC2034 # of helpers.bash
 	PID["$name"]=$!
 }
@@ -38,7 +38,7 @@ peer() {
 
 # ask WHAT...: a program on the other host asks it for that.
 ask() {
-	on "$A" client timeout "${LIMIT:-90}" /usr/bin/python3 "$py" \
+	on "$A" client timeout "$LIMIT" /usr/bin/python3 "$py" \
 		ask 10.99.0.2 700 "$@" || {
 		tail -n 30 "$TMP/client.log" >&2
 		return 1

@@ -43,11 +43,6 @@ CONF
 	ready 8080
 }
 
-writes_sdp() {
-	sdpstat --json | jq -e 'any(.[].list[];
-		.local.port == 8080 and .path.tx == "verbs")'
-}
-
 # How much goes by TCP until the two ends have met is the machine's business:
 # the reader does not hurry before. There is always more than it has taken, and
 # behind the lift comes more than the kernel holds (tcp_rmem, tcp_wmem).
@@ -61,7 +56,7 @@ download() {
 	PID["reader"]=$!
 	on_start "$A" curl curl -sS --fail http://10.99.0.2:8080/big \
 		>"$TMP/pipe"
-	until_true 30 writes_sdp
+	until_true 30 shown writes 8080
 	touch "$TMP/lifted"
 	wait_end curl
 	wait_end reader

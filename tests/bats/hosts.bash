@@ -11,6 +11,8 @@ setup_file() {
 
 hosts_up() {
 	export A="sdpA$$" B="sdpB$$"
+	# of a run that was killed, long ago
+	teardown_file
 	ip netns add "$A" 2>/dev/null || return 0
 	ip netns add "$B"
 	ip link add veth0 netns "$A" type veth peer name veth0 netns "$B"
@@ -90,7 +92,8 @@ teardown() {
 
 # on HOST NAME COMMAND...: preloaded, on a host with a device; what it counted
 # goes to NAME.stats, its log to NAME.log. ON is more environment; DEVICES, RXE
-# and DESC: which devices there are, and what the kernel says of them.
+# and DESC: which devices there are, and what the kernel says of them. It does
+# not outlive the test, even where that is killed.
 on() {
 	(on_become "$@")
 }
@@ -106,7 +109,8 @@ on_become() {
 	local ns=$1 name=$2
 	shift 2
 	# shellcheck disable=SC2016
-	exec ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
+	exec setpriv --pdeathsig TERM \
+		ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
 		LIBSDP_LOG="1:stderr" LIBSDP_SOFT_DEVICES="${SOFT-yes}" \
 		LIBSDP_HOME_TIMEOUT_MS=20000 \
 		"${ON[@]}" \
@@ -149,20 +153,13 @@ came() {
 	[ "$(sum "$1" "$2")" -ge "$3" ]
 }
 
+# shown QUESTION...: of the processes on both hosts, as py/shown.py has it.
+shown() {
+	"$PY" "$BATS_TEST_DIRNAME/py/shown.py" "$@"
+}
+
 # over PORT N [BYTES]: so many ends of connections to that port, on both hosts,
 # go over SDP both ways, and each has sent so much by it.
 over() {
-	sdpstat --json >"$TMP/sdpstat"
-	# shellcheck disable=SC2046
-	"$PY" - "$TMP/sdpstat" "$1" "$2" "${3-0}" $(ip netns pids "$A") \
-		$(ip netns pids "$B") <<END_PY
-import json, sys
-port, want, sent, *here = map(int, sys.argv[2:])
-procs = json.load(open(sys.argv[1]))
-rows = [s for p in procs if p["pid"] in here for s in p["list"]
-        if "device" in s and port in (s["local"]["port"], s["peer"]["port"])
-        and s["path"] == {"tx": "verbs", "rx": "verbs"}
-        and s["bytes_sdp_tx"] >= sent]
-assert len(rows) >= want
-END_PY
+	shown over "$1" "$2" "${3-0}"
 }

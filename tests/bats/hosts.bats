@@ -21,7 +21,8 @@ on() {
 	local ns=$1 name=$2
 	shift 2
 	# shellcheck disable=SC2016
-	ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
+	setpriv --pdeathsig TERM ip netns exec "$ns" env \
+		LIBSDP_STATS_FILE="$TMP/$name.stats" \
 		LIBSDP_LOG=7:stderr LIBSDP_SOFT_DEVICES="$SOFT" \
 		${BREAK:+"$BREAK"} ${DEAF:+"$DEAF"} \
 		sh -c 'mount -t tmpfs none /sys/class &&
@@ -100,20 +101,13 @@ until_over() {
 	wait "$server"
 }
 
-soft_device() {
-	sdpstat --json | "$PY" -c '
-import json, sys
-assert any(s["reason"] == "soft-device" and s["peer"]["port"] == 7777
-           for p in json.load(sys.stdin) for s in p["list"] if s["peer"])'
-}
-
 @test "hosts: software devices are left alone unless a setting says so" {
 	local watch
 	SOFT=no
 	export LIBSDP_PATH=both
 	(
 		bad=0
-		until_true 30 soft_device || bad=1
+		until_true 30 shown stays 7777 peer 1 soft-device || bad=1
 		touch "$TMP/enough"
 		exit $bad
 	) 3>&- &

@@ -40,17 +40,7 @@ one_lifted() {
 # stay END N REASON: so many sockets with port 7907 at that end (peer: of the
 # client) are on TCP for that reason.
 stay() {
-	sdpstat --json >"$TMP/sdpstat"
-	# shellcheck disable=SC2046
-	"$PY" - "$TMP/sdpstat" "$@" $(ip netns pids "$A") \
-		$(ip netns pids "$B") <<END_PY
-import json, sys
-here = list(map(int, sys.argv[5:]))
-rows = [s for p in json.load(open(sys.argv[1])) if p["pid"] in here
-        for s in p["list"] if (s[sys.argv[2]] or {}).get("port") == 7907
-        and s["reason"] == sys.argv[4]]
-assert len(rows) == int(sys.argv[3])
-END_PY
+	shown stays 7907 "$@"
 }
 
 # kept END N REASON [END N REASON]: what comes of N connections to port 7907.
@@ -358,29 +348,9 @@ anew() {
 	# it goes on asking until all was seen
 	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7904 2 \
 		100 until "$TMP/never"
-	until_true 30 shown
-	until_true 30 shown_line
+	until_true 30 shown device 7904 4 fake0/1
 	stop client
 	stop server
-}
-
-shown() {
-	sdpstat --json >"$TMP/sdpstat"
-	"$PY" - "$TMP/sdpstat" <<END_PY
-import json, sys
-procs = json.load(open(sys.argv[1]))
-rows = [(p, s) for p in procs for s in p["list"] if "device" in s
-        and 7904 in (s["local"]["port"], s["peer"]["port"])]
-assert len(rows) == 4
-for p, s in rows:
-    assert s["path"] == {"tx": "verbs", "rx": "verbs"}
-    assert s["device"] == "fake0/1" and s["registered"] >= 65536
-    assert p["registered"] == sum(r["registered"] for q, r in rows if q is p)
-END_PY
-}
-
-shown_line() {
-	sdpstat | grep -q "verbs .* fake0/1 "
 }
 
 @test "strangers: a burst to a peer without the library pays once" {
@@ -408,20 +378,6 @@ shown_line() {
 	lifted 81 6 dropped 81 3
 }
 
-# registered MIN MAX: by both ends of the connection to port 7905.
-registered() {
-	sdpstat --json >"$TMP/sdpstat"
-	"$PY" - "$TMP/sdpstat" "$@" <<END_PY
-import json, sys
-procs = json.load(open(sys.argv[1]))
-rows = [s for p in procs for s in p["list"] if "device" in s
-        and 7905 in (s["local"]["port"], s["peer"]["port"])]
-assert len(rows) == 2
-for s in rows:
-    assert int(sys.argv[2]) <= s["registered"] <= int(sys.argv[3])
-END_PY
-}
-
 @test "memory: more under load, 64 KiB at most in silence, and more again" {
 	local digest=$BATS_TEST_DIRNAME/py/digest_echo.py
 	# on a busy machine a writer would soon go on over TCP, for a while
@@ -430,9 +386,9 @@ END_PY
 	ready 7905
 	on_start "$A" client timeout 200 "$PY" "$digest" client 10.99.0.2 7905 \
 		500 rest "$TMP"
-	until_true 40 registered 65537 10000000
+	until_true 40 shown registered 7905 2 65537 10000000
 	touch "$TMP/rest"
-	until_true 40 registered 1 65536
+	until_true 40 shown registered 7905 2 1 65536
 	touch "$TMP/on"
 	wait_end client
 	wait_end server
