@@ -111,6 +111,28 @@ static bool ward_alone(struct sock *s)
 	return !s->closer || sys_kill(s->closer, 0) == -ESRCH;
 }
 
+static bool own_thread(uint32_t tid)
+{
+	return tid && !sys_call3(SYS_tgkill, sock_pid, (long)tid, 0);
+}
+
+/*
+ * A thread of this process may have slept in it when it was closed here, and
+ * be woken by what ends it, but not be out yet. The counts are no good: a child
+ * that was killed in there left its own in them.
+ */
+static bool own_inside(const struct sock *s)
+{
+	uint32_t owner = __atomic_load_n(&s->lock.word, __ATOMIC_ACQUIRE);
+	int i;
+
+	for (i = 0; i < SOCK_BEDS; i++)
+		if (own_thread(
+			    __atomic_load_n(&s->bed[i].tid, __ATOMIC_ACQUIRE)))
+			return true;
+	return own_thread(owner & ~LOCK_WAITERS);
+}
+
 static void wards_reap(void)
 {
 	int i;
@@ -124,7 +146,7 @@ static void wards_reap(void)
 		wards.first = s->next_ward;
 		if (!wards.first)
 			wards.last = NULL;
-		if (!ward_alone(s) || service_visits(s)) {
+		if (!ward_alone(s) || service_visits(s) || own_inside(s)) {
 			ward_append(s);
 			continue;
 		}

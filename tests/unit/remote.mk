@@ -8,3 +8,8 @@ check_PROGRAMS += tests/unit/test_resume
 tests_unit_test_resume_SOURCES = tests/unit/test_resume.c
 tests_unit_test_resume_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_store
+tests_unit_test_store_SOURCES = tests/unit/test_store.c
+tests_unit_test_store_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

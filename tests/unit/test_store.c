@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* When is the memory of a sock used again? */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <unistd.h>
+
+#include "socket/impl.h"
+
+#define MANY 200 /* more than one chunk has */
+
+/* Looks at everything left behind; is `s` given out again? */
+static bool used_again(const struct sock *s)
+{
+	struct sock *got[MANY];
+	bool found = false;
+	int i;
+
+	for (i = 0; i < MANY; i++) {
+		got[i] = store_get();
+		assert_non_null(got[i]);
+		found = found || got[i] == s;
+	}
+	for (i = 0; i < MANY; i++)
+		if (got[i] != s)
+			assert_true(sock_bury(got[i]));
+	return found;
+}
+
+/* The memory that this process left to a child which is done with it. */
+static struct sock *left_behind(void)
+{
+	struct sock *s = store_get();
+
+	assert_non_null(s);
+	s->buried = 1;
+	return s;
+}
+
+static void t_ward(void **state)
+{
+	struct sock *s = left_behind();
+
+	(void)state;
+	store_ward(s, false);
+	assert_true(used_again(s));
+}
+
+static void t_sleeper(void **state)
+{
+	struct sock *s = left_behind();
+
+	(void)state;
+	s->bed[SOCK_BEDS - 1].tid = lock_tid();
+	store_ward(s, false);
+	assert_false(used_again(s));
+	s->bed[SOCK_BEDS - 1].tid = 0;
+	assert_int_equal(lock_take(&s->lock), 0);
+	assert_false(used_again(s));
+	lock_drop(&s->lock);
+	assert_true(used_again(s));
+}
+
+/* One that was killed in there has left its name, and its lock. */
+static void t_killed(void **state)
+{
+	struct sock *s = left_behind();
+
+	(void)state;
+	s->bed[0].tid = 1;
+	s->lock.word = 1 | LOCK_WAITERS;
+	s->sleepers = s->readers = s->users = 1;
+	store_ward(s, false);
+	assert_true(used_again(s));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(t_ward),
+		cmocka_unit_test(t_sleeper),
+		cmocka_unit_test(t_killed),
+	};
+
+	sock_pid = getpid();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
