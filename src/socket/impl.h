@@ -78,7 +78,7 @@ struct sock {
 	bool fin_missed; /* and we waited for it in vain once */
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
 	bool rst_told; /* the one ECONNRESET was delivered */
-	bool rst_eaten; /* the kernel told it to us, and tells it once */
+	uint8_t eaten; /* errno that the kernel told to us, and tells once */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
 	bool epipe; /* a send was answered EPIPE */
 	bool dry; /* the last call found nothing to do, */
@@ -392,7 +392,7 @@ void lift_orphan(struct sock *s); /* the peer's process is gone */
  * The anchor says end of stream, lock not held: is it a reset to be told? One
  * of which the library met the kernel's, or that the kernel knows nothing of.
  */
-bool lift_end_is_reset(struct sock *s);
+int lift_end_errno(struct sock *s); /* 0: it is an end as any */
 void lift_unpaired(struct sock *s, enum reason why);
 /* Words that both ends know take over from the local ones. */
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx);

@@ -370,16 +370,16 @@ void lift_orphan(struct sock *s)
  * When the peer's process died and left bytes of ours in the ring, TCP would
  * have said reset.
  */
-bool lift_end_is_reset(struct sock *s)
+int lift_end_errno(struct sock *s)
 {
-	if (s->rst_eaten && !told_reset(s))
-		return true;
+	if (s->eaten && !told_reset(s))
+		return s->eaten;
 	if (!tx_by_ring(s) || sock_lock(s))
-		return false;
+		return 0;
 	if (!s->orphan && wake_hung_up(s))
 		lift_orphan(s);
 	sock_unlock(s);
-	return s->orphan && was_reset(s) && !told_reset(s);
+	return s->orphan && was_reset(s) && !told_reset(s) ? ECONNRESET : 0;
 }
 
 /*

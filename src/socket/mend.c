@@ -232,6 +232,7 @@ void mend_flush(struct sock *s, int fd)
 	if (n == -EAGAIN)
 		return;
 	/* out, or the program will meet the error */
+	sock_eats(s, n);
 	larder_unmap(r->out, r->out_len);
 	r->out = NULL;
 	__atomic_store_n(&s->tx->state, ANC_RAW, __ATOMIC_SEQ_CST);
@@ -389,7 +390,7 @@ static int parse(struct sock *s, int fd)
 		n = larder_glance(s, fd, buf, sizeof(buf));
 		if (n == -EAGAIN)
 			return 0;
-		s->rst_eaten |= n == -ECONNRESET;
+		sock_eats(s, n);
 		if (n <= 0)
 			return resume_ended(&r->in) ? 1 : -ECONNRESET;
 		/* what W counts as arrived has, by the time of its record */
@@ -506,11 +507,15 @@ bool mend_look(struct sock *s)
 	r->called = false;
 	if (fd < 0 || anc_state(s->rx) == ANC_RAW)
 		return false;
-	/* a reset is told once, and not for us */
-	if (sys_ppoll(&p, 1, &now, NULL) != 1 || (p.revents & POLLERR))
+	if (sys_ppoll(&p, 1, &now, NULL) != 1)
 		return false;
+	/* a reset is told once, and not for us */
+	if (p.revents & POLLERR) {
+		r->dead_at = r->dead_at ? r->dead_at : clock_ns();
+		return false;
+	}
 	n = sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
-	s->rst_eaten |= n == -ECONNRESET;
+	sock_eats(s, n);
 	if (n <= 0)
 		return false;
 	in.token_got = RDMA_TOKEN;

@@ -7,6 +7,7 @@
 #include <sys/time.h>
 
 #include "socket/bridge.h"
+#include "socket/rdma.h"
 #include "socket/zcopy.h"
 
 #define SOL_SDP_KEEPALIVE 27 /* SO_KEEPALIVE at level AF_INET_SDP */
@@ -218,8 +219,17 @@ static int set_inq(struct sock *s, int fd, const void *v, socklen_t len)
 int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 		    socklen_t len)
 {
-	if (level == SOL_SDP_KEEPALIVE && opt == SO_KEEPALIVE)
-		return sys_setsockopt(fd, SOL_SOCKET, opt, v, len);
+	bool of_sdp = level == SOL_SDP_KEEPALIVE && opt == SO_KEEPALIVE;
+	int ret = 1;
+
+	if (of_sdp)
+		level = SOL_SOCKET;
+	if (unlikely(s->rd))
+		ret = alive_set(s, fd, level, opt, v, len);
+	if (ret == 1 && of_sdp)
+		ret = sys_setsockopt(fd, level, opt, v, len);
+	if (ret != 1 || of_sdp)
+		return ret;
 	if (level == SOL_SOCKET)
 		return set_socket(s, fd, opt, v, len);
 	if (level != IPPROTO_TCP)
@@ -278,8 +288,18 @@ static void await_fin(struct sock *s, int fd)
 int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		    socklen_t *len)
 {
-	if (level == SOL_SDP_KEEPALIVE && opt == SO_KEEPALIVE)
-		return sys_getsockopt(fd, SOL_SOCKET, opt, v, len);
+	bool of_sdp = level == SOL_SDP_KEEPALIVE && opt == SO_KEEPALIVE;
+	int value;
+
+	if (of_sdp)
+		level = SOL_SOCKET;
+	if (unlikely(s->rd) && alive_get(s, level, opt, &value))
+		return give_int(value, v, len);
+	if (of_sdp)
+		return sys_getsockopt(fd, level, opt, v, len);
+	if (level == SOL_SOCKET && opt == SO_ERROR && unlikely(s->eaten) &&
+	    !told_reset(s))
+		return give_int(s->eaten, v, len);
 	if (level == IPPROTO_TCP && s->native && opt == SDP_LAST_BIND_ERR)
 		return give_int(0, v, len);
 	if (level == IPPROTO_TCP && s->native && opt == SDP_ZCOPY_THRESH)

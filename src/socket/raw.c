@@ -304,18 +304,18 @@ ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)
 {
 	ssize_t got = sys_recv(fd, buf, n, MSG_DONTWAIT);
 
-	if (unlikely(got == -ECONNRESET))
-		s->rst_eaten = true;
+	if (unlikely(got < 0))
+		sock_eats(s, got);
 	return got;
 }
 
 ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 {
 	if (done) {
-		s->rst_eaten |= n == -ECONNRESET;
+		sock_eats(s, n);
 		return (ssize_t)done;
 	}
-	if (unlikely(!n) && (s->paired || s->rst_eaten) && lift_end_is_reset(s))
-		return -ECONNRESET;
+	if (unlikely(!n) && (s->paired || s->eaten))
+		return -lift_end_errno(s);
 	return n;
 }

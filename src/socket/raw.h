@@ -80,4 +80,17 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 
+/* The kernel's word on the end of the connection: kept for the program. */
+static inline void sock_eats(struct sock *s, ssize_t n)
+{
+	if (n == -ECONNRESET || n == -ETIMEDOUT || n == -EHOSTUNREACH ||
+	    n == -ENETUNREACH)
+		s->eaten = (uint8_t)-n;
+}
+
+static inline int reset_errno(const struct sock *s)
+{
+	return s->eaten ? s->eaten : ECONNRESET;
+}
+
 #endif

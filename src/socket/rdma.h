@@ -16,6 +16,7 @@
  * rdma_back.c  unread bytes handed back, on the way home
  * rdma_serve.c what the service thread does for it
  * rdma_end.c   its end
+ * alive.c      keep-alive on the anchor
  * mend.c       a broken queue pair
  *
  * A sock becomes a candidate (s->rd) when pairing on this host says `remote`.
@@ -217,6 +218,9 @@ struct rdma {
 	struct end *old; /* to be destroyed when nobody looks at it */
 	struct sock *was; /* whose it was */
 	int anchor; /* number watched by the service thread, -1 */
+	uint64_t dead_at; /* the kernel has given it up */
+	bool probes; /* its keep-alive is ours: alive.c, */
+	int keep[3]; /* and what the program set */
 };
 
 extern const struct verbs_api *rdma_api; /* NULL until it is loaded */
@@ -308,6 +312,16 @@ bool mend_old_gone(struct sock *s);
 /* Before it is up once more: is nothing left of the time before? */
 bool mend_all_home(const struct sock *s);
 void mend_forked(void);
+
+/* --- alive.c ------------------------------------------------------------ */
+
+/* Lock held: the direction left the anchor; is the anchor's. */
+void alive_begin(struct sock *s, int fd);
+void alive_end(struct sock *s, int fd);
+/* The program's: 1, or false, if the kernel is to be asked. Lock not held. */
+int alive_set(struct sock *s, int fd, int level, int opt, const void *v,
+	      socklen_t len);
+bool alive_get(struct sock *s, int level, int opt, int *value);
 
 /* --- larder.c ---------------------------------------------------------- */
 

@@ -278,11 +278,10 @@ static void token_count(struct sock *s, const uint8_t *got, size_t n)
 }
 
 /* Its writer is no more, and what came behind it is shown to nobody. */
-static void token_lost(struct sock *s, ssize_t n)
+static void token_lost(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	s->rst_eaten |= n == -ECONNRESET;
 	s->ar.bells = TOKEN_END(r);
 	remote_bells_ahead(&r->words);
 	if (s->ar.taken < __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) &&
@@ -332,10 +331,11 @@ void rdma_token_read(struct sock *s, int fd)
 		return;
 	n = sys_recv(fd, got, (size_t)(TOKEN_END(r) - s->ar.bells),
 		     MSG_DONTWAIT);
+	sock_eats(s, n);
 	if (n > 0)
 		token_count(s, got, (size_t)n);
 	else if (n != -EAGAIN && r->state == RDMA_ENDED)
-		token_lost(s, n);
+		token_lost(s);
 	if (n > 0 && !r->token_wait)
 		rdma_wake(s);
 }

@@ -9,6 +9,8 @@
 #define TRY_NS	 250000000ull
 #define SLIM_NS	 1000000000ull /* so long it is quiet */
 #define SPARE_NS 1000000000ull /* so long a program may take to send */
+#define DEAD_NS \
+	2000000000ull /* a peer that ends says so, and is gone by then */
 
 /* Does anybody wait for what a completion may bring? */
 static bool awaited(const struct sock *s)
@@ -78,7 +80,7 @@ static bool unsettled(const struct sock *s)
 {
 	enum anc_state tx = anc_state(s->tx);
 
-	return s->rd->state != RDMA_UP || s->rd->token_due ||
+	return s->rd->state != RDMA_UP || s->rd->token_due || s->rd->dead_at ||
 	       (s->fin_due && !s->conn.dis_sent) || rdma_token_urgent(s) ||
 	       rdma_update_waits(s) || waits(s) || tx == ANC_ASKED ||
 	       tx == ANC_PAUSED || tx == ANC_RESUME;
@@ -134,7 +136,8 @@ void rdma_look_after(struct sock *s)
 		rdma_down(s, s->conn.error);
 		return;
 	}
-	if (r->called && mend_look(s))
+	if ((r->called && mend_look(s)) ||
+	    (r->dead_at && clock_ns() > r->dead_at + DEAD_NS))
 		mend_begin(s, -ECONNRESET);
 	r->restless = r->active = false;
 	r->serving = true;

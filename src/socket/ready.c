@@ -132,7 +132,7 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 {
 	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLPRI |
 			     EPOLLERR | EPOLLHUP;
-	bool lost = was_reset(s);
+	bool lost = was_reset(s) || (s->rd && s->eaten);
 	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
 	struct timespec now = { 0, 0 };
 

@@ -51,7 +51,7 @@ static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
 		return told_reset(s) ? 0 : -ECONNRESET;
 	if (lost && !s->rst_told) {
 		s->rst_told = true;
-		return -ECONNRESET;
+		return -reset_errno(s);
 	}
 	if (lost)
 		return 0;

@@ -38,7 +38,8 @@ static bool ended(const struct sock *s)
  */
 static ssize_t reset(struct sock *s, int flags)
 {
-	return s->rx_eof || told_reset(s) ? broken_pipe(flags) : -ECONNRESET;
+	return s->rx_eof || told_reset(s) ? broken_pipe(flags) :
+					    -reset_errno(s);
 }
 
 static ssize_t way_out(struct sock *s, struct load *w)
@@ -295,9 +296,9 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		flags |= MSG_NOSIGNAL; /* bytes of this call have gone */
 	w->ask = w->len - w->done;
 	part = raw_tx_piece(s, w->ask, w->nonblock) < w->ask;
-	if (unlikely(s->rst_eaten) && !w->done && !told_reset(s)) {
+	if (unlikely(s->eaten) && !w->done && !told_reset(s)) {
 		n = -1;
-		errno = ECONNRESET;
+		errno = s->eaten;
 	} else if (m && !w->done && (!part || m->msg_controllen)) {
 		n = hooks.sendmsg(fd, m, flags);
 	} else if (w->c.left == 1 || w->c.at || part) {
@@ -369,7 +370,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			if (w->nonblock && n < (ssize_t)(w->len - w->done))
 				lift_full(s, fd);
 			if (n <= 0 && w->done) {
-				s->rst_eaten |= n == -ECONNRESET;
+				sock_eats(s, n);
 				return (ssize_t)w->done;
 			}
 			if (n <= 0)

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libsocket.la
 libsocket_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocket_la_SOURCES = \
+	src/socket/alive.c \
 	src/socket/anchor.c src/socket/anchor.h \
 	src/socket/bed.c \
 	src/socket/bridge.c src/socket/bridge.h \

@@ -16,10 +16,10 @@
 /* --- to the ring ------------------------------------------------------- */
 
 /*
- * For the bells' sake. Set even where it is on: that sends what the last call
+ * No Nagle, for the bells' sake. Set even where it is on: that sends what the last call
  * left lying with MSG_MORE, which the reader has to take before the ring.
  */
-static void keep_nagle_off(struct sock *s, int fd)
+static void options_ours(struct sock *s, int fd)
 {
 	socklen_t len = sizeof(int);
 	int on = 1, off = 0;
@@ -34,6 +34,7 @@ static void keep_nagle_off(struct sock *s, int fd)
 	if (s->cork)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
 	sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	alive_begin(s, fd);
 }
 
 void lift_left(struct sock *s, int fd)
@@ -45,6 +46,7 @@ void lift_left(struct sock *s, int fd)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->cork,
 			       sizeof(int));
 	s->nodelay = s->cork = -1;
+	alive_end(s, fd);
 }
 
 /* Nothing of ours is under way, by the counts and by the kernel's word. */
@@ -123,7 +125,7 @@ static bool switch_tx(struct sock *s, int fd)
 	ret = leave_anchor(s, fd);
 	if (ret < 0)
 		return false;
-	keep_nagle_off(s, fd);
+	options_ours(s, fd);
 	if (!ret)
 		first_bell(s, fd);
 	else if (s->rd)
