@@ -19,6 +19,8 @@
 #define SO_BINDTOIFINDEX 62
 #endif
 
+#define SIN6_LEN_OLD 24 /* a name without its scope, RFC 2133 */
+
 #define IDLE_S 60 /* then the gate asks whether the program's socket is there */
 
 static socklen_t size_of(const union verbs_addr *a)
@@ -66,6 +68,9 @@ int gate_names(struct flow *f, int fd, int family, const struct sockaddr *sa,
 	union verbs_addr own;
 	int ret, probe;
 
+	/* as TCP; datagram sockets would take it */
+	if (family == AF_INET6 && sa->sa_family == AF_INET)
+		return len < SIN6_LEN_OLD ? -EINVAL : -EAFNOSUPPORT;
 	ret = name_of(fd, &own, false);
 	if (ret)
 		return ret;

@@ -110,8 +110,8 @@ peers_ended() {
 
 @test "bridge: connect with too much room for a name, again, and under signals" {
 	peer -f ofed
-	ask roomy again signals
-	peers 9
+	ask roomy families again signals
+	peers 10
 }
 
 @test "bridge: nobody listens, or the first SDP does" {

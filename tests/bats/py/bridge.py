@@ -335,6 +335,17 @@ def roomy(to):
     echoes(s, to)
 
 
+def families(to):
+    """An IPv6 socket takes no IPv4 name, but one that is mapped."""
+    s = socket.socket(socket.AF_INET6)
+    assert connect(s, sockaddr(to, bytes(8))) == errno.EINVAL
+    assert connect(s, sockaddr(to, bytes(20))) == errno.EAFNOSUPPORT
+    s.connect(("::ffff:" + to[0], to[1]))
+    assert s.getpeername()[:2] == ("::ffff:" + to[0], to[1])
+    s.sendall(b"echo\nx")
+    assert s.recv(1) == b"x"
+
+
 def again(to):
     """connect() to nowhere ends it, and the socket may be connected anew."""
     s = socket.socket()
