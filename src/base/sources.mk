@@ -4,6 +4,8 @@ libbase_la_SOURCES = \
 	src/base/arena.c \
 	src/base/arena.h \
 	src/base/clock.h \
+	src/base/hold.c \
+	src/base/hold.h \
 	src/base/lock.c \
 	src/base/lock.h \
 	src/base/log.c \

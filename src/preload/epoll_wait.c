@@ -9,10 +9,10 @@
  * wake-up socket, hot list) has more to say about it.
  */
 #include "base/clock.h"
+#include "base/hold.h"
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
-#include "preload/hold.h"
 #include "preload/ready.h"
 #include "preload/real.h"
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/select.h>
 
-#include "preload/hold.h"
+#include "base/hold.h"
 #include "preload/preload.h"
 
 #define POLLSET_STACK 32

@@ -42,8 +42,6 @@ libpreload_la_SOURCES += \
 	src/preload/epset.h \
 	src/preload/epset_kern.c \
 	src/preload/epset_lock.c \
-	src/preload/hold.c \
-	src/preload/hold.h \
 	src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/pollset.h \

@@ -3,7 +3,9 @@
 
 #include "socket/hush.h"
 
+#include <fcntl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 
 #include "socket/impl.h"
 
@@ -45,6 +47,21 @@ static int signal_fd(uint64_t mask)
 	return fd;
 }
 
+/*
+ * This is the first thread, and the program has others: its links in /proc are
+ * two more than its threads, one of which is our service thread.
+ */
+static bool missed(void)
+{
+	struct stat st;
+
+	return settings.zcopy != SET_ZCOPY_ALWAYS &&
+	       lock_tid() == (uint32_t)sys_getpid() &&
+	       (sys_call6(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task",
+			  (long)&st, 0, 0, 0) ||
+		st.st_nlink > 4);
+}
+
 bool hush_begin(struct hush *h)
 {
 	/*
@@ -55,17 +72,17 @@ bool hush_begin(struct hush *h)
 	uint64_t all = ~(BIT_OF(SIGSEGV) | BIT_OF(SIGBUS) | BIT_OF(SIGILL) |
 			 BIT_OF(SIGFPE) | BIT_OF(SIGTRAP) | BIT_OF(SIGSYS) |
 			 BIT_OF(32) | BIT_OF(33));
-	uint64_t was = 0;
 
-	memset(&h->was, 0, sizeof(h->was));
-	if (sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&was, 8,
-		      0, 0))
+	memset(&h->hold, 0, sizeof(h->hold));
+	if (missed() || sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all,
+				  (long)h->hold.saved, 8, 0, 0))
 		return false;
-	memcpy(&h->was, &was, sizeof(was));
-	h->fd = signal_fd(was);
-	if (h->fd >= 0)
+	h->fd = signal_fd(h->hold.saved[0]);
+	h->hold.on = h->fd >= 0;
+	if (h->hold.on)
 		return true;
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->hold.saved, 0, 8, 0,
+		  0);
 	return false;
 }
 
@@ -74,12 +91,14 @@ void hush_drop(struct hush *h)
 	if (h->fd < 0)
 		return;
 	h->fd = -1;
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->was, 0, 8, 0, 0);
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->hold.saved, 0, 8, 0,
+		  0);
 }
 
 void hush_end(struct sock *s, struct hush *h)
 {
 	sock_unlock(s);
+	hold_give_way(&h->hold);
 	hush_drop(h);
 	lock_take(&s->lock);
 }
@@ -87,10 +106,12 @@ void hush_end(struct sock *s, struct hush *h)
 int hush_heed(struct sock *s, struct hush *h)
 {
 	struct timespec now = { 0, 0 };
+	const sigset_t *mask;
 	int saved = errno, ret;
 
 	sock_unlock(s);
-	ret = hooks.ppoll(NULL, 0, &now, &h->was) < 0 ? -errno : 0;
+	mask = hold_mask(&h->hold, NULL);
+	ret = hooks.ppoll(NULL, 0, &now, mask) < 0 ? -errno : 0;
 	errno = saved;
 	lock_take(&s->lock);
 	return ret;

@@ -9,19 +9,24 @@
  * run inside a system call that they end, as they would have ended the
  * program's. Not put off is what the thread's own code brings about, nor
  * libc's own two signals, whose handlers go back or unwind.
+ *
+ * The kernel gives a signal for the process to the first thread, if that lets
+ * it in. So other threads leave it to him (hold.h); and he himself, where there
+ * are others that it would be given to instead, lends nothing unasked.
  */
 
-#include <signal.h>
 #include <stdbool.h>
+
+#include "base/hold.h"
 
 struct sock;
 
 struct hush {
-	sigset_t was; /* the program's mask */
+	struct hold hold; /* the program's mask */
 	int fd; /* readable: something is pending; -1: nothing is blocked */
 };
 
-/* False: it cannot be done (no descriptor). */
+/* False: it cannot be done (no descriptor), or had better not be. */
 bool hush_begin(struct hush *h);
 /* Something is pending: handlers run now. -EINTR, or 0 if there was none. */
 int hush_heed(struct sock *s, struct hush *h);

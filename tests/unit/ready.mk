@@ -14,7 +14,6 @@ READY_SOURCES = \
 	src/preload/epset_kern.c \
 	src/preload/epset_lock.c \
 	src/preload/fdtable.c \
-	src/preload/hold.c \
 	src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/select.c
@@ -35,5 +34,5 @@ tests_unit_test_pollset_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_spin_SOURCES = tests/unit/test_spin.c $(READY_SOURCES)
 tests_unit_test_spin_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_spin_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
-tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/preload/hold.c
+tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/socket/hush.c
 tests_unit_test_hold_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread

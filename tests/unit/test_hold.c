@@ -8,16 +8,20 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "preload/hold.h"
+#include "base/hold.h"
+#include "socket/hush.h"
+#include "socket/impl.h"
 
 #define CHILD_NS 20000000 /* so long the first thread can take nothing */
 #define ROUNDS	 10
@@ -101,28 +105,100 @@ static void *holds(void *arg)
 	return NULL;
 }
 
-static void run(void *own)
+/* --- with memory out on loan (hush.h) ----------------------------------- */
+
+struct settings settings = { .zcopy = SET_ZCOPY_AUTO };
+struct sock_hooks hooks = { .ppoll = ppoll };
+
+int fd_hide(int fd)
+{
+	return fd;
+}
+
+static void *lends(void *own)
+{
+	struct sock *s = calloc(1, sizeof(*s));
+	struct hush h = { .fd = -1 };
+	struct pollfd p = { .events = POLLIN };
+
+	let_in();
+	while (!atomic_load(busy))
+		usleep(100);
+	assert_int_equal(lock_take(&s->lock), 0);
+	assert_true(hush_begin(&h));
+	if (own)
+		pthread_kill(pthread_self(), SIGUSR1);
+	else
+		kill(getpid(), SIGUSR1);
+	p.fd = h.fd;
+	assert_int_equal(poll(&p, 1, -1), 1);
+	hush_heed(s, &h);
+	hush_end(s, &h);
+	assert_int_equal(h.fd, -1);
+	settle();
+	free(s);
+	return NULL;
+}
+
+/* Without others the first thread lends, else nothing unasked. */
+static void *stays(void *end)
+{
+	while (!atomic_load((atomic_bool *)end))
+		usleep(100);
+	return NULL;
+}
+
+static void test_lends(void **state)
+{
+	struct hush h = { .fd = -1 };
+	atomic_bool end = false;
+	pthread_t t[2];
+	int i;
+
+	(void)state;
+	reset(SIG_UNBLOCK);
+	assert_true(hush_begin(&h));
+	hush_drop(&h);
+	for (i = 0; i < 2; i++) /* one counts as the library's */
+		assert_int_equal(pthread_create(&t[i], NULL, stays, &end), 0);
+	assert_false(hush_begin(&h));
+	settings.zcopy = SET_ZCOPY_ALWAYS;
+	assert_true(hush_begin(&h));
+	hush_drop(&h);
+	settings.zcopy = SET_ZCOPY_AUTO;
+	atomic_store(&end, true);
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_join(t[i], NULL), 0);
+}
+
+static void run(void *(*how)(void *), void *own)
 {
 	pthread_t t;
 
-	assert_int_equal(pthread_create(&t, NULL, holds, own), 0);
+	assert_int_equal(pthread_create(&t, NULL, how, own), 0);
 	be_busy();
 	assert_int_equal(pthread_join(t, NULL), 0);
 }
 
 /* A slow machine may need more than the patience now and then. */
-static void test_first(void **state)
+static void often_first(void *(*how)(void *))
 {
 	int i, kept = 0;
 
-	(void)state;
 	for (i = 0; i < ROUNDS; i++) {
 		reset(SIG_UNBLOCK);
-		run(NULL);
+		run(how, NULL);
 		assert_int_equal(by_first + by_other, 1);
 		kept += atomic_load(&by_first);
 	}
 	assert_true(kept > ROUNDS / 2);
+}
+
+static void test_first(void **state)
+{
+	(void)state;
+	often_first(holds);
+	often_first(lends);
 }
 
 /* The first thread does not let it in. */
@@ -130,9 +206,10 @@ static void test_other(void **state)
 {
 	(void)state;
 	reset(SIG_BLOCK);
-	run(NULL);
+	run(holds, NULL);
+	run(lends, NULL);
 	assert_int_equal(by_first, 0);
-	assert_int_equal(by_other, 1);
+	assert_int_equal(by_other, 2);
 }
 
 /* Meant for the thread that holds it. */
@@ -140,9 +217,10 @@ static void test_own(void **state)
 {
 	(void)state;
 	reset(SIG_UNBLOCK);
-	run(&first);
+	run(holds, &first);
+	run(lends, &first);
 	assert_int_equal(by_first, 0);
-	assert_int_equal(by_other, 1);
+	assert_int_equal(by_other, 2);
 }
 
 /* The first thread itself is not kept from its own. */
@@ -182,7 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first),  cmocka_unit_test(test_other),
 		cmocka_unit_test(test_own),    cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_status), cmocka_unit_test(test_lends),
 	};
 
 	busy = mmap(NULL, sizeof(*busy), PROT_READ | PROT_WRITE,

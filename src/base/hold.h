@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_HOLD_H
-#define LIBSDP_PRELOAD_HOLD_H
+#ifndef LIBSDP_BASE_HOLD_H
+#define LIBSDP_BASE_HOLD_H
 
 /*
  * A signal that comes while a thread spins would be handled, and then not end

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Whose signal is it that came while a thread held them back? */
-#include "preload/hold.h"
+#include "base/hold.h"
 
 #include <string.h>
 #include <time.h>
