@@ -184,21 +184,13 @@ static void give_up(struct sock *s)
 	sock_why(s, WHY_PEER_PLAIN);
 }
 
-/* The other end is sought by the service thread (rdma.c). */
-static void seek(struct sock *s)
-{
-	s->look = 64;
-	if (clock_ns() > s->rd->give_up_at)
-		rdma_drop(s, WHY_PEER_PLAIN);
-}
-
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
 	if (s->rd && s->rd->owner != sock_pid)
 		rdma_detach(s); /* it looked, and left it to us */
-	if (s->rd) {
-		seek(s);
+	if (s->rd) { /* the service thread seeks, and gives up */
+		s->look = 64;
 		return;
 	}
 	if (s->pair.state == PAIR_NONE) {

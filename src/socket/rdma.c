@@ -9,12 +9,11 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
-#define TRIES	    22
-#define TRY_NS	    20000000ull /* and doubled each third time, */
-#define TRY_MAX_NS  2000000000ull /* up to this */
-#define MOVES	    3 /* from process to process, per try */
-#define AGAIN_NS    500000000ull /* after a break */
-#define PATIENCE_NS 10000000000ull /* a candidate waits no longer */
+#define TRIES	   22 /* where nobody of ours has answered */
+#define TRY_NS	   20000000ull /* and doubled each third time, */
+#define TRY_MAX_NS 2000000000ull /* up to this */
+#define MOVES	   3 /* from process to process, per try */
+#define AGAIN_NS   500000000ull /* after a break */
 
 static struct arena arena = ARENA_INIT(sizeof(struct rdma));
 static struct arena hists = ARENA_INIT(sizeof(struct rdma_hist));
@@ -129,7 +128,7 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r->far = r->anchor = -1;
 	larder_init(r);
 	r->restless = true;
-	r->give_up_at = clock_ns() + PATIENCE_NS;
+	rdma_await(r);
 	s->rd = r;
 	s->look = 64;
 	service_add(s);
@@ -142,9 +141,10 @@ enum reason rdma_begin(struct sock *s, int fd)
 void rdma_in_vain(struct sock *s, int err)
 {
 	struct rdma *r = s->rd;
-	uint64_t wait = TRY_NS << r->tries / 3;
+	uint64_t wait = TRY_MAX_NS;
 	enum reason why = rdma_no_way(err);
 
+	rdma_turn_over();
 	r->state = RDMA_WANTED;
 	r->end = NULL;
 	r->restless = true;
@@ -154,15 +154,17 @@ void rdma_in_vain(struct sock *s, int err)
 		return;
 	if (r->hist)
 		r->sent_then = r->hist->dir[0].end;
-	if (!why && ++r->tries > TRIES)
-		why = err == -EKEYREJECTED ? WHY_UNPROVED : WHY_PEER_PLAIN;
+	if (r->tries <= TRIES)
+		wait = TRY_NS << r->tries / 3;
+	if (r->tries < UINT8_MAX)
+		r->tries++;
+	if (!why && r->tries > TRIES && !r->answered)
+		why = WHY_PEER_PLAIN;
 	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
 	if (r->again) { /* it was there before: now and then */
 		wait = (uint64_t)settings.rdma_retry_s * 1000000000u;
 		if (r->tries < 16 && AGAIN_NS << r->tries < wait)
 			wait = AGAIN_NS << r->tries;
-		if (r->tries < 16)
-			r->tries++;
 		r->retry_at = clock_ns() + wait;
 		return;
 	}
@@ -184,8 +186,9 @@ static void dial(struct sock *s)
 	if (rdma_module.denied || clock_ns() < r->retry_at ||
 	    !rdma_choose(r, &window) || !rdma_open())
 		return;
-	if (!rdma_turn(r)) {
-		r->retry_at = clock_ns() + TRY_NS;
+	r->queued = !rdma_turn(r);
+	if (r->queued) {
+		rdma_patient(r, clock_ns());
 		return;
 	}
 	rdma_address(&local, &r->names, false, 0);
@@ -263,6 +266,7 @@ static int on_answered(struct sock *s, const struct verbs_event *ev)
 		return -EBADMSG;
 	}
 	r->peer_token = n.token;
+	r->answered = true;
 	if (n.check != rdma_check(r, false, rdma_answer_key(r)))
 		return -EKEYREJECTED;
 	rdma_tokens(r);
@@ -282,6 +286,7 @@ static bool moved(struct rdma *r, const struct verbs_event *ev)
 	r->state = RDMA_WANTED;
 	r->end = NULL;
 	r->restless = true;
+	rdma_turn_over();
 	return true;
 }
 
@@ -293,6 +298,8 @@ static void on_refused(struct sock *s, const struct verbs_event *ev)
 
 	if (ours) {
 		s->rd->answered = true;
+		if (ev->data[5])
+			rdma_patient(s->rd, clock_ns());
 		rdma_answers(&s->rd->names, false);
 	}
 	if (ours && moved(s->rd, ev)) {
@@ -303,8 +310,10 @@ static void on_refused(struct sock *s, const struct verbs_event *ev)
 	}
 	if (!ours || ev->data[4] == RDMA_NEVER)
 		err = -ECONNREFUSED;
-	if (ours && ev->data[4] == RDMA_NEVER)
+	if (ours && ev->data[4] == RDMA_NEVER) {
 		s->rd->tries = TRIES;
+		s->rd->answered = false;
+	}
 	rdma_in_vain(s, err);
 }
 
@@ -324,6 +333,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 	case VE_UP:
 		if (r->dials)
 			rdma_answers(&r->names, true);
+		rdma_turn_over();
 		/* forked meanwhile: of no use there */
 		if (sock_holders(s) != 1) {
 			ret = -EBUSY;
@@ -465,16 +475,6 @@ void rdma_again(struct sock *s)
 	log_debug("fd %d: on over TCP, to be lifted again", sock_fd(s));
 }
 
-/* Nobody has found it in time; a dialler has asked for all. */
-static enum reason out_of_patience(const struct rdma *r)
-{
-	if (r->answered)
-		return WHY_UNPROVED;
-	if (r->dials && r->tries)
-		rdma_bar(&r->names, WHY_PEER_PLAIN);
-	return WHY_PEER_PLAIN;
-}
-
 /* A candidate's next step, lock held. */
 static void seek(struct sock *s)
 {
@@ -484,16 +484,16 @@ static void seek(struct sock *s)
 	r->restless = false;
 	if ((r->old && !mend_old_gone(s)) || r->lingers)
 		return;
-	if (sock_holders(s) != 1 || never_lift(s) || !mend_all_home(s))
-		return;
 	/* by another's tries; what was up once is tried again and again */
 	why = r->again ? WHY_NONE : rdma_barred(&r->names);
 	if (!why && clock_ns() > r->give_up_at)
-		why = out_of_patience(r);
+		why = rdma_out_of_patience(r);
 	if (why) {
 		rdma_drop(s, why);
 		return;
 	}
+	if (sock_holders(s) != 1 || never_lift(s) || !mend_all_home(s))
+		return;
 	if (r->dials)
 		dial(s);
 	else if (clock_ns() >= r->retry_at && rdma_open())
@@ -502,8 +502,7 @@ static void seek(struct sock *s)
 	if (why && s->rd && !rdma_module.v)
 		rdma_drop(s, why);
 	else if (s->rd && r->state == RDMA_WANTED)
-		/* until it is time, or enough was moved */
-		r->restless = r->retry_at != UINT64_MAX && !r->again;
+		r->restless = rdma_looks_often(r);
 }
 
 void rdma_serve(struct sock *s)
@@ -554,6 +553,7 @@ void rdma_forked(void)
 {
 	rdma_open_forked();
 	graves = NULL;
+	rdma_turns_forked();
 	rdma_unlisten();
 	arena_forked(&arena);
 	arena_forked(&hists);

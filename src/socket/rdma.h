@@ -9,6 +9,7 @@
  *              the service thread
  * rdma_open.c  the module's life
  * rdma_answer.c  answering
+ * rdma_turn.c  which of many is dialled when, and how long one is patient
  * rdma_desk.c  who listens, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
@@ -100,7 +101,8 @@ enum rdma_state {
 
 /*
  * A request is refused with a REJ of these bytes: the magic of the extension
- * block, the verdict, 0, an RDMA port.
+ * block, the verdict, 1 if the connection looks for its other end there and
+ * only what was shown is not known (yet), else 0, an RDMA port.
  */
 #define RDMA_REJ_LEN 8
 
@@ -174,7 +176,8 @@ struct rdma {
 	uint16_t port; /* to be dialled */
 	uint8_t tries, moves;
 	uint64_t sent_then; /* bytes sent at the try before */
-	uint64_t retry_at, give_up_at;
+	uint64_t retry_at, begun, give_up_at;
+	bool queued; /* others are dialled first */
 	struct rdma_hist *hist;
 	/* paired */
 	struct anc_page mirror;
@@ -362,12 +365,14 @@ void rdma_put_drop(struct rdma *r);
 /* --- rdma_answer.c ----------------------------------------------------- */
 
 void rdma_request(struct verbs *v, const struct verbs_event *ev);
+/* When that peer asked last for any connection of the same port; 0: unknown. */
+uint64_t rdma_asked(const struct diag_names *n);
 
 /* --- rdma_desk.c ------------------------------------------------------- */
 
 /*
  * The end of this candidate can be found from now on, for a while: a time at
- * which to ask again, or UINT64_MAX.
+ * which to ask again.
  */
 uint64_t rdma_listen(struct verbs *v, const struct rdma *r);
 /* The RDMA port of the process that holds it, or 0. */
@@ -413,6 +418,13 @@ static inline uint16_t rdma_port(uint16_t tcp)
 }
 
 bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
+/* --- rdma_turn.c ------------------------------------------------------- */
+
+void rdma_await(struct rdma *r); /* a candidate from now on */
+void rdma_patient(struct rdma *r, uint64_t since); /* not its own time */
+/* Its time is over (WHY_NONE: not yet); its port is barred, if it dialled. */
+enum reason rdma_out_of_patience(struct rdma *r);
+bool rdma_looks_often(const struct rdma *r); /* it waits for little time */
 /*
  * The peer is of no use for settings.rdma_retry_s, and why: its host, if no
  * usable device leads there, else that port of it.
@@ -421,8 +433,10 @@ void rdma_bar(const struct diag_names *n, enum reason why);
 enum reason rdma_barred(const struct diag_names *n);
 /* Somebody answers there, or was even met: all who want may dial. */
 void rdma_answers(const struct diag_names *n, bool met);
-/* May this candidate dial now, or does another one try for it? */
+/* May this candidate dial now, or are others dialled, or does one try for it? */
 bool rdma_turn(const struct rdma *r);
+void rdma_turn_over(void); /* others may wait for it */
+void rdma_turns_forked(void);
 
 /* --- rdma_proof.c ------------------------------------------------------ */
 

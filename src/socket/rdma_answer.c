@@ -9,6 +9,8 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
+#define ASKERS 32
+
 struct wanted {
 	struct diag_names names;
 	struct sock *sock;
@@ -36,13 +38,52 @@ static void ip_of(uint8_t to[16], const union verbs_addr *a)
 		memcpy(to, &a->in6.sin6_addr, 16);
 }
 
+/* Who has asked lately, and for which port of ours. */
+static struct {
+	struct diag_names names; /* but for the port of theirs */
+	uint64_t at;
+} askers[ASKERS] TABLE;
+
+static bool asks_alike(const struct diag_names *a, const struct diag_names *b)
+{
+	return a->v4 == b->v4 && a->local_port == b->local_port &&
+	       !memcmp(a->peer, b->peer, 16);
+}
+
+static void note_asker(const struct diag_names *n)
+{
+	unsigned int i, at = 0;
+
+	for (i = 0; i < ASKERS; i++) {
+		if (asks_alike(&askers[i].names, n)) {
+			at = i;
+			break;
+		}
+		if (askers[i].at < askers[at].at)
+			at = i;
+	}
+	askers[at].names = *n;
+	askers[at].at = clock_ns();
+}
+
+uint64_t rdma_asked(const struct diag_names *n)
+{
+	unsigned int i;
+
+	for (i = 0; i < ASKERS; i++)
+		if (asks_alike(&askers[i].names, n))
+			return askers[i].at;
+	return 0;
+}
+
 static void refuse(struct verbs *v, struct verbs_request *q,
-		   enum rdma_verdict verdict, uint16_t port)
+		   enum rdma_verdict verdict, bool near, uint16_t port)
 {
 	uint8_t why[RDMA_REJ_LEN] = { 0 };
 
 	wire_put32(why, WIRE_EXT_MAGIC);
 	why[4] = (uint8_t)verdict;
+	why[5] = near;
 	wire_put16(why + 6, port);
 	rdma_api->refuse(v, q, why, sizeof(why));
 }
@@ -59,10 +100,11 @@ static int accept_it(struct verbs *v, struct sock *s,
 	int ret;
 
 	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED || r->dials ||
-	    sock_holders(s) != 1 ||
-	    !(bare ? rdma_find_bare(r) : rdma_find(r, ask->window)) ||
-	    ask->check != rdma_check(r, true, ask->token))
+	    sock_holders(s) != 1)
 		return -EAGAIN;
+	if (!(bare ? rdma_find_bare(r) : rdma_find(r, ask->window)) ||
+	    ask->check != rdma_check(r, true, ask->token))
+		return -EKEYREJECTED;
 	r->peer_token = ask->token;
 	ret = rdma_api->prepare(v, ev->request, (uintptr_t)r, &r->end);
 	if (ret) { /* whatever it was, it is not the dialler's doing */
@@ -111,6 +153,7 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev)
 	ip_of(w.names.peer, &ev->peer);
 	w.names.local_port = ask.remote_port;
 	w.names.peer_port = ask.local_port;
+	note_asker(&w.names);
 	service_each(match, &w);
 	if (!w.sock) {
 		port = rdma_desk_ask(&w.names);
@@ -124,5 +167,5 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev)
 		       port		? RDMA_MOVED :
 		       rdma_no_way(ret) ? RDMA_NEVER :
 					  RDMA_LATER,
-		       port);
+		       ret == -EKEYREJECTED, port);
 }

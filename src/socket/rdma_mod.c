@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Around the module: where it is found, who listens, which hosts were of no
- * use lately, and the end that stands for one in another process.
+ * Around the module: where it is found, which devices count, names, and the end
+ * that stands for one in another process.
  */
 
 #include <dlfcn.h>
 
-#include "base/table.h"
 #include "base/text.h"
 #include "config/lists.h"
 #include "fabric/nowhere.h"
 #include "socket/rdma.h"
 
-#define DEVICES	 "/sys/class/infiniband"
-#define SIW	 "Software iWARP" /* how it describes itself */
-#define KNOWN	 64
-#define TRIER_NS 4000000000ull /* longer than it waits between tries */
+#define DEVICES "/sys/class/infiniband"
+#define SIW	"Software iWARP" /* how it describes itself */
 
 /* --- the module -------------------------------------------------------- */
 
@@ -224,113 +221,6 @@ void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 	memcpy(&a->in6.sin6_addr, peer ? n->peer : n->local, 16);
 	if (IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr))
 		a->in6.sin6_scope_id = n->scope;
-}
-
-/* --- hosts of no use --------------------------------------------------- */
-
-/*
- * What is known of the other end of a route: that nothing leads there (of the
- * host, port 0), that nobody answers at a port, or that somebody does. While
- * neither is known one candidate tries for all, so that a burst of connections
- * pays once. Where one was met another's tries in vain tell of that one alone.
- */
-static struct {
-	bool v4, good, met;
-	uint8_t ip[16];
-	uint16_t port;
-	uint64_t until; /* what is said holds so long */
-	enum reason why; /* barred; none: not */
-	const struct rdma *trier;
-} known[KNOWN] TABLE;
-static struct lock known_lock;
-
-/* With the lock held; a new one takes the place of what ended first. */
-static unsigned int entry(const struct diag_names *n, uint16_t port, bool make)
-{
-	unsigned int i, at = 0;
-
-	for (i = 0; i < KNOWN; i++) {
-		if (known[i].until && known[i].v4 == n->v4 &&
-		    known[i].port == port && !memcmp(known[i].ip, n->peer, 16))
-			return i;
-		if (known[i].until < known[at].until)
-			at = i;
-	}
-	if (!make)
-		return KNOWN;
-	memset(&known[at], 0, sizeof(known[at]));
-	known[at].v4 = n->v4;
-	known[at].port = port;
-	memcpy(known[at].ip, n->peer, 16);
-	return at;
-}
-
-static void say(const struct diag_names *n, uint16_t port, bool met,
-		enum reason why)
-{
-	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
-	uint64_t now = clock_ns();
-	unsigned int i;
-
-	lock_take(&known_lock);
-	i = entry(n, port, true);
-	met |= known[i].met && known[i].until > now;
-	if (!met || (why != WHY_PEER_PLAIN && why != WHY_UNPROVED)) {
-		known[i].good = !why;
-		known[i].met = met && !why;
-		known[i].why = why;
-		known[i].until = now + ns;
-		known[i].trier = NULL;
-	}
-	lock_drop(&known_lock);
-}
-
-void rdma_bar(const struct diag_names *n, enum reason why)
-{
-	bool port = why == WHY_PEER_PLAIN || why == WHY_UNPROVED ||
-		    why == WHY_BAD_HELLO;
-
-	say(n, port ? n->peer_port : 0, false, why);
-}
-
-void rdma_answers(const struct diag_names *n, bool met)
-{
-	say(n, n->peer_port, met, WHY_NONE);
-}
-
-enum reason rdma_barred(const struct diag_names *n)
-{
-	enum reason why = WHY_NONE;
-	uint64_t now = clock_ns();
-	unsigned int i, k;
-
-	lock_take(&known_lock);
-	for (k = 0; k < 2 && !why; k++) {
-		i = entry(n, k ? n->peer_port : 0, false);
-		if (i < KNOWN && known[i].until > now)
-			why = known[i].why;
-	}
-	lock_drop(&known_lock);
-	return why;
-}
-
-bool rdma_turn(const struct rdma *r)
-{
-	uint64_t now = clock_ns();
-	unsigned int i;
-	bool mine;
-
-	lock_take(&known_lock);
-	i = entry(&r->names, r->names.peer_port, true);
-	mine = known[i].until <= now || known[i].good || known[i].trier == r;
-	if (mine && !(known[i].good && known[i].until > now)) {
-		known[i].good = known[i].met = false;
-		known[i].why = WHY_NONE;
-		known[i].trier = r;
-		known[i].until = now + TRIER_NS;
-	}
-	lock_drop(&known_lock);
-	return mine;
 }
 
 struct end rdma_nowhere = { &nowhere_ops, 0, 0 };

@@ -33,7 +33,7 @@ static void open_it(void)
 		.may_use = rdma_may_use,
 		.foreign_cm = rdma_foreign_cm(),
 		.resolve_ms = 2000,
-		.connect_ms = 3000,
+		.connect_ms = 10000,
 		.disconnect_ms = 2000,
 		.requests_max = 64,
 		.host = { fd_hide, fd_unhide, rdma_say },

@@ -367,6 +367,44 @@ anew() {
 	[ "$(grep -c "RDMA try" "$TMP/client.log")" -le 30 ]
 }
 
+# Each connection waits for those in front of it, for longer than one alone is
+# looked for at least.
+@test "strangers: a burst to a peer that is slow is met, all of it" {
+	# on a busy machine writers would go on over TCP for a while
+	ON=(LIBSDP_SPILL_MS=60000 FAKE_SLOW=500)
+	on_start "$B" server "$PY" "$MANY" prefork 7901 1
+	ready 7901
+	ON=(LIBSDP_SPILL_MS=60000)
+	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7901 \
+		40 20 until "$TMP/enough"
+	until_true 60 over 7901 80 1000
+	touch "$TMP/enough"
+	wait_end client
+	stop server
+	[ "$(sum client lifted)" -eq 40 ]
+	[ "$(sum server lifted)" -eq 40 ]
+}
+
+# Nobody of them gives up while the first one, that tries for all, is held up.
+@test "strangers: a burst waits for its first" {
+	touch "$TMP/hold"
+	ON=(LIBSDP_SPILL_MS=60000)
+	on_start "$B" server "$PY" "$MANY" prefork 7901 1
+	ready 7901
+	ON+=("FAKE_HOLD=$TMP/hold")
+	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7901 \
+		20 20 until "$TMP/enough"
+	until_true 40 test -e "$TMP/hold.waits"
+	sleep 12
+	rm "$TMP/hold"
+	until_true 60 over 7901 40 1000
+	touch "$TMP/enough"
+	wait_end client
+	stop server
+	[ "$(sum client lifted)" -eq 20 ]
+	[ "$(sum server lifted)" -eq 20 ]
+}
+
 # Whoever serves such a port got it from root, and has no right to another.
 @test "ports: below 1024, and the server is not root" {
 	local TMP

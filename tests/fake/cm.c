@@ -273,6 +273,7 @@ static int v_prepare(struct verbs *v, struct verbs_request *q, uint64_t tag,
 
 	if (fake_fails("prepare"))
 		return fake_fails("prepare");
+	fake_slow();
 	e = end_new(v, q->fd, tag);
 	watch(v, e->fd, EPOLLIN | EPOLLRDHUP, e, EPOLL_CTL_MOD);
 	req_drop(v, q);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The messages of a pretended queue pair, see fake.h. */
 
+#include <poll.h>
+
 #include "fake.h"
 #include "sdp_proto/wire.h"
 
@@ -31,6 +33,14 @@ bool fake_down(void)
 	const char *file = getenv("FAKE_DOWN");
 
 	return file && *file && sys_call3(SYS_access, (long)file, 0, 0) == 0;
+}
+
+void fake_slow(void)
+{
+	const char *ms = getenv("FAKE_SLOW");
+
+	if (ms)
+		poll(NULL, 0, atoi(ms));
 }
 
 /* The queue pair is in its error state: what came before can be polled. */

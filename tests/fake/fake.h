@@ -175,6 +175,7 @@ void fake_tell(struct verbs *v, const struct verbs_event *ev);
 void fake_tell_end(struct fend *e, enum verbs_event_type type, int error);
 int fake_frame(struct fend *e, enum frame type, const void *data, uint32_t len);
 void fake_flush(struct fend *e);
+void fake_slow(void); /* FAKE_SLOW: ms that it takes to make a queue pair */
 bool fake_down(void); /* the way between is down */
 bool fake_silent(struct fend *e); /* ... and what comes of it */
 void fake_patience(struct fend *e); /* of a sender whose peer is deaf */

@@ -235,23 +235,49 @@ bare() {
 
 # --- many --------------------------------------------------------------------
 
+# ends N STEP...: so many ends have gone through these steps, in this order;
+# how often they spilled and were lifted again meanwhile does not count.
+ends() {
+	awk -v want="$1" -v steps="${*:2}" '
+	BEGIN { count = split(steps, step) }
+	{
+		is = /transmits over SDP/ ? "lifted" :
+			/RDMA connection (broke|ended)/ ? "broke" : ""
+		if (!is || !match($0, /python3\[[0-9]+\]/))
+			next
+		end = FILENAME substr($0, RSTART, RLENGTH)
+		match($0, /fd [0-9]+/)
+		end = end substr($0, RSTART, RLENGTH)
+		if (step[at[end] + 1] == is && ++at[end] == count)
+			n++
+	}
+	END { print n + 0 " of " want ": " steps; exit n < want }' \
+		"$TMP/far.err" "$TMP/cl.err"
+}
+
+came_to() {
+	until_true 40 ends "$@" ||
+		fail "$(ends "$@"; tail -n 8 "$TMP/far.err" "$TMP/cl.err")"
+}
+
 # many CONNECTIONS COUNT SERVER...: the device of node 1 goes and comes back
 # while they are all there.
 many() {
 	local connections=$1 count=$2
 	shift 2
 	between lifted
-	with LIBSDP_LIFT_AFTER_MESSAGES=4 LIBSDP_LOG=7:stderr
+	with LIBSDP_LIFT_AFTER_MESSAGES=4 LIBSDP_SPILL_MS=2000 \
+		LIBSDP_LOG=7:stderr
 	PORT=$(free_port)
 	server far "$PY" "$MANY" "$1" "$PORT" "${@:2}"
 	wait_port "$PORT"
 	start_on 2 cl env "${CLIENT_ENV[@]}" "$PY" "$MANY" client "$HOST" \
 		"$PORT" "$connections" "$count" until "$ENOUGH"
-	came $((2 * connections)) LIFT
+	came_to $((2 * connections)) lifted
 	LIMIT=60 on 1 rdma link delete "$VM_RDMA"
-	broke $((2 * connections))
+	came_to $((2 * connections)) lifted broke
 	rdma_add 1
-	came $((4 * connections)) LIFT
+	came_to $((2 * connections)) lifted broke lifted
 	on 2 touch "$ENOUGH"
 	wait_end cl || fail "client: $(tail -n 8 "$TMP/cl.err")"
 	stop far

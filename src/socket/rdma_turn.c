@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Which candidate is dialled when, how long one is patient, and which hosts
+ * were of no use lately.
+ */
+
+#include "base/table.h"
+#include "socket/rdma.h"
+
+#define KNOWN	 64
+#define TRIER_NS 4000000000ull /* longer than it waits between tries */
+#define TURNS	 16
+#define OFTEN_NS 10000000000ull /* so long it is looked at often, */
+#define SOON_NS	 250000000ull /* later, and else, as often as this */
+
+/*
+ * So long a candidate looks for the other end. What it waits for others that
+ * are met first does not count, up to the second of them: where hundreds begin
+ * at once, and machines are slow, the last one's turn may come late.
+ */
+#define PATIENCE_NS	 30000000000ull
+#define PATIENCE_MOST_NS 300000000000ull
+
+/* --- patience ---------------------------------------------------------- */
+
+void rdma_await(struct rdma *r)
+{
+	r->begun = clock_ns();
+	r->give_up_at = r->begun + PATIENCE_NS;
+}
+
+/* Others had to be met first: their time does not count, within bounds. */
+void rdma_patient(struct rdma *r, uint64_t since)
+{
+	uint64_t until = since + PATIENCE_NS;
+
+	if (until > r->begun + PATIENCE_MOST_NS)
+		until = r->begun + PATIENCE_MOST_NS;
+	if (until > r->give_up_at)
+		r->give_up_at = until;
+}
+
+/* Who listens does not know how many stand in front of its own dialler. */
+enum reason rdma_out_of_patience(struct rdma *r)
+{
+	enum reason why = r->answered ? WHY_UNPROVED : WHY_PEER_PLAIN;
+
+	if (!r->dials)
+		rdma_patient(r, rdma_asked(&r->names));
+	if (clock_ns() <= r->give_up_at)
+		return WHY_NONE;
+	if (r->dials && r->tries)
+		rdma_bar(&r->names, why);
+	return why;
+}
+
+bool rdma_looks_often(const struct rdma *r)
+{
+	uint64_t now = clock_ns();
+
+	return !r->again && !r->queued && r->retry_at < now + SOON_NS &&
+	       now < r->begun + OFTEN_NS;
+}
+
+/* --- turns ------------------------------------------------------------- */
+
+/*
+ * So many are dialled at a time. Each costs the other end a queue pair and
+ * registered memory, made by one thread; what waits there for longer than a
+ * dial may take is made in vain, and then asked for once more.
+ */
+static const struct rdma *turns[TURNS]; /* the service thread's */
+static bool queued;
+
+static bool under_way(const struct rdma *r)
+{
+	return r && __atomic_load_n(&r->sock, __ATOMIC_RELAXED) && r->end &&
+	       r->owner == sock_pid && r->state == RDMA_DIALING;
+}
+
+/* NULL: all are taken. */
+static const struct rdma **turn_of(const struct rdma *r)
+{
+	const struct rdma **at = NULL;
+	unsigned int i;
+
+	for (i = 0; i < TURNS; i++) {
+		if (turns[i] == r)
+			return &turns[i];
+		if (!under_way(turns[i]))
+			at = &turns[i];
+	}
+	return at;
+}
+
+static bool trying(const struct rdma *r)
+{
+	const struct rdma **at = r ? turn_of(r) : NULL;
+
+	return at && *at == r && under_way(r);
+}
+
+void rdma_turn_over(void)
+{
+	if (queued)
+		service_poke(service_id());
+	queued = false;
+}
+
+/* Not touched in vain: a forked child pays for each page. */
+void rdma_turns_forked(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < TURNS; i++)
+		if (turns[i])
+			turns[i] = NULL;
+	if (queued)
+		queued = false;
+}
+
+/* --- hosts of no use --------------------------------------------------- */
+
+/*
+ * What is known of the other end of a route: that nothing leads there (of the
+ * host, port 0), that nobody answers at a port, or that somebody does. While
+ * neither is known one candidate tries for all, so that a burst of connections
+ * pays once. Where one was met another's tries in vain tell of that one alone.
+ */
+static struct {
+	bool v4, good, met;
+	uint8_t ip[16];
+	uint16_t port;
+	uint64_t until; /* what is said holds so long */
+	enum reason why; /* barred; none: not */
+	const struct rdma *trier;
+} known[KNOWN] TABLE;
+static struct lock known_lock;
+
+/* With the lock held; a new one takes the place of what ended first. */
+static unsigned int entry(const struct diag_names *n, uint16_t port, bool make)
+{
+	unsigned int i, at = 0;
+
+	for (i = 0; i < KNOWN; i++) {
+		if (known[i].until && known[i].v4 == n->v4 &&
+		    known[i].port == port && !memcmp(known[i].ip, n->peer, 16))
+			return i;
+		if (known[i].until < known[at].until)
+			at = i;
+	}
+	if (!make)
+		return KNOWN;
+	memset(&known[at], 0, sizeof(known[at]));
+	known[at].v4 = n->v4;
+	known[at].port = port;
+	memcpy(known[at].ip, n->peer, 16);
+	return at;
+}
+
+static void say(const struct diag_names *n, uint16_t port, bool met,
+		enum reason why)
+{
+	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
+	uint64_t now = clock_ns();
+	unsigned int i;
+
+	lock_take(&known_lock);
+	i = entry(n, port, true);
+	met |= known[i].met && known[i].until > now;
+	if (!met || (why != WHY_PEER_PLAIN && why != WHY_UNPROVED)) {
+		known[i].good = !why;
+		known[i].met = met && !why;
+		known[i].why = why;
+		known[i].until = now + ns;
+		known[i].trier = NULL;
+	}
+	lock_drop(&known_lock);
+}
+
+void rdma_bar(const struct diag_names *n, enum reason why)
+{
+	bool port = why == WHY_PEER_PLAIN || why == WHY_UNPROVED ||
+		    why == WHY_BAD_HELLO;
+
+	say(n, port ? n->peer_port : 0, false, why);
+}
+
+void rdma_answers(const struct diag_names *n, bool met)
+{
+	say(n, n->peer_port, met, WHY_NONE);
+}
+
+enum reason rdma_barred(const struct diag_names *n)
+{
+	enum reason why = WHY_NONE;
+	uint64_t now = clock_ns();
+	unsigned int i, k;
+
+	lock_take(&known_lock);
+	for (k = 0; k < 2 && !why; k++) {
+		i = entry(n, k ? n->peer_port : 0, false);
+		if (i < KNOWN && known[i].until > now)
+			why = known[i].why;
+	}
+	lock_drop(&known_lock);
+	return why;
+}
+
+bool rdma_turn(const struct rdma *r)
+{
+	const struct rdma **turn = turn_of(r);
+	uint64_t now = clock_ns();
+	unsigned int i;
+	bool mine;
+
+	queued |= !turn;
+	if (!turn)
+		return false;
+	lock_take(&known_lock);
+	i = entry(&r->names, r->names.peer_port, true);
+	mine = known[i].good || known[i].trier == r ||
+	       (known[i].until <= now && !trying(known[i].trier));
+	if (mine && !(known[i].good && known[i].until > now)) {
+		known[i].good = known[i].met = false;
+		known[i].why = WHY_NONE;
+		known[i].trier = r;
+		known[i].until = now + TRIER_NS;
+	}
+	lock_drop(&known_lock);
+	queued |= !mine;
+	if (mine)
+		*turn = r;
+	return mine;
+}
