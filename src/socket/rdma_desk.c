@@ -31,7 +31,8 @@
 #define SAID_NS	  3000000000ull /* what was said is believed so long, */
 #define AGAIN_NS  500000000ull /* and said anew so often */
 #define SOON_NS	  20000000ull
-#define KEPT_NS	  30000000000ull /* a listener nobody asked for */
+#define KEPT_NS	  30000000000ull /* a listener nobody has a use for */
+#define STILL_NS  10000000000ull /* who has one says so that often */
 #define MAGIC	  0x72644B31u
 
 struct saying {
@@ -282,7 +283,7 @@ uint64_t rdma_listen(struct verbs *v, const struct rdma *r)
 	     say_it(r, any_port[r->names.v4]) == -ECONNREFUSED))
 		take_number(v, (unsigned int)i);
 	if (listeners[i].ours)
-		return UINT64_MAX;
+		return now + STILL_NS;
 	if (any_number(v, r->names.v4))
 		return now + AGAIN_NS;
 	return now + (say_it(r, any_port[r->names.v4]) ? SOON_NS : AGAIN_NS);

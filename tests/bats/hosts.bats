@@ -190,7 +190,8 @@ said() {
 	[ "$(grep -cs "$2" "$TMP/talk")" -ge "$1" ]
 }
 
-@test "hosts: the way is down for a while" {
+# down SECONDS: the way is down for so long at least, and comes back.
+down() {
 	local downs
 	SOFT=yes
 	BREAK=FAKE_DOWN=$TMP/down
@@ -200,6 +201,7 @@ said() {
 		until_true 30 said 2 LIFT
 		touch "$TMP/down"
 		until_true 30 said 1 "$LOST"
+		sleep "$1"
 		rm "$TMP/down"
 		until_true 30 said 4 LIFT
 		touch "$TMP/enough"
@@ -209,6 +211,16 @@ said() {
 	wait "$downs"
 	grep -v ' MATCH' "$TMP/talk"
 	said 4 LIFT
+}
+
+@test "hosts: the way is down for a while" {
+	down 0
+}
+
+# Who listens is found however late, also where it was asked to once only.
+@test "hosts: the way is down for longer than a listener is kept for nothing" {
+	export LIBSDP_RDMA_RETRY_S=1
+	down 35
 }
 
 @test "hosts: a fork with unread bytes: the child has them" {
