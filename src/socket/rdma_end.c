@@ -79,6 +79,15 @@ void rdma_down(struct sock *s, int error)
 	}
 }
 
+/*
+ * What is not yet out, or the peer's record that is to come: a closed socket
+ * would answer it by a reset, and the peer lose what it has not read.
+ */
+static bool mends(const struct rdma *r)
+{
+	return r->state == RDMA_MENDING && (r->out || !r->mended);
+}
+
 bool rdma_linger(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
@@ -86,7 +95,7 @@ bool rdma_linger(struct sock *s, int fd)
 
 	zc_seize(s);
 	if (!rdma_here(s) || s->conn.error || s->linger0 || s->orphan ||
-	    (r->state != RDMA_UP && !(r->state == RDMA_MENDING && r->out)))
+	    (r->state != RDMA_UP && !mends(r)))
 		return false;
 	if (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW)
 		return false;
@@ -107,6 +116,9 @@ bool rdma_linger(struct sock *s, int fd)
 	r->give_up_at = clock_ns() + LINGER_NS;
 	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
 		rdma_may_end(s, true);
+	if (mends(r) && !s->shut_wr) /* its end need not wait for the peer's */
+		s->shut_wr = s->fin_due = true;
+	home_serve(s, s->ghost);
 	rdma_tell(s, true);
 	rdma_arm(s);
 	service_poke(service_id());

@@ -223,6 +223,42 @@ down() {
 	down 35
 }
 
+stopped() {
+	grep -q '^State:.T' "/proc/$(cat "$TMP/c.stop")/status"
+}
+
+# What comes to a closed socket is answered by a reset, which takes what the
+# kernel still held for the other end: here the record by which that goes on,
+# after its peer has closed, before it reads.
+@test "hosts: who has said all and closes while a queue pair is mended is heard" {
+	local client py=$BATS_TEST_DIRNAME/py/mend_close.py
+	SOFT=yes
+	BREAK=FAKE_DOWN=$TMP/c.down
+	on "$B" server timeout 200 /usr/bin/python3 "$py" server 7783 150000 \
+		"$TMP/c" 3>&- 2>"$TMP/server.log" &
+	server=$!
+	until_true 10 there 7783
+	on "$A" client timeout 200 /usr/bin/python3 "$py" client 10.99.0.2 \
+		7783 150000 "$TMP/c" 3>&- 2>"$TMP/talk" &
+	client=$!
+	until_true 30 over 7783 2 1000
+	touch "$TMP/c.lifted"
+	until_true 10 test -e "$TMP/c.stop"
+	until_true 10 stopped
+	touch "$TMP/c.down"
+	until_true 30 said 1 'RDMA connection broke'
+	touch "$TMP/c.broke"
+	until_true 10 test -e "$TMP/c.closed"
+	rm "$TMP/c.down"
+	kill -CONT "$(cat "$TMP/c.stop")"
+	until_true 30 grep -q 'RDMA connection broke' "$TMP/server.log"
+	sleep 1
+	touch "$TMP/c.late"
+	wait "$server" || fail "$(tail -n 5 "$TMP/server.log")"
+	touch "$TMP/c"
+	wait "$client"
+}
+
 @test "hosts: a fork with unread bytes: the child has them" {
 	local watch py=$BATS_TEST_DIRNAME/py/fork_unread.py
 	SOFT=yes
