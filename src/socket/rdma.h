@@ -418,25 +418,6 @@ static inline uint16_t rdma_port(uint16_t tcp)
 }
 
 bool rdma_foreign_cm(void); /* the program uses librdmacm itself */
-/* --- rdma_turn.c ------------------------------------------------------- */
-
-void rdma_await(struct rdma *r); /* a candidate from now on */
-void rdma_patient(struct rdma *r, uint64_t since); /* not its own time */
-/* Its time is over (WHY_NONE: not yet); its port is barred, if it dialled. */
-enum reason rdma_out_of_patience(struct rdma *r);
-bool rdma_looks_often(const struct rdma *r); /* it waits for little time */
-/*
- * The peer is of no use for settings.rdma_retry_s, and why: its host, if no
- * usable device leads there, else that port of it.
- */
-void rdma_bar(const struct diag_names *n, enum reason why);
-enum reason rdma_barred(const struct diag_names *n);
-/* Somebody answers there, or was even met: all who want may dial. */
-void rdma_answers(const struct diag_names *n, bool met);
-/* May this candidate dial now, or are others dialled, or does one try for it? */
-bool rdma_turn(const struct rdma *r);
-void rdma_turn_over(void); /* others may wait for it */
-void rdma_turns_forked(void);
 
 /* --- rdma_proof.c ------------------------------------------------------ */
 
@@ -610,5 +591,7 @@ static inline bool rdma_here(const struct sock *s)
 {
 	return s->rd && s->rd->owner == sock_pid;
 }
+
+#include "socket/rdma_turn.h"
 
 #endif

@@ -37,7 +37,7 @@ libsocket_la_SOURCES = \
 	src/socket/rdma_end.c \
 	src/socket/rdma_link.c \
 	src/socket/rdma_serve.c \
-	src/socket/rdma_turn.c \
+	src/socket/rdma_turn.c src/socket/rdma_turn.h \
 	src/socket/rdma_mod.c \
 	src/socket/rdma_open.c \
 	src/socket/rdma_proof.c \
