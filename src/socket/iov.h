@@ -14,6 +14,18 @@ struct cursor {
 	size_t left; /* vectors, the current one included */
 	size_t at; /* offset in the current one */
 };
+
+/* At the first byte; the vectors in front of it are empty. */
+static inline void cursor_set(struct cursor *c, const struct iovec *iov,
+			      size_t cnt)
+{
+	*c = (struct cursor){ .iov = iov, .left = cnt };
+	while (c->left && !c->iov->iov_len) {
+		c->iov++;
+		c->left--;
+	}
+}
+
 /* Copy n bytes between memory and cursor, moving it on. */
 void cursor_get(struct cursor *c, void *to, size_t n);
 void cursor_put(struct cursor *c, const void *from, size_t n);

@@ -415,13 +415,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 		     size_t cnt, size_t len, int flags)
 {
-	w->c.iov = iov;
-	w->c.left = cnt;
-	w->c.at = 0;
-	while (w->c.left && !w->c.iov->iov_len) {
-		w->c.iov++;
-		w->c.left--;
-	}
+	cursor_set(&w->c, iov, cnt);
 	w->len = len;
 	w->done = 0;
 	w->flags = flags;
