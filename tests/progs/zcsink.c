@@ -78,6 +78,17 @@ static ssize_t take(int fd, uint8_t *buf, size_t n, uint32_t how)
 	}
 }
 
+/* They come by one call. */
+static void ask_for(struct end *e, struct left *b, size_t n)
+{
+	uint8_t *p = left_next(b);
+
+	prog_tell(e, n);
+	CHECK(recv(e->l.fd, p, n, MSG_WAITALL) == (ssize_t)n);
+	flow_check(&e->l.rx, p, n);
+	left_done(b);
+}
+
 static void wait_peer(struct end *e)
 {
 	struct left b;
@@ -302,11 +313,7 @@ static void jump_peer(struct end *e)
 		jumps = false;
 		alarm_us(0, 0);
 		left_done(&b);
-		prog_tell(e, n);
-		p = left_next(&b);
-		CHECK(recv(e->l.fd, p, n, MSG_WAITALL) == (ssize_t)n);
-		flow_check(&e->l.rx, p, n);
-		left_done(&b);
+		ask_for(e, &b, n);
 	}
 	left_free(&b);
 	prog_tell(e, 0);
@@ -374,7 +381,6 @@ static void cancel_peer(struct end *e)
 	for (i = 0; i < ROUNDS / 4; i++) {
 		struct reader r = { e->l.fd, left_next(&b) };
 		size_t n = some(&seed);
-		uint8_t *p;
 		pthread_t t;
 		void *how;
 
@@ -384,11 +390,7 @@ static void cancel_peer(struct end *e)
 		CHECK(!pthread_join(t, &how));
 		CHECK(how == PTHREAD_CANCELED);
 		left_done(&b);
-		prog_tell(e, n);
-		p = left_next(&b);
-		CHECK(recv(e->l.fd, p, n, MSG_WAITALL) == (ssize_t)n);
-		flow_check(&e->l.rx, p, n);
-		left_done(&b);
+		ask_for(e, &b, n);
 	}
 	left_free(&b);
 	prog_tell(e, 0);
