@@ -143,6 +143,9 @@ static int nap_locked(struct sock *s)
 	ret = hooks.ppoll(NULL, 0, &ms, NULL) < 0 ? -errno : 0;
 	errno = saved;
 	lock_take(&s->lock);
+	/* a child may have no service thread that hears of the peer's end */
+	if (s->paired && !s->rd && !s->orphan && !s->shut_rd && wake_hung_up(s))
+		lift_orphan(s);
 	return ret;
 }
 

@@ -170,6 +170,15 @@ one_call() {
 	one_call sendfile half
 }
 
+@test "python: a child reads on where its parent and the other end were killed" {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "sdpstat asks the library"
+	mode now
+	with LIBSDP_HOME_TIMEOUT_MS=20000
+	client "$PY" "$BATS_TEST_DIRNAME/py/under.py" orphaned
+	# who was killed says nothing
+	jq -es 'map(.bytes_sdp_rx) | add == 1' "$STATS"
+}
+
 @test "python: sockets that go or end under who uses them" {
 	local case cases=(state forked looking polled waited left kept
 		renumbered yielding crowded)

@@ -12,6 +12,8 @@ kept: a parent closes what its child sleeps in: when the child is done with it,
 nothing of it stays mapped.
 homing: one is closed while it comes home: the others' business from then on,
 and theirs to lift.
+orphaned: a child reads on where its parent and the other end were killed in the
+middle of a homecoming.
 renumbered: the number by which one comes home is closed, and is a pipe.
 yielding: the same where it shall give up a descriptor; others stay open.
 crowded: the same by many threads at once."""
@@ -372,6 +374,40 @@ def homing(listener):
     reap(at.pid)
 
 
+def orphaned(listener):
+    said = os.pipe()
+    env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+
+    def middle():
+        at = Halted(listener)
+        left = os.pipe()
+
+        def heir():
+            os.close(left[1])
+            os.read(left[0], 1)
+            take(at.sock, 1)
+            assert at.sock.recv(1) == b""
+            os.write(said[1], b"1")
+
+        def tell():
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+            show = ["sdpstat", "--home", str(os.getppid())]
+            os.execvpe("sdpstat", show, env)
+
+        child(heir)
+        child(tell)
+        show = ["sdpstat", "--pid", str(os.getpid())]
+        while b"told" not in subprocess.check_output(show, env=env):
+            pass
+        os.kill(os.getpid(), signal.SIGKILL)  # and with it the other end
+
+    pid = child(middle)
+    os.waitpid(pid, 0)
+    os.close(said[1])
+    assert select.select([said[0]], [], [], 20)[0]
+    assert os.read(said[0], 1) == b"1"
+
+
 def renumbered(listener):
     at = Halted(listener)
     other = os.dup(at.sock.fileno())
@@ -439,6 +475,7 @@ CASES = {
     "left": left,
     "kept": kept,
     "homing": homing,
+    "orphaned": orphaned,
     "renumbered": renumbered,
     "yielding": yielding,
     "crowded": crowded,
