@@ -8,7 +8,7 @@
 #include "socket/rdma.h"
 
 #define BUSY_BYTES   65536u /* so much at a time deserves more receives */
-#define BUSY_COUNT   32
+#define BUSY_COUNT   64
 #define TOKEN_END(r) ((r)->token_at + RDMA_TOKEN)
 
 /* --- becoming one ------------------------------------------------------ */

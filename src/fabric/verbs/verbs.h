@@ -45,10 +45,11 @@
  * end.depth (VERBS_RCV_REST) are posted when VE_READY or prepare() is over.
  * Bytes need three credits: with five a message and a credit update may be
  * under way and the next bytes need not wait.
- * resize() raises both up to VERBS_RCV_MOST of VERBS_RCV_MAX bytes. Of 8 KiB
- * Soft-RoCE moves nine tenths of what it moves of 64 KiB; 4 KiB are too few.
+ * resize() raises both up to VERBS_RCV_MOST of VERBS_RCV_MAX bytes. 4 KiB are
+ * too few. Of VERBS_RCV_SIZE are whole packets of RoCE's largest, the BSDH
+ * included: with the BSDH beside them each message would be a packet more.
  */
-#define VERBS_RCV_SIZE 8208
+#define VERBS_RCV_SIZE 8192
 #define VERBS_RCV_REST 5
 #define VERBS_RCV_MOST 64
 #define VERBS_RCV_MAX  32784

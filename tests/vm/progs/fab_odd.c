@@ -47,14 +47,16 @@ static void over(struct rig *r)
 	rig_close(r);
 }
 
+#define MOST VERBS_RCV_SIZE
+
 /*
  * Every length from nothing to a full buffer arrives as it is; messages
  * without stream bytes are not held, and their buffers are posted at once.
  */
 void fab_lengths(struct rig *r)
 {
-	static const uint32_t len[] = { 0,  1,	8,  15,	  16,	17,
-					20, 56, 57, 4096, 8207, 8208 };
+	static const uint32_t len[] = { 0,  1,	8,  15,	  16,	    17,
+					20, 56, 57, 4096, MOST - 1, MOST };
 	const unsigned int n = sizeof(len) / sizeof(len[0]);
 	struct verbs_info info;
 	struct fab_msg m;
