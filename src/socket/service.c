@@ -419,7 +419,8 @@ static void *service_main(void *arg)
 		for (i = 0; i < n; i++)
 			look |= heard(ev[i].data.ptr);
 		visit(0, NULL, NOWHERE);
-		told_hear(svc.dgram);
+		if (look)
+			told_hear(svc.dgram);
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
 			return NULL;
 		/* not a walk for each message, but in time */
