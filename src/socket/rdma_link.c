@@ -219,6 +219,10 @@ bool rdma_hide(struct sock *s, uint32_t len, bool eof)
 {
 	struct rdma *r = s->rd;
 
+	/* of a lift that was never known of here: it comes again, on the anchor */
+	if (unlikely(r->state == RDMA_MENDING) &&
+	    anc_state(s->rx) == ANC_RESUME)
+		return true;
 	if (!r->token_wait)
 		return false;
 	r->hidden += len;
