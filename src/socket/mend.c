@@ -250,6 +250,7 @@ static void end_it(struct sock *s)
 	r->state = RDMA_ENDED;
 	r->changed = true;
 	zcr_over(s);
+	zcr_sink_over(s);
 	if (r->far >= 0)
 		sys_shutdown(r->far, SHUT_WR);
 	lift_orphan(s);
@@ -343,6 +344,7 @@ void mend_begin(struct sock *s, int error)
 		return;
 	}
 	zcr_over(s);
+	zcr_sink_over(s);
 	if (!error)
 		r->out_from = 0;
 	/* it may hear of it by nothing else, for a long time */

@@ -94,7 +94,7 @@ int pump_poll(struct sock *s)
 			conn_shed(&s->conn, 1);
 		else if (!held || !in.len)
 			conn_reposted(&s->conn, 1);
-		got |= in.len || in.eof;
+		got |= in.len || in.eof || in.source;
 		credits |= in.credits;
 		if (unlikely(s->zc.out == ZC_OUT) && s->rd && zcr_reported(s))
 			return pump_fail(s, -EPROTO);

@@ -38,6 +38,7 @@ void rdma_detach(struct sock *s)
 	if (r->owner == sock_pid)
 		rdma_anchor_watch(s, -1);
 	zcr_over(s);
+	zcr_sink_over(s);
 	s->rd = NULL;
 	s->end = &rdma_nowhere;
 	s->end_pid = 0;
@@ -210,8 +211,10 @@ struct conn_params rdma_params(const struct rdma *r)
 		.rcv_size = VERBS_RCV_SIZE,
 		.posted = r->end->depth,
 		.max_adverts = 1,
-		.ext_flags = CONN_EXT_ANCHORED | CONN_EXT_WORDS,
+		.ext_flags = CONN_EXT_ANCHORED | CONN_EXT_WORDS |
+			     CONN_EXT_SINKAVAIL,
 		.reads = true,
+		.writes_wait = true,
 	};
 }
 

@@ -218,6 +218,7 @@ struct rdma {
 				   * ar.kept bytes of a homecoming (keep.c) */
 	struct rdma_given give; /* in RESUME, with ar.unsure */
 	struct rdma_put put;
+	struct verbs_region from; /* what is written into the peer's sink */
 	struct end *old; /* to be destroyed when nobody looks at it */
 	struct sock *was; /* whose it was */
 	int anchor; /* number watched by the service thread, -1 */

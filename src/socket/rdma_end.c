@@ -71,6 +71,7 @@ void rdma_down(struct sock *s, int error)
 	if (s->conn.error && r->state == RDMA_UP) {
 		/* sleepers come out by the end of their socket */
 		zcr_over(s);
+		zcr_sink_over(s);
 		r->state = RDMA_ENDED;
 		r->changed = true;
 		if (r->far >= 0)

@@ -116,7 +116,8 @@ static bool switch_tx(struct sock *s, int fd)
 	if (!s->paired || s->orphan || never_lift(s) || s->shut_wr ||
 	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
-	    clock_ns() < s->lift_not_before || !zc_settled(s))
+	    clock_ns() < s->lift_not_before || !zc_settled(s) ||
+	    (s->rd && !zcw_left(s)))
 		return false;
 	/* a send that finds room on the anchor finds it there, too */
 	if (s->rd && (s->conn.credits <= CONN_SPARE ||

@@ -328,7 +328,9 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s) ||
 	    alone(s) || !hush_begin(&h))
 		return false;
-	if (lend(s, c, (uint32_t)(len < most ? len : most), n))
+	if ((s->rd && s->conn.peer_sink_count &&
+	     zcw_put(s, (uint8_t *)c->iov->iov_base + c->at, len)) ||
+	    lend(s, c, (uint32_t)(len < most ? len : most), n))
 		ring_reader(s, fd);
 	if (s->zc.out == ZC_NONE)
 		return *n > 0;
@@ -346,10 +348,9 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 
 void zc_offered(struct sock *s)
 {
+	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
 	if (s->rd)
 		zcr_offered(s);
-	else
-		__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
 }
 
 void zc_tell(struct sock *s)

@@ -52,6 +52,8 @@ struct zc {
 	uint64_t back_at; /* asked back since, 0: not */
 	uint64_t reads; /* number of the last RDMA Read */
 	int broke; /* why the queue pair has to be given up, or 0 */
+	bool wrote; /* what is out was written into the peer's sink */
+	uint64_t writing; /* number of the RDMA Write that is not done, or 0 */
 	bool tx_off; /* the peer's memory cannot be written */
 	uint8_t sink; /* enum zc_out, of memory that the peer may write */
 	bool sink_asked; /* the machine has not given it back yet */
@@ -159,6 +161,11 @@ void zc_abandon_sink(struct sock *s);
 /* The machine gives a sink back. 0 or -EPROTO. */
 struct conn_freed;
 int zc_sunk(struct sock *s, const struct conn_freed *f);
+/*
+ * The sink is over; n bytes of the stream lie in it. Once for each, by whoever
+ * finds out: its thread takes s->zc.got with it later.
+ */
+int zc_settle(struct sock *s, int64_t n);
 
 /* --- zcopy_rdma.c ------------------------------------------------------ */
 
@@ -193,5 +200,33 @@ void zcr_offered(struct sock *s);
 void zcr_read(struct sock *s, void *to, const struct conn_op *op,
 	      struct fab_done *d);
 void zcr_broke(struct sock *s);
+/* This operation is done, or the queue pair is given up over it: *d. */
+void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d);
+
+/* --- zsink_rdma.c ------------------------------------------------------ */
+
+/*
+ * The writer. Up to `len` bytes go into the peer's sink: they are out
+ * (s->zc.out, `wrote`) until the peer has heard of them. False: none do.
+ */
+bool zcw_put(struct sock *s, const uint8_t *at, size_t len);
+int zcw_heard(struct sock *s); /* as zcr_reported() */
+void zcw_done(struct sock *s); /* it is over, if it was heard of */
+void zcw_over(struct sock *s); /* as zcr_over() */
+/*
+ * Is no sink held that was offered before the direction left the queue pair?
+ * Its reader may have come out since, and takes it back.
+ */
+bool zcw_left(const struct sock *s);
+/* The reader: may it offer memory now, and how much at once? */
+bool zcr_may_sink(struct sock *s);
+size_t zcr_sink_piece(size_t len);
+int zcr_sunk(struct sock *s, const struct conn_freed *f);
+/*
+ * The sink that is out comes back; `wait`: the lock is let go of for a while,
+ * else the queue pair is given up if there is no answer yet.
+ */
+void zcr_take_back(struct sock *s, bool wait);
+void zcr_sink_over(struct sock *s); /* the queue pair is given up */
 
 #endif

@@ -17,6 +17,7 @@
  * queue pair up after READ_NS.
  */
 
+#include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
 #define BACK_NS	  500000000u /* for the answer of a reader */
@@ -75,6 +76,8 @@ static int reported(struct sock *s, uint64_t n)
 
 int zcr_reported(struct sock *s)
 {
+	if (s->zc.wrote)
+		return zcw_heard(s);
 	return s->conn.src_count ? reported(s, s->conn.src[0].done) : 0;
 }
 
@@ -82,7 +85,10 @@ void zcr_over(struct sock *s)
 {
 	if (s->zc.out != ZC_OUT || !rdma_here(s))
 		return;
-	FAB(s)->unlend(END(s));
+	if (s->zc.wrote)
+		zcw_over(s);
+	else
+		FAB(s)->unlend(END(s));
 	s->zc.out = ZC_OVER;
 }
 
@@ -91,9 +97,14 @@ int zcr_freed(struct sock *s)
 	struct conn_freed f;
 
 	while (conn_freed(&s->conn, &f)) {
+		if (f.sink) {
+			if (zc_sunk(s, &f))
+				return -EPROTO;
+			continue;
+		}
 		if (!zc_live(s) || s->zc.out != ZC_OUT)
 			continue; /* late: the queue pair was given up */
-		if (f.sink || f.key != s->zc.rkey || reported(s, f.bytes))
+		if (s->zc.wrote || f.key != s->zc.rkey || reported(s, f.bytes))
 			return -EPROTO;
 		zcr_over(s);
 		rdma_wake(s);
@@ -109,6 +120,8 @@ bool zcr_recall(struct sock *s)
 		zcr_over(s);
 		return true;
 	}
+	if (s->zc.wrote)
+		zcw_done(s);
 	if (!s->zc.back_at) {
 		s->zc.back_at = clock_ns();
 		page_add(zcopy_cancelled, 1);
@@ -167,13 +180,23 @@ bool zcr_sent(struct sock *s, uint8_t *to)
 	return true;
 }
 
+/*
+ * Both lend and wait for one another. In Combined mode the machine takes ours
+ * back by itself; in Pipelined mode it is for us to do.
+ */
+static bool crossed(const struct sock *s)
+{
+	return !s->zc.wrote && s->conn.peer_src_count &&
+	       s->conn.tx_mode == WIRE_PIPELINED;
+}
+
 /* Nobody waits any longer: what ends the wait, 0: go on. */
 static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
 {
 	uint64_t now = clock_ns();
 
 	if (!s->paired || s->shut_wr || s->orphan || s->conn.error ||
-	    anc_state(s->tx) != ANC_LIFTED || now >= until)
+	    anc_state(s->tx) != ANC_LIFTED || crossed(s) || now >= until)
 		return 1;
 	return now >= deadline ? -EAGAIN : 0;
 }
@@ -189,6 +212,8 @@ int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 		if (s->zc.done != seen)
 			until = clock_ns() + patience;
 		seen = s->zc.done;
+		if (s->zc.wrote)
+			zcw_done(s);
 		home_serve(s, fd);
 		if (!ret)
 			ret = err ? err : impatient(s, until, deadline);
@@ -221,17 +246,19 @@ void zcr_offered(struct sock *s)
 		zc_refuse(s);
 }
 
-/* A completion of this number, or an error of our own. */
-static void completion(struct sock *s, uint64_t id, struct fab_done *d)
+void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d)
 {
 	uint64_t until = clock_ns() + READ_NS;
 	struct timespec nap = { 0, NAP_NS };
 	unsigned int i;
 
 	for (i = 0; clock_ns() < until; i++) {
-		while (FAB(s)->done(END(s), d) == 1)
+		while (FAB(s)->done(END(s), d) == 1) {
+			if (d->id == s->zc.writing)
+				s->zc.writing = 0;
 			if (d->id == id)
 				return;
+		}
 		if (i < LOOKS)
 			clock_relax();
 		else
@@ -259,7 +286,7 @@ static void registered_read(struct sock *s, void *to, const struct conn_op *op,
 		FAB(s)->read(END(s), to, op->vaddr, op->rkey, op->len, d->id);
 	s->zc.rx_off = d->status == -EOPNOTSUPP;
 	if (!d->status) {
-		completion(s, d->id, d);
+		zcr_completion(s, d->id, d);
 		s->zc.broke = d->status;
 	}
 	/* from here on no device writes to the program's memory */

@@ -75,8 +75,9 @@ size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len)
 {
 	size_t done = 0, n;
 
-	if (len < WRITE_MIN || s->zc.home != sock_pid || s->zc.tx_off ||
-	    anc_state(s->tx) != ANC_LIFTED ||
+	/* between hosts its memory is needed for longer: zcopy_rdma.c */
+	if (s->rd || len < WRITE_MIN || s->zc.home != sock_pid ||
+	    s->zc.tx_off || anc_state(s->tx) != ANC_LIFTED ||
 	    __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST))
 		return 0;
 	pump_control(s);
@@ -95,11 +96,7 @@ size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len)
 
 /* --- the reader -------------------------------------------------------- */
 
-/*
- * The sink is over; n bytes of the stream lie in it. Once for each, by whoever
- * finds out: its thread takes s->zc.got with it later.
- */
-static int settle(struct sock *s, int64_t n)
+int zc_settle(struct sock *s, int64_t n)
 {
 	s->zc.sink = ZC_OVER;
 	s->zc.got = 0;
@@ -118,20 +115,29 @@ static int settle(struct sock *s, int64_t n)
 
 int zc_sunk(struct sock *s, const struct conn_freed *f)
 {
+	if (s->rd)
+		return zcr_sunk(s, f);
 	if (f->key != s->zc.sink_key || !s->zc.sink_asked)
 		return -EPROTO;
 	s->zc.sink_asked = false;
-	if (s->zc.sink == ZC_OUT && settle(s, FAB(s)->sunk(END(s), true)))
+	if (s->zc.sink == ZC_OUT && zc_settle(s, FAB(s)->sunk(END(s), true)))
 		return -EPROTO;
 	return f->bytes == s->zc.got ? 0 : -EPROTO;
 }
 
-/* It comes back now, by the thread that offered it. */
-static void take_back(struct sock *s)
+/*
+ * It comes back now, by the thread that offered it; between hosts, if that one
+ * may `wait`, without the lock for a moment.
+ */
+static void take_back(struct sock *s, bool wait)
 {
 	if (s->zc.sink != ZC_OUT)
 		return;
-	if (settle(s, FAB(s)->sunk(END(s), true))) {
+	if (s->rd) {
+		zcr_take_back(s, wait);
+		return;
+	}
+	if (zc_settle(s, FAB(s)->sunk(END(s), true))) {
 		pump_fail(s, -EPROTO);
 		return;
 	}
@@ -143,15 +149,16 @@ static void take_back(struct sock *s)
 }
 
 /* Bytes that came; the program's receive has its memory back. */
-static size_t finish(struct sock *s)
+static size_t finish(struct sock *s, bool wait)
 {
 	size_t n;
 
-	take_back(s);
+	take_back(s, wait);
 	n = s->zc.got;
 	s->zc.sink = ZC_NONE;
 	s->zc.sink_owner = 0;
-	FAB(s)->unsink(END(s));
+	if (FAB(s)->unsink)
+		FAB(s)->unsink(END(s));
 	return n;
 }
 
@@ -163,7 +170,7 @@ static bool mine(const struct sock *s)
 void zc_abandon_sink(struct sock *s)
 {
 	if (mine(s))
-		finish(s);
+		finish(s, false);
 }
 
 /* Does what must be looked at elsewhere leave the sink where it is? */
@@ -173,6 +180,7 @@ static bool undisturbed(struct sock *s)
 	       !s->rx_eof && !s->shut_rd && !s->homing && !s->fin_due &&
 	       anc_state(s->rx) == ANC_LIFTED &&
 	       anc_state(s->tx) <= ANC_SPILL && !zc_here(s) &&
+	       (likely(!s->rd) || zcr_may_sink(s)) &&
 	       anc_bells(s->rx, &s->ar) <= 0;
 }
 
@@ -184,8 +192,11 @@ static void offer_sink(struct sock *s, const struct cursor *c, size_t len)
 	uint32_t room = FAB(s)->room(END(s)), rkey;
 	struct conn_op op;
 
+	if (s->rd)
+		len = zcr_sink_piece(len);
+	else
+		s->shm.peer = s->wake;
 	zc.sink.len = len < PIECE_MAX ? (uint32_t)len : PIECE_MAX;
-	s->shm.peer = s->wake;
 	pump_control(s);
 	if (s->zc.sink != ZC_NONE || s->zc.sink_asked || !room ||
 	    conn_wants_send(&s->conn) || !undisturbed(s) ||
@@ -269,7 +280,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 		offered |= mine(s);
 		err = wait_out(s, fd, until, &h);
 		if (mine(s))
-			n = finish(s);
+			n = finish(s, true);
 		if (n || err != -EINTR)
 			break;
 		err = hush_heed(s, &h);

@@ -367,3 +367,65 @@ lent() {
 	done
 	[ "$(sum client zcopy_tx)" -gt 1000000 ]
 }
+
+# sunk LARGE: as the client of sinks.py, when both are lifted; so many large
+# receives, or until that file is there.
+sunk() {
+	local lifted py=$BATS_TEST_DIRNAME/py/sinks.py
+	: >"$TMP/talk"
+	export LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
+	export LIBSDP_ZCOPY_WAIT_MS=1000
+	(
+		until_true 30 said 2 LIFT
+		touch "$TMP/lifted"
+	) 3>&- &
+	lifted=$!
+	on "$B" server timeout 90 /usr/bin/python3 "$py" server 7781 \
+		2>>"$TMP/talk" 3>&- &
+	server=$!
+	until_true 10 there 7781
+	on "$A" client timeout 90 /usr/bin/python3 "$py" client 10.99.0.2 7781 \
+		"$TMP/lifted" "$1" 2>>"$TMP/talk" ||
+		fail "$(grep -v MATCH "$TMP/talk")"
+	wait "$server"
+	wait "$lifted"
+	rm "$TMP/lifted"
+}
+
+# broken WHAT: the same with BREAK, until that has happened.
+broken() {
+	local watch
+	BREAK=$1
+	rm -f "$TMP/broke"
+	(
+		until_true 60 said 1 'RDMA connection broke'
+		touch "$TMP/broke"
+	) 3>&- &
+	watch=$!
+	sunk "$TMP/broke"
+	wait "$watch"
+}
+
+@test "hosts: large sends are written into a receiver that waits" {
+	SOFT=yes
+	sunk 60
+	[ "$(sum server zcopy_tx)" -gt 1000000 ]
+	[ "$(sum client zcopy_rx)" -gt 1000000 ]
+}
+
+# The write was done: its bytes are there, and nobody has heard of them.
+@test "hosts: what was written, and is lost with the queue pair" {
+	local n
+	SOFT=yes
+	for n in 1 2 3 5 9; do
+		broken FAKE_LOSE=$n
+	done
+}
+
+@test "hosts: memory on offer, and queue pairs that break at each message" {
+	local n
+	SOFT=yes
+	for n in 1 2 3 4 5 6 7 8 10 13; do
+		broken FAKE_BREAK_LENT=$n
+	done
+}

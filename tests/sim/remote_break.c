@@ -421,6 +421,7 @@ static void again(void)
 		e->broke = e->mended = false;
 		e->source = e->unreported = 0;
 		e->recalled = false;
+		sink_forget(e);
 		e->confirmed = true;
 		remote_init(&e->r, &e->mirror, &e->at, &e->ar);
 		e->r.own->ready = 1;
@@ -429,6 +430,13 @@ static void again(void)
 	}
 	w.severed = false;
 	w.again++;
+}
+
+void break_sink(struct end *e)
+{
+	sever();
+	break_known(e);
+	w.sinks_up++;
 }
 
 void break_step(struct end *e)

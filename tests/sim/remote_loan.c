@@ -30,8 +30,8 @@ bool loan_begin(struct end *e)
 {
 	uint32_t n = 1 + rnd(12);
 
-	if (!rnd(3) || e->recalled || e->broke || !e->confirmed || e->ahead ||
-	    e->token_due || anc_state(e->tx) != ANC_LIFTED ||
+	if (!rnd(3) || e->held || e->recalled || e->broke || !e->confirmed ||
+	    e->ahead || e->token_due || anc_state(e->tx) != ANC_LIFTED ||
 	    !remote_seen(&e->r) || e->tx->rawrx || !room(outlet(e)))
 		return false;
 	if (n > e->total - e->at.sent)
@@ -46,7 +46,7 @@ bool loan_back(struct end *e)
 {
 	if (!e->lent || !world_rule(RULE_RECALL))
 		return true;
-	if (!e->recalled && !e->broke && room(outlet(e))) {
+	if (!e->wrote && !e->recalled && !e->broke && room(outlet(e))) {
 		say(e, ITEM_RECALL, 0, 0);
 		e->recalled = true;
 	}
@@ -58,6 +58,7 @@ void loan_broke(struct end *e, uint64_t read)
 	if (world_rule(RULE_LENT))
 		anc_sent(e->tx, &e->at, e->lent);
 	e->lent = 0;
+	e->sink = 0;
 	/* its program may have been told that so much was sent, and stop */
 	if (anc_state(e->tx) == ANC_LIFTED && read > e->at.sent)
 		world_fault("more was read than counts as sent");
@@ -97,8 +98,12 @@ void loan_item(struct end *e, const struct item *i)
 {
 	if (e->broke)
 		return; /* too late */
+	if (sink_item(e, i))
+		return;
 	switch (i->kind) {
 	case ITEM_LENT:
+		if (e->sink)
+			break; /* void on both sides */
 		e->source_at = i->off;
 		e->source = i->n;
 		break;
@@ -108,7 +113,8 @@ void loan_item(struct end *e, const struct item *i)
 		say(e, ITEM_BACK, 0, 0);
 		break;
 	case ITEM_BACK:
-		e->lent = 0;
+		if (!e->wrote)
+			e->lent = 0;
 		e->recalled = false;
 		break;
 	default:

@@ -109,6 +109,8 @@ static void lift(struct end *e)
 	bool ahead = e->runs_ahead && !rnd(4);
 	int ret;
 
+	if (e->held && world_rule(RULE_LEFT))
+		return;
 	if (!world_rule(RULE_DRAINED))
 		e->tx->taken = e->at.sent;
 	ret = anc_switch(e->tx, &e->at, ahead);
@@ -173,7 +175,8 @@ static void write_some(struct end *e)
 
 	if (e->lent && (rnd(8) || loan_back(e)))
 		return; /* inside that send */
-	if (e->lent || (anc_state(e->tx) == ANC_LIFTED && loan_begin(e)))
+	if (e->lent || (anc_state(e->tx) == ANC_LIFTED &&
+			((rnd(4) && sink_write(e)) || loan_begin(e))))
 		return;
 
 	if (e->holds && !w.severed && anc_state(e->tx) == ANC_RAW &&
@@ -200,6 +203,8 @@ static void write_some(struct end *e)
 		return;
 	}
 	for (; n && !world_full(p, 1); n--) {
+		if (p == &w.qp[id(e)])
+			sink_spent(e);
 		world_put(p, (uint32_t)e->at.sent);
 		anc_sent(e->tx, &e->at, 1);
 	}
@@ -377,7 +382,7 @@ static void poll_qp(struct end *e)
 	enum anc_state was = anc_state(e->rx);
 	int news;
 
-	if (!i || e->mended)
+	if (!i || e->mended || sink_waits(e, i))
 		return;
 	w.qp[!id(e)].got++;
 	if (i->kind == ITEM_GIVEN) {
@@ -390,6 +395,11 @@ static void poll_qp(struct end *e)
 		return;
 	}
 	if (!i->words) {
+		/* of a lift it never knew of: the anchor brings it again */
+		if (e->broke && anc_state(e->rx) == ANC_RESUME)
+			return;
+		if (!e->broke)
+			sink_takes(e);
 		e->ring[e->ring_n++] = i->off;
 		return;
 	}
@@ -488,6 +498,10 @@ static void step(struct end *e, bool calm)
 			foreign(e);
 		break;
 	default:
+		if (!rnd(2))
+			sink_offer(e);
+		if (e->sink && !rnd(40) && sink_back(e))
+			break_sink(e);
 		if (!e->raw)
 			world_read_some(e);
 	}

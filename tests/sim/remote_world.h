@@ -10,7 +10,7 @@
  * may break, the queue pair does, between any two steps; each end hears of it
  * when it does, or by the other's record alone, and when both have come home
  * they pair anew (remote_break.c). A writer may lend bytes instead of sending
- * them (remote_loan.c).
+ * them (remote_loan.c), or put them into memory on offer (remote_sink.c).
  */
 
 #include <stdbool.h>
@@ -48,6 +48,9 @@ enum rule {
 	RULE_GIVEN, /* raw use only behind the record of what came back */
 	RULE_WHOLE, /* which is written when all has come back */
 	RULE_LAST, /* and that is when the writer has said so */
+	RULE_HEARD, /* what is written is kept until it was heard of */
+	RULE_LEFT, /* no lift while memory is held that was on offer before */
+	RULE_ANSWER, /* memory on offer comes back by an answer, or a break */
 	RULES
 };
 
@@ -58,6 +61,11 @@ enum item_kind {
 	ITEM_RECALL,
 	ITEM_BACK, /* no more will be */
 	ITEM_GIVEN, /* handed back on the way home */
+	ITEM_SINK, /* `n` bytes may be written; `off`: [4.5] NonDiscards */
+	ITEM_WROTE, /* `n` bytes from `off` on were */
+	ITEM_HEARD, /* they count */
+	ITEM_SINK_BACK,
+	ITEM_SINK_ACK, /* nothing was, and nothing will be */
 };
 
 struct item {
@@ -97,6 +105,10 @@ struct end {
 	uint32_t source, source_at; /* of the peer, unread */
 	uint32_t unreported;
 	bool recalled; /* and not answered yet */
+	uint32_t sink, held; /* bytes on offer; that the peer offers */
+	uint32_t nond_sent, nond_rcvd; /* bytes that met no offer */
+	bool wrote; /* `lent` was written, and not heard of */
+	bool sink_asked; /* it is to come back */
 	bool token_due, in_raw, homing, pinned, raw, closed;
 	/* remote_break.c */
 	bool token_wait, confirmed, deaf, broke, mended;
@@ -116,6 +128,7 @@ struct world {
 	bool lost; /* the stream ends: the reader cannot be held */
 	uint64_t lifts, aheads, early, spills, homes, resumes, ties;
 	uint64_t breaks, records, backs, again, loans, read, given_up;
+	uint64_t writes, sunk, sinks_up;
 	const char *fault;
 };
 
@@ -140,6 +153,17 @@ void loan_broke(struct end *e, uint64_t read);
 void loan_read(struct end *e, uint64_t n); /* at most n bytes */
 void loan_item(struct end *e, const struct item *i);
 
+/* Instead of sending: true, bytes were written into the peer's memory. */
+bool sink_write(struct end *e);
+void sink_spent(struct end *e); /* a byte went as a message */
+void sink_offer(struct end *e);
+/* It is asked for; true: it is given up, with the queue pair. */
+bool sink_back(struct end *e);
+bool sink_takes(struct end *e); /* a byte came as a message */
+bool sink_waits(const struct end *e, const struct item *i); /* for room */
+bool sink_item(struct end *e, const struct item *i);
+void sink_forget(struct end *e);
+
 bool world_full(const struct pipe *p, uint32_t n);
 void world_put(struct pipe *p, uint32_t off);
 struct item *world_next(struct pipe *p);
@@ -158,6 +182,7 @@ const uint8_t *token_of(const struct end *writer);
 void take_control(struct end *e, uint64_t n);
 void break_known(struct end *e);
 void break_step(struct end *e);
+void break_sink(struct end *e); /* its sink is given up, with all else */
 /* The record of what came back: onto the anchor; 1 taken, 0, -EPROTO. */
 void put_record(struct end *e, uint64_t from);
 int take_record(struct end *e);

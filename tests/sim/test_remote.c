@@ -13,14 +13,14 @@
 
 #define WORLDS	 20000
 #define LONGS	 4000
-#define CONTROLS 120000
+#define CONTROLS 300000
 
 /* --- tests ------------------------------------------------------------- */
 
 static void test_worlds(void **state)
 {
 	uint64_t lifts = 0, spills = 0, homes = 0, resumes = 0, ties = 0, seed;
-	uint64_t aheads = 0, early = 0, loans = 0, read = 0;
+	uint64_t aheads = 0, early = 0, loans = 0, read = 0, sunk = 0;
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
@@ -36,6 +36,7 @@ static void test_worlds(void **state)
 		ties += w.ties;
 		loans += w.loans;
 		read += w.read;
+		sunk += w.sunk;
 	}
 	/* the worlds are not empty */
 	assert_true(lifts > WORLDS / 2);
@@ -47,6 +48,7 @@ static void test_worlds(void **state)
 	assert_true(ties > WORLDS / 1000);
 	assert_true(loans > WORLDS / 4);
 	assert_true(read > WORLDS / 4);
+	assert_true(sunk > WORLDS / 4);
 }
 
 /* The same where the queue pair breaks between any two steps. */
@@ -87,7 +89,7 @@ static void test_breaks(void **state)
 static void test_long(void **state)
 {
 	uint64_t lifts = 0, spills = 0, early = 0, homes = 0, loans = 0;
-	uint64_t breaks = 0, again = 0, seed;
+	uint64_t breaks = 0, again = 0, writes = 0, sinks_up = 0, seed;
 	unsigned int kind;
 
 	(void)state;
@@ -103,7 +105,11 @@ static void test_long(void **state)
 		loans += w.loans;
 		breaks += w.breaks;
 		again += w.again;
+		writes += w.writes;
+		sinks_up += w.sinks_up;
 	}
+	assert_true(writes > LONGS);
+	assert_true(sinks_up > LONGS / 100);
 	assert_true(lifts > 8 * LONGS);
 	assert_true(spills > 4 * LONGS);
 	assert_true(early > LONGS);
@@ -135,6 +141,9 @@ static const char *const rules[RULES] = {
 	[RULE_GIVEN] = "raw use only behind what came back",
 	[RULE_WHOLE] = "nothing is put back before all of it came",
 	[RULE_LAST] = "the last piece goes when the writer is in RESUME",
+	[RULE_HEARD] = "what is written is kept until it was heard of",
+	[RULE_LEFT] = "no lift while memory on offer before is held",
+	[RULE_ANSWER] = "memory on offer comes back by an answer",
 };
 
 static void test_controls(void **state)

@@ -104,6 +104,26 @@ right() {
 	[ -s "$TMP/reads" ]
 }
 
+@test "wire: large sends are written into a receiver that waits" {
+	local py=$BATS_TEST_DIRNAME/../bats/py/sinks.py port
+	port=$(free_port)
+	with LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=16384 \
+		LIBSDP_ZCOPY_WAIT_MS=1000
+	capture sinks
+	server offers "$PY" "$py" server "$port"
+	wait_port "$port"
+	LIMIT=150 client "$PY" "$py" client "$VM_ADDR4_1" "$port" 500 12
+	wait_end offers
+	capture_end sinks
+	right sinks 1
+	grep -q 'SinkAvail [1-9]' "$TMP/sinks.said"
+	grep -q 'RdmaWrCompl [1-9]' "$TMP/sinks.said"
+	grep -qE '[1-9][0-9]{5,} by [1-9][0-9]* writes' "$TMP/sinks.said"
+	# and tshark finds the writes
+	dissect sinks -Y 'infiniband.bth.opcode == 6' >"$TMP/writes"
+	[ -s "$TMP/writes" ]
+}
+
 @test "wire: packets are lost and come in disorder" {
 	netem 1 loss 1% delay 1ms 1ms reorder 10%
 	netem 2 loss 1%

@@ -12,7 +12,8 @@ number, acknowledgement, that the sender had the credits it needs, that no
 grant is ever taken back, that it fits the receiver's buffer, that nothing
 follows DisConn but control messages, the order of what Words say; that no
 receiver was ever without a buffer (RNR); and that each RDMA Read lies within
-memory that the other end has just advertised and that was not given back.
+memory that the other end has just advertised and that was not given back, and
+so does each RDMA Write.
 
 Known of tshark's dissector, and accepted nowhere else: a compact Hello is
 shorter than the one it knows ("malformed"), so is Data without bytes; what
@@ -36,6 +37,7 @@ WRITES = {6, 7, 8, 9, 10, 11}
 ACK, READ = 0x11, 0x0c
 # to reads: a program's bytes, whatever tshark takes them for
 ANSWERS = range(0x0d, 0x11)
+WRITE_FIRST, WRITE_ONLY = 6, 10  # so are those of writes
 NAMES = {0x02: "DisConn", 0x03: "AbortConn", 0x04: "SendSm",
          0x05: "RdmaWrCompl", 0x06: "RdmaRdCompl", 0x07: "ModeChange",
          0x08: "SrcAvailCancel", 0x09: "SinkAvailCancel",
@@ -129,7 +131,8 @@ class Side:
         self.part = None  # (first packet, bytes, PSN of the next)
         self.words = {}
         self.source = None  # SrcAvail: key, address, length, unreported
-        self.reads = self.read = 0
+        self.sink = None  # SinkAvail: key, address, length
+        self.reads = self.read = self.writes = self.wrote = 0
 
 
 class Connection:
@@ -216,7 +219,7 @@ class Reader:
 
     def packet(self, p):
         op, qpn = p.bth[0], u24(p.bth, 5)
-        if op not in ANSWERS:
+        if op not in ANSWERS and op not in WRITES:
             self.ours.add(p.frame)
         if qpn == 1:
             return self.cm(p)
@@ -242,7 +245,7 @@ class Reader:
             return self.recall(p, op)
         sender.psn = (psn + 1) & 0xffffff
         if op in WRITES:
-            return None
+            return self.write(sender, receiver, op, p)
         if op == READ:
             return self.read(con, sender, receiver, p)
         data = p.bth[12:len(p.bth) - (p.bth[1] >> 4 & 3)]
@@ -270,6 +273,27 @@ class Reader:
         if not src or key != src[0] or at < src[1] or \
            at + size > src[1] + src[2]:
             fault(p.frame, "reads what was not advertised")
+
+    def write(self, me, peer, op, p):
+        """the first packet says where; a probe has no bytes"""
+        if op not in (WRITE_FIRST, WRITE_ONLY):
+            return
+        at, key, size = u64(p.bth, 12), u32(p.bth, 20), u32(p.bth, 24)
+        if not size:
+            return
+        me.writes += 1
+        me.wrote += size
+        sink = peer.sink
+        if not sink or key != sink[0] or at < sink[1] or \
+           at + size > sink[1] + sink[2]:
+            fault(p.frame, "writes where nothing was advertised")
+
+    def sink(self, me, peer, mid, b):
+        """SinkAvail by `me`; what `me` sends ends the peer's"""
+        if mid == 0xfd:
+            me.sink = (u32(b, 20), u64(b, 24), u32(b, 16))
+        elif mid in (0x05, 0x07, 0x0a) or (mid == 0xff and len(b) > 16):
+            peer.sink = None
 
     def source(self, me, peer, mid, b):
         """SrcAvail by `me`; what the peer has of it is told by `me` itself"""
@@ -325,6 +349,7 @@ class Reader:
             me.payload += size - 16
         if mid in (0xfe, 0x06, 0x04):
             self.source(me, peer, mid, b)
+        self.sink(me, peer, mid, b)
         if mid == 0xfe:
             me.payload += size - 32
         if mid == 0x40:
@@ -458,10 +483,12 @@ def main(argv):
             fault(0, "%s: RNR %d times" % (con.name(), con.rnr))
         for side in (con.active, con.passive):
             print("%s, service %#x, from QP %#x: %d messages, %d bytes; %s; "
-                  "%d packets again, %d early; %d bytes by %d reads" %
+                  "%d packets again, %d early; %d bytes by %d reads, "
+                  "%d by %d writes" %
                   (con.name(), con.service, side.qpn, side.mseq, side.payload,
                    ", ".join("%s %d" % x for x in sorted(side.count.items())),
-                   side.again, side.early, side.read, side.reads))
+                   side.again, side.early, side.read, side.reads,
+                   side.wrote, side.writes))
     if not alone:
         print("%d messages seen by tshark alike, %d of them Words, which it "
               "calls unknown; %d later packets of a message that it calls "
