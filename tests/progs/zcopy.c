@@ -344,7 +344,6 @@ static void stop_peer(struct end *e)
 	prog_sync(e);
 }
 
-/* Nobody reads, then somebody does, who may be waiting already. */
 /* Who looks for all of it first is not let wait for what is lent. */
 static void peeks_run(struct end *e)
 {
@@ -375,6 +374,7 @@ static void peeks_peer(struct end *e)
 	prog_sync(e);
 }
 
+/* Nobody reads, then somebody does, who may be waiting already. */
 static void later_run(struct end *e)
 {
 	uint8_t *buf = buffer();

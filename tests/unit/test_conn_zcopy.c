@@ -230,7 +230,6 @@ static void failed_write(void **state)
 	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 1000), -ECONNRESET);
 }
 
-/* More waits than is offered: neither a report nor DisConn may go yet. */
 /*
  * Where what was written may be lost: nothing of the stream follows its report
  * before a message says that the peer has heard of it.
@@ -287,6 +286,7 @@ static void unheard_write(void **state)
 	assert_false(conn_write_heard(&a));
 }
 
+/* More waits than is offered: neither a report nor DisConn may go yet. */
 static void more_to_come(void **state)
 {
 	struct conn_offer more = { .more = true };

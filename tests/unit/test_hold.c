@@ -120,6 +120,7 @@ static void *lends(void *own)
 	struct sock *s = calloc(1, sizeof(*s));
 	struct hush h = { .fd = -1 };
 	struct pollfd p = { .events = POLLIN };
+	int n;
 
 	let_in();
 	while (!atomic_load(busy))
@@ -131,7 +132,10 @@ static void *lends(void *own)
 	else
 		kill(getpid(), SIGUSR1);
 	p.fd = h.fd;
-	assert_int_equal(poll(&p, 1, -1), 1);
+	do { /* if this was kept off its processor, the first has taken it */
+		n = poll(&p, 1, 10);
+	} while (!n && !atomic_load(&by_first));
+	assert_true(n >= 0);
 	hush_heed(s, &h);
 	hush_end(s, &h);
 	assert_int_equal(h.fd, -1);

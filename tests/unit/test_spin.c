@@ -18,6 +18,7 @@
 struct wait {
 	pthread_t t;
 	int ep, fd; /* one of them -1 */
+	int ms;
 };
 
 static void *wait_there(void *arg)
@@ -27,9 +28,9 @@ static void *wait_there(void *arg)
 	struct epoll_event ev;
 
 	if (w->ep >= 0)
-		do_epoll_wait(w->ep, &ev, 1, 100);
+		do_epoll_wait(w->ep, &ev, 1, w->ms);
 	else
-		do_poll(&p, 1, 100);
+		do_poll(&p, 1, w->ms);
 	return NULL;
 }
 
@@ -37,6 +38,7 @@ static void *wait_there(void *arg)
 static void closed_under(struct wait *w, struct sock *s)
 {
 	fake_spin_ns = LONG_NS;
+	w->ms = 1000; /* it has not ended before it looks */
 	s->stuck = true;
 	assert_int_equal(pthread_create(&w->t, NULL, wait_there, w), 0);
 	while (!s->asked)
@@ -80,8 +82,10 @@ static void t_poll_closed(void **state)
 static void t_ends(void **state)
 {
 	struct sock *s = fake_new();
-	struct wait by_poll = { .ep = -1, .fd = s->fd };
-	struct wait by_set = { .ep = ep_born(epoll_create1(0)), .fd = -1 };
+	struct wait by_poll = { .ep = -1, .fd = s->fd, .ms = 100 };
+	struct wait by_set = { .ep = ep_born(epoll_create1(0)),
+			       .fd = -1,
+			       .ms = 100 };
 
 	(void)state;
 	fake_pair(s);
@@ -102,8 +106,10 @@ static void t_ends(void **state)
 static void t_none(void **state)
 {
 	struct sock *s = fake_new();
-	struct wait by_poll = { .ep = -1, .fd = s->fd };
-	struct wait by_set = { .ep = ep_born(epoll_create1(0)), .fd = -1 };
+	struct wait by_poll = { .ep = -1, .fd = s->fd, .ms = 100 };
+	struct wait by_set = { .ep = ep_born(epoll_create1(0)),
+			       .fd = -1,
+			       .ms = 100 };
 
 	(void)state;
 	fake_pair(s);
