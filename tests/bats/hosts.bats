@@ -397,6 +397,7 @@ broken() {
 	local watch
 	BREAK=$1
 	rm -f "$TMP/broke"
+	: >"$TMP/talk" # the last one's break is none of this one's
 	(
 		until_true 60 said 1 'RDMA connection broke'
 		touch "$TMP/broke"

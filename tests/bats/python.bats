@@ -142,9 +142,11 @@ one_call() {
 
 @test "python: half-closed before it is lifted" {
 	mode lifted
+	with LIBSDP_SPILL_MS=60000
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
 	proof 30000000 python3
 	mode now
+	with LIBSDP_SPILL_MS=60000
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
 	proof 30000000 python3
 }
@@ -192,6 +194,6 @@ one_call() {
 			"$BATS_TEST_DIRNAME/py/under.py" "$case" 2>"$TMP/err" ||
 			fail "$case: $(cat "$TMP/err")"
 		refuse grep "more than" "$TMP/err"
-		proof 3000 python3
+		proof 1000 python3
 	done
 }

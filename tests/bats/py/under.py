@@ -82,6 +82,15 @@ def reap(pid):
     assert os.waitpid(pid, 0)[1] == 0
 
 
+ENV = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+
+
+def shows(word):
+    show = ["sdpstat", "--pid", str(os.getpid())]  # nothing, at first
+    done = subprocess.run(show, env=ENV, check=False, capture_output=True)
+    return word in done.stdout
+
+
 def state(listener):
     def peer():
         with socket.create_connection(listener.getsockname()) as sock:
@@ -338,16 +347,9 @@ def homing(listener):
     go = os.pipe()
     own = os.getpid()
 
-    env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-
     def tell():
         os.read(go[0], 1)
-        os.execvpe("sdpstat", ["sdpstat", "--home", str(own)], env)
-
-    def shows(word):
-        show = ["sdpstat", "--pid", str(os.getpid())]  # nothing, at first
-        done = subprocess.run(show, env=env, check=False, capture_output=True)
-        return word in done.stdout
+        os.execvpe("sdpstat", ["sdpstat", "--home", str(own)], ENV)
 
     def heir():
         os.close(left[1])
@@ -376,7 +378,6 @@ def homing(listener):
 
 def orphaned(listener):
     said = os.pipe()
-    env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
 
     def middle():
         at = Halted(listener)
@@ -392,12 +393,11 @@ def orphaned(listener):
         def tell():
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
             show = ["sdpstat", "--home", str(os.getppid())]
-            os.execvpe("sdpstat", show, env)
+            os.execvpe("sdpstat", show, ENV)
 
         child(heir)
         child(tell)
-        show = ["sdpstat", "--pid", str(os.getpid())]
-        while b"told" not in subprocess.check_output(show, env=env):
+        while not shows(b"told"):
             pass
         os.kill(os.getpid(), signal.SIGKILL)  # and with it the other end
 
@@ -406,6 +406,7 @@ def orphaned(listener):
     os.close(said[1])
     assert select.select([said[0]], [], [], 20)[0]
     assert os.read(said[0], 1) == b"1"
+    assert os.read(said[0], 1) == b""  # its statistics are written
 
 
 def renumbered(listener):
@@ -419,7 +420,8 @@ def renumbered(listener):
 
     thread = threading.Thread(target=send)
     thread.start()
-    time.sleep(0.2)
+    while "LD_PRELOAD" in os.environ and not shows(b"passed"):
+        pass  # it waits for the other end
     os.close(at.sock.detach())
     os.dup2(pipe[0], number)
     os.kill(at.pid, signal.SIGKILL)
