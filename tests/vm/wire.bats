@@ -29,10 +29,26 @@ teardown() {
 duplex() {
 	server duplex "$PY" "$DUPLEX" server "$1" "$2"
 	wait_port "$2"
-	LIMIT=150 client "$PY" "$DUPLEX" client "$@" >"$TMP/client.out"
+	client "$PY" "$DUPLEX" client "$@" >"$TMP/client.out"
 	[ "$(tail -n 1 "$TMP/client.out")" = ok ]
 	wait_end duplex
 	[ "$(tail -n 1 "$TMP/duplex.out")" = ok ]
+}
+
+# both_ways SERVER: its connection has been lifted in both directions.
+both_ways() {
+	sdpstat --pid "${PID[$1]}" | grep -q ' verbs '
+}
+
+# until_lifted SERVER CLIENT...: the client talks until $TMP/lifted is there on
+# its node, and is content in the end.
+until_lifted() {
+	local server=$1
+	shift
+	background talk "$@" </dev/null
+	until_true 30 both_ways "$server" || fail "$(tail -n 5 "$TMP"/*.err)"
+	on 2 touch "$TMP/lifted"
+	wait_end talk 40 || fail "$(tail -n 5 "$TMP"/*.err)"
 }
 
 # right NAME CONNECTIONS: wire.py has nothing to say against it.
@@ -91,7 +107,8 @@ right() {
 	capture lent
 	server echo "$PY" "$echo" server "$port"
 	wait_port "$port"
-	LIMIT=150 client "$PY" "$echo" client "$VM_ADDR4_1" "$port" 500 large 12
+	until_lifted echo "$PY" "$echo" client "$VM_ADDR4_1" "$port" 100 \
+		large 12 until "$TMP/lifted"
 	wait_end echo
 	capture_end lent
 	assert_lifted python3 1000000
@@ -112,7 +129,8 @@ right() {
 	capture sinks
 	server offers "$PY" "$py" server "$port"
 	wait_port "$port"
-	LIMIT=150 client "$PY" "$py" client "$VM_ADDR4_1" "$port" 500 12
+	until_lifted offers "$PY" "$py" client "$VM_ADDR4_1" "$port" \
+		"$TMP/lifted" 12
 	wait_end offers
 	capture_end sinks
 	right sinks 1
