@@ -13,12 +13,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/lock.h"
 #include "base/sys.h"
 
 struct hold {
 	bool on;
 	uint64_t saved[sizeof(sigset_t) / 8];
 };
+
+/* They are held, and let in only where a lock is long in coming. */
+static inline void hold_on(const struct hold *h)
+{
+	lock_mask.set = h->saved[0];
+	lock_mask.on = h->on;
+}
 
 static inline void hold_signals(struct hold *h)
 {
@@ -29,6 +37,7 @@ static inline void hold_signals(struct hold *h)
 	if (!h->on)
 		h->on = !sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all,
 				   (long)h->saved, 8, 0, 0);
+	hold_on(h);
 }
 
 /*
@@ -50,18 +59,23 @@ static inline void hold_end(struct hold *h)
 	if (h->on) {
 		hold_give_way(h);
 		h->on = false;
+		lock_mask.on = false;
 		sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->saved, 0, 8,
 			  0, 0);
 	}
 }
 
-/* The mask for a kernel wait that the program called with `mask`. */
+/*
+ * The mask for a kernel wait that the program called with `mask`; hold_on()
+ * behind it.
+ */
 static inline const sigset_t *hold_mask(const struct hold *h,
 					const sigset_t *mask)
 {
 	if (!h->on)
 		return mask;
 	hold_give_way(h);
+	lock_mask.on = false;
 	return (const sigset_t *)(const void *)h->saved;
 }
 

@@ -12,6 +12,7 @@
  *    held, what it guards may be half changed).
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct lock {
@@ -31,6 +32,19 @@ static inline uint32_t lock_tid(void)
 	return tid ? tid : lock_tid_slow();
 }
 void lock_forked(void);
+
+/*
+ * This thread has signals blocked that its program lets in (hold.h): the
+ * program's mask. Who waits for a lock for long lets them in, again and again:
+ * the owner may be kept by a handler until this thread has answered a signal,
+ * too (collectors of garbage that stop the world).
+ */
+struct lock_mask {
+	uint64_t set;
+	bool on;
+};
+extern __thread struct lock_mask lock_mask
+	__attribute__((tls_model("initial-exec")));
 
 int lock_take_slow(struct lock *l, uint32_t tid);
 void lock_drop_slow(struct lock *l);

@@ -367,6 +367,7 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 	}
 	rearm(w->set);
 	n = kernel_wait(w, nap, hold_mask(&w->hold, w->mask));
+	hold_on(&w->hold);
 	out_of_bed(w);
 	return n;
 }

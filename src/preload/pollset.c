@@ -462,6 +462,7 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		}
 		translate(p, left != 0);
 		ret = kernel(p, nap, hold_mask(&p->hold, p->mask));
+		hold_on(&p->hold);
 		woken(p);
 		if (ret < 0)
 			return ret;

@@ -79,6 +79,7 @@ bool hush_begin(struct hush *h)
 		return false;
 	h->fd = signal_fd(h->hold.saved[0]);
 	h->hold.on = h->fd >= 0;
+	hold_on(&h->hold);
 	if (h->hold.on)
 		return true;
 	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->hold.saved, 0, 8, 0,
@@ -91,28 +92,37 @@ void hush_drop(struct hush *h)
 	if (h->fd < 0)
 		return;
 	h->fd = -1;
+	lock_mask.on = false;
 	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->hold.saved, 0, 8, 0,
 		  0);
 }
 
 void hush_end(struct sock *s, struct hush *h)
 {
-	sock_unlock(s);
+	SLEEP(in);
+
+	wait_away(&in, s, false);
 	hold_give_way(&h->hold);
 	hush_drop(h);
-	lock_take(&s->lock);
+	wait_back(&in);
 }
 
-int hush_heed(struct sock *s, struct hush *h)
+int hush_heed(struct sock *s, struct hush *h, bool *restarts)
 {
 	struct timespec now = { 0, 0 };
+	uint64_t pending = 0;
 	const sigset_t *mask;
 	int saved = errno, ret;
+	SLEEP(in);
 
-	sock_unlock(s);
+	wait_away(&in, s, false);
 	mask = hold_mask(&h->hold, NULL);
+	sys_call3(SYS_rt_sigpending, (long)&pending, 8, 0);
+	pending &= ~h->hold.saved[0];
 	ret = hooks.ppoll(NULL, 0, &now, mask) < 0 ? -errno : 0;
+	hold_on(&h->hold);
+	*restarts = wait_restarts(pending ? pending : UINT64_MAX);
 	errno = saved;
-	lock_take(&s->lock);
+	wait_back(&in);
 	return ret;
 }

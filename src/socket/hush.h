@@ -28,8 +28,11 @@ struct hush {
 
 /* False: it cannot be done (no descriptor), or had better not be. */
 bool hush_begin(struct hush *h);
-/* Something is pending: handlers run now. -EINTR, or 0 if there was none. */
-int hush_heed(struct sock *s, struct hush *h);
+/*
+ * Something is pending: handlers run now. -EINTR, or 0 if there was none;
+ * *restarts: the kernel would have gone on behind them (SA_RESTART).
+ */
+int hush_heed(struct sock *s, struct hush *h, bool *restarts);
 /* What is pending is delivered after this. The lock is held again at exit. */
 void hush_end(struct sock *s, struct hush *h);
 /* The same where the lock stays as it is, and for threads that unwind. */

@@ -30,13 +30,13 @@
 #include "socket/iov.h"
 #include "socket/pair.h"
 #include "socket/sock.h"
+#include "socket/wait.h"
 #include "socket/zcopy.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define SOCK_HOLDERS 32
-#define SOCK_BEDS    4
 #define NAMES_AT     4 /* turns after which the page shows names */
 #define LOOK_NEVER   INT32_MAX
 
@@ -53,13 +53,6 @@ struct holder {
 	uint32_t fds : 31; /* numbers that point to it there */
 	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
 	int32_t fd; /* one of them, as last known */
-};
-
-/* A thread asleep on the wake-up socket: bed.c. */
-struct bed {
-	uint32_t tid; /* 0: free */
-	bool writer;
-	uintptr_t frame; /* of its sleep */
 };
 
 struct rdma;
@@ -338,44 +331,6 @@ void spin_bound(struct sock *s);
  */
 bool spin_rx(struct sock *s, enum anc_state was);
 bool spin_tx(struct sock *s);
-
-/* --- bed.c ------------------------------------------------------------- */
-
-/* All with the lock held. `me` is of the frame that sleeps. */
-void bed_in(struct sock *s, struct bed *me, bool writer);
-void bed_out(struct sock *s, struct bed *me);
-/* Readers and writers asleep, this thread not counted. */
-uint32_t bed_others(struct sock *s);
-
-/* --- wait.c ------------------------------------------------------------ */
-
-/*
- * Sleep until the peer rang, lock held at entry and exit; 0 or negative
- * errno (-EAGAIN: `deadline` passed, -EINTR). UINT64_MAX: no deadline.
- */
-/* `was`: the state seen before the ring was found empty. */
-int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was);
-int wait_tx(struct sock *s, int fd, uint64_t deadline);
-/*
- * As wait_rx() in LIFTED, for a thread whose signals are blocked: -EINTR when
- * the signalfd `signals` is readable.
- */
-int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals);
-bool wait_restarts(void); /* every handler of the process has SA_RESTART */
-/*
- * Lock held, there is no room: when the direction is to be spilled, unless
- * there is progress meanwhile.
- */
-uint64_t wait_full(struct sock *s, uint64_t now);
-/* Memory is lent (zcopy.c): as wait_sink(), until it is not, or `until`. */
-int wait_lent(struct sock *s, uint64_t until, int signals);
-uint64_t wait_deadline(int64_t timeo);
-/*
- * Until the anchor has something, lock not held: 0, or -1 and errno. For a
- * MSG_WAITALL, which is many receives here and has one time limit.
- */
-int wait_anchor(int fd, uint64_t deadline);
-bool wait_room_due(struct sock *s);
 
 extern bool lift_off; /* nothing is lifted any more in this process */
 

@@ -56,6 +56,7 @@ libsocket_la_SOURCES = \
 	src/socket/told.c \
 	src/socket/vouch.c \
 	src/socket/wait.c \
+	src/socket/wait.h \
 	src/socket/zcopy.c src/socket/zcopy.h \
 	src/socket/zcopy_rdma.c \
 	src/socket/zcopy_way.c \

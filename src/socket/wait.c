@@ -67,13 +67,22 @@ static int sleep_on(struct sock *s, uint64_t deadline, int also)
 	}
 }
 
-struct sleep {
-	struct sock *s;
-	struct bed bed;
-};
+void wait_away(struct sleep *in, struct sock *s, bool writer)
+{
+	bed_in(s, &in->bed, writer);
+	in->s = s;
+	sock_unlock(s);
+}
 
-/* The thread is cancelled: it was the last, perhaps, of a closed socket. */
-static void cancelled(struct sleep *in)
+void wait_back(struct sleep *in)
+{
+	lock_take(&in->s->lock);
+	bed_out(in->s, &in->bed);
+	in->s = NULL;
+}
+
+/* It was the last, perhaps, of a closed socket. */
+void wait_cancelled(struct sleep *in)
 {
 	if (!in->s)
 		return;
@@ -90,13 +99,12 @@ static void cancelled(struct sleep *in)
 static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 			int also)
 {
-	__attribute__((cleanup(cancelled))) struct sleep in = { .s = s };
+	SLEEP(in);
 	uint32_t eaten = s->rung_eaten;
 	int saved = errno, ret;
 
 	rdma_unspare(s);
-	bed_in(s, &in.bed, writer);
-	sock_unlock(s);
+	wait_away(&in, s, writer);
 	ret = sleep_on(s, deadline, also);
 	if (ret == 0 && s->shut_rd) {
 		/* our own SHUT_RD brought the readers out; only room counts */
@@ -108,9 +116,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 			ret = 1;
 	}
 	errno = saved;
-	lock_take(&s->lock);
-	bed_out(s, &in.bed);
-	in.s = NULL;
+	wait_back(&in);
 	if (ret == 0 || ret == -ECONNRESET || ret == -EBADF) {
 		lift_orphan(s);
 		return 0;
@@ -138,13 +144,15 @@ static int nap_locked(struct sock *s)
 {
 	struct timespec ms = { 0, 1000000 };
 	int saved = errno, ret;
+	SLEEP(in);
 
-	sock_unlock(s);
+	wait_away(&in, s, false);
 	ret = hooks.ppoll(NULL, 0, &ms, NULL) < 0 ? -errno : 0;
 	errno = saved;
-	lock_take(&s->lock);
+	wait_back(&in);
 	/* a child may have no service thread that hears of the peer's end */
-	if (s->paired && !s->rd && !s->orphan && !s->shut_rd && wake_hung_up(s))
+	if (s->paired && sock_here(s) && !s->rd && !s->orphan && !s->shut_rd &&
+	    wake_hung_up(s))
 		lift_orphan(s);
 	return ret;
 }
@@ -197,10 +205,11 @@ int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)
 
 /*
  * A sleep with a time limit always ends with EINTR, a blocking send on TCP is
- * restarted after a handler with SA_RESTART. Which handler ran cannot be
- * known; the send goes on when every handler of the process restarts.
+ * restarted after a handler with SA_RESTART. Which handler ran can be known
+ * only where signals were pending; else the send goes on when every handler of
+ * the process restarts.
  */
-bool wait_restarts(void)
+bool wait_restarts(uint64_t signals)
 {
 	struct {
 		void *handler;
@@ -211,7 +220,8 @@ bool wait_restarts(void)
 	int sig;
 
 	for (sig = 1; sig < 65; sig++) {
-		if (sys_call6(SYS_rt_sigaction, sig, 0, (long)&act, 8, 0, 0))
+		if (!(signals & 1ull << (sig - 1)) ||
+		    sys_call6(SYS_rt_sigaction, sig, 0, (long)&act, 8, 0, 0))
 			continue;
 		if (act.handler != (void *)SIG_DFL &&
 		    act.handler != (void *)SIG_IGN && !(act.flags & SA_RESTART))
@@ -289,7 +299,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	ret = sleep_locked(s, limit < deadline ? limit : deadline, true, -1);
 	if (ret == -EAGAIN)
 		return clock_ns() >= deadline ? -EAGAIN : 0;
-	if (ret == -EINTR && deadline == UINT64_MAX && wait_restarts())
+	if (ret == -EINTR && deadline == UINT64_MAX &&
+	    wait_restarts(UINT64_MAX))
 		return 0;
 	return ret;
 }

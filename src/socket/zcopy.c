@@ -308,10 +308,10 @@ static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 /* The handlers run, now that nothing is lent: why the send ends, or 0. */
 static int heed(struct sock *s, struct hush *h, uint64_t deadline)
 {
-	int err = hush_heed(s, h);
+	bool restarts;
+	int err = hush_heed(s, h, &restarts);
 
-	return err == -EINTR && deadline == UINT64_MAX && wait_restarts() ? 0 :
-									    err;
+	return err == -EINTR && deadline == UINT64_MAX && restarts ? 0 : err;
 }
 
 bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
@@ -326,7 +326,10 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	tidy(s);
 	if (len < s->zc.least || s->zc.home != sock_pid ||
 	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s) ||
-	    alone(s) || !hush_begin(&h))
+	    alone(s))
+		return false;
+	z->lend = hush_begin(&h);
+	if (!z->lend)
 		return false;
 	if ((s->rd && s->conn.peer_sink_count &&
 	     zcw_put(s, (uint8_t *)c->iov->iov_base + c->at, len)) ||

@@ -101,14 +101,15 @@ static bool confined(void)
 	int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
 	char buf[4096];
 	const char *mode;
+	ssize_t n;
 
 	if (likely(is))
 		return is == 2;
 	is = 1;
-	if (proc_read(buf, sizeof(buf), "/proc/thread-self/status") <= 0)
-		is = 2;
-	mode = strstr(buf, "\nSeccomp:\t");
-	if (mode && mode[10] != '0')
+	n = proc_read(buf, sizeof(buf), "/proc/thread-self/status");
+	mode = n > 0 ? strstr(buf, "\nSeccomp:\t") : NULL;
+	/* no such line: a kernel without filters, or a long list of groups */
+	if (mode ? mode[10] != '0' : n <= 0 || n == sizeof(buf) - 1)
 		is = 2;
 	if (proc_read(buf, 2, "/proc/sys/kernel/yama/ptrace_scope") > 0 &&
 	    buf[0] != '0')

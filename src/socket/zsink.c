@@ -239,7 +239,8 @@ static void paid(struct sock *s, bool well)
 bool zc_would_sink(struct sock *s, const struct cursor *c)
 {
 	if (s->conn.rx_mode != WIRE_PIPELINED || !FAB(s)->sink ||
-	    s->zc.home != sock_pid || c->iov->iov_len - c->at < s->zc.least)
+	    zc_barred(s) || s->zc.home != sock_pid ||
+	    c->iov->iov_len - c->at < s->zc.least)
 		return false;
 	if (!s->zc.sink_skip)
 		return true;
@@ -267,7 +268,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 {
 	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
 	size_t room = c->iov->iov_len - c->at, n = 0;
-	bool offered = false;
+	bool offered = false, restarts;
 	int err;
 
 	/* in time for a writer that sends on and on; else it would be crossed */
@@ -283,8 +284,8 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 			n = finish(s, true);
 		if (n || err != -EINTR)
 			break;
-		err = hush_heed(s, &h);
-		if (err == -EINTR && until == UINT64_MAX && wait_restarts())
+		err = hush_heed(s, &h, &restarts);
+		if (err == -EINTR && until == UINT64_MAX && restarts)
 			err = 0;
 	} while (!err && undisturbed(s));
 	cursor_skip(c, n);

@@ -110,6 +110,29 @@ static void *holds(void *arg)
 struct settings settings = { .zcopy = SET_ZCOPY_AUTO };
 struct sock_hooks hooks = { .ppoll = ppoll };
 
+void wait_away(struct sleep *in, struct sock *s, bool writer)
+{
+	(void)writer;
+	in->s = s;
+	lock_drop(&s->lock);
+}
+
+void wait_back(struct sleep *in)
+{
+	assert_int_equal(lock_take(&in->s->lock), 0);
+	in->s = NULL;
+}
+
+void wait_cancelled(struct sleep *in)
+{
+	assert_null(in->s);
+}
+
+bool wait_restarts(uint64_t signals)
+{
+	return signals != UINT64_MAX && !(signals & ~(1ull << (SIGUSR1 - 1)));
+}
+
 int fd_hide(int fd)
 {
 	return fd;
@@ -120,6 +143,7 @@ static void *lends(void *own)
 	struct sock *s = calloc(1, sizeof(*s));
 	struct hush h = { .fd = -1 };
 	struct pollfd p = { .events = POLLIN };
+	bool restarts;
 	int n;
 
 	let_in();
@@ -136,7 +160,8 @@ static void *lends(void *own)
 		n = poll(&p, 1, 10);
 	} while (!n && !atomic_load(&by_first));
 	assert_true(n >= 0);
-	hush_heed(s, &h);
+	if (hush_heed(s, &h, &restarts) == -EINTR)
+		assert_true(restarts);
 	hush_end(s, &h);
 	assert_int_equal(h.fd, -1);
 	settle();
@@ -242,6 +267,58 @@ static void test_alone(void **state)
 	assert_int_equal(by_first, 1);
 }
 
+/* --- who waits for a lock meanwhile --------------------------------------- */
+
+static struct lock stopped; /* by a thread that waits for the handler */
+static atomic_bool at_lock;
+
+static void *wants(void *as)
+{
+	struct hold h = { .on = false };
+	struct hush q = { .fd = -1 };
+
+	let_in();
+	if (as)
+		assert_true(hush_begin(&q));
+	else
+		hold_signals(&h);
+	atomic_store(&at_lock, true);
+	assert_int_equal(lock_take(&stopped), 0);
+	lock_drop(&stopped);
+	if (as)
+		hush_drop(&q);
+	else
+		hold_end(&h);
+	return NULL;
+}
+
+static void stop(void *as)
+{
+	pthread_t t;
+	int ms;
+
+	reset(SIG_BLOCK);
+	atomic_store(&at_lock, false);
+	assert_int_equal(lock_take(&stopped), 0);
+	assert_int_equal(pthread_create(&t, NULL, wants, as), 0);
+	while (!atomic_load(&at_lock))
+		usleep(100);
+	pthread_kill(t, SIGUSR1);
+	for (ms = 0; ms < 20000 && !atomic_load(&by_other); ms++)
+		usleep(1000);
+	ms = atomic_load(&by_other);
+	lock_drop(&stopped);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	assert_int_equal(ms, 1);
+}
+
+static void test_lock(void **state)
+{
+	(void)state;
+	stop(NULL);
+	stop(&first);
+}
+
 static void test_status(void **state)
 {
 #define HEAD "Name:\tx\nState:\tS (sleeping)\nGroups:\t0 1 2\n"
@@ -265,6 +342,7 @@ int main(void)
 		cmocka_unit_test(test_first),  cmocka_unit_test(test_other),
 		cmocka_unit_test(test_own),    cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_status), cmocka_unit_test(test_lends),
+		cmocka_unit_test(test_lock),
 	};
 
 	busy = mmap(NULL, sizeof(*busy), PROT_READ | PROT_WRITE,

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_WAIT_H
+#define LIBSDP_SOCKET_WAIT_H
+
+/* Threads that sleep in a socket, and what they sleep on. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "socket/anchor.h"
+
+#define SOCK_BEDS 4
+
+struct sock;
+
+/* --- bed.c ------------------------------------------------------------- */
+
+/* A thread asleep on the wake-up socket. */
+struct bed {
+	uint32_t tid; /* 0: free */
+	bool writer;
+	uintptr_t frame; /* of its sleep */
+};
+
+/* All with the lock held. `me` is of the frame that sleeps. */
+void bed_in(struct sock *s, struct bed *me, bool writer);
+void bed_out(struct sock *s, struct bed *me);
+/* Readers and writers asleep, this thread not counted. */
+uint32_t bed_others(struct sock *s);
+
+/* --- wait.c ------------------------------------------------------------ */
+
+/*
+ * Sleep until the peer rang, lock held at entry and exit; 0 or negative
+ * errno (-EAGAIN: `deadline` passed, -EINTR). UINT64_MAX: no deadline.
+ */
+/* `was`: the state seen before the ring was found empty. */
+int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was);
+int wait_tx(struct sock *s, int fd, uint64_t deadline);
+/*
+ * As wait_rx() in LIFTED, for a thread whose signals are blocked: -EINTR when
+ * the signalfd `signals` is readable.
+ */
+int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals);
+/* Every handler that the process has for these has SA_RESTART. */
+bool wait_restarts(uint64_t signals);
+/*
+ * SLEEP(in): a thread that leaves the lock for a while and may run handlers or
+ * be cancelled there, and is counted like a sleeper: who closes the socket
+ * meanwhile leaves it to it.
+ */
+struct sleep {
+	struct sock *s;
+	struct bed bed;
+};
+#define SLEEP(name)                                                          \
+	__attribute__((cleanup(wait_cancelled))) struct sleep name = { NULL, \
+								       { 0 } }
+void wait_away(struct sleep *in, struct sock *s, bool writer);
+void wait_back(struct sleep *in);
+void wait_cancelled(struct sleep *in);
+/*
+ * Lock held, there is no room: when the direction is to be spilled, unless
+ * there is progress meanwhile.
+ */
+uint64_t wait_full(struct sock *s, uint64_t now);
+/* Memory is lent (zcopy.c): as wait_sink(), until it is not, or `until`. */
+int wait_lent(struct sock *s, uint64_t until, int signals);
+uint64_t wait_deadline(int64_t timeo);
+/*
+ * Until the anchor has something, lock not held: 0, or -1 and errno. For a
+ * MSG_WAITALL, which is many receives here and has one time limit.
+ */
+int wait_anchor(int fd, uint64_t deadline);
+bool wait_room_due(struct sock *s);
+
+#endif
