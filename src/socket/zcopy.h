@@ -218,7 +218,9 @@ void zcw_over(struct sock *s); /* as zcr_over() */
  * Its reader may have come out since, and takes it back.
  */
 bool zcw_left(const struct sock *s);
-/* The reader: may it offer memory now, and how much at once? */
+/* The reader: is the writer's word enough for what it wrote? */
+bool zcr_believes(const struct sock *s);
+/* May it offer memory now, and how much at once? */
 bool zcr_may_sink(struct sock *s);
 size_t zcr_sink_piece(size_t len);
 int zcr_sunk(struct sock *s, const struct conn_freed *f);

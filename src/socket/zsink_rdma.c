@@ -15,6 +15,11 @@
  * the queue pair up: then no word of it reaches the writer any more, so what
  * was not counted here is not counted there. With the end of the region nobody
  * writes into the memory.
+ *
+ * How much that is the writer says, and nobody sees whether it is true: bytes
+ * that it never wrote would be what the program's buffer held before, and an
+ * echo server sends those out. So memory is offered to trusted hosts only, or
+ * where somebody insists.
  */
 
 #include "socket/rdma.h"
@@ -156,6 +161,12 @@ int zcr_sunk(struct sock *s, const struct conn_freed *f)
 size_t zcr_sink_piece(size_t len)
 {
 	return len < PIECE_MAX ? len : PIECE_MAX;
+}
+
+bool zcr_believes(const struct sock *s)
+{
+	return s->rd->trusted || s->zc.asked ||
+	       settings.zcopy == SET_ZCOPY_ALWAYS;
 }
 
 bool zcr_may_sink(struct sock *s)

@@ -384,7 +384,8 @@ sunk() {
 		2>>"$TMP/talk" 3>&- &
 	server=$!
 	until_true 10 there 7781
-	on "$A" client timeout 90 /usr/bin/python3 "$py" client 10.99.0.2 7781 \
+	LIBSDP_ZCOPY=${reader-always} on "$A" client timeout 90 \
+		/usr/bin/python3 "$py" client 10.99.0.2 7781 \
 		"$TMP/lifted" "$1" 2>>"$TMP/talk" ||
 		fail "$(grep -v MATCH "$TMP/talk")"
 	wait "$server"
@@ -412,6 +413,21 @@ broken() {
 	sunk 60
 	[ "$(sum server zcopy_tx)" -gt 1000000 ]
 	[ "$(sum client zcopy_rx)" -gt 1000000 ]
+}
+
+# What a writer says it wrote is taken for granted. The first write would break
+# the queue pair.
+@test "hosts: memory is offered to a trusted host, or where someone insists" {
+	SOFT=yes
+	BREAK=FAKE_LOSE=1
+	reader=auto
+	sunk 60
+	if said 1 'RDMA connection broke'; then
+		fail "memory was offered"
+	fi
+	[ "$(sum client zcopy_rx)" -gt 1000000 ]
+	export LIBSDP_TRUSTED=10.99.0.0/24
+	broken FAKE_LOSE=1
 }
 
 # The write was done: its bytes are there, and nobody has heard of them.
