@@ -5,12 +5,13 @@
  *
  * How much was read is known by messages only, and a loan that is called back
  * is here when the other end has answered. So a send that wants its memory
- * waits for the answer, for BACK_NS at most. Whoever cannot wait, and that
- * send when nothing came, gives the queue pair up: what was lent and not
- * reported is copied behind the record of mend.c and counts as sent, as it
- * would in the buffers of TCP, and the reader drops what it has of it already.
- * So the count is exact without an answer. Then the region goes, and nobody
- * reads the memory any more.
+ * waits for the answer, for BACK_NS at most, counted from when something was
+ * last read, or the device still wrote; that moves it by MOVES_NS at most.
+ * Whoever cannot wait, and that send when nothing came, gives the queue pair
+ * up: what was lent and not reported is copied behind the record of mend.c and
+ * counts as sent, as it would in the buffers of TCP, and the reader drops what
+ * it has of it already. So the count is exact without an answer. Then the
+ * region goes, and nobody reads the memory any more.
  *
  * A receive reads under the lock, without sleeping for long, and with its
  * signals blocked: nobody leaves it while the device writes. It gives the
@@ -21,6 +22,7 @@
 #include "socket/rdma.h"
 
 #define BACK_NS	  500000000u /* for the answer of a reader */
+#define MOVES_NS  5000000000u /* that this limit moves by */
 #define READ_NS	  1000000000u /* for an RDMA Read */
 #define LOOKS	  400 /* at its completion, before naps */
 #define NAP_NS	  20000
@@ -201,16 +203,45 @@ static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
 	return now >= deadline ? -EAGAIN : 0;
 }
 
+/* It goes on: more than was `seen` is read, or the device is writing yet. */
+static bool goes_on(struct sock *s, uint32_t seen)
+{
+	bool on = s->zc.done != seen;
+	struct fab_done d;
+
+	if (s->zc.out != ZC_OUT || !s->zc.writing || !rdma_here(s))
+		return on;
+	while (FAB(s)->done(END(s), &d) == 1)
+		if (d.id == s->zc.writing)
+			s->zc.writing = 0;
+	return true;
+}
+
+/* Who was asked back is given time for as long as it goes on. */
+static void move_limit(struct sock *s, uint64_t *since)
+{
+	uint64_t now = clock_ns();
+
+	if (!s->zc.back_at)
+		return;
+	if (!*since)
+		*since = s->zc.back_at;
+	if (now < *since + MOVES_NS)
+		s->zc.back_at = now;
+}
+
 int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 {
 	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
-	uint64_t until = clock_ns() + patience;
+	uint64_t until = clock_ns() + patience, since = 0;
 	uint32_t seen = 0;
 	int err = 0, ret = 0;
 
 	while (s->zc.out == ZC_OUT) {
 		if (s->zc.done != seen)
 			until = clock_ns() + patience;
+		if (goes_on(s, seen))
+			move_limit(s, &since);
 		seen = s->zc.done;
 		if (s->zc.wrote)
 			zcw_done(s);

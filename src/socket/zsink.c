@@ -240,8 +240,7 @@ bool zc_would_sink(struct sock *s, const struct cursor *c)
 {
 	if (s->conn.rx_mode != WIRE_PIPELINED || !FAB(s)->sink ||
 	    zc_barred(s) || (s->rd && !zcr_believes(s)) ||
-	    s->zc.home != sock_pid ||
-	    c->iov->iov_len - c->at < s->zc.least)
+	    s->zc.home != sock_pid || c->iov->iov_len - c->at < s->zc.least)
 		return false;
 	if (!s->zc.sink_skip)
 		return true;

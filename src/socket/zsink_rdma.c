@@ -27,7 +27,7 @@
 #define BACK_NS	  500000000u /* for the answer of a writer */
 #define NAP_MIN	  20000
 #define NAP_MAX	  1000000
-#define PIECE_MAX (4u << 20) /* registered at once */
+#define PIECE_MAX (1u << 20) /* registered at once, written in BACK_NS */
 
 /* --- the writer -------------------------------------------------------- */
 

@@ -86,9 +86,11 @@ void fake_patience(struct fend *e)
 
 void fake_flush(struct fend *e)
 {
-	if (e->broken || fake_silent(e))
+	if (e->broken || fake_silent(e) || fake_writing(e))
 		return;
-	while (e->out_len) {
+	if (e->wr.due && e->wr_until && e->out_len)
+		fake_carry(e);
+	while (e->out_len && !e->broken) {
 		ssize_t n = sys_send(e->fd, e->out, e->out_len,
 				     MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -392,7 +394,7 @@ static int xmit(struct end *end, uint32_t len, bool solicited)
 	struct fend *e = of(end);
 
 	(void)solicited;
-	if (e->wr.due)
+	if (e->wr.due && !fake_writing(e))
 		fake_carry(e);
 	remember(e, e->out + e->out_len + FRAME_HEAD, len);
 	if (e->lost || unlucky(e->count)) {

@@ -22,6 +22,8 @@
  * FAKE_NOREG=N lets the first N registrations succeed and no other;
  * FAKE_STUCK=N: the N-th read is never completed. FAKE_LOSE=N: the N-th write
  * is done, and what was sent behind it is lost with the queue pair.
+ * FAKE_LATE=MS: a write takes so long, and what goes behind it waits.
+ * FAKE_NOREAD: there are no reads.
  *
  * FAKE_FAIL=WHAT:ERRNO lets open, dial or prepare fail by that error.
  *
@@ -126,6 +128,7 @@ struct fend {
 	struct who who; /* the peer */
 	struct rd rd; /* the read under way, one at a time */
 	struct rd wr; /* the write: `to` is there */
+	uint64_t wr_until; /* not done before, ns; 0: at once */
 	bool written, lost; /* it was done; nothing goes out behind it */
 	struct verbs_region loan, sink;
 };
@@ -198,6 +201,11 @@ int fake_reg_from(struct end *end, const void *mem, size_t len,
 int fake_write(struct end *end, const void *from, uint64_t vaddr, uint32_t rkey,
 	       size_t len, uint64_t id);
 void fake_carry(struct fend *e); /* the write that is due is done now */
+/* It takes its time. */
+static inline bool fake_writing(const struct fend *e)
+{
+	return e->wr.due && !e->broken && clock_ns() < e->wr_until;
+}
 int fake_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 	      size_t len, uint64_t id);
 int fake_done(struct end *end, struct fab_done *d);

@@ -123,6 +123,8 @@ int fake_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 
 	if (e->broken)
 		return -ECONNRESET;
+	if (getenv("FAKE_NOREAD"))
+		return -EOPNOTSUPP;
 	if (e->rd.due)
 		return -EAGAIN;
 	if (!registered_here((uintptr_t)to, len))
@@ -171,7 +173,7 @@ static bool stuck(void)
 
 static bool wrote(struct fend *e, struct fab_done *d)
 {
-	if (e->wr.due)
+	if (e->wr.due && !fake_writing(e))
 		fake_carry(e);
 	if (!e->written)
 		return false;
@@ -237,6 +239,7 @@ void fake_unsink(struct end *end)
 int fake_write(struct end *end, const void *from, uint64_t vaddr, uint32_t rkey,
 	       size_t len, uint64_t id)
 {
+	const char *late = getenv("FAKE_LATE");
 	struct fend *e = of(end);
 
 	if (e->broken)
@@ -246,6 +249,8 @@ int fake_write(struct end *end, const void *from, uint64_t vaddr, uint32_t rkey,
 	if (!registered_here((uintptr_t)from, len))
 		return -EFAULT;
 	e->wr = (struct rd){ vaddr, (uintptr_t)from, len, id, rkey, true };
+	if (late && *late)
+		e->wr_until = clock_ns() + (uint64_t)atoi(late) * 1000000;
 	return 0;
 }
 
