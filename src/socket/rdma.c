@@ -14,6 +14,8 @@
 #define TRY_MAX_NS 2000000000ull /* up to this */
 #define MOVES	   3 /* from process to process, per try */
 #define AGAIN_NS   500000000ull /* after a break */
+#define LONG_NS	   5000000000ull /* without an answer */
+#define LONG_COUNT 8 /* as good as so many tries */
 
 static struct arena arena = ARENA_INIT(sizeof(struct rdma));
 static struct arena hists = ARENA_INIT(sizeof(struct rdma_hist));
@@ -27,6 +29,16 @@ static void forget_hist(struct rdma *r)
 	if (r->hist)
 		arena_put(&hists, r->hist);
 	r->hist = NULL;
+}
+
+/* A connection that ends meanwhile would have learned it, perhaps. */
+static void unanswered(struct rdma *r)
+{
+	bool slow = clock_ns() > r->retry_at + LONG_NS;
+
+	if (r->dials && r->state == RDMA_DIALING && !r->again && !r->answered &&
+	    rdma_fails(&r->names, slow ? LONG_COUNT : 1))
+		rdma_bar(&r->names, WHY_PEER_PLAIN);
 }
 
 void rdma_detach(struct sock *s)
@@ -44,6 +56,7 @@ void rdma_detach(struct sock *s)
 	s->end_pid = 0;
 	if (r->owner != sock_pid)
 		return; /* its owner's, and it will find out */
+	unanswered(r);
 	forget_hist(r);
 	mend_drop(r);
 	if (!r->end)
@@ -159,7 +172,10 @@ void rdma_in_vain(struct sock *s, int err)
 		wait = TRY_NS << r->tries / 3;
 	if (r->tries < UINT8_MAX)
 		r->tries++;
-	if (!why && r->tries > TRIES && !r->answered)
+	if (!why && !r->answered &&
+	    (r->tries > TRIES ||
+	     (!r->again &&
+	      rdma_fails(&r->names, err == -ETIMEDOUT ? LONG_COUNT : 1))))
 		why = WHY_PEER_PLAIN;
 	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
 	if (r->again) { /* it was there before: now and then */
@@ -192,6 +208,7 @@ static void dial(struct sock *s)
 		rdma_patient(r, clock_ns());
 		return;
 	}
+	r->retry_at = clock_ns();
 	rdma_address(&local, &r->names, false, 0);
 	rdma_address(&peer, &r->names, true, r->port);
 	ret = rdma_api->dial(rdma_module.v, &local, &peer, (uintptr_t)r,

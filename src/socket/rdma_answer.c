@@ -64,6 +64,7 @@ static void note_asker(const struct diag_names *n)
 	}
 	askers[at].names = *n;
 	askers[at].at = clock_ns();
+	rdma_is_asked(n);
 }
 
 uint64_t rdma_asked(const struct diag_names *n)

@@ -7,7 +7,8 @@
 #include "base/table.h"
 #include "socket/rdma.h"
 
-#define KNOWN	 64
+#define KNOWN	 256
+#define FAILS	 22 /* more, and nobody answers at that port */
 #define TRIER_NS 4000000000ull /* longer than it waits between tries */
 #define TURNS	 16
 #define OFTEN_NS 10000000000ull /* so long it is looked at often, */
@@ -21,12 +22,49 @@
 #define PATIENCE_NS	 30000000000ull
 #define PATIENCE_MOST_NS 300000000000ull
 
+/*
+ * So long where somebody from that host was looked for at that port of ours
+ * before, and nobody has asked since. Whoever does has patience again.
+ */
+#define UNASKED_NS 3000000000ull
+#define UNASKED	   1024
+
 /* --- patience ---------------------------------------------------------- */
+
+/* Until when; two that share a place share only the patience. */
+static uint64_t unasked[UNASKED] TABLE;
+
+static uint64_t *unasked_of(const struct diag_names *n)
+{
+	uint32_t hash = n->local_port;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(n->peer); i++)
+		hash = (hash ^ n->peer[i]) * 0x01000193u;
+	return &unasked[(hash ^ hash >> 16) % UNASKED];
+}
+
+void rdma_is_asked(const struct diag_names *n)
+{
+	__atomic_store_n(unasked_of(n), 0, __ATOMIC_RELAXED);
+}
+
+static void in_vain(const struct diag_names *n)
+{
+	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
+
+	__atomic_store_n(unasked_of(n), clock_ns() + ns, __ATOMIC_RELAXED);
+}
 
 void rdma_await(struct rdma *r)
 {
+	uint64_t until =
+		__atomic_load_n(unasked_of(&r->names), __ATOMIC_RELAXED);
+
 	r->begun = clock_ns();
 	r->give_up_at = r->begun + PATIENCE_NS;
+	if (!r->dials && until > r->begun)
+		r->give_up_at = r->begun + UNASKED_NS;
 }
 
 /* Others had to be met first: their time does not count, within bounds. */
@@ -44,13 +82,16 @@ void rdma_patient(struct rdma *r, uint64_t since)
 enum reason rdma_out_of_patience(struct rdma *r)
 {
 	enum reason why = r->answered ? WHY_UNPROVED : WHY_PEER_PLAIN;
+	uint64_t asked = r->dials ? 0 : rdma_asked(&r->names);
 
-	if (!r->dials)
-		rdma_patient(r, rdma_asked(&r->names));
+	if (asked)
+		rdma_patient(r, asked);
 	if (clock_ns() <= r->give_up_at)
 		return WHY_NONE;
 	if (r->dials && r->tries)
 		rdma_bar(&r->names, why);
+	else if (!r->dials && asked < r->begun)
+		in_vain(&r->names);
 	return why;
 }
 
@@ -129,6 +170,7 @@ void rdma_turns_forked(void)
  */
 static struct {
 	bool v4, good, met;
+	uint8_t fails; /* of all its candidates, since somebody answered */
 	uint8_t ip[16];
 	uint16_t port;
 	uint64_t until; /* what is said holds so long */
@@ -174,6 +216,7 @@ static void say(const struct diag_names *n, uint16_t port, bool met,
 		known[i].why = why;
 		known[i].until = now + ns;
 		known[i].trier = NULL;
+		known[i].fails = 0;
 	}
 	lock_drop(&known_lock);
 }
@@ -189,6 +232,22 @@ void rdma_bar(const struct diag_names *n, enum reason why)
 void rdma_answers(const struct diag_names *n, bool met)
 {
 	say(n, n->peer_port, met, WHY_NONE);
+}
+
+bool rdma_fails(const struct diag_names *n, unsigned int count)
+{
+	bool over = false;
+	unsigned int i;
+
+	lock_take(&known_lock);
+	i = entry(n, n->peer_port, false);
+	if (i < KNOWN && !known[i].good && !known[i].why) {
+		count += known[i].fails;
+		over = count > FAILS;
+		known[i].fails = (uint8_t)(over ? FAILS : count);
+	}
+	lock_drop(&known_lock);
+	return over;
 }
 
 enum reason rdma_barred(const struct diag_names *n)

@@ -12,6 +12,8 @@ void rdma_await(struct rdma *r); /* a candidate from now on */
 void rdma_patient(struct rdma *r, uint64_t since); /* not its own time */
 /* Its time is over (WHY_NONE: not yet); its port is barred, if it dialled. */
 enum reason rdma_out_of_patience(struct rdma *r);
+/* Somebody there asks: whoever waits for it need not be short of patience. */
+void rdma_is_asked(const struct diag_names *n);
 bool rdma_looks_often(const struct rdma *r); /* it waits for little time */
 /*
  * The peer is of no use for settings.rdma_retry_s, and why: its host, if no
@@ -21,6 +23,11 @@ void rdma_bar(const struct diag_names *n, enum reason why);
 enum reason rdma_barred(const struct diag_names *n);
 /* Somebody answers there, or was even met: all who want may dial. */
 void rdma_answers(const struct diag_names *n, bool met);
+/*
+ * So many more tries at that port were in vain; is it to be barred? Connections
+ * may be too short to find that out, each for itself.
+ */
+bool rdma_fails(const struct diag_names *n, unsigned int count);
 /* May this candidate dial now, or are others dialled, or does one try for it? */
 bool rdma_turn(const struct rdma *r);
 void rdma_turn_over(void); /* others may wait for it */

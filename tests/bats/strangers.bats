@@ -367,6 +367,19 @@ anew() {
 	[ "$(grep -c "RDMA try" "$TMP/client.log")" -le 30 ]
 }
 
+# None of them lives for as many tries as tell that nobody answers.
+@test "strangers: short connections count together" {
+	local short=$BATS_TEST_DIRNAME/py/short_lives.py
+	plain "$B"
+	on_start "$A" client timeout 300 "$PY" "$short" 10.99.0.2 7907 0.6 \
+		"$TMP/enough"
+	until_true 60 stay peer 1 peer-plain
+	touch "$TMP/enough"
+	wait_end client
+	stop plain
+	[ "$(grep -c "RDMA try" "$TMP/client.log")" -le 30 ]
+}
+
 # Each connection waits for those in front of it, for longer than one alone is
 # looked for at least.
 @test "strangers: a burst to a peer that is slow is met, all of it" {

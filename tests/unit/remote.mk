@@ -13,3 +13,8 @@ check_PROGRAMS += tests/unit/test_store
 tests_unit_test_store_SOURCES = tests/unit/test_store.c
 tests_unit_test_store_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_turn
+tests_unit_test_turn_SOURCES = tests/unit/test_turn.c
+tests_unit_test_turn_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

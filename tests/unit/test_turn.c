@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* How long the other end is looked for, and what bars it; by its own clock. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "socket/rdma.h"
+
+static uint64_t now_ms = 1000000;
+
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	(void)id;
+	ts->tv_sec = (time_t)(now_ms / 1000);
+	ts->tv_nsec = (long)(now_ms % 1000) * 1000000;
+	return 0;
+}
+
+static void setup_one(struct rdma *r, uint8_t host, bool dials)
+{
+	memset(r, 0, sizeof(*r));
+	r->names.v4 = true;
+	r->names.peer[3] = host;
+	r->names.peer_port = dials ? 7907 : 40000;
+	r->names.local_port = dials ? 40000 : 7907;
+	r->dials = dials;
+	rdma_await(r);
+}
+
+/* So long a candidate that nobody asks for is kept. */
+static uint64_t kept_ms(uint8_t host)
+{
+	uint64_t begun = now_ms;
+	struct rdma r;
+
+	setup_one(&r, host, false);
+	while (!rdma_out_of_patience(&r))
+		now_ms += 100;
+	return now_ms - begun;
+}
+
+static void test_unasked(void **state)
+{
+	struct rdma r;
+
+	(void)state;
+	settings.rdma_retry_s = 60;
+	assert_in_range(kept_ms(1), 30000, 30100);
+	assert_in_range(kept_ms(1), 3000, 3100);
+	assert_in_range(kept_ms(2), 30000, 30100);
+	setup_one(&r, 1, false);
+	rdma_is_asked(&r.names);
+	assert_in_range(kept_ms(1), 30000, 30100);
+	assert_in_range(kept_ms(1), 3000, 3100);
+	/* and after rdma_retry_s */
+	now_ms += 60000;
+	assert_in_range(kept_ms(1), 30000, 30100);
+	/* no dialler's time: who waits for its turn may have been held up */
+	setup_one(&r, 1, true);
+	r.names.local_port = 7907;
+	rdma_await(&r);
+	now_ms += 29000;
+	assert_int_equal(rdma_out_of_patience(&r), WHY_NONE);
+}
+
+/* Dials once, in vain; false: it may not. */
+static bool dial(uint8_t host, unsigned int count, bool *over)
+{
+	struct rdma r;
+
+	setup_one(&r, host, true);
+	if (!rdma_turn(&r))
+		return false;
+	*over = rdma_fails(&r.names, count);
+	now_ms += 5000; /* nobody holds the turn so long, who is gone */
+	return true;
+}
+
+static void test_fails(void **state)
+{
+	bool over = false;
+	struct rdma r;
+	int i;
+
+	(void)state;
+	setup_one(&r, 3, true);
+	for (i = 0; i < 22; i++) {
+		assert_true(dial(3, 1, &over));
+		assert_false(over);
+	}
+	assert_true(dial(3, 1, &over));
+	assert_true(over);
+	/* somebody answers: none of them counts any more */
+	rdma_answers(&r.names, false);
+	assert_false(rdma_fails(&r.names, 100));
+	/* barred, and anew when that is over */
+	rdma_bar(&r.names, WHY_PEER_PLAIN);
+	assert_int_equal(rdma_barred(&r.names), WHY_PEER_PLAIN);
+	now_ms += 61000;
+	assert_int_equal(rdma_barred(&r.names), WHY_NONE);
+	assert_true(dial(3, 8, &over));
+	assert_false(over);
+	assert_true(dial(3, 8, &over));
+	assert_false(over);
+	assert_true(dial(3, 8, &over));
+	assert_true(over);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unasked),
+		cmocka_unit_test(test_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
