@@ -3,7 +3,9 @@
  * Keep-alive on an anchor whose direction is lifted to another host: nothing
  * passes there, and what lies between would forget the connection. The kernel
  * probes, unless the program has it do so already; it gives up after two hours
- * of silence, as it does by default. The program sees its own settings.
+ * of silence, as it does by default. Where the program has set a time for what
+ * it sends to be acknowledged, the kernel would measure the probes by that, and
+ * end what would have lasted in silence. The program sees its own settings.
  */
 
 #include <netinet/tcp.h>
@@ -13,9 +15,10 @@
 #define EACH_S 60
 #define PROBES 127 /* the kernel takes no more */
 
-enum { IDLE, INTERVAL, COUNT_OF, OPTS };
+enum { IDLE, INTERVAL, COUNT_OF, USER, OPTS };
 
-static const int opts[OPTS] = { TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT };
+static const int opts[OPTS] = { TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT,
+				TCP_USER_TIMEOUT };
 
 static int index_of(int level, int opt)
 {
@@ -44,7 +47,7 @@ static void set(int fd, const int value[OPTS], int on)
 
 void alive_begin(struct sock *s, int fd)
 {
-	static const int ours[OPTS] = { EACH_S, EACH_S, PROBES };
+	static const int ours[OPTS] = { EACH_S, EACH_S, PROBES, 0 };
 	struct rdma *r = s->rd;
 	int i;
 

@@ -224,7 +224,7 @@ struct rdma {
 	int anchor; /* number watched by the service thread, -1 */
 	uint64_t dead_at; /* the kernel has given it up */
 	bool probes; /* its keep-alive is ours: alive.c, */
-	int keep[3]; /* and what the program set */
+	int keep[4]; /* and what the program set */
 };
 
 extern const struct verbs_api *rdma_api; /* NULL until it is loaded */

@@ -4,7 +4,11 @@
 A dialogue until there is FILE; then both are silent. The client, which with
 KEEPS (idle,interval,count) has keep-alive of its own, makes FILE.quiet and
 waits for more, and says how that ended and what it reads then. With `set` as
-HOW it sets keep-alive meanwhile, and goes on until there is FILE.home."""
+HOW it sets keep-alive meanwhile, and goes on until there is FILE.home; it has
+set a time for what it sends, which is not for the library's probes. With `told`
+the kernel has said of a send without a copy that it is done, which is not read,
+and it goes on as well."""
+import ctypes
 import errno
 import os
 import select
@@ -12,11 +16,24 @@ import socket
 import sys
 
 KEEP = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
+USER = socket.TCP_USER_TIMEOUT
+# what is loaded in front of it is not asked
+KERNEL = ctypes.CDLL("libc.so.6")
 
 
 def settings(sock):
     return [sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
-            *(sock.getsockopt(socket.IPPROTO_TCP, opt) for opt in KEEP)]
+            *(sock.getsockopt(socket.IPPROTO_TCP, opt)
+              for opt in (*KEEP, USER))]
+
+
+def kernels(sock, opt):
+    value = ctypes.c_int()
+    size = ctypes.c_uint(4)
+    assert KERNEL.getsockopt(sock.fileno(), socket.IPPROTO_TCP, opt,
+                             ctypes.byref(value), ctypes.byref(size)) == 0
+    return value.value
 
 
 def server(port):
@@ -48,9 +65,14 @@ def change(sock, file):
         except OSError as e:
             assert e.errno == errno.EINVAL
         ask(sock, f"{file}.{i}")
-    assert settings(sock) == [0, 1000, 33, 5]
+        if i == 0:
+            assert kernels(sock, USER) == 0
+        if i == 1:
+            assert kernels(sock, USER) == 30000
+    assert settings(sock) == [0, 1000, 33, 5, 30000]
     ask(sock, file + ".home")
-    assert settings(sock) == [0, 1000, 33, 5]
+    assert settings(sock) == [0, 1000, 33, 5, 30000]
+    assert kernels(sock, USER) == 30000
 
 
 def wait(sock, how):
@@ -79,7 +101,16 @@ def client(host, port, how, keeps, file):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for opt, value in zip(KEEP, keeps.split(",")):
             sock.setsockopt(socket.IPPROTO_TCP, opt, int(value))
+    if how == "set":
+        sock.setsockopt(socket.IPPROTO_TCP, USER, 30000)
+    if how == "told":
+        sock.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
+        sock.send(b"x", MSG_ZEROCOPY)
+        assert sock.recv(1) == b"x"
     ask(sock, file)
+    if how == "told":
+        ask(sock, file + ".home")
+        return
     if how == "set":
         change(sock, file)
         return
