@@ -502,6 +502,7 @@ bool mend_look(struct sock *s)
 	uint8_t buf[4096];
 	int fd = p.fd;
 	ssize_t n;
+	bool dead;
 
 	if (anc_state(s->rx) != ANC_RAW &&
 	    s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
@@ -511,13 +512,12 @@ bool mend_look(struct sock *s)
 		return false;
 	if (sys_ppoll(&p, 1, &now, NULL) != 1)
 		return false;
-	/* a reset is told once, and not for us */
-	if (p.revents & POLLERR) {
-		r->dead_at = r->dead_at ? r->dead_at : clock_ns();
-		return false;
-	}
-	n = sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+	/* told once, not for us; without the end it is what MSG_ZEROCOPY says */
+	dead = (p.revents & POLLERR) && (p.revents & POLLHUP);
+	n = dead ? 0 : sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
 	sock_eats(s, n);
+	if ((dead || s->eaten) && !r->dead_at)
+		r->dead_at = clock_ns();
 	if (n <= 0)
 		return false;
 	in.token_got = RDMA_TOKEN;

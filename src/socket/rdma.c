@@ -481,6 +481,7 @@ void rdma_again(struct sock *s)
 	r->state = RDMA_WANTED;
 	r->again = r->changed = true;
 	r->down = false;
+	r->dead_at = 0;
 	if (r->lingers)
 		return;
 	r->tries = 0;

@@ -74,6 +74,15 @@ SOON="[0-9.]+(ms|sec)|1min"
 	wait_end server
 }
 
+@test "vanish: what waits in the anchor's error queue is no death" {
+	lifted_at 7931 none told
+	sleep 5 # longer than a peer that has ended takes to say so
+	touch "$TMP/enough.home"
+	wait_end client
+	wait_end server
+	refuse grep "to be lifted again" "$TMP/client.log"
+}
+
 not_probed() {
 	! probed "$1" "$2" "[^,]*"
 }
