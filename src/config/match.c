@@ -33,13 +33,14 @@ static void match_tried(const struct rule *r, const struct rule_addr *a,
 static void match_result(enum rule_role role, const struct rule_addr *a,
 			 struct verdict v)
 {
-	char buf[96];
+	char buf[128];
 	struct text t = TEXT_IN(buf);
 
 	rule_print_addr(&t, a);
-	log_at(LOG_MATCH, "MATCH %s: => %s for %s by %s (line %u)",
-	       role == ROLE_SERVER ? "LISTEN" : "CONNECT", rule_use_name(v.use),
-	       buf, v.line ? "rule" : "default", v.line);
+	text_add(&t, ": ");
+	rule_print_verdict(&t, v);
+	log_at(LOG_MATCH, "MATCH %s: => %s",
+	       role == ROLE_SERVER ? "LISTEN" : "CONNECT", buf);
 }
 
 struct verdict config_match(const struct config *c, enum rule_role role,

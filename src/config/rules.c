@@ -136,3 +136,12 @@ void rule_print(struct text *t, const struct rule *r)
 	else
 		text_add(t, ":%u-%u", r->port_lo, r->port_hi);
 }
+
+void rule_print_verdict(struct text *t, struct verdict v)
+{
+	text_add(t, "%s ", rule_use_name(v.use));
+	if (v.line)
+		text_add(t, "(line %u)", v.line);
+	else
+		text_add(t, "(no rule of the file)");
+}

@@ -39,5 +39,7 @@ const char *rule_role_name(enum rule_role role);
 /* As a line of the file: "use sdp client * 192.0.2.0/24:*". */
 void rule_print(struct text *t, const struct rule *r);
 void rule_print_addr(struct text *t, const struct rule_addr *a);
+/* For the log: "sdp (line 3)", or "both (no rule of the file)". */
+void rule_print_verdict(struct text *t, struct verdict v);
 
 #endif

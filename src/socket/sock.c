@@ -189,6 +189,8 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 			 socklen_t len)
 {
 	struct verdict v = { USE_BOTH, 0 };
+	char buf[64];
+	struct text t = TEXT_IN(buf);
 
 	if (len < sizeof(sa->sa_family) || s->phase == PH_CONNECTED)
 		return true;
@@ -203,8 +205,8 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 	s->use = (uint8_t)v.use;
 	s->rule_line = v.line;
 	s->role = 1;
-	log_at(LOG_NOTE, "CONNECT: fd %d: rule %s (line %u)", fd,
-	       rule_use_name(v.use), v.line);
+	rule_print_verdict(&t, v);
+	log_at(LOG_NOTE, "CONNECT: fd %d: %s", fd, buf);
 	if (v.use == USE_TCP)
 		s->why = WHY_RULE;
 	return v.use != USE_TCP;

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "config/config.h"
 #include "config/rules.h"
@@ -104,7 +105,7 @@ static void resolve(const char *target, struct rule_addr *a)
 	if (colon)
 		digits = text_number(colon + 1, 65535, &port);
 	if (!len || len >= sizeof(host) || !digits || colon[1 + digits])
-		errx(2, "%s: expected ADDRESS:PORT", target);
+		errx(EX_USAGE, "%s: expected ADDRESS:PORT", target);
 	if (target[0] == '[' && target[len - 1] == ']') {
 		target++;
 		len -= 2;
@@ -226,7 +227,7 @@ static int do_explain(const struct options *o)
 	struct text address = TEXT_IN(buf);
 
 	if (o->count < 2)
-		errx(2, "explain: expected ADDRESS:PORT");
+		errx(EX_USAGE, "explain: expected ADDRESS:PORT");
 	if (!file)
 		file = getenv("LIBSDP_CONFIG_FILE");
 	if (!file) {
@@ -375,11 +376,11 @@ int main(int argc, char **argv)
 		if (strcmp(o.words[0], commands[i].name))
 			continue;
 		if (o.count > commands[i].most)
-			errx(2, "%s: too many words", o.words[0]);
+			errx(EX_USAGE, "%s: too many words", o.words[0]);
 		i = (size_t)commands[i].run(&o);
 		if (fflush(stdout) || ferror(stdout))
 			err(2, "standard output");
 		return (int)i;
 	}
-	errx(2, "%s: expected check, explain or settings", o.words[0]);
+	errx(EX_USAGE, "%s: expected check, explain or settings", o.words[0]);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -125,7 +126,7 @@ static void environment(const struct options *o)
 	if (!o->log)
 		return;
 	if (config_set_log(&scratch, o->log))
-		errx(2,
+		errx(EX_USAGE,
 		     "--log: %s: expected LEVEL[:stderr|syslog|file NAME], "
 		     "LEVEL from 1 (everything) to 9 (errors)",
 		     o->log);

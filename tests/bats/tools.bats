@@ -83,7 +83,7 @@ has() {
 	LIBSDP_CONFIG_FILE=$rules run sdpconf explain 192.0.2.9:22
 	has "=> tcp, by line 1"
 	run sdpconf explain 192.0.2.9 "$rules"
-	[ "$status" -eq 2 ]
+	[ "$status" -eq 64 ]
 	LIBSDP_CONFIG_FILE=$rules.missing run sdpconf explain 192.0.2.9:22
 	[ "$status" -eq 1 ]
 }
@@ -125,9 +125,13 @@ has() {
 	run sdpconf
 	[ "$status" -eq 64 ]
 	run sdpconf frobnicate
-	[ "$status" -eq 2 ]
-	run sdpconf settings too many
-	[ "$status" -eq 2 ]
+	[ "$status" -eq 64 ]
+	run sdpconf settings too
+	[ "$status" -eq 64 ]
+	run sdpconf settings too many words
+	[ "$status" -eq 64 ]
+	run sdpconf explain
+	[ "$status" -eq 64 ]
 }
 
 @test "sdprun: environment, status and arguments of the program" {
@@ -150,7 +154,9 @@ has() {
 	run sdprun
 	[ "$status" -eq 64 ]
 	run sdprun --log loud true
-	[ "$status" -eq 2 ]
+	[ "$status" -eq 64 ]
+	run sdprun --log=12 true
+	[ "$status" -eq 64 ]
 	run sdprun --rules "$rules" true
 	[ "$status" -eq 2 ]
 	run -127 sdprun "$BATS_TEST_TMPDIR/nothing"
@@ -257,4 +263,19 @@ has() {
 	[ "$(json '[(s["state"], s["reason"], s["path"]["tx"],
 		s["local"]["port"]) for s in d[0]["list"]]' <<<"$output")" = \
 		"[('listen', 'unfollowed', 'tcp', $port), ('open', 'unfollowed', 'tcp', $peer), ('open', 'unfollowed', 'tcp', $port)]" ]
+}
+
+@test "the log names the line of the rule, or that there is none" {
+	printf 'use tcp client * *:1\n' >"$rules"
+	cat >two.py <<-'END'
+	import socket
+	for port in 1, 2:
+	    with socket.socket() as s:
+	        s.connect_ex(("127.0.0.1", port))
+	END
+	LD_PRELOAD=$LIBSDP LIBSDP_CONFIG_FILE=$rules LIBSDP_LOG=1:stderr \
+		run /usr/bin/python3 two.py
+	has ': tcp (line 1)'
+	has ': both (no rule of the file)'
+	[[ $output != *"line 0"* ]]
 }
