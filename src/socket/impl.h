@@ -157,6 +157,7 @@ struct sock {
 	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
 	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
 	uint8_t bars; /* atomic: options that only the kernel has (option.c) */
+	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
 
 	/* store.c */
 	struct sock *next_ward; /* good in the maker only */
@@ -245,6 +246,12 @@ void store_ward(struct sock *s, bool mapped);
 void row_open(struct sock *s, int fd);
 void row_close(struct sock *s);
 void row_refresh(struct sock *s); /* the lock is not held */
+/*
+ * Another process shows it. If that has it no more, we do from now on: row_seek
+ * with the lock, row_miss without.
+ */
+void row_seek(struct sock *s);
+void row_miss(struct sock *s);
 void row_forked(void);
 struct holder *holder_of(struct sock *s, int32_t pid);
 

@@ -14,20 +14,14 @@
 	do {                                                            \
 		uint64_t *held_ = &(s)->row->name;                      \
 		if (likely((s)->row_pid == sock_pid &&                  \
-			   (s)->row != &sock_spare))                    \
+			   (s)->row != &sock_spare)) {                  \
 			__atomic_store_n(held_, *held_ + (uint64_t)(n), \
 					 __ATOMIC_RELAXED);             \
-		else                                                    \
+		} else {                                                \
+			row_seek(s);                                    \
 			COUNT(s, name, n);                              \
+		}                                                       \
 	} while (0)
-
-static inline uint64_t coarse_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 int pump_fail(struct sock *s, int err)
 {
@@ -86,7 +80,8 @@ int pump_poll(struct sock *s)
 		uint32_t head = m.len < CONN_HDR_MAX ? m.len : CONN_HDR_MAX;
 
 		memcpy(hdr, m.mem, head);
-		ret = conn_on_recv(&s->conn, coarse_ns(), hdr, m.len, &in);
+		ret = conn_on_recv(&s->conn, clock_coarse_ns(), hdr, m.len,
+				   &in);
 		if (unlikely(ret))
 			return pump_fail(s, ret);
 		/* what carries no stream bytes is done with already */
@@ -313,7 +308,8 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 		if (likely(room)) {
 			offer.bytes = n - done;
 			offer.more = false;
-			conn_next(&s->conn, coarse_ns(), &offer, room, &op);
+			conn_next(&s->conn, clock_coarse_ns(), &offer, room,
+				  &op);
 			if (op.type != CONN_SEND)
 				break;
 			mem = FAB(s)->buf(END(s), op.hdr_len + op.payload);
@@ -326,7 +322,8 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 				break;
 			offer.bytes = 0;
 			offer.more = done < n;
-			conn_next(&s->conn, coarse_ns(), &offer, FAB_CTRL, &op);
+			conn_next(&s->conn, clock_coarse_ns(), &offer, FAB_CTRL,
+				  &op);
 			if (op.type != CONN_SEND)
 				break;
 		}

@@ -221,6 +221,8 @@ void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
 		s->dry = false;
 		anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
 			 (uint64_t)n);
+		if (unlikely(s->row_pid != sock_pid))
+			row_miss(s);
 		COUNT(s, bytes_tcp_tx, n);
 		if (unlikely(s->tx_shown))
 			row_refresh(s);
@@ -284,6 +286,8 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	anc_taken(d, &s->ar, (uint64_t)n);
 	if (unlikely(d != __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST)))
 		anc_taken(s->rx, &s->ar, 0);
+	if (unlikely(s->row_pid != sock_pid))
+		row_miss(s);
 	COUNT(s, bytes_tcp_rx, n);
 	if (unlikely(s->rx_shown))
 		row_refresh(s);

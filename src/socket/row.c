@@ -36,7 +36,49 @@ void row_open(struct sock *s, int fd)
 	__atomic_store_n(&s->row_pid, sock_pid, __ATOMIC_RELEASE);
 }
 
-/* Whose row it was has closed it: a child shows it from now on. */
+#define ROW_LOOK_NS 100000000u
+
+/* Another process may show it, and was not looked at for a while. */
+static bool row_due(struct sock *s)
+{
+	int32_t pid = __atomic_load_n(&s->row_pid, __ATOMIC_RELAXED);
+
+	return pid != sock_pid &&
+	       (pid <= 0 ||
+		clock_coarse_ns() >=
+			__atomic_load_n(&s->row_look, __ATOMIC_RELAXED));
+}
+
+/* Whose row it was is dead, or has become another program. */
+static bool row_orphan(struct sock *s)
+{
+	int32_t pid = __atomic_load_n(&s->row_pid, __ATOMIC_ACQUIRE);
+
+	if (pid <= 0)
+		return !pid;
+	__atomic_store_n(&s->row_look, clock_coarse_ns() + ROW_LOOK_NS,
+			 __ATOMIC_RELAXED);
+	sock_holders(s); /* strikes off who has it no more */
+	return !holder_of(s, pid) &&
+	       __atomic_compare_exchange_n(&s->row_pid, &pid, 0, 0,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+void row_seek(struct sock *s)
+{
+	if (row_due(s) && row_orphan(s))
+		sock_publish(s);
+}
+
+void row_miss(struct sock *s)
+{
+	if (!row_due(s) || lock_try(&s->lock))
+		return;
+	row_seek(s);
+	sock_unlock(s);
+}
+
+/* Whose row it was has it no more: a child shows it from now on. */
 static void row_adopt(struct sock *s)
 {
 	int32_t nobody = 0;

@@ -93,10 +93,12 @@ static struct sock *accepted(struct sock *s, int fd)
 	return s;
 }
 
-bool sock_legacy(const struct sock *l, struct sock_legacy *to)
+bool sock_legacy(struct sock *l, struct sock_legacy *to)
 {
 	if (l->phase != PH_LISTEN || l->use == USE_TCP)
 		return false;
+	if (unlikely(l->row_pid != sock_pid))
+		row_miss(l);
 	*to = (struct sock_legacy){
 		.rcvtimeo = l->rcvtimeo,
 		.sndtimeo = l->sndtimeo,

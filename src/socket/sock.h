@@ -80,7 +80,7 @@ struct sock_legacy {
 	bool inq;
 	bool native, linger0, stamps;
 };
-bool sock_legacy(const struct sock *l, struct sock_legacy *to);
+bool sock_legacy(struct sock *l, struct sock_legacy *to);
 /* accept() returned `fd`; `flags`: SOCK_NONBLOCK. */
 struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags);
 /*

@@ -70,3 +70,37 @@ END
 	sdpstat >"$TMP/seen" # removes what nobody else will
 	[ -z "$(find /dev/shm -name "libsdp.$old.*")" ]
 }
+
+# A turn, and then sdpstat shows connection and listener in the heir.
+inherits() {
+	echo >&8
+	sdpstat --json --pid "$1" >"$TMP/seen" || return 1
+	jq -e ".[0].list | length == 2 and all(.reason != \"unfollowed\") and
+		(.[] | select(.state == \"open\") | .bytes_${2}_rx > 0) and
+		any(.state == \"listen\")" "$TMP/seen"
+}
+
+@test "sdpstat: a connection is shown by the child that has it alone" {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	need jq sdpstat
+	local how heir by=sdp
+	mkfifo "$TMP/in"
+	exec 8<>"$TMP/in"
+	for how in close exit raw; do
+		mode now
+		[ "$how" != raw ] || {
+			mode lifted
+			by=tcp
+		}
+		INPUT=$TMP/in server "$how" "$PY" \
+			"$BATS_TEST_DIRNAME/py/heir.py" "$how"
+		until_true 10 test -s "$TMP/$how.out"
+		heir=$(cat "$TMP/$how.out")
+		until_true 10 inherits "$heir" "$by" ||
+			fail "$how: $(cat "$TMP/seen" "$TMP/$how.err")"
+		kill "$heir"
+		until_true 10 gone "$heir"
+		stop "$how" || :
+	done
+	exec 8>&-
+}
