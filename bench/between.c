@@ -12,7 +12,8 @@
  * each of COUNT connections that are open at once, after turns on each for that
  * long. All but rate take turns first until none goes by the kernel's TCP, for
  * PATIENCE seconds at most. The client prints the figure, and the part of what
- * was measured that did not go by TCP.
+ * was measured that did not go by TCP; of bw, too, the processor time that its
+ * machine and the server's had to spend meanwhile, in seconds per GB.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,6 +42,12 @@ struct plan {
 	uint32_t size; /* of 'm': connections */
 };
 
+/* What a server says last. */
+struct end {
+	uint64_t bytes;
+	uint64_t busy; /* us, of its machine */
+};
+
 static char buf[MOST];
 
 static void die(const char *what)
@@ -55,6 +62,28 @@ static double now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/*
+ * What all processors of this machine have worked so far, for whomever: us. The
+ * kernel's own work for a device is nobody's process's.
+ */
+static uint64_t busy(void)
+{
+	uint64_t t[8] = { 0 };
+	FILE *f = fopen("/proc/stat", "r");
+	int n = 0, i;
+
+	/* user, nice, system, idle, iowait, irq, softirq, stolen */
+	if (f && !fscanf(f, "cpu"))
+		for (; n < 8 && fscanf(f, "%lu", &t[n]) == 1; n++)
+			;
+	if (n < 7)
+		die("/proc/stat");
+	fclose(f);
+	for (t[3] = t[4] = t[7] = 0, i = 1; i < 7; i++)
+		t[0] += t[i];
+	return t[0] * 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
 static void put(int fd, const void *from, size_t n)
@@ -143,8 +172,8 @@ static void hold(int listener, int first, uint32_t n)
 
 static void serve(int listener)
 {
+	struct end e;
 	struct plan p;
-	uint64_t sum;
 	ssize_t ret;
 	int fd;
 
@@ -168,9 +197,11 @@ static void serve(int listener)
 		answer(fd, WARM_SIZE);
 		if (p.mode == 'l')
 			answer(fd, p.size);
-		for (sum = 0; (ret = recv(fd, buf, MOST, 0)) > 0;)
-			sum += (uint64_t)ret;
-		put(fd, &sum, sizeof(sum));
+		e = (struct end){ .busy = busy() };
+		while ((ret = recv(fd, buf, MOST, 0)) > 0)
+			e.bytes += (uint64_t)ret;
+		e.busy = busy() - e.busy;
+		put(fd, &e, sizeof(e));
 		close(fd);
 	}
 }
@@ -324,28 +355,33 @@ static double latency(int fd, size_t size, double secs, double *part)
 	return took * 1e6 / (double)n / 2;
 }
 
-/* MB/s */
-static double bandwidth(int fd, size_t size, double secs, double *part)
+/* MB/s; cost[]: of this machine and of the server's, s/GB */
+static double bandwidth(int fd, size_t size, double secs, double *part,
+			double *cost)
 {
-	uint64_t sum = 0, got, tcp = by_tcp(fd);
+	uint64_t sum = 0, tcp = by_tcp(fd), was = busy();
 	double begin = now(), took;
+	struct end got;
 
 	do {
 		put(fd, buf, size);
 		sum += size;
 	} while (now() - begin < secs);
-	if (shutdown(fd, SHUT_WR) || !get(fd, &got, sizeof(got)) || got != sum)
+	if (shutdown(fd, SHUT_WR) || !get(fd, &got, sizeof(got)) ||
+	    got.bytes != sum)
 		die("end");
 	took = now() - begin;
+	cost[0] = (double)(busy() - was) * 1e3 / (double)sum;
+	cost[1] = (double)got.busy * 1e3 / (double)sum;
 	*part = 1 - (double)(by_tcp(fd) - tcp) / (double)(sum + sizeof(got));
 	return (double)sum / took / 1e6;
 }
 
 static double measure(const struct sockaddr_in *to, const struct plan *p,
-		      double secs, double patience, double *part)
+		      double secs, double patience, double *part, double *cost)
 {
+	struct end got;
 	double figure;
-	uint64_t got;
 	int fd;
 
 	*part = 0;
@@ -356,7 +392,7 @@ static double measure(const struct sockaddr_in *to, const struct plan *p,
 	fd = dial(to, p);
 	warm(fd, patience);
 	if (p->mode == 'b') {
-		figure = bandwidth(fd, p->size, secs, part);
+		figure = bandwidth(fd, p->size, secs, part, cost);
 	} else {
 		figure = latency(fd, p->size, secs, part);
 		if (shutdown(fd, SHUT_WR) || !get(fd, &got, sizeof(got)))
@@ -369,7 +405,7 @@ static double measure(const struct sockaddr_in *to, const struct plan *p,
 int main(int argc, char **argv)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
-	double figure, part;
+	double figure, part, cost[2];
 	struct plan p;
 	int fd;
 
@@ -388,7 +424,10 @@ int main(int argc, char **argv)
 	p.size = (uint32_t)atoi(argv[5]);
 	if (!p.size || p.size > (p.mode == 'm' ? CONNS : MOST))
 		return 2;
-	figure = measure(&a, &p, atof(argv[6]), atof(argv[7]), &part);
-	printf("%.3f %.3f\n", figure, part);
+	figure = measure(&a, &p, atof(argv[6]), atof(argv[7]), &part, cost);
+	printf("%.3f %.3f", figure, part);
+	if (p.mode == 'b')
+		printf(" %.3f %.3f", cost[0], cost[1]);
+	printf("\n");
 	return 0;
 }
