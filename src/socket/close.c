@@ -124,8 +124,12 @@ void sock_fork_before(struct sock *s, int fd)
 		home = true;
 	sock_unlock(s);
 	/* with unread bytes the peer cannot help */
-	if (home && sock_home(s, fd, WHY_SHARED) && s->rd)
-		mend_now(s, fd);
+	if (!home || !sock_home(s, fd, WHY_SHARED) || !s->rd)
+		return;
+	mend_now(s, fd);
+	/* it ended by that: its bytes lie where only this process reads them */
+	if (s->orphan)
+		sock_home(s, fd, WHY_SHARED);
 }
 
 /*

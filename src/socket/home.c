@@ -11,12 +11,47 @@
 /* --- writer's part ----------------------------------------------------- */
 
 /*
+ * Between hosts nobody says any more what is taken, nor asks for anything: the
+ * FIN is all that its reader can still hear. False: it would be too early.
+ */
+static bool last_word(struct sock *s, int fd)
+{
+	/* what may be lost with the queue pair can be told before it only */
+	if (rdma_api->flushed(s->rd->end) != 1)
+		return false;
+	switch (anc_state(s->tx)) {
+	case ANC_SPILL: /* behind which nothing comes */
+		__atomic_store_n(&s->stand, 0, __ATOMIC_SEQ_CST);
+		return true;
+	case ANC_ASKED: /* nobody is shown anything without the token */
+		rdma_token_write(s, fd);
+		if (s->rd->token_due ||
+		    (s->rd->ahead && s->at.sent != s->at.x &&
+		     rdma_token_ahead(s, fd)))
+			return false;
+		break;
+	case ANC_RESUME: /* without all that it was to put back: none of it */
+		if (rdma_put_whole(s->rd))
+			return false;
+		rdma_put_drop(s->rd);
+		anc_resumed(s->tx);
+		return true;
+	case ANC_PAUSED:
+		break;
+	default:
+		return true;
+	}
+	__atomic_store_n(&s->tx->state, ANC_RAW, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/*
  * A half-closed direction keeps its anchor open until the reader has the last
  * byte, so that it could still come home; then the kernel's FIN follows.
  */
 static void finish(struct sock *s, int fd)
 {
-	bool silent = false;
+	bool silent = !s->orphan && rdma_silent(s);
 
 	switch (anc_state(s->tx)) {
 	case ANC_RISING:
@@ -26,8 +61,9 @@ static void finish(struct sock *s, int fd)
 			return;
 		if (!zc_recall(s))
 			return;
-		/* between hosts nobody tells what was taken after that */
-		silent = s->rd && s->conn.dis_sent && s->conn.dis_rcvd;
+		silent = !s->orphan && rdma_silent(s);
+		if (silent && !last_word(s, fd))
+			return;
 		if (!s->orphan && !silent &&
 		    s->at.sent !=
 			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
@@ -38,14 +74,16 @@ static void finish(struct sock *s, int fd)
 		ring_note(s);
 		break;
 	case ANC_SPILL: /* before y its reader may ask for bytes */
-		if (!s->orphan &&
-		    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y)
+		if (silent ? !last_word(s, fd) :
+			     !s->orphan && __atomic_load_n(&s->tx->taken,
+							   __ATOMIC_ACQUIRE) <
+						   s->at.y)
 			return;
 		break;
 	case ANC_ASKED:
 	case ANC_PAUSED:
 	case ANC_RESUME:
-		if (!s->orphan)
+		if (silent ? !last_word(s, fd) : !s->orphan)
 			return;
 		break;
 	default:
@@ -207,13 +245,13 @@ static int late_home(struct sock *s, int fd)
 }
 
 /*
- * Over RDMA the writer may switch until it has said that it will not: our hold
- * on RAW is in its hands.
+ * Over RDMA the writer may switch until it has said that it will not, or has
+ * ended: our hold on RAW is in its hands.
  */
 static bool unheld(const struct sock *s)
 {
 	return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
-	       !remote_held(&s->rd->words);
+	       !s->conn.dis_rcvd && !remote_held(&s->rd->words);
 }
 
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
@@ -224,6 +262,8 @@ int home_rx(struct sock *s, int fd)
 	if (s->rd && s->rd->token_wait)
 		rdma_token_read(s, fd);
 	if (rdma_mending(s))
+		return -EAGAIN;
+	if (s->homing && rdma_silent(s) && rdma_over(s, fd))
 		return -EAGAIN;
 	switch (anc_state(s->rx)) {
 	case ANC_RAW:

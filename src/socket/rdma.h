@@ -512,23 +512,6 @@ void rdma_failed(struct sock *s);
 /* Wake whoever sleeps on the wake-up socket. */
 void rdma_wake(struct sock *s);
 /*
- * Before anything is done about a queue pair that is no more: is it a break, or
- * the end of one that carried nothing? The peer's process ends like that.
- */
-void rdma_lost(struct sock *s, int error);
-/* The queue pair has ended; lock held. */
-void rdma_down(struct sock *s, int error);
-/* The process ends: what was sent has to arrive. Bounded. */
-void rdma_exit(void);
-/* DisConn, if it can be sent now; may the FIN follow, as far as that goes? */
-bool rdma_may_end(struct sock *s, bool closes);
-/* Its owner's last number goes, while other processes hold it; lock held. */
-void rdma_leave(struct sock *s);
-/* close() of the last number: true, the service thread goes on with it. */
-bool rdma_linger(struct sock *s, int fd);
-bool rdma_lingered(struct sock *s); /* lock held: is it over? */
-
-/*
  * Lock held, after a look where the next byte comes from: a direction that
  * came home by this is news for the peer and for the sets.
  */
@@ -593,6 +576,7 @@ static inline bool rdma_here(const struct sock *s)
 	return s->rd && s->rd->owner == sock_pid;
 }
 
+#include "socket/rdma_end.h"
 #include "socket/rdma_turn.h"
 
 #endif

@@ -168,7 +168,9 @@ int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n)
 {
 	struct rdma_put *p = &s->rd->put;
 
-	if (s->rd->state != RDMA_UP)
+	/* given up: its reader keeps it */
+	if (s->rd->state != RDMA_UP ||
+	    (rdma_silent(s) && anc_state(s->tx) != ANC_RESUME))
 		return 0;
 	if (anc_state(s->tx) != ANC_RESUME || (!p->mem && put_begin(s)) ||
 	    n > p->len - p->got) {
@@ -204,7 +206,8 @@ void rdma_put_back(struct sock *s, int fd)
 			p->at += (size_t)n;
 	}
 	/* then it is out, or the program will meet the error */
-	if (n == -EAGAIN || (r->state == RDMA_UP && !r->words.given))
+	if (n == -EAGAIN ||
+	    (r->state == RDMA_UP && !r->words.given && !rdma_silent(s)))
 		return;
 	put_end(r);
 	anc_resumed(s->tx);

@@ -57,6 +57,20 @@ void rdma_lost(struct sock *s, int error)
 		sock_why(s, WHY_WAITING);
 }
 
+/* Sleepers come out by the end of their socket. */
+static void ended(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	zcr_over(s);
+	zcr_sink_over(s);
+	r->state = RDMA_ENDED;
+	r->changed = true;
+	if (r->far >= 0)
+		sys_shutdown(r->far, SHUT_WR);
+	lift_orphan(s);
+}
+
 void rdma_down(struct sock *s, int error)
 {
 	struct rdma *r = s->rd;
@@ -68,16 +82,55 @@ void rdma_down(struct sock *s, int error)
 		pump_poll(s);
 	if (!s->conn.error)
 		mend_begin(s, error ? error : -ECONNRESET);
-	if (s->conn.error && r->state == RDMA_UP) {
-		/* sleepers come out by the end of their socket */
-		zcr_over(s);
-		zcr_sink_over(s);
-		r->state = RDMA_ENDED;
-		r->changed = true;
-		if (r->far >= 0)
-			sys_shutdown(r->far, SHUT_WR);
-		lift_orphan(s);
-	}
+	if (s->conn.error && r->state == RDMA_UP)
+		ended(s);
+}
+
+/* --- home behind both ends --------------------------------------------- */
+
+/* Is the peer's FIN on the anchor, whatever lies in front of it? */
+static bool fin_came(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &now, NULL) == 1;
+}
+
+/*
+ * Nothing can be handed back any more: once the FIN is there all that is unread
+ * lies here, but for what is in front of x, and it goes into a stand-in. What
+ * lies behind on the anchor are token and bells.
+ */
+bool rdma_over(struct sock *s, int fd)
+{
+	struct anc_dir *d = s->rx;
+	enum anc_state st = anc_state(d);
+	uint64_t n, front;
+	char sink[256];
+
+	if (st == ANC_RAW || st == ANC_GONE || s->orphan)
+		return false;
+	if (s->fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
+	    !fin_came(fd) || pump_poll(s) || !rdma_silent(s) ||
+	    rdma_api->flushed(s->rd->end) != 1)
+		return true;
+	if (st == ANC_RESUME && !rdma_back_home(s, fd))
+		return false;
+	if (st == ANC_SPILL && raw_where(s, &n) == ANC_AT_ANCHOR)
+		return false;
+	n = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
+	front = s->ar.taken < n ? n - s->ar.taken : 0;
+	while (s->ar.kept < front && larder_pull(s, fd, front - s->ar.kept) > 0)
+		;
+	rdma_token_read(s, fd);
+	if (s->ar.kept < front || (s->rd->token_wait && s->rd->hidden))
+		return true;
+	while (raw_sink(s, fd, sink, sizeof(sink)) > 0)
+		;
+	s->ar.bells = __atomic_load_n(&d->bells, __ATOMIC_ACQUIRE);
+	ended(s);
+	return false;
 }
 
 /*

@@ -199,8 +199,8 @@ int rdma_words(struct sock *s, const uint8_t *in)
 
 	if (!rdma_here(s))
 		return -EPROTO;
-	if (r->state != RDMA_UP)
-		return 0; /* too late: mend.c */
+	if (r->state != RDMA_UP || rdma_silent(s))
+		return 0; /* too late: mend.c, and home.c's last_word() */
 	news = remote_take(&r->words, in);
 	if (news < 0) {
 		s->conn.fault = "words that cannot be true";

@@ -81,9 +81,9 @@ static bool unsettled(const struct sock *s)
 	enum anc_state tx = anc_state(s->tx);
 
 	return s->rd->state != RDMA_UP || s->rd->token_due || s->rd->dead_at ||
-	       (s->fin_due && !s->conn.dis_sent) || rdma_token_urgent(s) ||
-	       rdma_update_waits(s) || waits(s) || tx == ANC_ASKED ||
-	       tx == ANC_PAUSED || tx == ANC_RESUME;
+	       (s->fin_due && (!s->conn.dis_sent || s->conn.dis_rcvd)) ||
+	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
+	       tx == ANC_ASKED || tx == ANC_PAUSED || tx == ANC_RESUME;
 }
 
 /*

@@ -178,7 +178,7 @@ static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
 	if (sys_ppoll(&p, 1, &now, NULL) <= 0)
 		p.revents = 0;
 	if (s->shut_wr && (s->rx_eof || s->shut_rd || (p.revents & POLLRDHUP)))
-		p.revents |= POLLHUP;
+		p.revents |= POLLHUP | POLLRDHUP; /* never alone */
 	r->ours |= (uint32_t)(uint16_t)(p.revents & marks);
 	r->now |= (uint32_t)(uint16_t)(p.revents & marks);
 }

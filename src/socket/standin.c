@@ -73,8 +73,9 @@ int standin_take(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
 	int pair[2], ret, flags;
-	bool lost = s->at.sent >
-		    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	bool lost = s->rd ? rdma_was_reset(s) :
+			    s->at.sent > __atomic_load_n(&s->tx->taken,
+							 __ATOMIC_ACQUIRE);
 
 	ret = tcp_pair(pair);
 	if (ret)

@@ -83,6 +83,10 @@ far() {
 	CASES="both crossed" far halfclose 5000
 }
 
+@test "between: home when both ends have ended" {
+	CASES="ended ending" far halfclose 30000
+}
+
 @test "between: what was closed is let go of" {
 	CASES="serve" far procs 35000
 }

@@ -152,6 +152,49 @@ static void crossed_peer(struct end *e)
 	link_eof(&e->l);
 }
 
+/*
+ * A fork brings the stream home. With both directions ended the two libraries
+ * have nothing more to say to each other: it must not wait for that.
+ */
+static void halves(struct end *e)
+{
+	int64_t since = prog_now_ms();
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		link_get(&e->l, 5000);
+		link_eof(&e->l);
+		_exit(0);
+	}
+	CHECK(prog_now_ms() - since < 10000);
+	prog_reap(pid, 0);
+	prog_sync(e);
+}
+
+static void ended_run(struct end *e)
+{
+	link_put(&e->l, 5000);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	prog_sync(e);
+	CHECK(await(e->l.fd, POLLRDHUP) & POLLRDHUP);
+	halves(e);
+}
+
+/* The same while the two ends are about to end. */
+static void ending_run(struct end *e)
+{
+	uint8_t all[6000];
+
+	link_put(&e->l, 5000);
+	/* it has come, and nothing of it is taken */
+	while (recv(e->l.fd, all, sizeof(all), MSG_PEEK) < 5000)
+		prog_nap_ms(1);
+	prog_sync(e);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	halves(e);
+}
+
 /* After SHUT_RD what was queued and what comes later can still be read. */
 static void rd_run(struct end *e)
 {
@@ -465,6 +508,8 @@ static const struct prog_case cases[] = {
 	{ "wr", wr_run, wr_peer, 0 },
 	{ "both", both_run, both_run, 0 },
 	{ "crossed", crossed_run, crossed_peer, CASE_PROCESS },
+	{ "ended", ended_run, ended_run, CASE_PROCESS },
+	{ "ending", ending_run, ending_run, CASE_PROCESS },
 	{ "rd", rd_run, rd_peer, 0 },
 	{ "wake", wake_run, wake_peer, 0 },
 	{ "late", late_run, late_peer, 0 },

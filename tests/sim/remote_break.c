@@ -348,6 +348,8 @@ void put_record(struct end *e, uint64_t from)
 	uint8_t rec[RESUME_RECORD];
 	int i;
 
+	if (p->fin)
+		world_fault("a record follows the FIN");
 	resume_give(rec, secret[e - w.end], from);
 	for (i = 0; i < RESUME_RECORD; i++)
 		p->q[p->put++ % QUEUE] =

@@ -29,7 +29,8 @@ void world_put_back(struct end *e)
 	e->put_record = true;
 	while (e->put_at < e->put_n && !world_full(p, 1))
 		world_put(p, e->put[e->put_at++]);
-	if (e->put_at < e->at.sent - e->tx->from || (!e->broke && !e->r.given))
+	if (e->put_at < e->at.sent - e->tx->from ||
+	    (!e->broke && !e->r.given && !end_silent(e)))
 		return;
 	w.resumes += e->put_n > 0;
 	e->put_n = e->put_at = 0;
@@ -39,6 +40,9 @@ void world_put_back(struct end *e)
 
 void world_came_back(struct end *e, uint32_t off)
 {
+	/* late: it was given up, and its reader keeps it */
+	if (end_silent(e) && anc_state(e->tx) != ANC_RESUME)
+		return;
 	if (anc_state(e->tx) != ANC_RESUME || off != e->tx->from + e->put_n)
 		world_fault("not what was to come back");
 	e->put[e->put_n++ % QUEUE] = off;
@@ -157,10 +161,12 @@ void world_come_home(struct end *e)
 		take_control(e, e->token_at + TOKEN - e->ar.bells);
 	if (e->broke && !e->mended)
 		return;
+	if (end_silent(e) && end_over(e))
+		return;
 	switch (anc_state(e->rx)) {
 	case ANC_RAW:
-		if (e->in_raw ||
-		    (world_rule(RULE_HELD) && !e->broke && !held(e)))
+		if (e->in_raw || (world_rule(RULE_HELD) && !e->broke &&
+				  !held(e) && !e->dis_rcvd))
 			break;
 		gone_home(e);
 		break;
@@ -178,13 +184,14 @@ void world_come_home(struct end *e)
 	case ANC_SPILL:
 		if (e->ar.unsure || e->broke || rnd(2))
 			world_read_some(e);
-		else if (anc_where(e->rx, &e->ar, &n) != ANC_AT_ANCHOR)
+		else if (e->ar.taken < e->rx->y &&
+			 anc_where(e->rx, &e->ar, &n) != ANC_AT_ANCHOR)
 			anc_ask(e->rx);
 		break;
 	case ANC_RESUME:
 		if (e->ar.unsure)
 			give(e);
-		else if (!e->in_raw && held(e))
+		else if (!e->in_raw && (held(e) || e->dis_rcvd))
 			gone_home(e);
 		break;
 	default:

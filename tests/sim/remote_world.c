@@ -39,6 +39,8 @@ bool world_full(const struct pipe *p, uint32_t n)
 
 void world_put(struct pipe *p, uint32_t off)
 {
+	if (p->fin)
+		world_fault("something follows the FIN");
 	p->q[p->put++ % QUEUE] =
 		(struct item){ .off = off,
 			       .byte = off == BELL ? 0 : byte_of(off) };
@@ -54,7 +56,7 @@ void world_tell(struct end *e)
 	struct pipe *p = &w.qp[id(e)];
 	enum remote_half h;
 
-	if (e->broke)
+	if (e->broke || end_silent(e))
 		return;
 	for (h = 0; h < REMOTE_HALVES; h++) {
 		struct item *i = &p->q[p->put % QUEUE];
@@ -81,6 +83,8 @@ static void put_token_bytes(struct end *e)
 	struct pipe *p = &w.anchor[id(e)];
 	int i;
 
+	if (p->fin)
+		world_fault("a token follows the FIN");
 	for (i = 0; i < TOKEN; i++)
 		p->q[p->put++ % QUEUE] =
 			(struct item){ .off = BELL, .byte = token_of(e)[i] };
@@ -109,7 +113,7 @@ static void lift(struct end *e)
 	bool ahead = e->runs_ahead && !rnd(4);
 	int ret;
 
-	if (e->held && world_rule(RULE_LEFT))
+	if (e->shut || (e->held && world_rule(RULE_LEFT)))
 		return;
 	if (!world_rule(RULE_DRAINED))
 		e->tx->taken = e->at.sent;
@@ -140,7 +144,7 @@ static bool clear(struct end *e)
  * What was sent by SDP since is shown to nobody before the token: it goes out
  * before the answer. Where nothing was sent the anchor has the whole stream.
  */
-static bool shown(struct end *e)
+bool world_shown(struct end *e)
 {
 	if (!world_rule(RULE_SHOWN) || !e->ahead || e->at.sent == e->at.x)
 		return true;
@@ -157,7 +161,7 @@ static void serve(struct end *e)
 {
 	switch (anc_state(e->tx)) {
 	case ANC_ASKED:
-		if (loan_back(e) && clear(e) && shown(e))
+		if (loan_back(e) && clear(e) && world_shown(e))
 			anc_answer(e->tx, &e->at);
 		break;
 	case ANC_RESUME:
@@ -175,7 +179,7 @@ static void write_some(struct end *e)
 
 	if (e->lent && (rnd(8) || loan_back(e)))
 		return; /* inside that send */
-	if (e->lent || (anc_state(e->tx) == ANC_LIFTED &&
+	if (e->lent || (anc_state(e->tx) == ANC_LIFTED && !w.ends &&
 			((rnd(4) && sink_write(e)) || loan_begin(e))))
 		return;
 
@@ -274,9 +278,10 @@ void world_sink(struct end *e, uint64_t n)
 static void raw_out(struct end *e)
 {
 	uint32_t n = 1 + rnd(6);
-	struct item *i = world_next(&w.anchor[!id(e)]);
+	struct pipe *p = &w.anchor[!id(e)];
+	struct item *i = world_next(p);
 
-	if (!i)
+	if (!i && (!p->fin || p->arrived != p->put))
 		return;
 	if (!anc_raw_stream(e->rx, &e->ar)) {
 		take_control(e, n);
@@ -385,6 +390,10 @@ static void poll_qp(struct end *e)
 	if (!i || e->mended || sink_waits(e, i))
 		return;
 	w.qp[!id(e)].got++;
+	if (i->kind == ITEM_DISCONN) {
+		e->dis_rcvd = true;
+		return;
+	}
 	if (i->kind == ITEM_GIVEN) {
 		if (!e->broke)
 			world_came_back(e, i->off);
@@ -403,7 +412,7 @@ static void poll_qp(struct end *e)
 		e->ring[e->ring_n++] = i->off;
 		return;
 	}
-	if (e->broke)
+	if (e->broke || (end_silent(e) && world_rule(RULE_DEAF)))
 		return; /* too late */
 	news = remote_take(&e->r, i->w);
 	if (news < 0) {
@@ -451,6 +460,8 @@ static void step(struct end *e, bool calm)
 
 	if (w.may_break)
 		break_step(e);
+	if (e->ends)
+		end_step(e);
 	switch (rnd(14)) {
 	case 0:
 	case 1:
@@ -490,7 +501,8 @@ static void step(struct end *e, bool calm)
 			anc_arm(e->rx, ANC_ANCHOR);
 		break;
 	case 11:
-		if (e->home_at <= e->ar.taken && !e->raw)
+		if (e->home_at <= e->ar.taken && !e->raw &&
+		    (!w.ends || !rnd(10)))
 			e->homing = true;
 		if (e->homing)
 			world_come_home(e);
@@ -498,11 +510,13 @@ static void step(struct end *e, bool calm)
 			foreign(e);
 		break;
 	default:
-		if (!rnd(2))
+		if (!rnd(2) && !w.ends)
 			sink_offer(e);
 		if (e->sink && !rnd(40) && sink_back(e))
 			break_sink(e);
-		if (!e->raw)
+		/* what it does not read before it wants home is unread then */
+		if (!e->raw &&
+		    (e->in_raw || !w.ends || e->home_at > e->ar.taken))
 			world_read_some(e);
 	}
 }
@@ -516,7 +530,8 @@ const char *play(uint64_t seed, uint32_t without, unsigned int kind)
 	w.without = without;
 	w.may_break = kind & PLAY_BREAKS;
 	w.longer = kind & PLAY_LONG;
-	steps = w.longer ? STEPS_LONG : STEPS;
+	w.ends = kind & PLAY_ENDS;
+	steps = w.longer || w.ends ? STEPS_LONG : STEPS;
 	rnd(2);
 	w.gust = w.longer && rnd(2) ? 1 + rnd(8) : QUEUE;
 	for (i = 0; i < 2; i++) {
@@ -530,6 +545,10 @@ const char *play(uint64_t seed, uint32_t without, unsigned int kind)
 		e->holds = rnd(4);
 		e->runs_ahead = rnd(2);
 		e->home_at = rnd(3) ? UINT32_MAX : rnd(w.longer ? 300 : 40);
+		if (w.ends) {
+			e->ends = rnd(8);
+			e->home_at = rnd(4) ? rnd(80) : UINT32_MAX;
+		}
 		e->confirmed = true;
 		w.qp[i].dead = w.anchor[i].dead = UINT32_MAX;
 	}
@@ -537,6 +556,8 @@ const char *play(uint64_t seed, uint32_t without, unsigned int kind)
 		bool done = true;
 
 		step(&w.end[rnd(2)], k > steps / 2);
+		if (w.ends)
+			done = end_done();
 		for (i = 0; i < 2; i++)
 			done = done && w.end[i].expect == w.end[!i].total;
 		if (done)

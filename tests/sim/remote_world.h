@@ -10,7 +10,8 @@
  * may break, the queue pair does, between any two steps; each end hears of it
  * when it does, or by the other's record alone, and when both have come home
  * they pair anew (remote_break.c). A writer may lend bytes instead of sending
- * them (remote_loan.c), or put them into memory on offer (remote_sink.c).
+ * them (remote_loan.c), or put them into memory on offer (remote_sink.c). Where
+ * programs end their directions DisConns and FINs follow (remote_end.c).
  */
 
 #include <stdbool.h>
@@ -51,6 +52,9 @@ enum rule {
 	RULE_HEARD, /* what is written is kept until it was heard of */
 	RULE_LEFT, /* no lift while memory is held that was on offer before */
 	RULE_ANSWER, /* memory on offer comes back by an answer, or a break */
+	RULE_FIN, /* behind both DisConns the FIN waits for no word */
+	RULE_OVER, /* and who wants home for nothing but that */
+	RULE_DEAF, /* and words that come late say nothing */
 	RULES
 };
 
@@ -66,6 +70,7 @@ enum item_kind {
 	ITEM_HEARD, /* they count */
 	ITEM_SINK_BACK,
 	ITEM_SINK_ACK, /* nothing was, and nothing will be */
+	ITEM_DISCONN,
 };
 
 struct item {
@@ -81,6 +86,7 @@ struct pipe {
 	struct item q[QUEUE];
 	uint32_t put, arrived, got;
 	uint32_t dead; /* nothing arrives from here on */
+	bool fin; /* of the anchor: nothing follows */
 };
 
 struct end {
@@ -110,6 +116,8 @@ struct end {
 	bool wrote; /* `lent` was written, and not heard of */
 	bool sink_asked; /* it is to come back */
 	bool token_due, in_raw, homing, pinned, raw, closed;
+	/* remote_end.c */
+	bool ends, shut, fin_due, dis_sent, dis_rcvd;
 	/* remote_break.c */
 	bool token_wait, confirmed, deaf, broke, mended;
 	uint64_t acked; /* in front of it all has arrived for certain */
@@ -123,10 +131,11 @@ struct world {
 	struct pipe qp[2], anchor[2]; /* [i]: from end i */
 	uint64_t rnd;
 	uint32_t without;
-	bool may_break, longer, severed;
+	bool may_break, longer, ends, severed;
 	uint32_t gust; /* what arrives at a time, at most */
 	bool lost; /* the stream ends: the reader cannot be held */
 	uint64_t lifts, aheads, early, spills, homes, resumes, ties;
+	uint64_t ended, silent; /* homes behind both ends, and unread bytes */
 	uint64_t breaks, records, backs, again, loans, read, given_up;
 	uint64_t writes, sunk, sinks_up;
 	const char *fault;
@@ -138,6 +147,7 @@ uint32_t rnd(uint32_t n);
 enum { /* kinds of worlds */
        PLAY_BREAKS = 1, /* the queue pair may break */
        PLAY_LONG = 2, /* many lifts, one upon the other */
+       PLAY_ENDS = 4, /* programs end their directions, and then want home */
 };
 /* Plays one world without some rules: what went wrong, or NULL. */
 const char *play(uint64_t seed, uint32_t without, unsigned int kind);
@@ -168,6 +178,7 @@ bool world_full(const struct pipe *p, uint32_t n);
 void world_put(struct pipe *p, uint32_t off);
 struct item *world_next(struct pipe *p);
 void world_tell(struct end *e);
+bool world_shown(struct end *e); /* ASKED: its token is out, if it is needed */
 void world_deliver(struct end *e, uint32_t off); /* to its program */
 void world_sink(struct end *e, uint64_t n); /* bells */
 void world_read_some(struct end *e);
@@ -176,6 +187,12 @@ void world_read_some(struct end *e);
 void world_put_back(struct end *e);
 void world_came_back(struct end *e, uint32_t off);
 void world_come_home(struct end *e);
+
+/* remote_end.c: a direction ends, as rdma_end.c and finish() of home.c. */
+bool end_silent(const struct end *e); /* no words pass */
+void end_step(struct end *e);
+bool end_over(struct end *e); /* who wants home: true, not yet */
+bool end_done(void); /* all that ended is out, and who wants home is there */
 
 uint8_t byte_of(uint32_t off);
 const uint8_t *token_of(const struct end *writer);

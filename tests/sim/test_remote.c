@@ -119,6 +119,28 @@ static void test_long(void **state)
 	assert_true(again > LONGS);
 }
 
+/* Programs end their directions, read no more, and want home. */
+static void test_ends(void **state)
+{
+	uint64_t homes = 0, ended = 0, silent = 0, seed;
+
+	(void)state;
+	for (seed = 1; seed <= WORLDS; seed++) {
+		if (play(seed, 0, PLAY_ENDS))
+			fail_msg("seed %llu: %s", (unsigned long long)seed,
+				 w.fault);
+		homes += w.homes;
+		ended += w.ended;
+		silent += w.silent;
+	}
+	print_message("%llu homes, %llu behind both ends, %llu with bytes\n",
+		      (unsigned long long)homes, (unsigned long long)ended,
+		      (unsigned long long)silent);
+	assert_true(homes > WORLDS / 8);
+	assert_true(ended > WORLDS / 16);
+	assert_true(silent > WORLDS / 16);
+}
+
 static const char *const rules[RULES] = {
 	[RULE_SEEN] = "nothing on the anchor before the reader knows",
 	[RULE_RAWRX] = "no stream bytes around an old receive",
@@ -144,6 +166,9 @@ static const char *const rules[RULES] = {
 	[RULE_HEARD] = "what is written is kept until it was heard of",
 	[RULE_LEFT] = "no lift while memory on offer before is held",
 	[RULE_ANSWER] = "memory on offer comes back by an answer",
+	[RULE_FIN] = "behind both DisConns the FIN waits for no word",
+	[RULE_OVER] = "behind both DisConns who wants home asks for nothing",
+	[RULE_DEAF] = "behind both DisConns words say nothing",
 };
 
 static void test_controls(void **state)
@@ -154,7 +179,8 @@ static void test_controls(void **state)
 
 	(void)state;
 	for (r = 0; r < RULES; r++) {
-		kind = r == RULE_ANEW ? PLAY_LONG :
+		kind = r >= RULE_FIN  ? PLAY_ENDS :
+		       r == RULE_ANEW ? PLAY_LONG :
 		       r >= RULE_KEPT ? PLAY_BREAKS :
 					0;
 		for (seed = 1; seed <= CONTROLS; seed++)
@@ -200,7 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worlds), cmocka_unit_test(test_breaks),
 		cmocka_unit_test(test_long),   cmocka_unit_test(test_controls),
-		cmocka_unit_test(test_liars),
+		cmocka_unit_test(test_liars),  cmocka_unit_test(test_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

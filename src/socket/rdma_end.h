@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_RDMA_END_H
+#define LIBSDP_SOCKET_RDMA_END_H
+
+/* A part of rdma.h: how a sock over RDMA ends. */
+
+/*
+ * Before anything is done about a queue pair that is no more: is it a break, or
+ * the end of one that carried nothing? The peer's process ends like that.
+ */
+void rdma_lost(struct sock *s, int error);
+/* The queue pair has ended; lock held. */
+void rdma_down(struct sock *s, int error);
+/* The process ends: what was sent has to arrive. Bounded. */
+void rdma_exit(void);
+/* Behind both DisConns no word passes any more. */
+static inline bool rdma_silent(const struct sock *s)
+{
+	return unlikely(s->rd != NULL) && s->rd->state == RDMA_UP &&
+	       s->conn.dis_sent && s->conn.dis_rcvd && !s->conn.error;
+}
+/*
+ * Lock held, who wants home finds it silent: true, not yet; false: it is home,
+ * or as if the peer were gone.
+ */
+bool rdma_over(struct sock *s, int fd);
+/* DisConn, if it can be sent now; may the FIN follow, as far as that goes? */
+bool rdma_may_end(struct sock *s, bool closes);
+/* Its owner's last number goes, while other processes hold it; lock held. */
+void rdma_leave(struct sock *s);
+/* close() of the last number: true, the service thread goes on with it. */
+bool rdma_linger(struct sock *s, int fd);
+bool rdma_lingered(struct sock *s); /* lock held: is it over? */
+
+#endif
