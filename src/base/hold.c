@@ -26,7 +26,7 @@ static bool set_of(const char *status, const char *name, uint64_t *set)
 	return *p == '\n';
 }
 
-uint64_t hold_lets_in(const char *status)
+uint64_t hold_lets_in(const char *status, const struct lock_mask *own)
 {
 	uint64_t pending, blocked;
 
@@ -34,6 +34,8 @@ uint64_t hold_lets_in(const char *status)
 	    !set_of(status, "\nShdPnd:\t", &pending) ||
 	    !set_of(status, "\nSigBlk:\t", &blocked))
 		return 0;
+	if (own && __atomic_load_n(&own->on, __ATOMIC_RELAXED))
+		blocked = __atomic_load_n(&own->set, __ATOMIC_RELAXED);
 	return pending & ~blocked;
 }
 
@@ -45,7 +47,7 @@ static uint64_t of_the_first(int pid)
 	if (proc_read(status, sizeof(status), "/proc/self/task/%d/status",
 		      pid) <= 0)
 		return 0;
-	return hold_lets_in(status);
+	return hold_lets_in(status, lock_mask_first);
 }
 
 /* Asked once a thread; the one that a fork() copies has another number. */

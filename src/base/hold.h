@@ -24,8 +24,8 @@ struct hold {
 /* They are held, and let in only where a lock is long in coming. */
 static inline void hold_on(const struct hold *h)
 {
-	lock_mask.set = h->saved[0];
-	lock_mask.on = h->on;
+	__atomic_store_n(&lock_mask.set, h->saved[0], __ATOMIC_RELAXED);
+	lock_mask_on(h->on);
 }
 
 static inline void hold_signals(struct hold *h)
@@ -50,16 +50,17 @@ static inline void hold_signals(struct hold *h)
 void hold_give_way(const struct hold *h);
 /*
  * Pending for its process, and let in by the thread of which /proc tells this
- * (task/TID/status). 0 also where that is cut, behind a long list of groups.
+ * (task/TID/status), or soon to be, if it holds them itself: `own`. 0 also where
+ * that is cut, behind a long list of groups.
  */
-uint64_t hold_lets_in(const char *status);
+uint64_t hold_lets_in(const char *status, const struct lock_mask *own);
 
 static inline void hold_end(struct hold *h)
 {
 	if (h->on) {
 		hold_give_way(h);
 		h->on = false;
-		lock_mask.on = false;
+		lock_mask_on(false);
 		sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->saved, 0, 8,
 			  0, 0);
 	}
@@ -75,7 +76,7 @@ static inline const sigset_t *hold_mask(const struct hold *h,
 	if (!h->on)
 		return mask;
 	hold_give_way(h);
-	lock_mask.on = false;
+	lock_mask_on(false);
 	return (const sigset_t *)(const void *)h->saved;
 }
 

@@ -18,6 +18,14 @@ __thread uint32_t lock_tid_cache __attribute__((tls_model("initial-exec")));
 
 __thread struct lock_mask lock_mask __attribute__((tls_model("initial-exec")));
 
+const struct lock_mask *lock_mask_first;
+
+__attribute__((constructor)) static void lock_first(void)
+{
+	if (lock_tid() == (uint32_t)sys_getpid())
+		lock_mask_first = &lock_mask;
+}
+
 uint32_t lock_tid_slow(void)
 {
 	lock_tid_cache = (uint32_t)sys_gettid();
@@ -27,6 +35,7 @@ uint32_t lock_tid_slow(void)
 void lock_forked(void)
 {
 	lock_tid_cache = 0;
+	lock_first();
 }
 
 /*
@@ -63,9 +72,10 @@ static void let_signals_in(void)
 
 	if (!lock_mask.on)
 		return;
-	lock_mask.on = false;
+	lock_mask_on(false);
 	sys_call6(SYS_ppoll, 0, 0, (long)&now, (long)&mask, sizeof(mask), 0);
-	lock_mask = (struct lock_mask){ .set = mask, .on = true };
+	__atomic_store_n(&lock_mask.set, mask, __ATOMIC_RELAXED);
+	lock_mask_on(true);
 }
 
 /*

@@ -45,6 +45,12 @@ struct lock_mask {
 };
 extern __thread struct lock_mask lock_mask
 	__attribute__((tls_model("initial-exec")));
+/* The same of the process's first thread, for others to look at. */
+extern const struct lock_mask *lock_mask_first;
+static inline void lock_mask_on(bool on)
+{
+	__atomic_store_n(&lock_mask.on, on, __ATOMIC_RELAXED);
+}
 
 int lock_take_slow(struct lock *l, uint32_t tid);
 void lock_drop_slow(struct lock *l);

@@ -92,7 +92,7 @@ void hush_drop(struct hush *h)
 	if (h->fd < 0)
 		return;
 	h->fd = -1;
-	lock_mask.on = false;
+	lock_mask_on(false);
 	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->hold.saved, 0, 8, 0,
 		  0);
 }

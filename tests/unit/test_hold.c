@@ -275,6 +275,52 @@ static void test_alone(void **state)
 	assert_int_equal(by_first, 1);
 }
 
+/* The first thread holds it back itself, for a while. */
+static atomic_bool sent;
+
+static void *ends_soon(void *arg)
+{
+	struct hold h = { .on = false };
+	uint64_t since;
+
+	(void)arg;
+	let_in();
+	hold_signals(&h);
+	kill(getpid(), SIGUSR1);
+	since = clock_ns();
+	atomic_store(&sent, true);
+	hold_end(&h);
+	waited = clock_ns() - since;
+	settle();
+	return NULL;
+}
+
+static void test_both(void **state)
+{
+	struct hold h = { .on = false };
+	pthread_t t;
+	int i;
+
+	(void)state;
+	for (i = 0; i < ROUNDS; i++) {
+		reset(SIG_UNBLOCK);
+		atomic_store(&sent, false);
+		hold_signals(&h);
+		assert_int_equal(pthread_create(&t, NULL, ends_soon, NULL), 0);
+		while (!atomic_load(&sent))
+			sys_call3(SYS_sched_yield, 0, 0, 0);
+		/* now the other would take it that does not wait */
+		sys_call3(SYS_nanosleep,
+			  (long)&(struct timespec){ .tv_nsec = CHILD_NS }, 0,
+			  0);
+		hold_end(&h);
+		assert_int_equal(pthread_join(t, NULL), 0);
+		settle();
+		assert_int_equal(by_first + by_other, 1);
+		assert_true(by_first || waited >= PATIENCE_NS);
+	}
+}
+
 /* --- who waits for a lock meanwhile --------------------------------------- */
 
 static struct lock stopped; /* by a thread that waits for the handler */
@@ -333,15 +379,19 @@ static void test_status(void **state)
 #define PEND "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000e00\n"
 	static const char dead[] = "Name:\tx\nState:\tZ (zombie)\n" PEND
 				   "SigBlk:\t0000000000000000\n";
+	static const char some[] = HEAD PEND "SigBlk:\t0000000000000200\n";
+	struct lock_mask own = { .set = 0x400 };
 
 	(void)state;
-	assert_int_equal(hold_lets_in(HEAD PEND "SigBlk:\t0000000000000200\n"),
-			 0xc00);
-	assert_int_equal(hold_lets_in(dead), 0);
-	assert_int_equal(hold_lets_in(HEAD), 0);
-	assert_int_equal(hold_lets_in(HEAD PEND), 0);
-	assert_int_equal(hold_lets_in(HEAD PEND "SigBlk:\t0000"), 0);
-	assert_int_equal(hold_lets_in(""), 0);
+	assert_int_equal(hold_lets_in(some, NULL), 0xc00);
+	assert_int_equal(hold_lets_in(some, &own), 0xc00);
+	own.on = true;
+	assert_int_equal(hold_lets_in(some, &own), 0xa00);
+	assert_int_equal(hold_lets_in(dead, &own), 0);
+	assert_int_equal(hold_lets_in(HEAD, NULL), 0);
+	assert_int_equal(hold_lets_in(HEAD PEND, NULL), 0);
+	assert_int_equal(hold_lets_in(HEAD PEND "SigBlk:\t0000", NULL), 0);
+	assert_int_equal(hold_lets_in("", NULL), 0);
 }
 
 int main(void)
@@ -350,7 +400,7 @@ int main(void)
 		cmocka_unit_test(test_first),  cmocka_unit_test(test_other),
 		cmocka_unit_test(test_own),    cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_status), cmocka_unit_test(test_lends),
-		cmocka_unit_test(test_lock),
+		cmocka_unit_test(test_lock),   cmocka_unit_test(test_both),
 	};
 
 	busy = mmap(NULL, sizeof(*busy), PROT_READ | PROT_WRITE,
