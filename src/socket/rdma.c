@@ -200,14 +200,14 @@ static void dial(struct sock *s)
 	uint16_t window;
 	int ret;
 
-	if (rdma_module.denied || clock_ns() < r->retry_at ||
-	    !rdma_choose(r, &window) || !rdma_open())
+	if (rdma_module.denied || clock_ns() < r->retry_at)
 		return;
-	r->queued = !rdma_turn(r);
-	if (r->queued) {
+	r->queued = !rdma_turn_free(r);
+	if (r->queued)
 		rdma_patient(r, clock_ns());
+	if (r->queued || !rdma_choose(r, &window) || !rdma_open())
 		return;
-	}
+	rdma_turn(r);
 	r->retry_at = clock_ns();
 	rdma_address(&local, &r->names, false, 0);
 	rdma_address(&peer, &r->names, true, r->port);

@@ -10,7 +10,8 @@
 #define KNOWN	 256
 #define FAILS	 22 /* more, and nobody answers at that port */
 #define TRIER_NS 4000000000ull /* longer than it waits between tries */
-#define TURNS	 16
+#define TURNS	 64
+#define TURNS_TO 16 /* of one host */
 #define OFTEN_NS 10000000000ull /* so long it is looked at often, */
 #define SOON_NS	 250000000ull /* later, and else, as often as this */
 
@@ -108,7 +109,9 @@ bool rdma_looks_often(const struct rdma *r)
 /*
  * So many are dialled at a time. Each costs the other end a queue pair and
  * registered memory, made by one thread; what waits there for longer than a
- * dial may take is made in vain, and then asked for once more.
+ * dial may take is made in vain, and then asked for once more. Who asks a host
+ * that is silent holds his turn for all that time: those who go to others must
+ * not wait for it.
  */
 static const struct rdma *turns[TURNS]; /* the service thread's */
 static bool queued;
@@ -119,19 +122,27 @@ static bool under_way(const struct rdma *r)
 	       r->owner == sock_pid && r->state == RDMA_DIALING;
 }
 
+static bool same_host(const struct rdma *a, const struct rdma *b)
+{
+	return a->names.v4 == b->names.v4 &&
+	       !memcmp(a->names.peer, b->names.peer, 16);
+}
+
 /* NULL: all are taken. */
 static const struct rdma **turn_of(const struct rdma *r)
 {
 	const struct rdma **at = NULL;
-	unsigned int i;
+	unsigned int i, same = 0;
 
 	for (i = 0; i < TURNS; i++) {
 		if (turns[i] == r)
 			return &turns[i];
 		if (!under_way(turns[i]))
 			at = &turns[i];
+		else if (same_host(turns[i], r))
+			same++;
 	}
-	return at;
+	return same < TURNS_TO ? at : NULL;
 }
 
 static bool trying(const struct rdma *r)
@@ -266,29 +277,40 @@ enum reason rdma_barred(const struct diag_names *n)
 	return why;
 }
 
-bool rdma_turn(const struct rdma *r)
+/* With the lock: may it try, by what is known (KNOWN: nothing)? */
+static bool mine(unsigned int i, const struct rdma *r, uint64_t now)
+{
+	return i == KNOWN || known[i].good || known[i].trier == r ||
+	       (known[i].until <= now && !trying(known[i].trier));
+}
+
+bool rdma_turn_free(const struct rdma *r)
+{
+	bool is = turn_of(r) != NULL;
+
+	lock_take(&known_lock);
+	is = is &&
+	     mine(entry(&r->names, r->names.peer_port, false), r, clock_ns());
+	lock_drop(&known_lock);
+	queued |= !is;
+	return is;
+}
+
+void rdma_turn(const struct rdma *r)
 {
 	const struct rdma **turn = turn_of(r);
 	uint64_t now = clock_ns();
 	unsigned int i;
-	bool mine;
 
-	queued |= !turn;
-	if (!turn)
-		return false;
 	lock_take(&known_lock);
 	i = entry(&r->names, r->names.peer_port, true);
-	mine = known[i].good || known[i].trier == r ||
-	       (known[i].until <= now && !trying(known[i].trier));
-	if (mine && !(known[i].good && known[i].until > now)) {
+	if (!known[i].good || known[i].until <= now) {
 		known[i].good = known[i].met = false;
 		known[i].why = WHY_NONE;
 		known[i].trier = r;
 		known[i].until = now + TRIER_NS;
 	}
 	lock_drop(&known_lock);
-	queued |= !mine;
-	if (mine)
+	if (turn)
 		*turn = r;
-	return mine;
 }

@@ -29,7 +29,8 @@ void rdma_answers(const struct diag_names *n, bool met);
  */
 bool rdma_fails(const struct diag_names *n, unsigned int count);
 /* May this candidate dial now, or are others dialled, or does one try for it? */
-bool rdma_turn(const struct rdma *r);
+bool rdma_turn_free(const struct rdma *r);
+void rdma_turn(const struct rdma *r); /* it does, having asked */
 void rdma_turn_over(void); /* others may wait for it */
 void rdma_turns_forked(void);
 

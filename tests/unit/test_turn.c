@@ -74,8 +74,9 @@ static bool dial(uint8_t host, unsigned int count, bool *over)
 	struct rdma r;
 
 	setup_one(&r, host, true);
-	if (!rdma_turn(&r))
+	if (!rdma_turn_free(&r))
 		return false;
+	rdma_turn(&r);
 	*over = rdma_fails(&r.names, count);
 	now_ms += 5000; /* nobody holds the turn so long, who is gone */
 	return true;
@@ -111,11 +112,74 @@ static void test_fails(void **state)
 	assert_true(over);
 }
 
+/* Asks, and is not answered, for as long as the test likes. */
+static bool hang(struct rdma *r, uint8_t host)
+{
+	static struct end end;
+	static struct sock sock;
+
+	setup_one(r, host, true);
+	if (!rdma_turn_free(r))
+		return false;
+	rdma_turn(r);
+	r->sock = &sock;
+	r->end = &end;
+	r->owner = sock_pid;
+	r->state = RDMA_DIALING;
+	return true;
+}
+
+/* Silent hosts hold turns of their own; a dial may take 10 s. */
+static void test_silent(void **state)
+{
+	static struct rdma r[64];
+	struct rdma *other = &r[63];
+	int i;
+
+	(void)state;
+	setup_one(other, 20, true);
+	rdma_answers(&other->names, true);
+	for (i = 0; i < 16; i++)
+		assert_true(hang(&r[i], 20));
+	assert_false(hang(&r[i], 20));
+	for (; i < 48; i++)
+		assert_true(hang(&r[i], (uint8_t)(30 + i)));
+	/* one tries for all that go there */
+	assert_false(hang(other, 30 + 47));
+	assert_true(hang(other, 100));
+	/* time alone frees none of them */
+	now_ms += 9000;
+	assert_false(hang(&r[48], 20));
+	r[3].state = RDMA_WANTED;
+	assert_true(hang(&r[48], 20));
+	for (i = 0; i < 64; i++)
+		r[i].state = RDMA_ENDED;
+}
+
+/* Who only asks for a turn takes nobody's place in what is known. */
+static void test_asked(void **state)
+{
+	struct rdma r, barred;
+	int i;
+
+	(void)state;
+	setup_one(&barred, 200, true);
+	rdma_bar(&barred.names, WHY_PEER_PLAIN);
+	for (i = 0; i < 1000; i++) {
+		setup_one(&r, 201, true);
+		r.names.peer_port = (uint16_t)(8000 + i);
+		assert_true(rdma_turn_free(&r));
+	}
+	assert_int_equal(rdma_barred(&barred.names), WHY_PEER_PLAIN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unasked),
 		cmocka_unit_test(test_fails),
+		cmocka_unit_test(test_silent),
+		cmocka_unit_test(test_asked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
