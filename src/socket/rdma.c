@@ -37,8 +37,8 @@ static void unanswered(struct rdma *r)
 	bool slow = clock_ns() > r->retry_at + LONG_NS;
 
 	if (r->dials && r->state == RDMA_DIALING && !r->again && !r->answered &&
-	    rdma_fails(&r->names, slow ? LONG_COUNT : 1))
-		rdma_bar(&r->names, WHY_PEER_PLAIN);
+	    rdma_fails(r, slow ? LONG_COUNT : 1))
+		rdma_bar(r, WHY_PEER_PLAIN);
 }
 
 void rdma_detach(struct sock *s)
@@ -101,6 +101,7 @@ enum reason rdma_begin(struct sock *s, int fd)
 	struct diag_names n;
 	enum reason why;
 	struct rdma *r;
+	bool serves;
 
 	if (settings.path == SET_PATH_SHM)
 		return WHY_REMOTE;
@@ -115,7 +116,8 @@ enum reason rdma_begin(struct sock *s, int fd)
 	/* before the first byte there is no proof: what a rule forbids to send */
 	if (s->use == USE_SDP && !s->native && !trusted(&n))
 		return WHY_UNPROVED;
-	why = rdma_barred(&n);
+	serves = rdma_order(&n) > 0 && s->role == 2;
+	why = rdma_barred(&n, serves);
 	if (why)
 		return why;
 	rdma_module.wanted = true;
@@ -135,6 +137,7 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r->hist->dir[1].start = r->hist->dir[1].end = s->ar.taken;
 	r->names = n;
 	r->dials = rdma_order(&n) > 0;
+	r->serves = serves;
 	r->trusted = trusted(&n);
 	r->port = rdma_port(n.peer_port);
 	r->owner = sock_pid;
@@ -174,8 +177,7 @@ void rdma_in_vain(struct sock *s, int err)
 		r->tries++;
 	if (!why && !r->answered &&
 	    (r->tries > TRIES ||
-	     (!r->again &&
-	      rdma_fails(&r->names, err == -ETIMEDOUT ? LONG_COUNT : 1))))
+	     (!r->again && rdma_fails(r, err == -ETIMEDOUT ? LONG_COUNT : 1))))
 		why = WHY_PEER_PLAIN;
 	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
 	if (r->again) { /* it was there before: now and then */
@@ -186,7 +188,7 @@ void rdma_in_vain(struct sock *s, int err)
 		return;
 	}
 	if (why) {
-		rdma_bar(&r->names, why);
+		rdma_bar(r, why);
 		rdma_drop(s, why);
 		return;
 	}
@@ -320,7 +322,7 @@ static void on_refused(struct sock *s, const struct verbs_event *ev)
 		s->rd->answered = true;
 		if (ev->data[5])
 			rdma_patient(s->rd, clock_ns());
-		rdma_answers(&s->rd->names, false);
+		rdma_answers(s->rd, false);
 	}
 	if (ours && moved(s->rd, ev)) {
 		log_debug("fd %d: sent on to RDMA port %u", sock_fd(s),
@@ -352,7 +354,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 		break;
 	case VE_UP:
 		if (r->dials)
-			rdma_answers(&r->names, true);
+			rdma_answers(r, true);
 		rdma_turn_over();
 		/* forked meanwhile: of no use there */
 		if (sock_holders(s) != 1) {
@@ -506,7 +508,7 @@ static void seek(struct sock *s)
 	if ((r->old && !mend_old_gone(s)) || r->lingers)
 		return;
 	/* by another's tries; what was up once is tried again and again */
-	why = r->again ? WHY_NONE : rdma_barred(&r->names);
+	why = r->again ? WHY_NONE : rdma_barred(&r->names, r->serves);
 	if (!why && clock_ns() > r->give_up_at)
 		why = rdma_out_of_patience(r);
 	if (why) {

@@ -160,7 +160,7 @@ struct rdma_put {
 
 struct rdma {
 	uint8_t state; /* enum rdma_state */
-	bool dials;
+	bool dials, serves; /* it dials a client: rdma_turn.c */
 	bool trusted; /* the peer need not show what was moved */
 	bool answered; /* somebody did, if only to refuse */
 	bool lingers; /* closed by the program, bytes may be under way */

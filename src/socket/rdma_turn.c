@@ -8,6 +8,7 @@
 #include "socket/rdma.h"
 
 #define KNOWN	 256
+#define OWN	 0x10000u /* beside a port */
 #define FAILS	 22 /* more, and nobody answers at that port */
 #define TRIER_NS 4000000000ull /* longer than it waits between tries */
 #define TURNS	 64
@@ -90,7 +91,7 @@ enum reason rdma_out_of_patience(struct rdma *r)
 	if (clock_ns() <= r->give_up_at)
 		return WHY_NONE;
 	if (r->dials && r->tries)
-		rdma_bar(&r->names, why);
+		rdma_bar(r, why);
 	else if (!r->dials && asked < r->begun)
 		in_vain(&r->names);
 	return why;
@@ -175,15 +176,16 @@ void rdma_turns_forked(void)
 
 /*
  * What is known of the other end of a route: that nothing leads there (of the
- * host, port 0), that nobody answers at a port, or that somebody does. While
- * neither is known one candidate tries for all, so that a burst of connections
+ * host, port 0), that nobody answers at a port, or that somebody does. Who
+ * serves and dials, since his port is the higher one, finds each client at a
+ * port of its own: there it is his port, OWN, that counts. While neither is known one candidate tries for all, so that a burst of connections
  * pays once. Where one was met another's tries in vain tell of that one alone.
  */
 static struct {
 	bool v4, good, met;
 	uint8_t fails; /* of all its candidates, since somebody answered */
 	uint8_t ip[16];
-	uint16_t port;
+	uint32_t port;
 	uint64_t until; /* what is said holds so long */
 	enum reason why; /* barred; none: not */
 	const struct rdma *trier;
@@ -191,7 +193,12 @@ static struct {
 static struct lock known_lock;
 
 /* With the lock held; a new one takes the place of what ended first. */
-static unsigned int entry(const struct diag_names *n, uint16_t port, bool make)
+static uint32_t key(const struct diag_names *n, bool serves)
+{
+	return serves ? n->local_port | OWN : n->peer_port;
+}
+
+static unsigned int entry(const struct diag_names *n, uint32_t port, bool make)
 {
 	unsigned int i, at = 0;
 
@@ -211,7 +218,7 @@ static unsigned int entry(const struct diag_names *n, uint16_t port, bool make)
 	return at;
 }
 
-static void say(const struct diag_names *n, uint16_t port, bool met,
+static void say(const struct diag_names *n, uint32_t port, bool met,
 		enum reason why)
 {
 	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
@@ -232,26 +239,26 @@ static void say(const struct diag_names *n, uint16_t port, bool met,
 	lock_drop(&known_lock);
 }
 
-void rdma_bar(const struct diag_names *n, enum reason why)
+void rdma_bar(const struct rdma *r, enum reason why)
 {
 	bool port = why == WHY_PEER_PLAIN || why == WHY_UNPROVED ||
 		    why == WHY_BAD_HELLO;
 
-	say(n, port ? n->peer_port : 0, false, why);
+	say(&r->names, port ? key(&r->names, r->serves) : 0, false, why);
 }
 
-void rdma_answers(const struct diag_names *n, bool met)
+void rdma_answers(const struct rdma *r, bool met)
 {
-	say(n, n->peer_port, met, WHY_NONE);
+	say(&r->names, key(&r->names, r->serves), met, WHY_NONE);
 }
 
-bool rdma_fails(const struct diag_names *n, unsigned int count)
+bool rdma_fails(const struct rdma *r, unsigned int count)
 {
 	bool over = false;
 	unsigned int i;
 
 	lock_take(&known_lock);
-	i = entry(n, n->peer_port, false);
+	i = entry(&r->names, key(&r->names, r->serves), false);
 	if (i < KNOWN && !known[i].good && !known[i].why) {
 		count += known[i].fails;
 		over = count > FAILS;
@@ -261,7 +268,7 @@ bool rdma_fails(const struct diag_names *n, unsigned int count)
 	return over;
 }
 
-enum reason rdma_barred(const struct diag_names *n)
+enum reason rdma_barred(const struct diag_names *n, bool serves)
 {
 	enum reason why = WHY_NONE;
 	uint64_t now = clock_ns();
@@ -269,7 +276,7 @@ enum reason rdma_barred(const struct diag_names *n)
 
 	lock_take(&known_lock);
 	for (k = 0; k < 2 && !why; k++) {
-		i = entry(n, k ? n->peer_port : 0, false);
+		i = entry(n, k ? key(n, serves) : 0, false);
 		if (i < KNOWN && known[i].until > now)
 			why = known[i].why;
 	}
@@ -289,8 +296,8 @@ bool rdma_turn_free(const struct rdma *r)
 	bool is = turn_of(r) != NULL;
 
 	lock_take(&known_lock);
-	is = is &&
-	     mine(entry(&r->names, r->names.peer_port, false), r, clock_ns());
+	is = is && mine(entry(&r->names, key(&r->names, r->serves), false), r,
+			clock_ns());
 	lock_drop(&known_lock);
 	queued |= !is;
 	return is;
@@ -303,7 +310,7 @@ void rdma_turn(const struct rdma *r)
 	unsigned int i;
 
 	lock_take(&known_lock);
-	i = entry(&r->names, r->names.peer_port, true);
+	i = entry(&r->names, key(&r->names, r->serves), true);
 	if (!known[i].good || known[i].until <= now) {
 		known[i].good = known[i].met = false;
 		known[i].why = WHY_NONE;

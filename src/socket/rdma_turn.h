@@ -19,15 +19,15 @@ bool rdma_looks_often(const struct rdma *r); /* it waits for little time */
  * The peer is of no use for settings.rdma_retry_s, and why: its host, if no
  * usable device leads there, else that port of it.
  */
-void rdma_bar(const struct diag_names *n, enum reason why);
-enum reason rdma_barred(const struct diag_names *n);
+void rdma_bar(const struct rdma *r, enum reason why);
+enum reason rdma_barred(const struct diag_names *n, bool serves);
 /* Somebody answers there, or was even met: all who want may dial. */
-void rdma_answers(const struct diag_names *n, bool met);
+void rdma_answers(const struct rdma *r, bool met);
 /*
  * So many more tries at that port were in vain; is it to be barred? Connections
  * may be too short to find that out, each for itself.
  */
-bool rdma_fails(const struct diag_names *n, unsigned int count);
+bool rdma_fails(const struct rdma *r, unsigned int count);
 /* May this candidate dial now, or are others dialled, or does one try for it? */
 bool rdma_turn_free(const struct rdma *r);
 void rdma_turn(const struct rdma *r); /* it does, having asked */

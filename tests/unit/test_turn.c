@@ -77,7 +77,7 @@ static bool dial(uint8_t host, unsigned int count, bool *over)
 	if (!rdma_turn_free(&r))
 		return false;
 	rdma_turn(&r);
-	*over = rdma_fails(&r.names, count);
+	*over = rdma_fails(&r, count);
 	now_ms += 5000; /* nobody holds the turn so long, who is gone */
 	return true;
 }
@@ -97,13 +97,13 @@ static void test_fails(void **state)
 	assert_true(dial(3, 1, &over));
 	assert_true(over);
 	/* somebody answers: none of them counts any more */
-	rdma_answers(&r.names, false);
-	assert_false(rdma_fails(&r.names, 100));
+	rdma_answers(&r, false);
+	assert_false(rdma_fails(&r, 100));
 	/* barred, and anew when that is over */
-	rdma_bar(&r.names, WHY_PEER_PLAIN);
-	assert_int_equal(rdma_barred(&r.names), WHY_PEER_PLAIN);
+	rdma_bar(&r, WHY_PEER_PLAIN);
+	assert_int_equal(rdma_barred(&r.names, false), WHY_PEER_PLAIN);
 	now_ms += 61000;
-	assert_int_equal(rdma_barred(&r.names), WHY_NONE);
+	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
 	assert_true(dial(3, 8, &over));
 	assert_false(over);
 	assert_true(dial(3, 8, &over));
@@ -138,7 +138,7 @@ static void test_silent(void **state)
 
 	(void)state;
 	setup_one(other, 20, true);
-	rdma_answers(&other->names, true);
+	rdma_answers(other, true);
 	for (i = 0; i < 16; i++)
 		assert_true(hang(&r[i], 20));
 	assert_false(hang(&r[i], 20));
@@ -164,22 +164,54 @@ static void test_asked(void **state)
 
 	(void)state;
 	setup_one(&barred, 200, true);
-	rdma_bar(&barred.names, WHY_PEER_PLAIN);
+	rdma_bar(&barred, WHY_PEER_PLAIN);
 	for (i = 0; i < 1000; i++) {
 		setup_one(&r, 201, true);
 		r.names.peer_port = (uint16_t)(8000 + i);
 		assert_true(rdma_turn_free(&r));
 	}
-	assert_int_equal(rdma_barred(&barred.names), WHY_PEER_PLAIN);
+	assert_int_equal(rdma_barred(&barred.names, false), WHY_PEER_PLAIN);
+}
+
+/* Who serves and dials has clients at ports of their own: they count together. */
+static void test_serves(void **state)
+{
+	struct rdma r;
+	bool over;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 23; i++) {
+		setup_one(&r, 210, true);
+		r.serves = true;
+		r.names.peer_port = (uint16_t)(33000 + i);
+		assert_int_equal(rdma_barred(&r.names, true), WHY_NONE);
+		assert_true(rdma_turn_free(&r));
+		rdma_turn(&r);
+		over = rdma_fails(&r, 1);
+		assert_int_equal(over, i == 22);
+		now_ms += 5000;
+	}
+	rdma_bar(&r, WHY_PEER_PLAIN);
+	r.names.peer_port = 33333;
+	assert_int_equal(rdma_barred(&r.names, true), WHY_PEER_PLAIN);
+	/* not who goes there as a client, by another port, to another host */
+	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
+	r.names.peer_port = 40000;
+	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
+	r.names.local_port--;
+	assert_int_equal(rdma_barred(&r.names, true), WHY_NONE);
+	r.names.local_port++;
+	r.names.peer[3]++;
+	assert_int_equal(rdma_barred(&r.names, true), WHY_NONE);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unasked),
-		cmocka_unit_test(test_fails),
-		cmocka_unit_test(test_silent),
-		cmocka_unit_test(test_asked),
+		cmocka_unit_test(test_unasked), cmocka_unit_test(test_fails),
+		cmocka_unit_test(test_silent),	cmocka_unit_test(test_asked),
+		cmocka_unit_test(test_serves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
