@@ -12,6 +12,7 @@
 #include "socket/rdma.h"
 
 #define DEVICES "/sys/class/infiniband"
+#define VERBS	"/sys/class/infiniband_verbs"
 #define SIW	"Software iWARP" /* how it describes itself */
 
 /* --- the module -------------------------------------------------------- */
@@ -55,15 +56,16 @@ const struct verbs_api *rdma_load(void)
 }
 
 /* How the attribute of a device begins; false: it has no such. */
-static bool attribute(const char *device, const char *name, const char *like)
+static bool attribute(const char *class, const char *device, const char *name,
+		      const char *like)
 {
-	char path[128], is[32];
+	char path[128], is[80];
 	struct text t = TEXT_IN(path);
 	size_t len = strlen(like);
 	long n;
 	int fd;
 
-	text_add(&t, DEVICES "/%s/%s", device, name);
+	text_add(&t, "%s/%s/%s", class, device, name);
 	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
@@ -78,8 +80,9 @@ static bool attribute(const char *device, const char *name, const char *like)
  */
 static bool usable(const char *device)
 {
-	return settings.soft_devices || (!attribute(device, "parent", "") &&
-					 !attribute(device, "node_desc", SIW));
+	return settings.soft_devices ||
+	       (!attribute(DEVICES, device, "parent", "") &&
+		!attribute(DEVICES, device, "node_desc", SIW));
 }
 
 bool rdma_may_use(const char *device)
@@ -111,44 +114,96 @@ enum reason rdma_no_way(int err)
 	}
 }
 
-/* One of the directory; `here` names those that the setting does not. */
-static enum reason judge(const char *device, enum reason why, struct text *here)
+/* Each name in a directory until fn() says that it is enough; -errno. */
+static int names_in(const char *dir, bool (*fn)(const char *name, void *arg),
+		    void *arg)
 {
-	if (device[0] == '.')
-		return why;
-	if (!rdma_may_use(device)) {
-		text_add(here, " %s", device);
-		return why == WHY_REMOTE ? WHY_SETTING : why;
-	}
-	if (usable(device))
-		return WHY_NONE;
-	return why == WHY_NONE ? why : WHY_SOFT_DEVICE;
-}
-
-enum reason rdma_devices_now(void)
-{
-	char buf[2048], names[256] = "";
-	struct text here = TEXT_IN(names);
-	enum reason why = WHY_REMOTE;
+	int fd = sys_open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	bool enough = false;
+	char buf[2048];
 	long n, at;
-	int fd = sys_open(DEVICES, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 
 	if (fd < 0)
-		return why;
-	while ((n = sys_call3(SYS_getdents64, fd, buf, sizeof(buf))) > 0)
-		for (at = 0; at < n;) {
+		return fd;
+	while (!enough &&
+	       (n = sys_call3(SYS_getdents64, fd, buf, sizeof(buf))) > 0)
+		for (at = 0; at < n && !enough;) {
 			const char *ent = buf + at;
 			unsigned short len;
 
 			memcpy(&len, ent + 16, sizeof(len));
 			at += len;
-			why = judge(ent + 19, why, &here);
+			enough = ent[19] != '.' && fn(ent + 19, arg);
 		}
 	sys_close(fd);
-	if (why == WHY_SETTING)
+	return 0;
+}
+
+struct device {
+	const char *name;
+	bool bare; /* without a file */
+};
+
+/* Is this its device file, and not here? A container may see it in /sys alone. */
+static bool file_of(const char *uverbs, void *arg)
+{
+	struct device *d = arg;
+	char path[128], name[80] = "";
+	struct text t = TEXT_IN(path), n = TEXT_IN(name);
+	struct stat st;
+
+	text_add(&n, "%s\n", d->name);
+	if (!attribute(VERBS, uverbs, "ibdev", name))
+		return false;
+	text_add(&t, "/dev/infiniband/%s", uverbs);
+	d->bare = sys_stat(path, &st) == -ENOENT;
+	return true;
+}
+
+static bool has_file(const char *device)
+{
+	struct device d = { .name = device };
+
+	names_in(VERBS, file_of, &d);
+	if (d.bare)
+		log_once(LOG_WARN, "no RDMA: there is no device file of %s",
+			 device);
+	return !d.bare;
+}
+
+/* The best that was found; `here` names those that the setting does not. */
+struct found {
+	enum reason why;
+	struct text here;
+};
+
+static bool judge(const char *device, void *arg)
+{
+	struct found *f = arg;
+
+	if (!rdma_may_use(device)) {
+		text_add(&f->here, " %s", device);
+		if (f->why == WHY_REMOTE)
+			f->why = WHY_SETTING;
+	} else if (!usable(device)) {
+		if (f->why != WHY_NO_ACCESS)
+			f->why = WHY_SOFT_DEVICE;
+	} else {
+		f->why = has_file(device) ? WHY_NONE : WHY_NO_ACCESS;
+	}
+	return f->why == WHY_NONE;
+}
+
+enum reason rdma_devices_now(void)
+{
+	char names[256] = "";
+	struct found f = { WHY_REMOTE, TEXT_IN(names) };
+
+	names_in(DEVICES, judge, &f);
+	if (f.why == WHY_SETTING)
 		log_once(LOG_WARN, "no RDMA: rdma_devices says %s, here is%s",
 			 settings.rdma_devices, names);
-	return why;
+	return f.why;
 }
 
 /* One word: until when it holds, and in its lowest byte what was found. */

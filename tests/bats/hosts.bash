@@ -92,7 +92,8 @@ teardown() {
 
 # on HOST NAME COMMAND...: preloaded, on a host with a device; what it counted
 # goes to NAME.stats, its log to NAME.log. ON is more environment; DEVICES, RXE
-# and DESC: which devices there are, and what the kernel says of them. It does
+# and DESC: which devices there are, and what the kernel says of them; FILES: pairs
+# of a device file and whose it is, as it says. It does
 # not outlive the test, even where that is killed.
 on() {
 	(on_become "$@")
@@ -114,7 +115,7 @@ on_become() {
 		LIBSDP_LOG="1:stderr" LIBSDP_SOFT_DEVICES="${SOFT-yes}" \
 		LIBSDP_HOME_TIMEOUT_MS=20000 \
 		"${ON[@]}" \
-		DEVICES="${DEVICES-fake0}" \
+		DEVICES="${DEVICES-fake0}" FILES="${FILES-}" \
 		sh -c 'mount -t tmpfs none /sys/class || exit
 		for d in $DEVICES; do
 			d=/sys/class/infiniband/$d
@@ -122,7 +123,15 @@ on_become() {
 			[ -z "${RXE-}" ] || : >"$d/parent"
 			[ -z "${DESC-}" ] || echo "$DESC" >"$d/node_desc"
 		done
-		unset DEVICES RXE DESC
+		d=/sys/class/infiniband_verbs
+		set -- $FILES -- "$@"
+		while [ "$1" != -- ]; do
+			mkdir -p $d/$1
+			echo $2 >$d/$1/ibdev
+			shift 2
+		done
+		shift
+		unset DEVICES RXE DESC FILES
 		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@" \
 		2>>"$TMP/$name.log"
 }

@@ -253,6 +253,16 @@ a_closed() {
 		"$TMP/client.log")" -eq 1 ]
 }
 
+# Nor is the module loaded, in a container that sees them in /sys alone.
+@test "devices: no device file, nothing is loaded" {
+	FILES="uverbs7 other0 uverbs977 fake0"
+	rm "$TMP/lib/libsdp-verbs.so"
+	kept peer 3 no-access
+	grep -q "no RDMA: there is no device file of fake0" "$TMP/client.log"
+	FILES="uverbs977 other0"
+	kept peer 3 no-verbs
+}
+
 # plain NAMESPACE: a server on port 7907 without the library.
 plain() {
 	ip netns exec "$1" "$PY" "$MANY" prefork 7907 1 3>&- &
