@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A queue pair breaks in RESUME: what the reader's program gets, and where. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conn_util.h"
+#include "fabric/nowhere.h"
+#include "sdp_proto/wire.h"
+#include "socket/rdma.h"
+
+#define GIVEN 3 /* bytes that were handed back */
+
+/* --- a queue pair that broke, with messages that came before ------------- */
+
+static uint8_t came[4][64];
+static uint32_t came_len[4];
+static unsigned int ncame, polled;
+
+static int poll_one(struct end *e, struct fab_msg *m)
+{
+	(void)e;
+	if (polled == ncame)
+		return 0;
+	*m = (struct fab_msg){ .mem = came[polled],
+			       .len = came_len[polled],
+			       .held = came_len[polled] > WIRE_BSDH };
+	polled++;
+	return 1;
+}
+
+static unsigned int released;
+
+static int oldest(struct end *e, struct fab_msg *m)
+{
+	(void)e;
+	if (released == polled)
+		return 0;
+	*m = (struct fab_msg){ .mem = came[released],
+			       .len = came_len[released],
+			       .held = true };
+	return 1;
+}
+
+static void let_go(struct end *e)
+{
+	(void)e;
+	released++;
+}
+
+static int walk(struct end *e, bool own, struct fab_walk *w, struct fab_msg *m)
+{
+	int ret = own || w->begun ? 0 : oldest(e, m);
+
+	w->begun = true;
+	return ret;
+}
+
+static const struct fabric_ops ops = {
+	.name = "test",
+	.room = nowhere_room,
+	.buf = nowhere_buf,
+	.ctrl = nowhere_ctrl,
+	.send = nowhere_send,
+	.poll = poll_one,
+	.front = oldest,
+	.release = let_go,
+	.next = walk,
+	.pending = nowhere_pending,
+	.trim = nowhere_nothing,
+	.destroy = nowhere_nothing,
+};
+
+static void info(const struct end *e, struct verbs_info *i)
+{
+	(void)e;
+	memset(i, 0, sizeof(*i));
+}
+
+static const struct verbs_api api = { .disconnect = nowhere_nothing,
+				      .info = info };
+
+/* --- the reader --------------------------------------------------------- */
+
+static struct sock sock;
+static struct rdma rd;
+static struct end end;
+static int writer;
+
+static void arrives(struct conn *peer, const char *bytes)
+{
+	struct conn_offer offer = { .bytes = strlen(bytes) };
+	uint8_t *mem = came[ncame];
+	struct conn_op op;
+
+	conn_next(peer, 0, &offer, sizeof(came[0]), &op);
+	assert_int_equal(op.type, CONN_SEND);
+	assert_int_equal(op.payload, strlen(bytes));
+	memcpy(mem, op.hdr, op.hdr_len);
+	memcpy(mem + op.hdr_len, bytes, op.payload);
+	came_len[ncame++] = op.hdr_len + op.payload;
+}
+
+/* Home but for the record: 100 bytes were taken, GIVEN handed back. */
+static void in_resume(struct conn *peer)
+{
+	struct conn_params p = params(true, false), q = params(false, false);
+	int pair[2];
+
+	memset(&sock, 0, sizeof(sock));
+	memset(&rd, 0, sizeof(rd));
+	ncame = polled = released = 0;
+	rdma_api = &api;
+	sock_pid = getpid();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	writer = pair[1];
+	join(&sock.conn, &p, peer, &q);
+	end = (struct end){ &ops, 4096, 64 };
+	sock.end = &end;
+	sock.row = &sock_spare;
+	sock.wake = sock.ghost = -1;
+	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.holder[0].fd = pair[0];
+	sock.rd = &rd;
+	rd.sock = &sock;
+	rd.end = &end;
+	rd.owner = sock_pid;
+	rd.state = RDMA_UP;
+	rd.far = rd.anchor = -1;
+	memset(rd.secret_rx, 0x77, sizeof(rd.secret_rx));
+	larder_init(&rd);
+	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);
+	sock.own = rd.words.own;
+	sock.peer = rd.words.peer;
+	sock.tx = rd.words.tx;
+	sock.rx = rd.words.rx;
+	sock.paired = true;
+	sock.ar.taken = sock.ar.from = sock.rx->taken = 100;
+	sock.rx->from = 100;
+	sock.rx->sent = 100 + GIVEN;
+	sock.rx->state = ANC_RESUME;
+	sock.ar.unsure = true;
+	rd.give.len = rd.give.at = GIVEN;
+	rd.give.mem = larder_map(GIVEN + WIRE_BSDH);
+	assert_non_null(rd.give.mem);
+	memcpy(rd.give.mem + WIRE_BSDH, "abc", GIVEN);
+}
+
+static void on_anchor(const char *bytes, bool record)
+{
+	uint8_t rec[RESUME_RECORD];
+
+	if (record) {
+		resume_give(rec, rd.secret_rx, 100);
+		assert_int_equal(write(writer, rec, sizeof(rec)), sizeof(rec));
+	}
+	assert_int_equal(write(writer, bytes, strlen(bytes)), strlen(bytes));
+}
+
+/* All that the program gets now: what is unread here, and then the anchor's. */
+static void gets(const char *all)
+{
+	char got[64];
+	struct iovec iov = { got, sizeof(got) };
+	struct cursor c = { &iov, 1, 0 };
+	ssize_t n = pump_recv(&sock, &c, sock.rx_avail, false, false), more;
+
+	assert_true(n >= 0);
+	more = recv(sock.holder[0].fd, got + n, sizeof(got) - (size_t)n,
+		    MSG_DONTWAIT);
+	n += more > 0 ? more : 0;
+	assert_int_equal(n, strlen(all));
+	assert_memory_equal(got, all, (size_t)n);
+	close(sock.holder[0].fd);
+	close(writer);
+	mend_drop(&rd);
+}
+
+static void breaks(void)
+{
+	assert_int_equal(lock_take(&sock.lock), 0);
+	mend_begin(&sock, -ECONNRESET);
+	mend_step(&sock);
+	lock_drop(&sock.lock);
+	assert_true(rd.mended);
+	assert_int_equal(rd.state, RDMA_WANTED);
+}
+
+/*
+ * All had come back, the writer put it onto the anchor and lifted once more.
+ * Of that lift the reader has heard nothing, and its bytes came by SDP: the
+ * writer puts them onto the anchor as well.
+ */
+static void test_lift_unknown(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	in_resume(&peer);
+	arrives(&peer, "defg");
+	on_anchor("abc", true);
+	on_anchor("defg", false);
+	breaks();
+	gets("abcdefg");
+}
+
+/* The same where they had been looked for before it broke. */
+static void test_lift_later(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	in_resume(&peer);
+	on_anchor("abc", true);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	mend_begin(&sock, -ECONNRESET);
+	arrives(&peer, "de");
+	mend_step(&sock);
+	arrives(&peer, "fg");
+	assert_int_equal(pump_poll(&sock), 0);
+	lock_drop(&sock.lock);
+	on_anchor("defg", false);
+	gets("abcdefg");
+}
+
+/* Nothing was put back: what was handed back is unread here. */
+static void test_kept(void **state)
+{
+	struct conn peer;
+	uint8_t rec[RESUME_RECORD];
+
+	(void)state;
+	in_resume(&peer);
+	resume_record(rec, rd.secret_rx, 100 + GIVEN);
+	assert_int_equal(write(writer, rec, sizeof(rec)), sizeof(rec));
+	on_anchor("defg", false);
+	breaks();
+	assert_int_equal(sock.rx_avail, GIVEN);
+	gets("abcdefg");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lift_unknown),
+		cmocka_unit_test(test_lift_later),
+		cmocka_unit_test(test_kept),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
