@@ -24,6 +24,7 @@ static uint32_t made, live, posted;
 static unsigned int last_access;
 static int refuse; /* errno of the next registration */
 static struct ibv_send_wr last_wr;
+static uint32_t last_lkey;
 
 void cq_reap(struct vend *e)
 {
@@ -35,6 +36,7 @@ int tx_post(struct vend *e, struct ibv_send_wr *wr, struct sent *s)
 	(void)e;
 	(void)s;
 	last_wr = *wr;
+	last_lkey = wr->sg_list->lkey;
 	posted++;
 	return 0;
 }
@@ -218,6 +220,30 @@ static void what_is_written_from_needs_no_right(void **state)
 	assert_int_equal(live, 0);
 }
 
+/* The same bytes may be lent, or written from, and read into beside that. */
+static void a_read_goes_where_it_may_write(void **state)
+{
+	static uint8_t mem[4096];
+	struct verbs_region from, to;
+	struct end *e = &end.end;
+	uint32_t key;
+
+	(void)state;
+	assert_int_equal(verbs_reg_from(e, mem, 4096, &from), 0);
+	assert_int_equal(rdma_op_lend(e, mem, 4096, &key), 0);
+	assert_int_equal(rdma_op_read(e, mem, 77, 2, 64, 9), -EFAULT);
+	assert_int_equal(verbs_reg(e, mem + 64, 1024, false, false, &to), 0);
+	assert_int_equal(rdma_op_read(e, mem + 64, 77, 2, 1024, 9), 0);
+	assert_int_equal(last_lkey, to.lkey);
+	assert_int_equal(rdma_op_read(e, mem, 77, 2, 1024, 9), -EFAULT);
+	assert_int_equal(rdma_op_write(e, mem + 64, 77, 2, 1024, 9), 0);
+	verbs_dereg(e, &to);
+	assert_int_equal(rdma_op_read(e, mem + 64, 77, 2, 64, 9), -EFAULT);
+	rdma_op_unlend(e);
+	verbs_dereg(e, &from);
+	assert_int_equal(live, 0);
+}
+
 /* The connection manager's word: the other side answers no reads. */
 static void without_depth_nothing_is_read(void **state)
 {
@@ -245,6 +271,7 @@ int main(void)
 				       begin),
 		cmocka_unit_test_setup(what_is_written_from_needs_no_right,
 				       begin),
+		cmocka_unit_test_setup(a_read_goes_where_it_may_write, begin),
 		cmocka_unit_test_setup(without_depth_nothing_is_read, begin),
 	};
 

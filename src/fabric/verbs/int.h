@@ -197,6 +197,7 @@ struct vend {
 		struct fab_done q[SQ_RDMA * 2];
 	} dones;
 	struct ibv_mr *mine[REGIONS]; /* the program's, by reg() */
+	bool local[REGIONS]; /* our own reads may put something there */
 	struct verbs_region loan; /* one of them, by lend() */
 	struct verbs_region sink; /* another, by sink() */
 	uint8_t data[VERBS_REP_LEN]; /* HelloAck or refusal */
@@ -392,7 +393,9 @@ int verbs_reg(struct end *end, void *mem, size_t len, bool remote_read,
 void verbs_dereg(struct end *end, struct verbs_region *r);
 int verbs_reg_from(struct end *end, const void *mem, size_t len,
 		   struct verbs_region *r);
-int mem_lkey(struct vend *e, const void *mem, size_t len, uint32_t *lkey);
+/* Of a region around it; `into`: of one that may be written. */
+int mem_lkey(struct vend *e, const void *mem, size_t len, bool into,
+	     uint32_t *lkey);
 
 /* --- cq.c --------------------------------------------------------------- */
 

@@ -74,6 +74,7 @@ static int mine(struct vend *e, void *mem, size_t len, unsigned int access,
 	if (!mr)
 		return cm_err(-1);
 	e->mine[i] = mr;
+	e->local[i] = access & IBV_ACCESS_LOCAL_WRITE;
 	r->mr = mr;
 	r->lkey = mr->lkey;
 	r->rkey = mr->rkey;
@@ -120,13 +121,14 @@ void verbs_dereg(struct end *end, struct verbs_region *r)
 	*r = (struct verbs_region){ 0 };
 }
 
-int mem_lkey(struct vend *e, const void *mem, size_t len, uint32_t *lkey)
+int mem_lkey(struct vend *e, const void *mem, size_t len, bool into,
+	     uint32_t *lkey)
 {
 	uintptr_t at = (uintptr_t)mem, from;
 	unsigned int i;
 
 	for (i = 0; i < REGIONS; i++) {
-		if (!e->mine[i])
+		if (!e->mine[i] || (into && !e->local[i]))
 			continue;
 		from = (uintptr_t)e->mine[i]->addr;
 		if (at < from || at - from > e->mine[i]->length ||

@@ -22,7 +22,8 @@ static int op(struct end *end, enum ibv_wr_opcode what, const void *mem,
 		return -EAGAIN;
 	/* Without bytes: the probe of a keep-alive [5.4]. */
 	if (len) {
-		ret = mem_lkey(e, mem, len, &sge.lkey);
+		ret = mem_lkey(e, mem, len, what == IBV_WR_RDMA_READ,
+			       &sge.lkey);
 		if (ret)
 			return ret;
 		sge.length = (uint32_t)len;
