@@ -99,8 +99,7 @@ static void out_of_bed(struct pollset *p)
 			continue;
 		e->asleep = false;
 		if (e->sock) {
-			sock_watch(e->sock, -1);
-			sock_awake(e->sock);
+			sock_awake(e->sock, e->number);
 			sock_disarm(e->sock);
 		} else {
 			epset_sleeps(e->set, -1);
@@ -395,8 +394,7 @@ static bool arm(struct pollset *p, uint64_t *nap)
 		}
 		if (!living(p, e))
 			continue;
-		sock_watch(e->sock, 1);
-		sock_sleep(e->sock);
+		e->number = sock_sleep(e->sock);
 		e->asleep = true;
 		sock_arm(e->sock, (w & (EP_INS | POLLRDHUP)) != 0,
 			 (w & e->ours & ~e->now & POLLOUT) != 0);

@@ -28,7 +28,8 @@ struct pollent {
 	uint32_t was; /* `ours` before the last look */
 	int ms;
 	uint16_t strikes; /* came out of the kernel for nothing */
-	bool asleep; /* counted as a sleeper */
+	bool asleep; /* counted as a sleeper: */
+	uint32_t number; /* of sock_sleep() */
 };
 
 enum pollkind { POLL_MS, POLL_NS, POLL_SELECT };

@@ -57,6 +57,28 @@ struct holder {
 
 struct rdma;
 
+/*
+ * Counts of threads that may find themselves in another sock than they came
+ * into: the memory was used anew meanwhile. What they counted went with the
+ * generation, and they take nothing off of the next one's.
+ */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define COUNTED(name)                      \
+	struct {                           \
+		uint32_t name, name##_gen; \
+	}
+#else
+#define COUNTED(name)                      \
+	struct {                           \
+		uint32_t name##_gen, name; \
+	}
+#endif
+#define GEN_COUNT(name)               \
+	union {                       \
+		COUNTED(name);        \
+		uint64_t name##_word; \
+	}
+
 struct sock {
 	struct lock lock;
 	int32_t maker; /* the process whose memory it is */
@@ -99,8 +121,8 @@ struct sock {
 	uint32_t rung_eaten; /* wake-up bytes taken */
 	uint32_t rung_seen; /* at least so many were there */
 	uint32_t sleepers; /* threads asleep on the wake-up socket */
-	uint32_t asleep_anchor; /* atomic: asleep in poll on the anchor */
-	uint32_t watched; /* atomic: epoll sets that hold it */
+	GEN_COUNT(asleep_anchor); /* atomic: asleep in poll on the anchor */
+	GEN_COUNT(watched); /* atomic: the same, and epoll sets that hold it */
 	uint32_t writers; /* threads asleep waiting for room */
 	uint32_t readers; /* threads asleep waiting for data */
 	struct bed bed[SOCK_BEDS];

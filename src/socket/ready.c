@@ -368,16 +368,6 @@ void sock_rang(struct sock *s, bool asleep)
 		sock_changed(s);
 }
 
-void sock_sleep(struct sock *s)
-{
-	__atomic_add_fetch(&s->asleep_anchor, 1, __ATOMIC_SEQ_CST);
-}
-
-void sock_awake(struct sock *s)
-{
-	__atomic_sub_fetch(&s->asleep_anchor, 1, __ATOMIC_SEQ_CST);
-}
-
 void sock_watch(struct sock *s, int delta)
 {
 	__atomic_add_fetch(&s->watched, (uint32_t)delta, __ATOMIC_SEQ_CST);

@@ -278,10 +278,15 @@ void sock_arm(struct sock *s, bool in, bool out);
 /* Awake and looking: data need not ring any more (nobody else waits). */
 void sock_disarm(struct sock *s);
 void sock_rang(struct sock *s, bool asleep);
-/* A thread goes to sleep on the anchor / the wake-up socket in poll(), and
- * is out again (counted: bells and bytes stay until all are out). */
-void sock_sleep(struct sock *s);
-void sock_awake(struct sock *s);
+/*
+ * A thread goes to sleep on the anchor / the wake-up socket in poll(), and is
+ * out again (counted: bells and bytes stay until all are out; it watches it,
+ * too). The sock may have been closed meanwhile, and its memory be another's:
+ * then the number that sock_sleep() gave is that one's no more, and nothing
+ * happens.
+ */
+uint32_t sock_sleep(struct sock *s);
+void sock_awake(struct sock *s, uint32_t number);
 /* s is in `delta` (+1/-1) more epoll sets: wake-ups stay armed. */
 void sock_watch(struct sock *s, int delta);
 

@@ -156,6 +156,58 @@ static void wards_reap(void)
 	lock_drop(&wards.lock);
 }
 
+/* --- generations -------------------------------------------------------- */
+
+#define GEN_SHIFT 32
+
+/* One more, of whichever generation it is now. */
+static uint32_t gen_in(uint64_t *word)
+{
+	return (uint32_t)(__atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST) >>
+			  GEN_SHIFT);
+}
+
+static void gen_out(uint64_t *word, uint32_t gen)
+{
+	uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+
+	while (seen >> GEN_SHIFT == gen && (uint32_t)seen &&
+	       !__atomic_compare_exchange_n(word, &seen, seen - 1, 0,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+uint32_t sock_sleep(struct sock *s)
+{
+	uint32_t gen = gen_in(&s->asleep_anchor_word);
+	uint32_t next = gen_in(&s->watched_word);
+
+	if (unlikely(next != gen)) /* used anew just now */
+		gen_out(&s->watched_word, next);
+	return gen;
+}
+
+void sock_awake(struct sock *s, uint32_t number)
+{
+	gen_out(&s->watched_word, number);
+	gen_out(&s->asleep_anchor_word, number);
+}
+
+/* It was cleared: who comes out meanwhile finds generation 0, nobody's. */
+static void gen_begin(struct sock *s)
+{
+	static uint32_t last;
+	uint32_t gen;
+
+	do {
+		gen = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	} while (!gen);
+	__atomic_store_n(&s->asleep_anchor_word, (uint64_t)gen << GEN_SHIFT,
+			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->watched_word, (uint64_t)gen << GEN_SHIFT,
+			 __ATOMIC_SEQ_CST);
+}
+
 /* --- the store ---------------------------------------------------------- */
 
 struct sock *store_get(void)
@@ -165,8 +217,10 @@ struct sock *store_get(void)
 	limbo_reap();
 	wards_reap();
 	s = arena_get(&arena);
-	if (s)
-		s->maker = sock_pid;
+	if (!s)
+		return NULL;
+	s->maker = sock_pid;
+	gen_begin(s);
 	return s;
 }
 

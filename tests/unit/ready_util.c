@@ -191,13 +191,17 @@ void sock_rang(struct sock *s, bool asleep)
 		;
 }
 
-void sock_sleep(struct sock *s)
+uint32_t sock_sleep(struct sock *s)
 {
+	s->watched++;
 	s->sleepers++;
+	return 7;
 }
 
-void sock_awake(struct sock *s)
+void sock_awake(struct sock *s, uint32_t number)
 {
+	assert_int_equal(number, 7);
+	s->watched--;
 	s->sleepers--;
 }
 

@@ -76,12 +76,44 @@ static void t_killed(void **state)
 	assert_true(used_again(s));
 }
 
+/* One that sleeps in poll() while the sock is closed counts for that one. */
+static void t_poll(void **state)
+{
+	struct sock *s = store_get(), *again;
+	uint32_t old, number;
+
+	(void)state;
+	assert_non_null(s);
+	old = sock_sleep(s);
+	number = sock_sleep(s);
+	assert_int_equal(s->asleep_anchor, 2);
+	assert_int_equal(s->watched, 2);
+	sock_awake(s, number);
+	assert_int_equal(s->asleep_anchor, 1);
+	assert_int_equal(s->watched, 1);
+	assert_true(sock_bury(s));
+	again = store_get();
+	assert_ptr_equal(again, s);
+	sock_awake(s, old);
+	assert_int_equal(s->asleep_anchor, 0);
+	assert_int_equal(s->watched, 0);
+	number = sock_sleep(s);
+	sock_awake(s, old);
+	assert_int_equal(s->asleep_anchor, 1);
+	assert_int_equal(s->watched, 1);
+	sock_awake(s, number);
+	assert_int_equal(s->asleep_anchor, 0);
+	assert_int_equal(s->watched, 0);
+	assert_true(sock_bury(s));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_ward),
 		cmocka_unit_test(t_sleeper),
 		cmocka_unit_test(t_killed),
+		cmocka_unit_test(t_poll),
 	};
 
 	sock_pid = getpid();
