@@ -324,6 +324,10 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	*n = 0;
 	*err = 0;
 	tidy(s);
+	if (unlikely(z->passed)) {
+		z->passed = false;
+		return false;
+	}
 	if (len < s->zc.least || s->zc.home != sock_pid ||
 	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s) ||
 	    alone(s))
@@ -335,8 +339,12 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	     zcw_put(s, (uint8_t *)c->iov->iov_base + c->at, len)) ||
 	    lend(s, c, (uint32_t)(len < most ? len : most), n))
 		ring_reader(s, fd);
-	if (s->zc.out == ZC_NONE)
-		return *n > 0;
+	if (s->zc.out == ZC_NONE) {
+		/* handlers run now, and may not find the lock held */
+		z->passed = !*n;
+		hush_end(s, &h);
+		return true;
+	}
 	*err = s->rd ? zcr_await(s, fd, deadline, h.fd) :
 		       await(s, fd, deadline, h.fd);
 	/* its reader does not come: the rest of this send by copy */

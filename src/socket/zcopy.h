@@ -66,6 +66,7 @@ struct zc {
 struct zc_send {
 	bool lend; /* the way that was chosen */
 	bool whole; /* the memory was looked at */
+	bool passed; /* could not lend just now: a piece by copy */
 	uint8_t class;
 	uint64_t begun; /* ns, 0: not measured */
 };
