@@ -75,9 +75,10 @@ static void watch(int sig)
 	real_sigaction(sig, &sa, NULL);
 }
 
+/* SA_SIGINFO or not: the kernel looks at the handler alone, and so does PHP. */
 static bool is_default(const struct sigaction *sa)
 {
-	return !(sa->sa_flags & SA_SIGINFO) && sa->sa_handler == SIG_DFL;
+	return sa->sa_handler == SIG_DFL;
 }
 
 /*

@@ -25,7 +25,8 @@ END
 @test "statistics: a line from whoever ends, whatever ends it" {
 	local way want got
 	ulimit -c 0
-	for way in exit _exit abort fault hup term usr1 int alarm pipe exec fail; do
+	for way in exit _exit abort fault hup term flagged usr1 int alarm \
+		pipe exec fail; do
 		mode plain
 		want=0 got=0
 		client "$PY" "$BATS_TEST_DIRNAME/py/ends.py" "$way" \

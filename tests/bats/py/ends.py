@@ -6,7 +6,10 @@ import ctypes
 import os
 import signal
 import socket
+import struct
 import sys
+
+SA_SIGINFO = 4
 
 
 def default(number):
@@ -23,6 +26,22 @@ def blow(number):
     signal.signal(number, lambda *_: None)
     assert not default(number)
     signal.signal(number, signal.SIG_DFL)
+    assert default(number)
+    os.kill(os.getpid(), number)
+    signal.pause()
+
+
+def flagged(number):
+    """By the default, set with a flag that goes with a handler, as PHP does."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    signal.signal(number, lambda *_: None)
+    what = ctypes.create_string_buffer(256)
+    assert libc.sigaction(number, None, what) == 0
+    at = 8 + 128  # behind the handler and the mask
+    flags = int.from_bytes(what.raw[at:at + 4], "little")
+    struct.pack_into("=Q", what, 0, 0)
+    struct.pack_into("=I", what, at, flags | SA_SIGINFO)
+    assert libc.sigaction(number, what, None) == 0
     assert default(number)
     os.kill(os.getpid(), number)
     signal.pause()
@@ -51,6 +70,7 @@ WAYS = {
     "hup": lambda: blow(signal.SIGHUP),
     "term": lambda: blow(signal.SIGTERM),
     "usr1": lambda: blow(signal.SIGUSR1),
+    "flagged": lambda: flagged(signal.SIGTERM),
     "int": lambda: blow(signal.SIGINT),
     "alarm": lambda: (signal.setitimer(signal.ITIMER_REAL, 0.01),
                       signal.pause()),
