@@ -182,6 +182,7 @@ struct sock {
 	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
 
 	/* store.c */
+	struct sock *next_limbo; /* good in the process that closed it last */
 	struct sock *next_ward; /* good in the maker only */
 	struct shm_seg ward_seg; /* what the maker has mapped of it still */
 	uint32_t buried; /* atomic: another process was the last and is done */

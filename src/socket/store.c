@@ -11,9 +11,10 @@ static struct arena arena = ARENA_INIT(sizeof(struct sock));
 /*
  * A thread may still be inside a call on a sock whose last number went: it
  * keeps the open file, as in the kernel, and we keep the memory it looks at.
+ * The service thread lets go of those that have said their last word in a walk,
+ * which visits them (service_visits()): as many as there are come here at once.
  */
-#define LIMBO 64
-static struct sock *limbo[LIMBO];
+static struct sock *limbo; /* atomic list */
 
 bool sock_bury(struct sock *s)
 {
@@ -32,30 +33,23 @@ bool sock_bury(struct sock *s)
 
 void sock_limbo(struct sock *s)
 {
-	int i;
-
-	for (i = 0; i < LIMBO; i++) {
-		struct sock *none = NULL;
-
-		if (__atomic_compare_exchange_n(&limbo[i], &none, s, 0,
-						__ATOMIC_ACQ_REL,
-						__ATOMIC_RELAXED))
-			return;
-	}
-	log_once(LOG_WARN, "more than %d sockets closed under their threads",
-		 LIMBO);
+	s->next_limbo = __atomic_load_n(&limbo, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&limbo, &s->next_limbo, s, 0,
+					    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
 }
 
 static void limbo_reap(void)
 {
-	int i;
+	struct sock *s, *next;
 
-	for (i = 0; i < LIMBO; i++) {
-		struct sock *s =
-			__atomic_exchange_n(&limbo[i], NULL, __ATOMIC_ACQ_REL);
-
-		if (s && !sock_bury(s))
-			sock_limbo(s); /* the place may be taken by now */
+	if (!__atomic_load_n(&limbo, __ATOMIC_RELAXED))
+		return;
+	s = __atomic_exchange_n(&limbo, NULL, __ATOMIC_ACQ_REL);
+	for (; s; s = next) {
+		next = s->next_limbo; /* buried, it is somebody else's */
+		if (!sock_bury(s))
+			sock_limbo(s);
 	}
 }
 
@@ -228,6 +222,6 @@ void store_forked(void)
 {
 	arena_forked(&arena);
 	/* the parent buries them, whose memory may be in use again */
-	memset(limbo, 0, sizeof(limbo));
+	limbo = NULL;
 	memset(&wards, 0, sizeof(wards));
 }

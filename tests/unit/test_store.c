@@ -107,6 +107,38 @@ static void t_poll(void **state)
 	assert_true(sock_bury(s));
 }
 
+#define CLOSED 1024 /* at once, each while somebody is still inside */
+
+/* No more memory than before is needed for as many again. */
+static void t_limbo(void **state)
+{
+	static struct sock *was[CLOSED];
+	int i, j, anew = 0;
+
+	(void)state;
+	for (i = 0; i < CLOSED; i++) {
+		was[i] = store_get();
+		assert_non_null(was[i]);
+		was[i]->users = 1;
+	}
+	for (i = 0; i < CLOSED; i++) {
+		assert_false(sock_bury(was[i]));
+		sock_limbo(was[i]);
+	}
+	store_tidy();
+	for (i = 0; i < CLOSED; i++)
+		was[i]->users = 0;
+	for (i = 0; i < CLOSED; i++) {
+		struct sock *s = store_get();
+
+		for (j = 0; j < CLOSED && was[j] != s; j++)
+			;
+		anew += j == CLOSED;
+	}
+	/* what the arena had to spare; its chunks have 64 or more */
+	assert_in_range(anew, 0, CLOSED / 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +146,7 @@ int main(void)
 		cmocka_unit_test(t_sleeper),
 		cmocka_unit_test(t_killed),
 		cmocka_unit_test(t_poll),
+		cmocka_unit_test(t_limbo),
 	};
 
 	sock_pid = getpid();
