@@ -492,7 +492,18 @@ void mend_step(struct sock *s)
 		rdma_again(s);
 }
 
-/* In front of x it is not to be seen yet: rdma_took() asks once more. */
+/*
+ * May what lies on the anchor be judged? In front of x a record is not to be
+ * seen yet, and a receive that began in RAW may have taken what is not counted:
+ * rdma_took() or rdma_left() asks once more, who is woken by what comes later
+ * judges it himself.
+ */
+static bool may_look(const struct sock *s)
+{
+	return !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
+	       s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+}
+
 bool mend_look(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -504,8 +515,7 @@ bool mend_look(struct sock *s)
 	ssize_t n;
 	bool dead;
 
-	if (anc_state(s->rx) != ANC_RAW &&
-	    s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
+	if (anc_state(s->rx) != ANC_RAW && !may_look(s))
 		return false;
 	r->called = false;
 	if (fd < 0 || anc_state(s->rx) == ANC_RAW)

@@ -136,10 +136,12 @@ void rdma_look_after(struct sock *s)
 		rdma_down(s, s->conn.error);
 		return;
 	}
+	/* first this: who owes a look from here on says so behind it */
+	__atomic_store_n(&r->restless, false, __ATOMIC_SEQ_CST);
+	r->active = false;
 	if ((r->called && mend_look(s)) ||
 	    (r->dead_at && clock_ns() > r->dead_at + DEAD_NS))
 		mend_begin(s, -ECONNRESET);
-	r->restless = r->active = false;
 	r->serving = true;
 	r->idle_moved = moved;
 	if (s->conn.spare && clock_ns() > r->spare_at + SPARE_NS)
@@ -162,7 +164,8 @@ void rdma_look_after(struct sock *s)
 	try_it(s);
 	slim(s, quiet);
 	r->serving = false;
-	r->restless |= !quiet || s->conn.spare || unsettled(s);
+	if (!quiet || s->conn.spare || unsettled(s))
+		r->restless = true;
 }
 
 void rdma_anchor_watch(struct sock *s, int fd)

@@ -171,7 +171,6 @@ until_over() {
 	said 1 "$LOST"
 }
 
-# bats test_tags=unsteady
 @test "hosts: an end that hears nothing of it is told on the anchor" {
 	local n
 	SOFT=yes
