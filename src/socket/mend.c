@@ -367,6 +367,9 @@ static void token_came(struct sock *s, struct rdma *r)
 	r->hidden = 0;
 	r->eof_hidden = false;
 	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	/* the record may be long in coming: its writer may wait for ours */
+	r->changed = true;
+	rdma_wake(s);
 }
 
 static void drop_hidden(struct rdma *r)

@@ -61,6 +61,7 @@
  *   words: a bell is wanted    C    the bell, when it may be  ring_reader(), V
  *   the token                  K S  they have come out by it
  *                              B    a byte, V leaves it there rdma_token_read()
+ *   the token, when broken     B S  a byte; S entries         V, token_came()
  *   x passed, a receive of     C    words                     rdma_took_raw(),
  *   before the lift over                                      rdma_left()
  *   the machine has failed     B S  a byte; S entries         rdma_failed()
