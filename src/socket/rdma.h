@@ -306,7 +306,6 @@ void mend_begin(struct sock *s, int error); /* the queue pair is broken */
 void mend_flush(struct sock *s, int fd);
 /* Stream bytes that may not have arrived; copied to `to` unless it is NULL. */
 size_t mend_unacked(struct rdma *r, uint8_t *to);
-bool mend_look(struct sock *s); /* r->called: the peer says so, on the anchor */
 void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
 int mend_now(struct sock *s, int fd);
@@ -527,6 +526,7 @@ static inline void rdma_passed(struct sock *s)
 
 /* The service thread: completions came; or time. */
 void rdma_readable(struct sock *s);
+bool rdma_called(struct sock *s); /* r->called: the peer says it is broken */
 void rdma_look_after(struct sock *s);
 /* The service thread hears of what comes on this number; -1: of none. */
 void rdma_anchor_watch(struct sock *s, int fd);

@@ -119,6 +119,52 @@ static void slim(struct sock *s, bool quiet)
 	rdma_tell(s, false);
 }
 
+/*
+ * May what lies on the anchor be judged? In front of x a record is not to be
+ * seen yet, and a receive that began in RAW may have taken what is not counted:
+ * rdma_took() or rdma_left() asks once more, who is woken by what comes later
+ * judges it himself.
+ */
+static bool may_look(const struct sock *s)
+{
+	return !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
+	       s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+}
+
+bool rdma_called(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	struct resume in = { .token = r->token_rx, .secret = r->secret_rx };
+	struct pollfd p = { .fd = s->ghost >= 0 ? s->ghost : sock_fd(s),
+			    .events = POLLIN };
+	struct timespec now = { 0, 0 };
+	uint8_t buf[4096];
+	int fd = p.fd;
+	ssize_t n;
+	bool dead;
+
+	if (anc_state(s->rx) != ANC_RAW && !may_look(s))
+		return false;
+	r->called = false;
+	if (fd < 0 || anc_state(s->rx) == ANC_RAW)
+		return false;
+	if (sys_ppoll(&p, 1, &now, NULL) != 1)
+		return false;
+	/* told once, not for us; without the end it is what MSG_ZEROCOPY says */
+	dead = (p.revents & POLLERR) && (p.revents & POLLHUP);
+	n = dead ? 0 : sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+	sock_eats(s, n);
+	if ((dead || s->eaten) && !r->dead_at)
+		r->dead_at = clock_ns();
+	if (n <= 0)
+		return false;
+	in.token_got = RDMA_TOKEN;
+	if (r->token_wait)
+		in.token_got = (uint8_t)(s->ar.bells - r->token_at);
+	resume_begin(&in, ANC_LIFTED, r->token_wait, false);
+	return resume_called(&in, buf, (size_t)n);
+}
+
 void rdma_look_after(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -139,7 +185,7 @@ void rdma_look_after(struct sock *s)
 	/* first this: who owes a look from here on says so behind it */
 	__atomic_store_n(&r->restless, false, __ATOMIC_SEQ_CST);
 	r->active = false;
-	if ((r->called && mend_look(s)) ||
+	if ((r->called && rdma_called(s)) ||
 	    (r->dead_at && clock_ns() > r->dead_at + DEAD_NS))
 		mend_begin(s, -ECONNRESET);
 	r->serving = true;

@@ -372,7 +372,7 @@ int take_record(struct end *e)
 
 /* --- steps ------------------------------------------------------------- */
 
-/* The record says it to who hears nothing else: mend_look(). */
+/* The record says it to who hears nothing else: rdma_called(). */
 static bool called(struct end *e)
 {
 	struct resume in = { .token = token_of(other(e)),

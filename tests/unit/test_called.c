@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What says on the anchor that the queue pair is broken is seen (mend.c). */
+/* What says on the anchor that the queue pair is broken is seen (mend.c, rdma_serve.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ static void t_seen(void **state)
 	(void)state;
 	say_record();
 	sock.ar.bells = TAKEN;
-	assert_true(mend_look(&sock));
+	assert_true(rdma_called(&sock));
 	assert_false(rdma.called);
 }
 
@@ -87,11 +87,11 @@ static void t_receive(void **state)
 	(void)state;
 	say_record();
 	sock.rx->rawrx = 1;
-	assert_false(mend_look(&sock));
+	assert_false(rdma_called(&sock));
 	assert_true(rdma.called);
 	sock.ar.bells = TAKEN;
 	sock.rx->rawrx = 0;
-	assert_true(mend_look(&sock));
+	assert_true(rdma_called(&sock));
 }
 
 static void t_in_front(void **state)
@@ -100,10 +100,10 @@ static void t_in_front(void **state)
 	say_record();
 	sock.ar.bells = TAKEN;
 	sock.rx->x = 10;
-	assert_false(mend_look(&sock));
+	assert_false(rdma_called(&sock));
 	assert_true(rdma.called);
 	sock.ar.taken = 10;
-	assert_true(mend_look(&sock));
+	assert_true(rdma_called(&sock));
 }
 
 /*

@@ -142,10 +142,8 @@ static void t_limbo(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_ward),
-		cmocka_unit_test(t_sleeper),
-		cmocka_unit_test(t_killed),
-		cmocka_unit_test(t_poll),
+		cmocka_unit_test(t_ward),   cmocka_unit_test(t_sleeper),
+		cmocka_unit_test(t_killed), cmocka_unit_test(t_poll),
 		cmocka_unit_test(t_limbo),
 	};
 
