@@ -120,6 +120,7 @@ struct sock {
 	struct anc_side *own, *peer;
 	uint32_t rung_eaten; /* wake-up bytes taken */
 	uint32_t rung_seen; /* at least so many were there */
+	uint64_t rung_at; /* atomic: over RDMA, since the sleep began; 0 */
 	uint32_t sleepers; /* threads asleep on the wake-up socket */
 	GEN_COUNT(asleep_anchor); /* atomic: asleep in poll on the anchor */
 	GEN_COUNT(watched); /* atomic: the same, and epoll sets that hold it */
@@ -352,15 +353,31 @@ void ring_take_bells(struct sock *s, int fd, uint64_t n);
 
 /* --- spin.c ------------------------------------------------------------ */
 
+/* What a signal is to a wait. */
+enum spin_how {
+	SPIN_RESTARTS, /* its end, but for handlers with SA_RESTART */
+	SPIN_ENDS,
+	SPIN_DEAF, /* nothing: the caller has blocked all */
+	SPIN_BRIEF, /* nothing: no more than spin_us */
+};
+
 /* Publishes which processor this thread is bound to, in s->own. */
 void spin_bound(struct sock *s);
 /*
- * Lock held at entry and exit. True: there is something to look at; false:
- * nothing came in time, or spinning does not pay now. `was`: the state seen
- * before the ring was found empty.
+ * Lock held at entry and exit. 1: there is something to look at; 0: nothing
+ * came in time, or spinning does not pay now; -EINTR: a signal that the kernel's
+ * wait would have ended with. `was`: the state seen before the ring was found
+ * empty.
  */
-bool spin_rx(struct sock *s, enum anc_state was);
+int spin_rx(struct sock *s, enum anc_state was, enum spin_how how);
 bool spin_tx(struct sock *s);
+/* Over RDMA, what being woken costs: who rings and who slept say when. */
+void spin_rung(struct sock *s);
+void spin_awake(struct sock *s);
+static inline void spin_to_bed(struct sock *s)
+{
+	__atomic_store_n(&s->rung_at, 0, __ATOMIC_RELAXED);
+}
 
 extern bool lift_off; /* nothing is lifted any more in this process */
 

@@ -67,6 +67,7 @@ int rdma_up(struct sock *s)
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;
 	s->peer = r->words.peer;
+	spin_bound(s);
 	s->end = r->end;
 	s->end_pid = sock_pid;
 	zc_paired(s);
@@ -425,6 +426,7 @@ void rdma_wake(struct sock *s)
 {
 	static const char byte;
 
+	spin_rung(s);
 	if (s->rd->far >= 0 &&
 	    sys_send(s->rd->far, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
 		__atomic_add_fetch(&s->peer->rung, 1, __ATOMIC_RELEASE);

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include "socket/hush.h"
 #include "socket/rdma.h"
 
 #define SPIN_SKIP_MAX 128
@@ -38,12 +39,87 @@ static bool in_turns(struct sock *s)
 }
 
 /*
+ * A wait that spins as long as being woken costs is at most twice as dear as
+ * the better of spinning and sleeping. On one host that is spin_us. Between
+ * hosts the service thread is woken by the completion, works, and wakes the
+ * program: a multiple of the second half, which is measured; and in a dialogue
+ * the other end may be asleep at first, so that the answer takes as much more.
+ * What counts is the middle one of the last.
+ */
+#define WOKEN	8u
+#define WOKEN_X 8u
+
+static struct {
+	uint32_t next, middle, ns[WOKEN];
+} woken;
+
+static uint32_t middle_of_last(void)
+{
+	uint32_t in_order[WOKEN], n = 0, i, j, one;
+
+	for (i = 0; i < WOKEN; i++) {
+		one = __atomic_load_n(&woken.ns[i], __ATOMIC_RELAXED);
+		if (!one)
+			continue;
+		for (j = n++; j && in_order[j - 1] > one; j--)
+			in_order[j] = in_order[j - 1];
+		in_order[j] = one;
+	}
+	return n ? in_order[(n - 1) / 2] : 0;
+}
+
+void spin_rung(struct sock *s)
+{
+	__atomic_store_n(&s->rung_at, clock_ns(), __ATOMIC_RELAXED);
+}
+
+void spin_awake(struct sock *s)
+{
+	uint64_t at, ns;
+	uint32_t i;
+
+	if (!__atomic_load_n(&s->rung_at, __ATOMIC_RELAXED))
+		return;
+	at = __atomic_exchange_n(&s->rung_at, 0, __ATOMIC_RELAXED);
+	if (!at)
+		return;
+	ns = clock_ns() - at;
+	i = __atomic_fetch_add(&woken.next, 1, __ATOMIC_RELAXED) % WOKEN;
+	__atomic_store_n(&woken.ns[i],
+			 ns < UINT32_MAX ? (uint32_t)ns + 1 : UINT32_MAX,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&woken.middle, middle_of_last(), __ATOMIC_RELAXED);
+}
+
+/* So long it takes to be woken by what another host sent, 0 if unknown. */
+static uint64_t woken_ns(void)
+{
+	return (uint64_t)__atomic_load_n(&woken.middle, __ATOMIC_RELAXED) *
+	       WOKEN_X;
+}
+
+/* With one processor to run on, others need it. */
+static uint64_t longest(struct sock *s)
+{
+	uint64_t ns = (uint64_t)settings.spin_us * 1000, most, far;
+
+	if (likely(!s->rd) || !s->own || s->own->bound)
+		return ns;
+	most = (uint64_t)settings.spin_remote_us * 1000;
+	far = woken_ns();
+	if (far > most)
+		far = most;
+	return far > ns ? far : ns;
+}
+
+/*
  * Where all processors are busy with other work, a thread that spins uses up
  * its share of them and is taken off the processor for milliseconds when the
  * message comes; one that sleeps is put on at once. That it was taken off
  * shows by the clock: the spin ended much later than it should. Then this
  * process does not spin for a while, twice as long each time; after a row of
- * spins that ended in time it starts anew. A lost update is harmless.
+ * spins that ended in time it starts anew. A lost update is harmless. Where
+ * being woken takes longer than that, so may a spin.
  */
 #define LATE_NS	   100000u
 #define REST_NS	   4000000u
@@ -72,7 +148,7 @@ void sock_spin_ended(uint64_t now, uint64_t end)
 {
 	uint32_t step = __atomic_load_n(&rest.step, __ATOMIC_RELAXED);
 
-	if (likely(now <= end + LATE_NS)) {
+	if (likely(now <= end + LATE_NS) || now <= end + woken_ns()) {
 		if (step && ++rest.good >= GOOD_SPINS)
 			rest.step = rest.good = 0;
 		return;
@@ -95,7 +171,7 @@ uint64_t sock_spin_ns(struct sock *s)
 		__atomic_store_n(&s->spin_skip, skip - 1, __ATOMIC_RELAXED);
 		return 0;
 	}
-	return (uint64_t)settings.spin_us * 1000;
+	return longest(s);
 }
 
 /* After each spin that found nothing, twice as many waits go without. */
@@ -158,19 +234,13 @@ bool sock_stay(struct sock *s)
 	return here;
 }
 
-bool spin_rx(struct sock *s, enum anc_state was)
+/* Until `end`, without the lock. *now: the time of the last look, or 0. */
+static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
+		      uint64_t end, uint64_t *now)
 {
-	uint64_t ns = sock_spin_ns(s), end, now = 0;
-	bool turns = in_turns(s);
+	bool turns = in_turns(s), paid = false;
 	int burst = turns ? 1 : 64, i;
-	uint32_t gen = s->in_gen;
-	bool paid = false;
 
-	if (!ns)
-		return false;
-	sock_keep(s);
-	sock_unlock(s);
-	end = clock_ns() + ns;
 	do {
 		for (i = 0; i < burst && !paid; i++) {
 			paid = fab_glance(s) || anc_state(s->rx) != was ||
@@ -181,15 +251,62 @@ bool spin_rx(struct sock *s, enum anc_state was)
 				breathe(turns);
 		}
 		/* what was there at once tells nothing */
-		if (!paid || i > SPIN_LOOKS || now)
-			now = clock_ns();
-	} while (!paid && now < end);
+		if (!paid || i > SPIN_LOOKS || *now)
+			*now = clock_ns();
+	} while (!paid && *now < end);
+	return paid;
+}
+
+/*
+ * Signals were held back. In vain: what came meanwhile ends the wait as it
+ * would have ended the kernel's.
+ */
+static int let_in(struct sock *s, struct hush *h, bool paid, enum spin_how how)
+{
+	uint64_t pending = 0;
+	bool restarts = true;
+	int ret = 0;
+	SLEEP(in);
+
+	if (!paid)
+		sys_call3(SYS_rt_sigpending, (long)&pending, 8, 0);
+	if (unlikely(pending & ~h->hold.saved[0]))
+		ret = hush_heed(s, h, &restarts);
+	wait_away(&in, s, false);
+	hold_end(&h->hold);
+	wait_back(&in);
+	return ret && (how == SPIN_ENDS || !restarts) ? -EINTR : 0;
+}
+
+int spin_rx(struct sock *s, enum anc_state was, enum spin_how how)
+{
+	uint64_t ns = sock_spin_ns(s), begin, end, now = 0;
+	const uint64_t open = (uint64_t)settings.spin_us * 1000;
+	struct hush hush = { .fd = -1 };
+	uint32_t gen = s->in_gen;
+	bool paid;
+	int ret;
+
+	if (!ns)
+		return 0;
+	sock_keep(s);
+	sock_unlock(s);
+	begin = clock_ns();
+	end = begin + (ns < open ? ns : open);
+	paid = look_till(s, was, gen, end, &now);
+	if (!paid && ns > open && how != SPIN_BRIEF) {
+		if (how != SPIN_DEAF)
+			hold_signals(&hush.hold);
+		end = begin + ns;
+		paid = look_till(s, was, gen, end, &now);
+	}
 	if (now)
 		sock_spin_ended(now, end);
 	lock_take(&s->lock);
 	go_on(s);
 	sock_spun(s, paid);
-	return paid;
+	ret = hush.hold.on ? let_in(s, &hush, paid, how) : 0;
+	return paid ? 1 : ret;
 }
 
 bool spin_tx(struct sock *s)
@@ -201,6 +318,8 @@ bool spin_tx(struct sock *s)
 
 	if (!ns)
 		return false;
+	if (ns > (uint64_t)settings.spin_us * 1000)
+		ns = (uint64_t)settings.spin_us * 1000;
 	now = clock_ns();
 	end = now + ns;
 	do {

@@ -178,6 +178,7 @@ uint32_t sock_sleep(struct sock *s)
 
 	if (unlikely(next != gen)) /* used anew just now */
 		gen_out(&s->watched_word, next);
+	spin_to_bed(s);
 	return gen;
 }
 
@@ -185,6 +186,7 @@ void sock_awake(struct sock *s, uint32_t number)
 {
 	gen_out(&s->watched_word, number);
 	gen_out(&s->asleep_anchor_word, number);
+	spin_awake(s);
 }
 
 /* It was cleared: who comes out meanwhile finds generation 0, nobody's. */

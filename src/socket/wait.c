@@ -104,6 +104,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	int saved = errno, ret;
 
 	rdma_unspare(s);
+	spin_to_bed(s);
 	wait_away(&in, s, writer);
 	ret = sleep_on(s, deadline, also);
 	if (ret == 0 && s->shut_rd) {
@@ -117,6 +118,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	}
 	errno = saved;
 	wait_back(&in);
+	spin_awake(s);
 	if (ret == 0 || ret == -ECONNRESET || ret == -EBADF) {
 		lift_orphan(s);
 		return 0;
@@ -157,18 +159,27 @@ static int nap_locked(struct sock *s)
 	return ret;
 }
 
+/* As sleep_on() sleeps. */
+static enum spin_how how_to_spin(uint64_t deadline, int also)
+{
+	if (also >= 0)
+		return SPIN_DEAF;
+	return deadline == UINT64_MAX ? SPIN_RESTARTS : SPIN_ENDS;
+}
+
 static int wait_read(struct sock *s, int fd, uint64_t deadline,
 		     enum anc_state was, int also)
 {
 	uint32_t mark, gen = s->in_gen;
+	int ret;
 
 	if (was != ANC_LIFTED) {
-		int ret = nap_locked(s);
-
+		ret = nap_locked(s);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
-	if (spin_rx(s, was))
-		return 0;
+	ret = spin_rx(s, was, how_to_spin(deadline, also));
+	if (ret)
+		return ret > 0 ? 0 : ret;
 	if (!s->paired || s->orphan)
 		return 0;
 	mark = ring_mark(s);
