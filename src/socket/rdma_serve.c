@@ -170,7 +170,7 @@ void rdma_look_after(struct sock *s)
 	struct rdma *r = s->rd;
 	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
 	uint64_t moved = s->at.sent + s->ar.taken;
-	bool quiet = moved == r->idle_moved;
+	bool quiet = moved == r->idle_moved, busy = r->active && !quiet;
 
 	if (r->state != RDMA_UP) {
 		r->restless = anc_state(s->tx) == ANC_RESUME;
@@ -205,6 +205,9 @@ void rdma_look_after(struct sock *s)
 		rdma_token_read(s, fd);
 		rdma_passed(s);
 		rdma_tell(s, quiet && !s->conn.spare);
+		/* its own calls find what comes: see rdma_readable() */
+		if (busy && !awaited(s) && !unsettled(s))
+			break;
 		rdma_arm(s);
 	} while (fab_pending(s));
 	try_it(s);
