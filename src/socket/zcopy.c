@@ -10,7 +10,6 @@
 #define PIECE_MAX  (1u << 30) /* lent at once */
 #define PIECE_RDMA (4u << 20) /* the same, registered */
 #define READ_MAX   (1u << 20) /* read under the lock at once */
-#define READ_RDMA  (256u << 10) /* the same between hosts */
 #define READ_MIN   (16u << 10) /* not worth a system call */
 
 static size_t least(const struct sock *s)
@@ -450,7 +449,7 @@ size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 	}
 	if (n > room)
 		n = room;
-	most = s->rd ? READ_RDMA : READ_MAX;
+	most = s->rd ? zcr_read_most(s) : READ_MAX;
 	if (!conn_read(&s->conn, n < most ? n : most, &op))
 		return 0;
 	fetch(s, (uint8_t *)c->iov->iov_base + c->at, &op, &d);

@@ -51,6 +51,7 @@ struct zc {
 	const uint8_t *mem; /* what is lent; good in `home` only */
 	uint64_t back_at; /* asked back since, 0: not */
 	uint64_t reads; /* number of the last RDMA Read */
+	uint64_t pace; /* ns that it took for a KiB; 0: not known */
 	int broke; /* why the queue pair has to be given up, or 0 */
 	bool wrote; /* what is out was written into the peer's sink */
 	uint64_t writing; /* number of the RDMA Write that is not done, or 0 */
@@ -201,6 +202,8 @@ void zcr_offered(struct sock *s);
 void zcr_read(struct sock *s, void *to, const struct conn_op *op,
 	      struct fab_done *d);
 void zcr_broke(struct sock *s);
+/* So much at once, since it is waited for with the lock held. */
+size_t zcr_read_most(const struct sock *s);
 /* This operation is done, or the queue pair is given up over it: *d. */
 void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d);
 

@@ -15,7 +15,9 @@
  *
  * A receive reads under the lock, without sleeping for long, and with its
  * signals blocked: nobody leaves it while the device writes. It gives the
- * queue pair up after READ_NS.
+ * queue pair up after READ_NS. Each piece costs a registration, a turn of the
+ * device, a report, and the writer's waking up, so pieces are as large as the
+ * last one's pace allows in READ_AIM.
  */
 
 #include "sdp_proto/wire.h"
@@ -24,6 +26,10 @@
 #define BACK_NS	  500000000u /* for the answer of a reader */
 #define MOVES_NS  5000000000u /* that this limit moves by */
 #define READ_NS	  1000000000u /* for an RDMA Read */
+#define READ_AIM  20000000u /* that it ought to take at most */
+#define READ_MIN  (256u << 10) /* but so much is always read at once, */
+#define READ_MAX  (1u << 20) /* and never more */
+#define PACE_MIN  (32u << 10) /* less shows how far it is, not how fast */
 #define LOOKS	  400 /* at its completion, before naps */
 #define NAP_NS	  20000
 #define REG_LEAST (256u << 10) /* where registering begins to pay */
@@ -277,6 +283,15 @@ void zcr_offered(struct sock *s)
 		zc_refuse(s);
 }
 
+size_t zcr_read_most(const struct sock *s)
+{
+	uint64_t n = s->zc.pace ? READ_AIM * 1024ull / s->zc.pace : READ_MIN;
+
+	if (n < READ_MIN)
+		return READ_MIN;
+	return n < READ_MAX ? (size_t)n : READ_MAX;
+}
+
 void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d)
 {
 	uint64_t until = clock_ns() + READ_NS;
@@ -300,6 +315,16 @@ void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d)
 	*d = (struct fab_done){ .id = id, .status = -ETIMEDOUT };
 }
 
+/* Waits for it, and learns how fast it goes. */
+static void finish_read(struct sock *s, uint64_t len, struct fab_done *d)
+{
+	uint64_t begun = clock_ns();
+
+	zcr_completion(s, d->id, d);
+	if (!d->status && len >= PACE_MIN)
+		s->zc.pace = (clock_ns() - begun) * 1024 / len + 1;
+}
+
 static void registered_read(struct sock *s, void *to, const struct conn_op *op,
 			    struct fab_done *d)
 {
@@ -317,7 +342,7 @@ static void registered_read(struct sock *s, void *to, const struct conn_op *op,
 		FAB(s)->read(END(s), to, op->vaddr, op->rkey, op->len, d->id);
 	s->zc.rx_off = d->status == -EOPNOTSUPP;
 	if (!d->status) {
-		zcr_completion(s, d->id, d);
+		finish_read(s, op->len, d);
 		s->zc.broke = d->status;
 	}
 	/* from here on no device writes to the program's memory */

@@ -4,6 +4,11 @@ tests_unit_test_remote_SOURCES = tests/unit/test_remote.c
 tests_unit_test_remote_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_pace
+tests_unit_test_pace_SOURCES = tests/unit/test_pace.c
+tests_unit_test_pace_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_resume
 tests_unit_test_resume_SOURCES = tests/unit/test_resume.c
 tests_unit_test_resume_LDADD = libsocket.la libsdpproto.la libfabric.la \
