@@ -136,9 +136,11 @@ void zcr_sink_over(struct sock *s)
 	if (!rdma_here(s))
 		return;
 	s->zc.sink_asked = false;
-	if (s->zc.sink != ZC_OUT)
+	if (s->zc.sink == ZC_NONE)
 		return;
 	FAB(s)->unsink(END(s));
+	if (s->zc.sink != ZC_OUT)
+		return; /* its thread has not come for it yet */
 	s->zc.sink = ZC_OVER;
 	s->zc.got = 0;
 }
@@ -149,11 +151,12 @@ int zcr_sunk(struct sock *s, const struct conn_freed *f)
 		return 0; /* late: the queue pair was given up */
 	if (f->key != s->zc.sink_key || s->zc.sink != ZC_OUT)
 		return -EPROTO;
-	zcr_sink_over(s);
+	s->zc.sink_asked = false;
 	if (zc_settle(s, f->bytes))
 		return -EPROTO;
 	if (f->bytes)
 		rdma_tell(s, true); /* its writer waits for any message */
+	/* who ends the region, before its receive returns */
 	rdma_wake(s);
 	return 0;
 }
