@@ -236,23 +236,35 @@ bare() {
 # --- many --------------------------------------------------------------------
 
 # ends N STEP...: so many ends have gone through these steps, in this order;
-# how often they spilled and were lifted again meanwhile does not count.
+# how often they spilled and were lifted again meanwhile does not count. Told:
+# how far the others came, and the last that some of them said.
 ends() {
 	awk -v want="$1" -v steps="${*:2}" '
 	BEGIN { count = split(steps, step) }
 	{
 		is = /transmits over SDP/ ? "lifted" :
 			/RDMA connection (broke|ended)/ ? "broke" : ""
-		if (!is || !match($0, /python3\[[0-9]+\]/))
+		if (!match($0, /python3\[[0-9]+\]/))
 			next
 		end = FILENAME substr($0, RSTART, RLENGTH)
-		match($0, /fd [0-9]+/)
+		if (!match($0, /fd [0-9]+/))
+			next
 		end = end substr($0, RSTART, RLENGTH)
-		if (step[at[end] + 1] == is && ++at[end] == count)
+		last[end] = $0
+		if (is && step[at[end] + 1] == is && ++at[end] == count)
 			n++
 	}
-	END { print n + 0 " of " want ": " steps; exit n < want }' \
-		"$TMP/far.err" "$TMP/cl.err"
+	END {
+		print n + 0 " of " want ": " steps
+		for (end in last) {
+			came[at[end] + 0]++
+			if (at[end] < count && told++ < 8)
+				print last[end]
+		}
+		for (i = 0; i < count; i++)
+			print came[i] + 0 " wait for step " i + 1
+		exit n < want
+	}' "$TMP/far.err" "$TMP/cl.err"
 }
 
 came_to() {
@@ -260,10 +272,16 @@ came_to() {
 		fail "$(ends "$@"; tail -n 8 "$TMP/far.err" "$TMP/cl.err")"
 }
 
+# rounds N: so many rounds of asking are over, of all the connections together.
+rounds() {
+	[ "$(wc -l <"$TMP/cl.out")" -ge "$1" ]
+}
+
 # many CONNECTIONS COUNT SERVER...: the device of node 1 goes and comes back
-# while they are all there.
+# while they are all there. They ask in turns, with long pauses: what they ask
+# goes over SDP where a turn begins after they were all lifted.
 many() {
-	local connections=$1 count=$2
+	local connections=$1 count=$2 over
 	shift 2
 	between lifted
 	with LIBSDP_LIFT_AFTER_MESSAGES=4 LIBSDP_SPILL_MS=2000 \
@@ -278,6 +296,9 @@ many() {
 	came_to $((2 * connections)) lifted broke
 	rdma_add 1
 	came_to $((2 * connections)) lifted broke lifted
+	over=$(wc -l <"$TMP/cl.out")
+	# one of each may have begun before
+	until_true 60 rounds $((over + connections + connections / 2))
 	on 2 touch "$ENOUGH"
 	wait_end cl || fail "client: $(tail -n 8 "$TMP/cl.err")"
 	stop far

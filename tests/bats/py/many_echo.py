@@ -8,7 +8,7 @@ With EACH a worker takes so many connections and no more; dropped ones have no
 privileges. They end at SIGTERM.
 The client has all connections open at once, asks COUNT times on each and checks
 every byte; after each round it goes on to ask now and then for some seconds,
-or until there is such a file.
+or until there is such a file, with a line for each time.
 With echo it is to get back what it sent."""
 import hashlib
 import os
@@ -135,6 +135,8 @@ def client(host, port, connections, count, rounds=1, seconds=0,
                 while (not os.path.exists(until) if until else
                        time.monotonic() < end):
                     ask(sockets[i], 5, i)
+                    if until:
+                        os.write(1, b"asked\n")
                     time.sleep(nap)
         except BaseException as e:
             wrong.append(e)
