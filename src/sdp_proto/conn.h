@@ -54,6 +54,8 @@ enum conn_state { /* [5.3] */
 #define CONN_EXT_ANCHORED  0x08
 #define CONN_EXT_WORDS	   0x10 /* the anchor's words travel as messages */
 #define CONN_EXT_BARE	   0x20 /* Hello: `check` is about no bytes */
+#define CONN_EXT_SIZES \
+	0x40 /* ChRcvBufAck may come unasked: conn_say_rcvbuf() */
 
 #define CONN_BURN_LEAVES 3 /* credits that conn_burn() does not take */
 #define CONN_SPARE	 3 /* nor an update, after conn_spare(): */
@@ -251,6 +253,7 @@ struct conn {
 	bool sink_cancel; /* our SinkAvailCancel is out */
 	bool sendsm_sent; /* sendsm_mseq is valid */
 	bool rcv_asked; /* ChRcvBuf is out or due */
+	bool rcv_told; /* our ChRcvBufAck rcv_mseq is out and not heard of */
 	bool suspending, suspended; /* own SuspComm asked for, answered */
 	bool peer_suspends; /* peer's SuspComm came and is to be answered */
 	bool probing; /* CONN_PROBE not yet answered */
@@ -270,7 +273,10 @@ struct conn {
 	uint8_t mode_due; /* code of the ModeChange */
 	uint16_t max_adverts, peer_max_adverts;
 	uint32_t rcv_max, rcv_want, rcv_ask;
-	uint32_t src_mseq, cancel_mseq, mode_mseq, sendsm_mseq, wr_mseq;
+	uint32_t rcv_said; /* what the peer is told of rcv_size */
+	uint32_t rcv_least, peer_rcv_least; /* sizes of the Hellos */
+	uint32_t src_mseq, cancel_mseq, mode_mseq, sendsm_mseq, wr_mseq,
+		rcv_mseq;
 	uint32_t mode_nond; /* nond_sent when mode_mseq went out; that is the
 			     * last ModeChange(Combined), 0 once the peer has it */
 	/* Advertisements, oldest first: ours, then the peer's. */
@@ -477,6 +483,22 @@ static inline uint32_t conn_rcvbuf_wanted(const struct conn *c)
  * wanted, the present size included, that much is granted.
  */
 void conn_rcvbuf_ready(struct conn *c, uint32_t bytes);
+/*
+ * Between two ends with CONN_EXT_SIZES: from now on every posted receive has
+ * `bytes`, as above. Or it is to have no more: what is posted stays as large as
+ * it was until conn_rcvbuf_heard(), what is posted then may have `bytes`. Never
+ * less than in the Hello (-EINVAL). -EOPNOTSUPP, -ENOTCONN: it cannot be said.
+ */
+int conn_say_rcvbuf(struct conn *c, uint32_t bytes);
+static inline bool conn_sizes(const struct conn *c)
+{
+	return c->own_ext_flags & c->peer_ext_flags & CONN_EXT_SIZES;
+}
+/* Does the peer know what we said last? Nothing larger will come then. */
+static inline bool conn_rcvbuf_heard(const struct conn *c)
+{
+	return !(c->want & CONN_WANT_RCVACK) && !c->rcv_told;
+}
 /*
  * Change our transmit half's mode (ModeChange) [4.6] to enum wire_mode;
  * -EINVAL if illegal, -EOPNOTSUPP without the peer's capability.

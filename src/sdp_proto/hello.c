@@ -91,7 +91,7 @@ int conn_on_hello(struct conn *c, const void *msg, size_t len,
 	if (fault)
 		return state_die(c, -EPROTO, fault);
 	c->credits = h.bufs;
-	c->peer_rcv_size = h.rcv_size;
+	c->peer_rcv_size = c->peer_rcv_least = h.rcv_size;
 	c->peer_max_adverts = h.max_adverts;
 	if (h.cap & WIRE_CAP_EXT_ADVERTS)
 		c->peer_max_adverts = h.ext.version ? h.ext.max_adverts :
@@ -140,7 +140,7 @@ int conn_on_hello_ack(struct conn *c, const void *msg, size_t len,
 		return state_die(c, -ECONNREFUSED,
 				 "HelloAck: too few receives");
 	c->credits = h.bufs;
-	c->peer_rcv_size = h.rcv_size;
+	c->peer_rcv_size = c->peer_rcv_least = h.rcv_size;
 	c->peer_max_adverts = h.max_adverts;
 	if (!c->native)
 		take_ext(c, &h.ext, n);

@@ -178,6 +178,8 @@ static const char *count_received(struct conn *c, uint64_t now,
 		c->sendsm_sent = false;
 	if (c->wr_told && !mseq_before(m->ack, c->wr_mseq))
 		c->wr_told = false;
+	if (c->rcv_told && !mseq_before(m->ack, c->rcv_mseq))
+		resize_heard(c);
 	c->posted--;
 	if (!c->mute)
 		c->credits = credits_of(m->bufs, in_flight);

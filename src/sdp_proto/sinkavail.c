@@ -21,7 +21,9 @@ static bool crossed_data(struct conn *c, const struct wire_msg *m,
 
 static int keep(struct conn *c, const struct wire_msg *m, struct conn_in *in)
 {
-	if (m->buf_len < c->peer_rcv_size - WIRE_BSDH ||
+	uint32_t least = conn_sizes(c) ? c->peer_rcv_least : c->peer_rcv_size;
+
+	if (m->buf_len < least - WIRE_BSDH ||
 	    m->vaddr > UINT64_MAX - m->buf_len)
 		return state_abort(c, "SinkAvail too small");
 	if (c->peer_sink_count >= c->max_adverts)
@@ -155,6 +157,8 @@ bool conn_sink_wanted(const struct conn *c, uint32_t len)
 	uint32_t most = c->peer_max_adverts < CONN_ADVERTS ?
 				c->peer_max_adverts :
 				CONN_ADVERTS;
+	/* where sizes come and go the Hello's is the measure */
+	uint32_t least = conn_sizes(c) ? c->rcv_least : c->rcv_size;
 
 	if (!state_in(c, STATES_OPEN) || c->mute || c->deaf || c->dis_rcvd ||
 	    c->rd_shut || c->native || c->rx_mode != WIRE_PIPELINED ||
@@ -163,7 +167,7 @@ bool conn_sink_wanted(const struct conn *c, uint32_t len)
 	if (c->sink_cancel || (c->want & CONN_WANT_SINK_CANCEL) ||
 	    c->peer_src_count)
 		return false;
-	return len >= c->rcv_size - WIRE_BSDH && c->sink_count < most &&
+	return len >= least - WIRE_BSDH && c->sink_count < most &&
 	       advert_fits(c) &&
 	       c->peer_rcv_size >= wire_hdr_len(WIRE_SINK_AVAIL);
 }

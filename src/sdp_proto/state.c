@@ -30,7 +30,7 @@ void conn_init(struct conn *c, const struct conn_params *p)
 	memset(c, 0, sizeof(*c));
 	c->active = p->active;
 	c->native = p->native;
-	c->rcv_size = p->rcv_size;
+	c->rcv_size = c->rcv_said = c->rcv_least = p->rcv_size;
 	c->rcv_max = p->rcv_max;
 	c->posted = p->posted;
 	c->max_adverts = p->max_adverts;
@@ -72,7 +72,8 @@ void state_settle(struct conn *c)
 	c->tx_fast = state_tx_open(c) && !c->peer_sink_count && !c->cancel_rx;
 	c->rx_fast = state_in(c, STATES_OPEN) && !c->dis_rcvd && !c->deaf &&
 		     !c->rd_shut && !c->peer_src_count && !c->sink_count &&
-		     !c->mode_mseq && !c->sendsm_sent && !c->wr_told;
+		     !c->mode_mseq && !c->sendsm_sent && !c->wr_told &&
+		     !c->rcv_told;
 }
 
 int state_die(struct conn *c, int error, const char *fault)

@@ -129,6 +129,8 @@ uint32_t srcavail_report(struct conn *c);
 uint32_t sinkavail_report(struct conn *c);
 /* The number of a ChRcvBufAck. */
 uint32_t resize_report(const struct conn *c);
+/* The peer has our last one. */
+void resize_heard(struct conn *c);
 /* The ModeChange of mode_due is about to be posted. */
 void mode_posted(struct conn *c);
 /* DisConn wins: forget about SuspComm, ours and the peer's. */

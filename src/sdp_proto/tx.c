@@ -121,6 +121,8 @@ static void prepare(struct conn *c, unsigned int bit, uint64_t now,
 		break;
 	case CONN_WANT_RCVACK:
 		m->bytes = resize_report(c);
+		c->rcv_told = conn_sizes(c);
+		c->rcv_mseq = c->mseq_sent + 1;
 		break;
 	case CONN_WANT_SUSP:
 		m->service = c->suspend_service;
@@ -191,7 +193,7 @@ int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS])
 {
 	if (set >= CONN_WORDS_SETS)
 		return -EINVAL;
-	/* receives only grow: what fits now will fit */
+	/* never smaller than in the Hello: what fits now will fit */
 	if (!(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS) ||
 	    c->peer_rcv_size < wire_hdr_len(WIRE_WORDS))
 		return -EOPNOTSUPP;

@@ -231,7 +231,7 @@ struct conn_params rdma_params(const struct rdma *r)
 		.posted = r->end->depth,
 		.max_adverts = 1,
 		.ext_flags = CONN_EXT_ANCHORED | CONN_EXT_WORDS |
-			     CONN_EXT_SINKAVAIL,
+			     CONN_EXT_SINKAVAIL | CONN_EXT_SIZES,
 		.reads = true,
 		.writes_wait = true,
 	};

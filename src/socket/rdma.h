@@ -15,7 +15,7 @@
  *              into an anchor
  * rdma_link.c  a lifted sock: words as messages, tokens, waking
  * rdma_back.c  unread bytes handed back, on the way home
- * rdma_serve.c what the service thread does for it
+ * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
  * rdma_end.c   its end
  * alive.c      keep-alive on the anchor
  * mend.c       a broken queue pair
@@ -202,6 +202,7 @@ struct rdma {
 	uint64_t idle_moved; /* bytes moved when last looked at */
 	uint64_t quiet_at; /* no more than when it was looked at here */
 	bool fat; /* has memory that a quiet one gives back */
+	bool bulk, sizing; /* receives are to be large; are not so far yet */
 	uint64_t tried_at; /* whether the queue pair is alive */
 	uint64_t spare_at; /* the program was told that it can send */
 	/* broken, or to be able to bear it: mend.c */
@@ -578,6 +579,7 @@ static inline bool rdma_here(const struct sock *s)
 }
 
 #include "socket/rdma_end.h"
+#include "socket/rdma_size.h"
 #include "socket/rdma_turn.h"
 
 #endif

@@ -7,8 +7,6 @@
 
 #include "socket/rdma.h"
 
-#define BUSY_BYTES   65536u /* so much at a time deserves more receives */
-#define BUSY_COUNT   64
 #define TOKEN_END(r) ((r)->token_at + RDMA_TOKEN)
 
 /* --- becoming one ------------------------------------------------------ */
@@ -63,6 +61,7 @@ int rdma_up(struct sock *s)
 	if (s->paired)
 		forget_words(s);
 	r->state = RDMA_UP;
+	r->bulk = r->sizing = false;
 	r->confirmed = true; /* of what was never lifted */
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;
@@ -455,22 +454,6 @@ void rdma_wake_writers(struct sock *s)
 		rdma_wake(s);
 }
 
-/* Under load more receives than an idle connection keeps (F16). */
-static void more_receives(struct sock *s)
-{
-	uint64_t moved = s->conn.rx_stream;
-	int n;
-
-	if (END(s)->depth >= BUSY_COUNT ||
-	    moved - s->rd->idle_seen < BUSY_BYTES)
-		return;
-	n = rdma_api->resize(END(s), VERBS_RCV_SIZE, BUSY_COUNT);
-	if (n > 0)
-		conn_reposted(&s->conn, (uint32_t)n);
-	s->rd->idle_seen = moved;
-	sock_publish(s);
-}
-
 /*
  * With few receives left a credit update waits for its time, and the peer,
  * perhaps, for the update: the service thread sends it.
@@ -506,8 +489,10 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	r->fresh = r->serving && (r->fresh || in);
 	if (in) {
 		wake_readers(s);
-		more_receives(s);
+		rdma_grow(s);
 	}
+	if (unlikely(r->sizing))
+		rdma_sized(s);
 	/* words may have waited for the credits that came */
 	pump_control(s);
 	if (unlikely(s->ar.unsure))

@@ -7,7 +7,6 @@
 #include "socket/rdma.h"
 
 #define TRY_NS	 250000000ull
-#define SLIM_NS	 1000000000ull /* so long it is quiet */
 #define SPARE_NS 1000000000ull /* so long a program may take to send */
 #define DEAD_NS \
 	2000000000ull /* a peer that ends says so, and is gone by then */
@@ -84,39 +83,6 @@ static bool unsettled(const struct sock *s)
 	       (s->fin_due && (!s->conn.dis_sent || s->conn.dis_rcvd)) ||
 	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
 	       tx == ANC_ASKED || tx == ANC_PAUSED || tx == ANC_RESUME;
-}
-
-/*
- * What an end got under load is given back when it is quiet (F16). A posted
- * receive can only be used up, by messages: the peer is asked for so many that
- * all are which are posted now, and few take their places (conn_burn()).
- */
-static void slim(struct sock *s, bool quiet)
-{
-	struct rdma *r = s->rd;
-	uint64_t now = clock_ns();
-	struct verbs_info i;
-
-	rdma_api->info(r->end, &i);
-	r->fat = i.registered > VERBS_IDLE_MAX && !s->rx_avail &&
-		 r->state == RDMA_UP && !s->conn.error;
-	if (!r->fat || !quiet) {
-		r->quiet_at = now;
-		return;
-	}
-	if (now < r->quiet_at + SLIM_NS)
-		return;
-	rdma_api->resize(r->end, VERBS_RCV_SIZE, VERBS_RCV_REST);
-	r->idle_seen = s->conn.rx_stream;
-	FAB(s)->trim(r->end);
-	rdma_api->info(r->end, &i);
-	r->fat = i.registered > VERBS_IDLE_MAX;
-	r->quiet_at = now;
-	sock_publish(s);
-	if (!r->fat)
-		return;
-	r->words.burn_no = (uint8_t)(r->words.burn_no + i.posted);
-	rdma_tell(s, false);
 }
 
 /*
@@ -211,7 +177,7 @@ void rdma_look_after(struct sock *s)
 		rdma_arm(s);
 	} while (fab_pending(s));
 	try_it(s);
-	slim(s, quiet);
+	rdma_slim(s, quiet);
 	r->serving = false;
 	if (!quiet || s->conn.spare || unsettled(s))
 		r->restless = true;

@@ -448,8 +448,13 @@ anew() {
 	on_start "$A" client timeout 200 "$PY" "$digest" client 10.99.0.2 7905 \
 		500 rest "$TMP"
 	until_true 40 shown registered 7905 2 65537 10000000
+	# both ends have large ones, and say so
+	until_true 40 grep -q 'receives of 32768 bytes' "$TMP/client.log"
+	until_true 40 grep -q 'receives of 32768 bytes' "$TMP/server.log"
 	touch "$TMP/rest"
 	until_true 40 shown registered 7905 2 1 65536
+	grep -q 'receives of 8192 bytes' "$TMP/client.log"
+	grep -q 'receives of 8192 bytes' "$TMP/server.log"
 	touch "$TMP/on"
 	wait_end client
 	wait_end server

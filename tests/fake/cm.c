@@ -556,8 +556,7 @@ static void v_disconnect(struct end *end)
 
 static int v_resize(struct end *end, uint32_t size, uint16_t count)
 {
-	(void)size;
-	return fake_rx_resize(of(end), count);
+	return fake_rx_resize(of(end), size, count);
 }
 
 static int v_shed(struct end *end)

@@ -154,88 +154,6 @@ static void acknowledged(struct fend *e, uint32_t count)
 	}
 }
 
-/* --- receives ---------------------------------------------------------- */
-
-/* Those at rest first, as the module does. */
-static bool post(struct fend *e)
-{
-	struct receives *r = &e->rx;
-	bool load = r->rest_free <= 0;
-
-	if (load && !r->load_free)
-		return false;
-	if (load)
-		r->load_free--;
-	else
-		r->rest_free--;
-	r->load[r->tail++ % 128] = load;
-	return true;
-}
-
-void fake_rx_init(struct fend *e)
-{
-	e->rx.rest_free = VERBS_RCV_REST;
-	while (post(e))
-		;
-}
-
-uint32_t fake_rx_posted(const struct fend *e)
-{
-	return e->rx.tail - e->rx.head;
-}
-
-static uint32_t in_use(const struct fend *e)
-{
-	return fake_rx_posted(e) + e->waiting;
-}
-
-/* The oldest receive takes a message. */
-static bool use_up(struct fend *e)
-{
-	e->waiting++;
-	if (!fake_rx_posted(e)) {
-		e->rx.rest_free--;
-		return false;
-	}
-	return e->rx.load[e->rx.head++ % 128];
-}
-
-/*
- * Who counts credits as he should never sends what finds no receive, but for
- * an AbortConn, which needs none.
- */
-static bool uncalled(struct fend *e, const uint8_t *p, uint32_t len)
-{
-	return !fake_rx_posted(e) && (len < WIRE_BSDH || p[0] != WIRE_ABORT);
-}
-
-/* Its message is done with; `keep`: it is to be posted again. */
-static bool give(struct fend *e, const struct msg *m, bool keep)
-{
-	e->waiting--;
-	if (m->load)
-		e->rx.load_free++;
-	else
-		e->rx.rest_free++;
-	return (keep || in_use(e) < e->end.depth) && post(e);
-}
-
-int fake_rx_resize(struct fend *e, uint16_t count)
-{
-	int more = 0;
-
-	pthread_mutex_lock(&e->lock);
-	if (count > VERBS_RCV_REST && !e->rx.region) {
-		e->rx.region = true;
-		e->rx.load_free = VERBS_RCV_MOST;
-	}
-	e->end.depth = count;
-	while (in_use(e) < count && post(e))
-		more++;
-	pthread_mutex_unlock(&e->lock);
-	return more;
-}
-
 static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 		    uint32_t len)
 {
@@ -257,14 +175,18 @@ static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 		e->dreq = true;
 		break;
 	case MSG:
-		if (uncalled(e, p, len)) {
+		if (fake_rx_none_for(e, p, len)) {
 			fake_break(e, -ENOBUFS);
+			break;
+		}
+		if (fake_rx_too_small(e, len)) {
+			fake_break(e, -EPROTO);
 			break;
 		}
 		m = malloc(sizeof(*m) + len);
 		m->next = NULL;
 		m->len = len;
-		m->load = use_up(e);
+		m->load = fake_rx_use(e);
 		memcpy(m->mem, p, len);
 		*e->last = m;
 		e->last = &m->next;
@@ -442,7 +364,7 @@ static int take(struct end *end, struct fab_msg *out)
 		if (!has_stream(m) && m->len <= FAB_CTRL) {
 			memcpy(e->ctrl, m->mem, m->len);
 			*out = (struct fab_msg){ e->ctrl, m->len, false,
-						 !give(e, m, false) };
+						 !fake_rx_give(e, m, false) };
 			free(m);
 		} else {
 			*e->held_last = m;
@@ -471,7 +393,7 @@ static void release(struct end *end)
 	struct msg *h = e->held;
 
 	pthread_mutex_lock(&e->lock);
-	give(e, h, true);
+	fake_rx_give(e, h, true);
 	pthread_mutex_unlock(&e->lock);
 	e->held = h->next;
 	if (!e->held)
@@ -488,7 +410,7 @@ void fake_drop(struct end *end)
 	while ((*at)->next)
 		at = &(*at)->next;
 	pthread_mutex_lock(&e->lock);
-	give(e, *at, true);
+	fake_rx_give(e, *at, true);
 	pthread_mutex_unlock(&e->lock);
 	free(*at);
 	*at = NULL;
@@ -529,7 +451,8 @@ static void trim(struct end *end)
 {
 	struct fend *e = of(end);
 
-	if (e->rx.load_free != VERBS_RCV_MOST || end->depth > VERBS_RCV_REST)
+	if (e->rx.load_free != e->rx.load_count || e->rx.now > VERBS_RCV_SIZE ||
+	    end->depth > VERBS_RCV_REST)
 		return;
 	e->rx.region = false;
 	e->rx.load_free = 0;

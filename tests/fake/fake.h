@@ -89,6 +89,9 @@ struct rd {
 /* Receives: those of an end at rest, and those of a second region. */
 struct receives {
 	bool load[128]; /* posted, by number: of the second region? */
+	uint32_t size[128]; /* and their bytes */
+	uint32_t now; /* of one that is posted now */
+	uint32_t load_size, load_count; /* of the second region */
 	uint32_t head, tail;
 	int32_t rest_free; /* fewer than none: an AbortConn without one */
 	uint32_t load_free;
@@ -211,7 +214,12 @@ int fake_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 int fake_done(struct end *end, struct fab_done *d);
 void fake_drop(struct end *end); /* of verbs_api */
 void fake_rx_init(struct fend *e);
-int fake_rx_resize(struct fend *e, uint16_t count);
+int fake_rx_resize(struct fend *e, uint32_t size, uint16_t count);
+uint32_t fake_rx_smallest(const struct fend *e);
+bool fake_rx_use(struct fend *e); /* of the second region? */
+bool fake_rx_none_for(struct fend *e, const uint8_t *p, uint32_t len);
+bool fake_rx_too_small(const struct fend *e, uint32_t len);
+bool fake_rx_give(struct fend *e, const struct msg *m, bool keep);
 uint32_t fake_rx_posted(const struct fend *e);
 void fake_intake(struct fend *e); /* all that has come into the queue */
 

@@ -319,9 +319,10 @@ void fake_info(const struct end *end, struct verbs_info *i)
 	*i = (struct verbs_info){
 		.device = "fake0/1",
 		.soft = true,
-		.registered = VERBS_IDLE_MAX +
-			      (e->rx.region ? VERBS_RCV_MOST * 8256 : 0),
+		.registered =
+			VERBS_IDLE_MAX +
+			(e->rx.region ? e->rx.load_count * e->rx.load_size : 0),
 		.posted = fake_rx_posted(e),
-		.rcv_size = VERBS_RCV_SIZE,
+		.rcv_size = fake_rx_smallest(e),
 	};
 }

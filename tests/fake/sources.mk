@@ -7,7 +7,8 @@ tests_fake_libfakeverbs_la_SOURCES = \
 	tests/fake/cm.c \
 	tests/fake/end.c \
 	tests/fake/fake.h \
-	tests/fake/mem.c
+	tests/fake/mem.c \
+	tests/fake/recv.c
 tests_fake_libfakeverbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
 	-rpath /nowhere
 tests_fake_libfakeverbs_la_LIBADD = -lpthread

@@ -144,6 +144,7 @@ static void test_full_rings(void **state)
 	assert_int_equal(conn_ask_rcvbuf(&w.s[0].c, 500), 0);
 	settle();
 	assert_int_equal(conn_rcvbuf_wanted(&w.s[1].c), 500);
+	world_enlarge(&w.s[1], 500);
 	conn_rcvbuf_ready(&w.s[1].c, 500);
 	settle();
 	assert_int_equal(w.s[0].c.peer_rcv_size, 500);

@@ -41,7 +41,8 @@ static struct conn_params random_params(bool active, bool native)
 		.rcv_max = size + rnd(600),
 		.posted = (uint16_t)(rnd(3) ? 4 + rnd(4) : 4 + rnd(60)),
 		.max_adverts = (uint16_t)(1 + rnd(8)),
-		.ext_flags = rnd(4) ? CONN_EXT_SINKAVAIL : 0,
+		.ext_flags = (rnd(4) ? CONN_EXT_SINKAVAIL : 0) |
+			     (rnd(4) ? CONN_EXT_SIZES : 0),
 		.reads = rnd(4),
 	};
 }

@@ -86,6 +86,25 @@ static void down(struct world *w, struct side *s, int error)
 			    error, s->c.fault ? s->c.fault : "");
 }
 
+void world_repost(struct side *s)
+{
+	s->size[s->recv_last++ % WORLD_RECVS] = s->size_now;
+	conn_reposted(&s->c, 1);
+}
+
+/* The oldest receive takes it, and has to be large enough. */
+static void use_receive(struct world *w, struct side *s, uint32_t len)
+{
+	uint32_t size;
+
+	if (s->recv_first == s->recv_last)
+		return; /* an AbortConn needs none */
+	size = s->size[s->recv_first++ % WORLD_RECVS];
+	if (len > size)
+		world_fault(w, "%c: %u bytes for a receive of %u",
+			    'a' + (int)s->which, len, size);
+}
+
 /*
  * Messages without stream bytes are given back in their turn, and all of them
  * once the program has left.
@@ -96,7 +115,7 @@ static void release_empty(struct side *s)
 	       (s->left || !s->held[s->first % WORLD_HELD].len)) {
 		s->e->ops->release(s->e);
 		if (s->held[s->first % WORLD_HELD].len)
-			conn_reposted(&s->c, 1);
+			world_repost(s);
 		s->first++;
 	}
 }
@@ -133,6 +152,7 @@ static void take(struct world *w, struct side *s, const struct fab_msg *m)
 	struct conn_in in;
 	int ret;
 
+	use_receive(w, s, m->len);
 	memcpy(hdr, m->mem, m->len < CONN_HDR_MAX ? m->len : CONN_HDR_MAX);
 	ret = conn_on_recv(&s->c, w->now, hdr, m->len, &in);
 	seen_recv(&was, &s->c, hdr[0], in.len);
@@ -153,7 +173,7 @@ static void take(struct world *w, struct side *s, const struct fab_msg *m)
 		return;
 	}
 	if (!in.len)
-		conn_reposted(&s->c, 1);
+		world_repost(s);
 	if (in.freed != (s->c.freed_count != 0))
 		world_fault(w, "memory came free, and nobody is told");
 	zc_step(w, s);
@@ -221,7 +241,7 @@ static bool program_read(struct world *w, struct side *s)
 		s->e->ops->release(s->e);
 		s->first++;
 		s->at = 0;
-		conn_reposted(&s->c, 1);
+		world_repost(s);
 		release_empty(s);
 	}
 	if (s->plan.read_gap)
@@ -538,6 +558,9 @@ void world_start(struct world *w, const struct sim_params *fab,
 		w->s[i].e = sim_end(sim, (unsigned int)i);
 		zc_start(w, &w->s[i]);
 		conn_init(&w->s[i].c, i ? b : a);
+		w->s[i].size_now = w->s[i].c.rcv_size;
+		while (w->s[i].recv_last < w->s[i].c.posted)
+			w->s[i].size[w->s[i].recv_last++] = w->s[i].size_now;
 	}
 	len = conn_hello(&w->s[0].c, &n, buf);
 	if (conn_on_hello(&w->s[1].c, buf, len, &got))

@@ -15,6 +15,7 @@
 #include "sdp_proto/state.h"
 
 #define WORLD_HELD    1024 /* messages parsed and not released */
+#define WORLD_RECVS   1024 /* receives posted, at most */
 #define WORLD_URGENTS 4
 #define WORLD_MS      1000000ull
 
@@ -68,6 +69,9 @@ struct side {
 	uint64_t write_at, read_at;
 	struct held held[WORLD_HELD];
 	uint32_t first, last; /* of held, counting */
+	uint32_t size[WORLD_RECVS]; /* of receives, oldest first, */
+	uint32_t recv_first, recv_last;
+	uint32_t size_now; /* and of one that is posted now */
 	uint32_t at; /* bytes read of the front */
 	uint32_t urgents; /* urgent bytes that arrived */
 	uint32_t tricks; /* played */
@@ -117,7 +121,12 @@ void seen_end(const struct conn *c);
 /* Print crossings that were never met, or all; how many were not. */
 unsigned int seen_report(bool all);
 
-/* tricks.c: something the machine may be asked for, now and then. */
+/* One more receive is posted, and the machine told. */
+void world_repost(struct side *s);
+
+/* tricks.c: what is posted is made larger in its place. */
+void world_enlarge(struct side *s, uint32_t size);
+/* Something the machine may be asked for, now and then. */
 void world_trick(struct world *w, struct side *s);
 
 /*

@@ -351,6 +351,97 @@ static void receive_buffers(void **state)
 	assert_int_equal(take(&c, 0).bytes, 4 * RCV_SIZE);
 }
 
+static void both_say_sizes(struct conn *c)
+{
+	struct conn_params p = params(true, false), q = params(false, false);
+	struct conn peer;
+
+	p.ext_flags |= CONN_EXT_SIZES;
+	q.ext_flags |= CONN_EXT_SIZES;
+	join(c, &p, &peer, &q);
+}
+
+/* The receiver says what it has, and takes it back when that is heard of. */
+static void receives_said(void **state)
+{
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	up(&c);
+	assert_int_equal(conn_say_rcvbuf(&c, 2 * RCV_SIZE), -EOPNOTSUPP);
+	both_say_sizes(&c);
+	assert_int_equal(conn_say_rcvbuf(&c, RCV_SIZE - 1), -EINVAL);
+	assert_int_equal(conn_say_rcvbuf(&c, RCV_SIZE), 0);
+	silent(&c, 0); /* nothing new */
+	assert_int_equal(conn_say_rcvbuf(&c, 2 * RCV_SIZE), 0);
+	assert_false(conn_rcvbuf_heard(&c));
+	m = take(&c, 0);
+	assert_int_equal(m.mid, WIRE_RCVBUF_ACK);
+	assert_int_equal(m.bytes, 2 * RCV_SIZE);
+	assert_false(conn_rcvbuf_heard(&c));
+	assert_int_equal(give(&c, msg(&c, WIRE_DATA), 2 * RCV_SIZE - 16, NULL),
+			 0);
+	assert_true(conn_rcvbuf_heard(&c));
+	/* less: what the peer sent before it knew is larger */
+	assert_int_equal(conn_say_rcvbuf(&c, RCV_SIZE + 1), 0);
+	m = msg(&c, WIRE_DATA); /* it has crossed the word */
+	assert_int_equal(take(&c, 0).bytes, RCV_SIZE + 1);
+	assert_int_equal(give(&c, m, 2 * RCV_SIZE - 16, NULL), 0);
+	assert_false(conn_rcvbuf_heard(&c));
+	assert_int_equal(give(&c, msg(&c, WIRE_DATA), 1, NULL), 0);
+	assert_true(conn_rcvbuf_heard(&c));
+	bad(&c, msg(&c, WIRE_DATA), RCV_SIZE + 1 - 15);
+}
+
+/* Words that follow each other: the last one counts. */
+static void receives_said_again(void **state)
+{
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	both_say_sizes(&c);
+	assert_int_equal(conn_say_rcvbuf(&c, 3 * RCV_SIZE), 0);
+	sends(&c, WIRE_RCVBUF_ACK);
+	good(&c, WIRE_DATA);
+	assert_int_equal(conn_say_rcvbuf(&c, RCV_SIZE), 0);
+	sends(&c, WIRE_RCVBUF_ACK);
+	m = msg(&c, WIRE_DATA); /* knows of that one */
+	assert_int_equal(conn_say_rcvbuf(&c, 2 * RCV_SIZE), 0);
+	assert_int_equal(give(&c, m, RCV_SIZE - 16, NULL), 0);
+	assert_false(conn_rcvbuf_heard(&c));
+	assert_int_equal(take(&c, 0).bytes, 2 * RCV_SIZE);
+	assert_int_equal(give(&c, msg(&c, WIRE_DATA), 2 * RCV_SIZE - 16, NULL),
+			 0);
+	assert_true(conn_rcvbuf_heard(&c));
+	bad(&c, msg(&c, WIRE_DATA), 2 * RCV_SIZE);
+}
+
+/* The peer's: filled when they are larger, and no more when they are not. */
+static void receives_heard_of(void **state)
+{
+	struct conn_in in;
+	struct wire_msg m;
+	struct conn c;
+
+	(void)state;
+	both_say_sizes(&c);
+	m = msg(&c, WIRE_RCVBUF_ACK);
+	m.bytes = 3 * RCV_SIZE;
+	assert_int_equal(give(&c, m, 0, &in), 0);
+	assert_true(in.credits);
+	assert_int_equal(conn_tx_room(&c), 3 * RCV_SIZE - 16);
+	m = msg(&c, WIRE_RCVBUF_ACK);
+	m.bytes = RCV_SIZE;
+	assert_int_equal(give(&c, m, 0, &in), 0);
+	assert_int_equal(conn_tx_room(&c), RCV_SIZE - 16);
+	assert_int_equal(take(&c, 50000).len, RCV_SIZE);
+	m = msg(&c, WIRE_RCVBUF_ACK);
+	m.bytes = RCV_SIZE - 1; /* what fitted once fits for ever */
+	bad(&c, m, 0);
+}
+
 /* Kernel peers count stream bytes alone, and are never asked [5.6]. */
 static void native_receive_buffers(void **state)
 {
@@ -416,6 +507,9 @@ int main(void)
 		cmocka_unit_test(mode_changes),
 		cmocka_unit_test(mode_crossing),
 		cmocka_unit_test(receive_buffers),
+		cmocka_unit_test(receives_said),
+		cmocka_unit_test(receives_said_again),
+		cmocka_unit_test(receives_heard_of),
 		cmocka_unit_test(native_receive_buffers),
 		cmocka_unit_test(tiny_peer),
 	};

@@ -218,6 +218,88 @@ static void what_load_brought_goes(void **state)
 	region_free(&end, &end.rx.load);
 }
 
+/* All that are posted are used up, and posted again. */
+static void turn_over(unsigned int n)
+{
+	while (n--) {
+		assert_true(come(1000).held);
+		rx_release(&end.end);
+	}
+}
+
+static void large_ones_come_and_go(void **state)
+{
+	unsigned int i, n, shed = 0;
+	uint32_t sum;
+
+	(void)state;
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_BULK, 64),
+			 64 - VERBS_RCV_REST);
+	sum = end.registered;
+	assert_int_equal(sum, 64 * VERBS_RCV_BULK);
+	/* the small ones are in front */
+	for (i = 0; i < VERBS_RCV_REST; i++) {
+		assert_int_equal(rx_smallest(&end), VERBS_RCV_SIZE);
+		turn_over(1);
+	}
+	assert_int_equal(rx_smallest(&end), VERBS_RCV_BULK);
+	turn_over(200);
+	assert_int_equal(come(VERBS_RCV_BULK).len, VERBS_RCV_BULK);
+	rx_release(&end.end);
+	assert_int_equal(rx_smallest(&end), VERBS_RCV_BULK);
+	/* fewer of the same size: the peer fills them still */
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_BULK, VERBS_RCV_REST),
+			 0);
+	n = tail - head;
+	for (i = 0; i < n; i++)
+		shed += come(16).shed;
+	assert_int_equal(shed, 64 - VERBS_RCV_REST);
+	assert_int_equal(rx_smallest(&end), VERBS_RCV_BULK);
+	rx_trim(&end);
+	assert_int_equal(regions, 1);
+	/* and small ones, once it does not */
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, VERBS_RCV_REST),
+			 0);
+	turn_over(VERBS_RCV_REST - 1);
+	rx_trim(&end);
+	assert_int_equal(end.registered, sum);
+	turn_over(1);
+	rx_trim(&end);
+	assert_int_equal(end.registered, 0);
+	assert_int_equal(tail - head, VERBS_RCV_REST);
+	assert_int_equal(rx_smallest(&end), VERBS_RCV_SIZE);
+}
+
+/* One region: what is in use of another size stays. */
+static void two_sizes_at_a_time_are_not_had(void **state)
+{
+	(void)state;
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, 64),
+			 64 - VERBS_RCV_REST);
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_BULK, 64), -EBUSY);
+	turn_over(100);
+	assert_int_equal(tail - head, 64);
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE - 1, 64),
+			 -EINVAL);
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_MAX + 1, 64),
+			 -EINVAL);
+	region_free(&end, &end.rx.load);
+	begin(NULL);
+	/* of one that nobody uses any more the place is taken */
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, 8), 3);
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, VERBS_RCV_REST),
+			 0);
+	while (tail - head > VERBS_RCV_REST)
+		come(16);
+	turn_over(VERBS_RCV_REST);
+	if (end.rx.free[1] != 0xff)
+		turn_over(VERBS_RCV_REST);
+	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_BULK, 64),
+			 64 - VERBS_RCV_REST);
+	assert_int_equal(regions, 1);
+	region_free(&end, &end.rx.load);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +308,8 @@ int main(void)
 		cmocka_unit_test_setup(a_look_changes_nothing, begin),
 		cmocka_unit_test_setup(what_is_dropped_comes_back, begin),
 		cmocka_unit_test_setup(what_load_brought_goes, begin),
+		cmocka_unit_test_setup(large_ones_come_and_go, begin),
+		cmocka_unit_test_setup(two_sizes_at_a_time_are_not_had, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,6 +66,8 @@ right() {
 	grep -q 'Data [1-9]' "$TMP/one.said"
 	grep -q 'DisConn 1' "$TMP/one.said"
 	grep -q 'Words [1-9]' "$TMP/one.said"
+	# receives grew, and every message fitted in its own
+	grep -q 'ChRcvBufAck [1-9]' "$TMP/one.said"
 	# and what is wrong is found
 	for kind in mseq ack credits len mid hello words; do
 		"$PY" "$WIRE" "$TMP/one.pcap" --spoil "$kind" "$TMP/bad.pcap"

@@ -124,6 +124,8 @@ class Side:
     def __init__(self, addr, qpn, psn):
         self.addr, self.qpn, self.psn = addr, qpn, psn
         self.rcv_size = self.grant = 0
+        self.said = []  # of receives, not heard of yet: (MSeq, size)
+        self.least = 0
         self.mseq = self.acked = 0  # last sent; acknowledged by us
         self.count = collections.Counter()
         self.payload = self.again = self.early = 0
@@ -205,13 +207,13 @@ class Reader:
         con.mtu = 128 << (ask[50] >> 4)
         pd = ask[140 + 36:140 + 92]
         passive.grant = hello(con, q.frame, 0, 56, pd, True)
-        active.rcv_size = u32(pd, 24)
+        active.rcv_size = active.least = u32(pd, 24)
         if u16(pd, 40) != service & 0xffff:
             fault(q.frame, "the Hello names another port")
         self.first.setdefault("hello", q.at + 20 + 24 + 140 + 36 + 32)
         pd = cm[36:36 + 196]
         active.grant = hello(con, p.frame, 1, 196, pd, True)
-        passive.rcv_size = u32(pd, 20)
+        passive.rcv_size = passive.least = u32(pd, 20)
         self.ends[(passive.addr, passive.qpn)] = (con, active, passive)
         self.ends[(active.addr, active.qpn)] = (con, passive, active)
 
@@ -332,9 +334,9 @@ class Reader:
            (mid not in PAYLOAD | {0x41} and size != header):
             fault(p.frame, "%s of %d bytes says %d" % (NAMES[mid], len(b),
                                                        size))
-        if size > peer.rcv_size:
-            fault(p.frame, "%d bytes for a receive of %d" % (size,
-                                                             peer.rcv_size))
+        most = self.receive(peer, ack)
+        if size > most:
+            fault(p.frame, "%d bytes for a receive of %d" % (size, most))
         self.numbers(me, peer, p, (mid, bufs, mseq, ack),
                      size - header if mid in PAYLOAD else 0)
         if flags & ~7:
@@ -349,6 +351,10 @@ class Reader:
             me.payload += size - 16
         if mid in (0xfe, 0x06, 0x04):
             self.source(me, peer, mid, b)
+        if mid == 0x0c:
+            me.said.append((mseq, u32(b, 16)))
+            if u32(b, 16) < me.least:
+                fault(p.frame, "receives of %d bytes" % u32(b, 16))
         self.sink(me, peer, mid, b)
         if mid == 0xfe:
             me.payload += size - 32
@@ -356,6 +362,12 @@ class Reader:
             self.words(me, p, b[16:48])
         self.remember(me, p, mid, size)
         return None
+
+    def receive(self, peer, ack):
+        """the largest message that `peer` takes from who knows of `ack`"""
+        while peer.said and behind(ack, peer.said[0][0], 32) >= 0:
+            peer.rcv_size = peer.said.pop(0)[1]
+        return max([peer.rcv_size] + [size for _, size in peer.said])
 
     def numbers(self, me, peer, p, says, payload):
         mid, bufs, mseq, ack = says

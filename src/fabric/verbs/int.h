@@ -25,8 +25,8 @@
 #define REST_LEN  65536u /* lane, send ring and receives of an idle end */
 #define LANE	  8u /* control messages beside a full ring */
 #define RX_STRIDE 8192u /* VERBS_RCV_SIZE in whole lines */
-#define LOAD_TX	  524288u /* send ring under load */
-#define LOAD_RX	  (VERBS_RCV_MAX * VERBS_RCV_MOST) /* receives, at most */
+#define LOAD_TX	  1048576u /* send ring under load */
+#define LOAD_RX	  (VERBS_RCV_BULK * VERBS_RCV_MOST) /* receives, at most */
 #define SQ_DATA	  64u /* messages under way */
 #define SQ_RDMA	  16u /* RDMA operations under way */
 #define SQ_MARKS  2u
@@ -44,7 +44,8 @@
 _Static_assert(SQ_LEN < SENT_LEN && CQ_LEN < STASH_LEN && SLOTS < RX_LEN,
 	       "queues hold what can be under way");
 _Static_assert(REST_LEN <= VERBS_IDLE_MAX, "an idle end is small (F16)");
-_Static_assert(VERBS_RCV_SIZE % PACKET == 0, "messages fill their packets");
+_Static_assert(VERBS_RCV_SIZE % PACKET == 0 && VERBS_RCV_BULK % PACKET == 0,
+	       "messages fill their packets");
 
 struct vend;
 

@@ -251,28 +251,40 @@ int verbs_shed(struct end *end)
 	return 1;
 }
 
+static uint64_t all_of(uint32_t slots)
+{
+	return slots < 64 ? (1ull << slots) - 1 : UINT64_MAX;
+}
+
+static void load_free(struct vend *e)
+{
+	region_free(e, &e->rx.load);
+	e->rx.free[1] = 0;
+}
+
 /* The second region, all of it free. */
-static int load_new(struct vend *e, uint32_t size)
+static int load_new(struct vend *e, uint32_t size, uint32_t count)
 {
 	struct rx *r = &e->rx;
 	uint32_t stride = (size + LINE - 1) & ~(LINE - 1);
 	int ret;
 
-	if (r->load.mr && r->load_size >= size)
+	if (r->load.mr && r->load_size >= size && r->load_count >= count)
 		return 0;
-	/* Too small, and perhaps still in use. */
-	if (r->load.mr)
+	if (r->load.mr && r->free[1] != all_of(r->load_count))
 		return -EBUSY;
-	ret = region_new(e, &r->load, (size_t)stride * VERBS_RCV_MOST);
+	load_free(e);
+	ret = region_new(e, &r->load, (size_t)stride * count);
 	if (ret)
 		return ret;
 	r->load_stride = stride;
 	r->load_size = size;
-	r->free[1] = UINT64_MAX;
+	r->load_count = count;
+	r->free[1] = all_of(count);
 	return 0;
 }
 
-_Static_assert(VERBS_RCV_MOST == 64, "free slots of a region fit its mask");
+_Static_assert(VERBS_RCV_MOST <= 64, "free slots of a region fit its mask");
 
 int verbs_resize(struct end *end, uint32_t size, uint16_t count)
 {
@@ -280,13 +292,13 @@ int verbs_resize(struct end *end, uint32_t size, uint16_t count)
 	struct rx *r = &e->rx;
 	int ret, more = 0;
 
-	if (size < r->size || size > VERBS_RCV_MAX || count < VERBS_RCV_REST ||
-	    count > VERBS_RCV_MOST)
+	if (size < VERBS_RCV_SIZE || size > VERBS_RCV_MAX ||
+	    count < VERBS_RCV_REST || count > VERBS_RCV_MOST)
 		return -EINVAL;
 	if (e->error)
 		return -ECONNRESET;
 	if (count > VERBS_RCV_REST || size > VERBS_RCV_SIZE) {
-		ret = load_new(e, size);
+		ret = load_new(e, size, count);
 		if (ret)
 			return ret;
 	}
@@ -309,9 +321,8 @@ void rx_trim(struct vend *e)
 {
 	struct rx *r = &e->rx;
 
-	if (!r->load.mr || r->free[1] != UINT64_MAX ||
+	if (!r->load.mr || r->free[1] != all_of(r->load_count) ||
 	    r->size > VERBS_RCV_SIZE || e->end.depth > VERBS_RCV_REST)
 		return;
-	region_free(e, &r->load);
-	r->free[1] = 0;
+	load_free(e);
 }

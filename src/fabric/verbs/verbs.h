@@ -33,7 +33,7 @@
 
 #include "fabric/fabric.h"
 
-#define VERBS_API      5 /* version of struct verbs_api */
+#define VERBS_API      6 /* version of struct verbs_api */
 #define VERBS_REQ_LEN  56 /* private data: Hello [2.4] */
 #define VERBS_REQ_LONG 92 /* the same after dial_native() */
 #define VERBS_REP_LEN  196 /* HelloAck */
@@ -53,6 +53,11 @@
 #define VERBS_RCV_REST 5
 #define VERBS_RCV_MOST 64
 #define VERBS_RCV_MAX  32784
+/*
+ * Under load, VERBS_RCV_MOST of them: each message costs both ends and the
+ * device about the same, whatever its size, and small ones need many.
+ */
+#define VERBS_RCV_BULK 32768
 
 struct verbs; /* the devices and channels of one process */
 struct verbs_request; /* a connect request not yet answered */
@@ -260,14 +265,16 @@ struct verbs_api {
 	 */
 	void (*disconnect)(struct end *e);
 	/*
-	 * From now on `count` receives of `size` bytes (VERBS_RCV_REST..MOST,
-	 * never less than the size before: the peer relies on it). Returns how
-	 * many were posted at once beyond those that were (conn_reposted()), so
-	 * 0 when count is less. Larger ones take the place of smaller ones as
-	 * these are used up: info().rcv_size tells when the last is gone [5.6].
-	 * With a lower count messages without stream bytes are shed (fabric.h)
-	 * until no more than that are left.
-	 * -ENOMEM: nothing changes.
+	 * From now on `count` receives (VERBS_RCV_REST..MOST) of `size` bytes
+	 * (VERBS_RCV_SIZE..MAX) at least; less than before only when the peer
+	 * counts on no more. Returns how many were posted at once beyond those
+	 * that were (conn_reposted()), so 0 when count is less. Larger ones
+	 * take the place of smaller ones as these are used up:
+	 * info().rcv_size tells when the last is gone [5.6]. With a lower count
+	 * messages without stream bytes are shed (fabric.h) until no more than
+	 * that are left.
+	 * -ENOMEM, -EBUSY (receives of another size and count are in use, and
+	 * memory for both at a time is not had): nothing changes.
 	 */
 	int (*resize)(struct end *e, uint32_t size, uint16_t count);
 	/*

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How many receives an end has posted, and how large: few small ones at rest
+ * (F16), more and larger ones under load. The receiver decides, and says what
+ * it has (conn_say_rcvbuf()): larger when none of the small ones is left,
+ * smaller before the first small one is posted. A peer that does not know such
+ * words is given more, of the size that it knows.
+ */
+
+#include "socket/rdma.h"
+
+#define BUSY_BYTES 65536u /* so much at a time deserves more receives */
+#define SLIM_NS	   1000000000ull /* so long it is quiet */
+
+/* Its last credits are the program's: rdma_spare(). */
+static bool may_say(const struct sock *s)
+{
+	return !s->conn.spare || s->conn.credits > CONN_SPARE;
+}
+
+static void say(struct sock *s, uint32_t size)
+{
+	if (!conn_say_rcvbuf(&s->conn, size))
+		log_debug("fd %d: receives of %u bytes", sock_fd(s), size);
+	pump_control(s);
+}
+
+void rdma_grow(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	uint64_t moved = s->conn.rx_stream;
+	int n = -EOPNOTSUPP;
+
+	if (END(s)->depth > VERBS_RCV_REST || moved - r->idle_seen < BUSY_BYTES)
+		return;
+	r->idle_seen = moved;
+	if (conn_sizes(&s->conn))
+		n = rdma_api->resize(END(s), VERBS_RCV_BULK, VERBS_RCV_MOST);
+	r->bulk = n >= 0;
+	r->sizing |= r->bulk;
+	if (n < 0)
+		n = rdma_api->resize(END(s), VERBS_RCV_SIZE, VERBS_RCV_MOST);
+	if (n > 0)
+		conn_reposted(&s->conn, (uint32_t)n);
+	sock_publish(s);
+}
+
+void rdma_sized(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	struct verbs_info i;
+
+	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error)
+		return;
+	if (!r->bulk) {
+		if (!conn_rcvbuf_heard(&s->conn))
+			return;
+		r->sizing = false;
+		rdma_api->resize(END(s), VERBS_RCV_SIZE, VERBS_RCV_REST);
+	} else if (may_say(s)) {
+		rdma_api->info(END(s), &i);
+		if (i.rcv_size < VERBS_RCV_BULK)
+			return;
+		r->sizing = false;
+		say(s, VERBS_RCV_BULK);
+	}
+}
+
+/* Back to what every message of the peer fits into: the Hello's size. */
+static void shrink(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	uint32_t size = VERBS_RCV_SIZE;
+
+	if (r->bulk && may_say(s)) {
+		r->bulk = false;
+		r->sizing = true;
+		say(s, VERBS_RCV_SIZE);
+	}
+	if (r->bulk || (r->sizing && !conn_rcvbuf_heard(&s->conn)))
+		size = VERBS_RCV_BULK;
+	else
+		r->sizing = false;
+	rdma_api->resize(r->end, size, VERBS_RCV_REST);
+}
+
+/*
+ * What an end got under load is given back when it is quiet (F16). A posted
+ * receive can only be used up, by messages: the peer is asked for so many that
+ * all are which are posted now, and few take their places (conn_burn()).
+ */
+void rdma_slim(struct sock *s, bool quiet)
+{
+	struct rdma *r = s->rd;
+	uint64_t now = clock_ns();
+	struct verbs_info i;
+
+	rdma_api->info(r->end, &i);
+	r->fat = i.registered > VERBS_IDLE_MAX && !s->rx_avail &&
+		 r->state == RDMA_UP && !s->conn.error;
+	if (!r->fat || !quiet) {
+		r->quiet_at = now;
+		return;
+	}
+	if (now < r->quiet_at + SLIM_NS)
+		return;
+	shrink(s);
+	r->idle_seen = s->conn.rx_stream;
+	FAB(s)->trim(r->end);
+	rdma_api->info(r->end, &i);
+	r->fat = i.registered > VERBS_IDLE_MAX;
+	r->quiet_at = now;
+	sock_publish(s);
+	if (!r->fat)
+		return;
+	r->words.burn_no = (uint8_t)(r->words.burn_no + i.posted);
+	rdma_tell(s, false);
+}
