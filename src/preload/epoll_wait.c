@@ -386,6 +386,8 @@ static int wait_for(struct epwait *w, uint64_t span)
 			n = spins ? fill(w, 0, false) : harvest(w);
 			if (n)
 				return n;
+			if (spins && end != DL_NEVER)
+				left = dl_left(clock_ns(), end);
 			if (left && !w->mask && set->hot && spins++ < SPINS) {
 				n = spin(w, left, &again);
 				if (n)

@@ -298,7 +298,9 @@ static inline struct end *sock_end(const struct sock *s)
 /* A message waits: spinners ask this without the lock. */
 static inline bool fab_pending(const struct sock *s)
 {
-	return FAB(s)->pending(END(s));
+	struct end *e = sock_end(s);
+
+	return e->ops->pending(e);
 }
 /* The same without the lock: over RDMA an end may go while we look. */
 static inline bool fab_glance(struct sock *s)
@@ -361,15 +363,14 @@ enum spin_how {
 	SPIN_BRIEF, /* nothing: no more than spin_us */
 };
 
-/* Publishes which processor this thread is bound to, in s->own. */
-void spin_bound(struct sock *s);
+void spin_bound(struct sock *s); /* publishes s->own->bound, of this thread */
 /*
- * Lock held at entry and exit. 1: there is something to look at; 0: nothing
- * came in time, or spinning does not pay now; -EINTR: a signal that the kernel's
- * wait would have ended with. `was`: the state seen before the ring was found
- * empty.
+ * Lock held at entry and exit. 1: there is something to look at; 0: nothing in
+ * time, or it does not pay now; -EINTR: by a signal that ends the kernel's wait.
+ * `was`: the state seen before the ring was found empty.
  */
-int spin_rx(struct sock *s, enum anc_state was, enum spin_how how);
+int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
+	    enum spin_how how);
 bool spin_tx(struct sock *s);
 /* Over RDMA, what being woken costs: who rings and who slept say when. */
 void spin_rung(struct sock *s);

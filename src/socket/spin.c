@@ -98,17 +98,24 @@ static uint64_t woken_ns(void)
 	       WOKEN_X;
 }
 
-/* With one processor to run on, others need it. */
-static uint64_t longest(struct sock *s)
+/* No more than anybody may spin: or the busier, the longer. */
+static uint64_t far_ns(void)
 {
-	uint64_t ns = (uint64_t)settings.spin_us * 1000, most, far;
+	uint64_t most = (uint64_t)settings.spin_remote_us * 1000;
+	uint64_t ns = woken_ns();
 
-	if (likely(!s->rd) || !s->own || s->own->bound)
+	return ns < most ? ns : most;
+}
+
+/* With one processor to run on, others need it. Asked without the lock, too. */
+static uint64_t longest(const struct sock *s)
+{
+	uint64_t ns = (uint64_t)settings.spin_us * 1000, far;
+	const struct anc_side *own = s->own;
+
+	if (likely(!s->rd) || !own || own->bound)
 		return ns;
-	most = (uint64_t)settings.spin_remote_us * 1000;
-	far = woken_ns();
-	if (far > most)
-		far = most;
+	far = far_ns();
 	return far > ns ? far : ns;
 }
 
@@ -148,7 +155,7 @@ void sock_spin_ended(uint64_t now, uint64_t end)
 {
 	uint32_t step = __atomic_load_n(&rest.step, __ATOMIC_RELAXED);
 
-	if (likely(now <= end + LATE_NS) || now <= end + woken_ns()) {
+	if (likely(now <= end + LATE_NS) || now <= end + far_ns()) {
 		if (step && ++rest.good >= GOOD_SPINS)
 			rest.step = rest.good = 0;
 		return;
@@ -278,7 +285,8 @@ static int let_in(struct sock *s, struct hush *h, bool paid, enum spin_how how)
 	return ret && (how == SPIN_ENDS || !restarts) ? -EINTR : 0;
 }
 
-int spin_rx(struct sock *s, enum anc_state was, enum spin_how how)
+int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
+	    enum spin_how how)
 {
 	uint64_t ns = sock_spin_ns(s), begin, end, now = 0;
 	const uint64_t open = (uint64_t)settings.spin_us * 1000;
@@ -292,6 +300,10 @@ int spin_rx(struct sock *s, enum anc_state was, enum spin_how how)
 	sock_keep(s);
 	sock_unlock(s);
 	begin = clock_ns();
+	if (deadline <= begin)
+		ns = 0;
+	else if (ns > deadline - begin)
+		ns = deadline - begin;
 	end = begin + (ns < open ? ns : open);
 	paid = look_till(s, was, gen, end, &now);
 	if (!paid && ns > open && how != SPIN_BRIEF) {

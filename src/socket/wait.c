@@ -177,7 +177,7 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 		ret = nap_locked(s);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
-	ret = spin_rx(s, was, how_to_spin(deadline, also));
+	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also));
 	if (ret)
 		return ret > 0 ? 0 : ret;
 	if (!s->paired || s->orphan)

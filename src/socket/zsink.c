@@ -272,7 +272,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 	int err;
 
 	/* in time for a writer that sends on and on; else it would be crossed */
-	if (spin_rx(s, ANC_LIFTED, SPIN_BRIEF))
+	if (spin_rx(s, ANC_LIFTED, until, SPIN_BRIEF))
 		return 0;
 	if (!hush_begin(&h))
 		return wait_rx(s, fd, until, ANC_LIFTED);

@@ -157,6 +157,11 @@ static void test_late(void **state)
 	woken_all(200000);
 	sock_spin_ended(now_ns, now_ns - 1000000);
 	assert_in_range(sock_spin_ns(&s), 1600000, 1601000);
+	/* nor longer than anybody may spin: that is a crowd */
+	woken_all(5000000);
+	sock_spin_ended(now_ns, now_ns - 3000000);
+	assert_int_equal(sock_spin_ns(&s), 0);
+	now_ns += 10000000;
 	woken_all(1000);
 	sock_spin_ended(now_ns, now_ns - 1000000);
 	assert_int_equal(sock_spin_ns(&s), 0);
@@ -178,12 +183,34 @@ static int spin(enum spin_how how, int flags, uint64_t sig, uint64_t found)
 	signal_at = sig ? now_ns + sig * 1000 : 0;
 	found_at = found ? now_ns + found * 1000 : 0;
 	lock_take(&s.lock);
-	ret = spin_rx(&s, ANC_LIFTED, how);
+	ret = spin_rx(&s, ANC_LIFTED, UINT64_MAX, how);
 	assert_int_equal(s.readers + s.users, 0);
 	sock_unlock(&s);
 	sigprocmask(SIG_SETMASK, NULL, &after);
 	assert_memory_equal(&before, &after, 8);
 	return ret;
+}
+
+/* A time limit ends the spin, and is no lateness. */
+static void test_limit(void **state)
+{
+	uint64_t begun;
+	uint64_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		setup_one();
+		woken_all(1000000);
+		begun = now_ns;
+		lock_take(&s.lock);
+		assert_int_equal(spin_rx(&s, ANC_LIFTED, begun + 300000 * i,
+					 SPIN_ENDS),
+				 0);
+		sock_unlock(&s);
+		assert_in_range(now_ns - begun, 300000 * i, 300000 * i + 70000);
+		s.spin_skip = 0;
+		assert_int_equal(sock_spin_ns(&s), 2000000);
+	}
 }
 
 static void test_signals(void **state)
@@ -212,9 +239,8 @@ static void test_signals(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_measure),
-		cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_measure), cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_late),	cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_signals),
 	};
 	const struct sock_hooks lent = { .ppoll = ppoll };
