@@ -62,6 +62,7 @@ int rdma_up(struct sock *s)
 		forget_words(s);
 	r->state = RDMA_UP;
 	r->bulk = r->sizing = false;
+	r->idle_seen = 0;
 	r->confirmed = true; /* of what was never lifted */
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;

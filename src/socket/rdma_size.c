@@ -95,9 +95,15 @@ void rdma_slim(struct sock *s, bool quiet)
 	uint64_t now = clock_ns();
 	struct verbs_info i;
 
+	/* the look at it may have found it broken, and let it go */
+	if (r->state != RDMA_UP) {
+		r->fat = false;
+		r->quiet_at = now;
+		return;
+	}
 	rdma_api->info(r->end, &i);
 	r->fat = i.registered > VERBS_IDLE_MAX && !s->rx_avail &&
-		 r->state == RDMA_UP && !s->conn.error;
+		 !s->conn.error;
 	if (!r->fat || !quiet) {
 		r->quiet_at = now;
 		return;

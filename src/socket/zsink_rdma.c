@@ -138,7 +138,8 @@ void zcr_sink_over(struct sock *s)
 	s->zc.sink_asked = false;
 	if (s->zc.sink == ZC_NONE)
 		return;
-	FAB(s)->unsink(END(s));
+	if (FAB(s)->unsink) /* else the end was let go, and this with it */
+		FAB(s)->unsink(END(s));
 	if (s->zc.sink != ZC_OUT)
 		return; /* its thread has not come for it yet */
 	s->zc.sink = ZC_OVER;

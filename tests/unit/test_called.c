@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What says on the anchor that the queue pair is broken is seen (mend.c, rdma_serve.c). */
+/* What says on the anchor that the queue pair is broken is seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,6 +137,27 @@ static void t_hidden(void **state)
 	close(wake[1]);
 }
 
+static void info_of(const struct end *e, struct verbs_info *i)
+{
+	assert_non_null(e);
+	memset(i, 0, sizeof(*i));
+}
+
+/* The service thread's look finds it broken, and the end is let go by it. */
+static void t_let_go(void **state)
+{
+	static const struct verbs_api api = { .info = info_of };
+
+	(void)state;
+	rdma_api = &api;
+	rdma.state = RDMA_MENDING;
+	rdma.end = NULL;
+	rdma.fat = true;
+	rdma_slim(&sock, true);
+	assert_false(rdma.fat);
+	rdma_api = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +165,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_receive, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_in_front, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_hidden, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_let_go, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
