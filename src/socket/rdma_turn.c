@@ -136,12 +136,15 @@ static const struct rdma **turn_of(const struct rdma *r)
 	unsigned int i, same = 0;
 
 	for (i = 0; i < TURNS; i++) {
-		if (turns[i] == r)
+		if (!under_way(turns[i])) {
+			/* best where it was before: one place each */
+			if (!at || *at != r)
+				at = &turns[i];
+		} else if (turns[i] == r) {
 			return &turns[i];
-		if (!under_way(turns[i]))
-			at = &turns[i];
-		else if (same_host(turns[i], r))
+		} else if (same_host(turns[i], r)) {
 			same++;
+		}
 	}
 	return same < TURNS_TO ? at : NULL;
 }
@@ -178,8 +181,9 @@ void rdma_turns_forked(void)
  * What is known of the other end of a route: that nothing leads there (of the
  * host, port 0), that nobody answers at a port, or that somebody does. Who
  * serves and dials, since his port is the higher one, finds each client at a
- * port of its own: there it is his port, OWN, that counts. While neither is known one candidate tries for all, so that a burst of connections
- * pays once. Where one was met another's tries in vain tell of that one alone.
+ * port of its own: there it is his port, OWN, that counts. While neither is
+ * known one candidate tries for all, so that a burst of connections pays once.
+ * Where one was met another's tries in vain tell of that one alone.
  */
 static struct {
 	bool v4, good, met;
@@ -192,12 +196,13 @@ static struct {
 } known[KNOWN] TABLE;
 static struct lock known_lock;
 
-/* With the lock held; a new one takes the place of what ended first. */
+/* The port that counts. */
 static uint32_t key(const struct diag_names *n, bool serves)
 {
 	return serves ? n->local_port | OWN : n->peer_port;
 }
 
+/* With the lock held; a new one takes the place of what ended first. */
 static unsigned int entry(const struct diag_names *n, uint32_t port, bool make)
 {
 	unsigned int i, at = 0;

@@ -156,6 +156,47 @@ static void test_silent(void **state)
 		r[i].state = RDMA_ENDED;
 }
 
+/* Goes on asking, where it had a turn before. */
+static bool again(struct rdma *r)
+{
+	if (!rdma_turn_free(r))
+		return false;
+	rdma_turn(r);
+	r->state = RDMA_DIALING;
+	return true;
+}
+
+/* A turn that is over was lent: another host has had it, and others of this. */
+static void test_over(void **state)
+{
+	static struct rdma a[32], b[16];
+	int i;
+
+	(void)state;
+	setup_one(a, 120, true);
+	rdma_answers(a, true);
+	setup_one(b, 121, true);
+	rdma_answers(b, true);
+	for (i = 0; i < 16; i++)
+		assert_true(hang(&b[i], 121));
+	for (i = 0; i < 16; i++)
+		assert_true(hang(&a[i], 120));
+	for (i = 0; i < 16; i++) {
+		b[i].state = RDMA_UP;
+		a[i].state = RDMA_WANTED;
+	}
+	for (i = 16; i < 32; i++)
+		assert_true(hang(&a[i], 120));
+	for (i = 0; i < 16; i++)
+		assert_false(again(&a[i]));
+	for (i = 0; i < 16; i++) {
+		a[i + 16].state = RDMA_ENDED;
+		assert_true(again(&a[i]));
+	}
+	for (i = 0; i < 16; i++)
+		a[i].state = RDMA_ENDED;
+}
+
 /* Who only asks for a turn takes nobody's place in what is known. */
 static void test_asked(void **state)
 {
@@ -211,7 +252,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unasked), cmocka_unit_test(test_fails),
 		cmocka_unit_test(test_silent),	cmocka_unit_test(test_asked),
-		cmocka_unit_test(test_serves),
+		cmocka_unit_test(test_serves),	cmocka_unit_test(test_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
