@@ -94,7 +94,9 @@ static bool fin_came(int fd)
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
-	return sys_ppoll(&p, 1, &now, NULL) == 1;
+	/* POLLERR alone is what MSG_ZEROCOPY says */
+	return sys_ppoll(&p, 1, &now, NULL) == 1 &&
+	       (p.revents & (POLLRDHUP | POLLHUP));
 }
 
 /*
