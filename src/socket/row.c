@@ -44,9 +44,15 @@ static bool row_due(struct sock *s)
 	int32_t pid = __atomic_load_n(&s->row_pid, __ATOMIC_RELAXED);
 
 	return pid != sock_pid &&
-	       (pid <= 0 ||
-		clock_coarse_ns() >=
-			__atomic_load_n(&s->row_look, __ATOMIC_RELAXED));
+	       clock_coarse_ns() >=
+		       __atomic_load_n(&s->row_look, __ATOMIC_RELAXED);
+}
+
+/* A child that ends soon need not show what its parent closed. */
+static void row_later(struct sock *s)
+{
+	__atomic_store_n(&s->row_look, clock_coarse_ns() + ROW_LOOK_NS,
+			 __ATOMIC_RELAXED);
 }
 
 /* Whose row it was is dead, or has become another program. */
@@ -54,10 +60,9 @@ static bool row_orphan(struct sock *s)
 {
 	int32_t pid = __atomic_load_n(&s->row_pid, __ATOMIC_ACQUIRE);
 
+	row_later(s);
 	if (pid <= 0)
 		return !pid;
-	__atomic_store_n(&s->row_look, clock_coarse_ns() + ROW_LOOK_NS,
-			 __ATOMIC_RELAXED);
 	sock_holders(s); /* strikes off who has it no more */
 	return !holder_of(s, pid) &&
 	       __atomic_compare_exchange_n(&s->row_pid, &pid, 0, 0,
@@ -204,6 +209,7 @@ void row_close(struct sock *s)
 	if (s->row != &sock_spare)
 		page_row_put(s->row);
 	/* s->row stays good: a thread may be about to count there */
+	row_later(s);
 	__atomic_store_n(&s->row_pid, 0, __ATOMIC_RELEASE);
 }
 
