@@ -17,7 +17,7 @@
  * signals blocked: nobody leaves it while the device writes. It gives the
  * queue pair up after READ_NS. Each piece costs a registration, a turn of the
  * device, a report, and the writer's waking up, so pieces are as large as the
- * last one's pace allows in READ_AIM.
+ * last one's pace allows in READ_AIM, or in half of what the writer waits for.
  */
 
 #include "sdp_proto/wire.h"
@@ -285,8 +285,12 @@ void zcr_offered(struct sock *s)
 
 size_t zcr_read_most(const struct sock *s)
 {
-	uint64_t n = s->zc.pace ? READ_AIM * 1024ull / s->zc.pace : READ_MIN;
+	/* its writer goes on by copy after zcopy_wait_ms without a report */
+	uint64_t aim = (uint64_t)settings.zcopy_wait_ms * 500000u, n;
 
+	if (aim > READ_AIM)
+		aim = READ_AIM;
+	n = s->zc.pace ? aim * 1024u / s->zc.pace : READ_MIN;
 	if (n < READ_MIN)
 		return READ_MIN;
 	return n < READ_MAX ? (size_t)n : READ_MAX;
@@ -321,7 +325,9 @@ static void finish_read(struct sock *s, uint64_t len, struct fab_done *d)
 	uint64_t begun = clock_ns();
 
 	zcr_completion(s, d->id, d);
-	if (!d->status && len >= PACE_MIN)
+	if (d->status)
+		s->zc.pace = 0;
+	else if (len >= PACE_MIN)
 		s->zc.pace = (clock_ns() - begun) * 1024 / len + 1;
 }
 

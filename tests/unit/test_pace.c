@@ -97,6 +97,7 @@ static void setup_one(struct sock *s, struct rdma *r, struct end *e)
 	s->end = e;
 	s->end_pid = sock_pid;
 	rdma_api = &api;
+	settings.zcopy_wait_ms = 40;
 	stuck = down = false;
 	looks = 0;
 }
@@ -130,6 +131,23 @@ static void test_grows(void **state)
 	/* 25 MiB/s: about half a MiB */
 	assert_int_equal(reads(&s, MIB, 40000), 0);
 	assert_in_range(zcr_read_most(&s), 448 * KIB, 512 * KIB);
+}
+
+/* The writer does not wait longer for a report, and would go on by copy. */
+static void test_in_time(void **state)
+{
+	struct rdma r;
+	struct sock s;
+	struct end e;
+
+	(void)state;
+	setup_one(&s, &r, &e);
+	settings.zcopy_wait_ms = 10;
+	/* 100 MiB/s: half a MiB in 5 ms */
+	assert_int_equal(reads(&s, 256 * KIB, 2400), 0);
+	assert_in_range(zcr_read_most(&s), 480 * KIB, 540 * KIB);
+	settings.zcopy_wait_ms = 2;
+	assert_int_equal(zcr_read_most(&s), 256 * KIB);
 }
 
 static void test_shrinks(void **state)
@@ -169,14 +187,15 @@ static void test_gives_up(void **state)
 	assert_true(down);
 	assert_int_equal(s.zc.broke, -ETIMEDOUT);
 	assert_in_range(now_us - begun, 1000000, 1001000);
-	/* and it says nothing of the pace */
-	assert_int_equal(zcr_read_most(&s), MIB);
+	/* and one begins small again */
+	assert_int_equal(zcr_read_most(&s), 256 * KIB);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_grows),
+		cmocka_unit_test(test_in_time),
 		cmocka_unit_test(test_shrinks),
 		cmocka_unit_test(test_gives_up),
 	};
