@@ -94,7 +94,7 @@ inherits() {
 			by=tcp
 		}
 		INPUT=$TMP/in server "$how" "$PY" \
-			"$BATS_TEST_DIRNAME/py/heir.py" "$how"
+			"$BATS_TEST_DIRNAME/py/heir.py" "$how" 8>&-
 		until_true 10 test -s "$TMP/$how.out"
 		heir=$(cat "$TMP/$how.out")
 		until_true 10 inherits "$heir" "$by" ||

@@ -25,7 +25,7 @@ lifted() {
 	ready "$port"
 	on_start "$A" client timeout 300 "$PY" "$MANY" client \
 		"${TO-10.99.0.2}" "$port" "$count" 100 until "$TMP/enough"
-	until_true 40 over "$port" $((2 * count)) 1000
+	until_true 120 over "$port" $((2 * count)) 1000
 	touch "$TMP/enough"
 	wait_end client
 	stop server
@@ -50,7 +50,7 @@ kept() {
 	ready 7907
 	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7907 \
 		"$2" 100 until "$TMP/enough"
-	until_true 40 stay "$1" "$2" "$3"
+	until_true 120 stay "$1" "$2" "$3"
 	[ "$#" -eq 3 ] || until_true 40 stay "$4" "$5" "$6"
 	touch "$TMP/enough"
 	wait_end client
@@ -277,7 +277,7 @@ plain() {
 		rm -f "$TMP/enough"
 		on_start "$A" client timeout 200 "$PY" "$MANY" client "$to" \
 			7907 2 300 until "$TMP/enough"
-		until_true 40 stay peer 2 peer-plain
+		until_true 120 stay peer 2 peer-plain
 		touch "$TMP/enough"
 		wait_end client
 	done
@@ -293,7 +293,7 @@ plain() {
 	until_true 10 grep -q ready "$TMP/badack"
 	on_start "$A" client timeout 200 "$PY" "$MANY" client 10.99.0.2 7907 3 \
 		100 until "$TMP/enough"
-	until_true 40 stay peer 3 bad-hello
+	until_true 120 stay peer 3 bad-hello
 	touch "$TMP/enough"
 	wait_end client
 	stop badack
@@ -315,7 +315,7 @@ anew() {
 	until_true 60 stay peer 1 peer-plain
 	tries=$(grep -c "RDMA try" "$TMP/client.log")
 	touch "$TMP/first"
-	until_true 40 stay peer 0 peer-plain
+	until_true 120 stay peer 0 peer-plain
 	stop plain
 	on_start "$B" server "$PY" "$MANY" prefork 7907 1
 	ready 7907
@@ -367,7 +367,7 @@ anew() {
 	plain "$B"
 	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7907 \
 		20 100 until "$TMP/enough"
-	until_true 40 stay peer 20 peer-plain
+	until_true 120 stay peer 20 peer-plain
 	touch "$TMP/enough"
 	wait_end client
 	stop plain
@@ -417,7 +417,7 @@ anew() {
 	ON+=("FAKE_HOLD=$TMP/hold")
 	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7901 \
 		20 20 until "$TMP/enough"
-	until_true 40 test -e "$TMP/hold.waits"
+	until_true 120 test -e "$TMP/hold.waits"
 	sleep 12
 	rm "$TMP/hold"
 	until_true 60 over 7901 40 1000
@@ -447,12 +447,12 @@ anew() {
 	ready 7905
 	on_start "$A" client timeout 200 "$PY" "$digest" client 10.99.0.2 7905 \
 		500 rest "$TMP"
-	until_true 40 shown registered 7905 2 65537 10000000
+	until_true 120 shown registered 7905 2 65537 10000000
 	# both ends have large ones, and say so
-	until_true 40 grep -q 'receives of 32768 bytes' "$TMP/client.log"
-	until_true 40 grep -q 'receives of 32768 bytes' "$TMP/server.log"
+	until_true 120 grep -q 'receives of 32768 bytes' "$TMP/client.log"
+	until_true 120 grep -q 'receives of 32768 bytes' "$TMP/server.log"
 	touch "$TMP/rest"
-	until_true 40 shown registered 7905 2 1 65536
+	until_true 120 shown registered 7905 2 1 65536
 	grep -q 'receives of 8192 bytes' "$TMP/client.log"
 	grep -q 'receives of 8192 bytes' "$TMP/server.log"
 	touch "$TMP/on"
@@ -497,7 +497,7 @@ anew() {
 	# and who has one is heard as before
 	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7903 3 \
 		100 until "$TMP/enough"
-	until_true 40 over 7903 6 1000
+	until_true 120 over 7903 6 1000
 	touch "$TMP/asked" "$TMP/enough"
 	wait_end client
 	wait_end plain
