@@ -225,6 +225,24 @@ static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 				    span == DL_NEVER ? NULL : &ts, mask));
 }
 
+/*
+ * A direction may have been lifted between the look and the kernel's answer:
+ * what the kernel calls readable then is a bell or a token. Only a look behind
+ * the answer tells.
+ */
+static void look_behind(struct pollset *p)
+{
+	nfds_t i;
+
+	for (i = 0; i < p->nent; i++) {
+		struct pollent *e = &p->ent[i];
+		uint32_t bits = (uint16_t)p->kern[e->at].revents;
+
+		if (e->sock && (bits & EP_INS & ~e->ours))
+			look(p, e);
+	}
+}
+
 /* Fill in the program's array; how many entries have something. */
 static int answer(struct pollset *p, bool asked)
 {
@@ -245,6 +263,19 @@ static int answer(struct pollset *p, bool asked)
 	for (i = 0; i < p->n; i++)
 		count += p->fds[i].revents != 0;
 	return (int)count;
+}
+
+/* What is there now, by the last look and the kernel. */
+static int at_once(struct pollset *p)
+{
+	int ret;
+
+	translate(p, false);
+	ret = kernel(p, 0, NULL);
+	if (ret < 0)
+		return ret;
+	look_behind(p);
+	return answer(p, true);
 }
 
 /* --- spinning ---------------------------------------------------------------- */
@@ -348,10 +379,7 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 		if (!others || now < look_at)
 			continue;
 		look_at = dl_after(now, SPIN_LOOK);
-		translate(p, false);
-		*ret = kernel(p, 0, NULL);
-		if (*ret > 0)
-			*ret = answer(p, true);
+		*ret = at_once(p);
 		if (*ret)
 			return true;
 	}
@@ -441,9 +469,9 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		if (look_all(p)) {
 			if (!mixed(p))
 				return answer(p, false);
-			translate(p, false);
-			ret = kernel(p, 0, NULL);
-			return ret < 0 ? ret : answer(p, true);
+			ret = at_once(p);
+			if (ret)
+				return ret;
 		}
 		if (end != DL_NEVER)
 			left = dl_left(clock_ns(), end);

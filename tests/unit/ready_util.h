@@ -33,6 +33,8 @@ struct sock {
 
 /* The kernel's calls, counted. */
 extern unsigned int waits, ctls, polls;
+/* What happens just before the next poll() of the kernel, and once. */
+extern void (*fake_meanwhile)(void);
 /* How long each sock wants a wait to spin. */
 extern _Atomic uint64_t fake_spin_ns;
 

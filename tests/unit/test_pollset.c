@@ -82,6 +82,70 @@ static void t_stuck(void **state)
 	fake_close(s);
 }
 
+static struct sock *lifts;
+
+static void is_lifted(void)
+{
+	fake_pair(lifts);
+	assert_int_equal(write(lifts->peer, "\0", 1), 1);
+}
+
+static void fills(void)
+{
+	fake_data(lifts);
+}
+
+/*
+ * A socket is lifted behind the look, and in front of the kernel's answer: the
+ * bell on its anchor is nothing to read.
+ */
+static void t_between(void **state)
+{
+	struct sock *s = fake_new();
+	struct pollfd p[2];
+	struct timeval zero = { 0, 0 };
+	fd_set r;
+	int i;
+
+	(void)state;
+	fake_pair(s);
+	for (i = 0; i < 4; i++) {
+		lifts = fake_new();
+		p[0] = (struct pollfd){ .fd = s->fd, .events = POLLIN };
+		p[1] = (struct pollfd){ .fd = lifts->fd, .events = POLLIN };
+		fake_take(s);
+		if (i != 2)
+			fake_data(s);
+		fake_meanwhile = is_lifted;
+		if (i < 2) {
+			assert_int_equal(do_poll(p, 2, i - 1), 1);
+			assert_int_equal(p[0].revents, POLLIN);
+			assert_int_equal(p[1].revents, 0);
+		} else if (i == 2) { /* nothing at all, while it spins */
+			fake_spin_ns = 30000000;
+			assert_int_equal(do_poll(p, 2, 40), 0);
+			fake_spin_ns = 0;
+		} else {
+			FD_ZERO(&r);
+			FD_SET(s->fd, &r);
+			FD_SET(lifts->fd, &r);
+			assert_int_equal(do_select(FD_SETSIZE, &r, NULL, NULL,
+						   &zero),
+					 1);
+			assert_false(FD_ISSET(lifts->fd, &r));
+		}
+		assert_null(fake_meanwhile);
+		/* and what comes behind the bell is told */
+		fake_take(s);
+		fake_meanwhile = fills;
+		assert_int_equal(do_poll(p, 2, -1), 1);
+		assert_int_equal(p[1].revents, POLLIN);
+		fake_meanwhile = NULL;
+		fake_close(lifts);
+	}
+	fake_close(s);
+}
+
 struct waiter {
 	pthread_t t;
 	struct sock *s;
@@ -326,10 +390,11 @@ static void t_select_long(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_cold),   cmocka_unit_test(t_lifted),
-		cmocka_unit_test(t_stuck),  cmocka_unit_test(t_asleep),
-		cmocka_unit_test(t_large),  cmocka_unit_test(t_signals),
-		cmocka_unit_test(t_select), cmocka_unit_test(t_select_long),
+		cmocka_unit_test(t_cold),    cmocka_unit_test(t_lifted),
+		cmocka_unit_test(t_stuck),   cmocka_unit_test(t_asleep),
+		cmocka_unit_test(t_large),   cmocka_unit_test(t_signals),
+		cmocka_unit_test(t_select),  cmocka_unit_test(t_select_long),
+		cmocka_unit_test(t_between),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
