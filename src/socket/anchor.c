@@ -226,10 +226,34 @@ void anc_resumed(struct anc_dir *d)
 
 /* --- reader ------------------------------------------------------------ */
 
+/* Of the stream, taken off the anchor. The state is read first: see past_x(). */
+static uint64_t off_anchor(const struct anc_dir *d, const struct anc_rx *r,
+			   uint64_t kept)
+{
+	enum anc_state st = anc_state(d);
+	uint64_t x, y;
+
+	if (st == ANC_RAW || st == ANC_RESUME || st == ANC_GONE)
+		return r->taken;
+	x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
+	y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
+	if (r->taken < x)
+		return r->taken + kept;
+	return x + kept + (r->taken > y ? r->taken - y : 0);
+}
+
+int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale)
+{
+	uint64_t off = off_anchor(d, r, stale ? 0 : r->kept);
+
+	return (int64_t)(off + r->bells) + r->base;
+}
+
 /* Past x, with W out of the ring at y: the bells, and then? */
 static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 {
 	int64_t bells = anc_bells(d, r);
+	uint64_t off;
 
 	if (bells < 0)
 		return -EPROTO;
@@ -242,7 +266,9 @@ static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	*n = UINT64_MAX;
 	if (anc_state(d) != ANC_SPILL)
 		return ANC_AT_QUEUE;
-	move(d, ANC_SPILL, ANC_RAW);
+	off = off_anchor(d, r, 0);
+	if (move(d, ANC_SPILL, ANC_RAW))
+		r->base += (int64_t)(off - r->taken);
 	return ANC_AT_ANCHOR;
 }
 
@@ -406,6 +432,8 @@ bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
 	uint64_t y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
 	uint64_t from = r->taken;
 
+	r->base += (int64_t)(off_anchor(d, r, r->kept) - from);
+	r->based &= !d->far; /* a record follows, and is no bell */
 	if (y == ANC_OPEN && from < x && !d->far)
 		from = x;
 	if (!d->far && from >= __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE))

@@ -122,6 +122,8 @@ struct anc_rx {
 	uint64_t taken, bells;
 	uint64_t kept; /* taken off the anchor before their turn */
 	uint64_t from; /* of the last RESUME */
+	int64_t base; /* only if `based`: see anc_drawn() */
+	bool based;
 	/*
 	 * Between hosts (remote.h). In SPILL: W may not know that R is; in
 	 * RESUME: what R handed back is not on the anchor yet.
@@ -291,6 +293,12 @@ bool anc_passed(struct anc_dir *d, const struct anc_rx *r);
  */
 bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r);
 void anc_raw_leave(struct anc_dir *d);
+/*
+ * Bytes that the kernel has given off the anchor, by what was counted: those
+ * of the stream, bells, and `base` more (fewer). `stale`: what is kept was
+ * written back.
+ */
+int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale);
 /* What a receive on the anchor returned: stream bytes, not bells? */
 bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r);
 /* R wants home: 0 asked, or -EALREADY / -EAGAIN (RAW: use anc_busy). */

@@ -78,6 +78,7 @@ int k_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags)
 	if (flags & K_PEEK)
 		return (int)n;
 	p->n -= n;
+	p->drawn += n;
 	memmove(p->q, p->q + n, p->n * sizeof(*to));
 	if (!(flags & K_KEEP))
 		k_leaves(e, to, n);

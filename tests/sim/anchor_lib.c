@@ -16,16 +16,34 @@ static bool unlocked(struct sim_thread *t)
 	return !t->e->locked;
 }
 
+/* Where nobody is inside the counts are right: a receive that was left shows. */
+static void judge_drawn(const struct sim_end *e)
+{
+	uint32_t drawn = sim.pipe[!e->id].drawn;
+	int64_t counted;
+
+	if (sim.killed || e->salvage || e->rx != &sim.page.dir[!e->id] ||
+	    e->rx->rawrx || e->rx->state >= ANC_BUSY_ONE ||
+	    anc_state(e->rx) == ANC_GONE)
+		return;
+	counted = anc_drawn(e->rx, &e->ar, e->stale);
+	if (!e->rx->rawrx && drawn == sim.pipe[!e->id].drawn &&
+	    counted != drawn)
+		sim_fault("what was drawn is not what was counted");
+}
+
 void lib_lock(struct sim_end *e)
 {
 	sim_step();
 	while (e->locked)
 		sim_block(unlocked, SIM_NEVER, SLEEP_LOCK);
 	e->locked = true;
+	judge_drawn(e);
 }
 
 void lib_unlock(struct sim_end *e)
 {
+	judge_drawn(e);
 	e->locked = false;
 	sim_step();
 }

@@ -90,7 +90,7 @@ struct sim_item {
 /* One direction of the kernel's TCP: what lies in the reader's queue. */
 struct sim_pipe {
 	struct sim_item q[SIM_PIPE];
-	unsigned int n, cap;
+	unsigned int n, cap, drawn;
 	bool fin, rst; /* behind the queue */
 	bool shut; /* the writer's side was shut down */
 	bool gone; /* the reader's socket is closed */
