@@ -109,6 +109,7 @@ struct sock {
 	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
 	uint32_t lookers; /* atomic: threads that look at END() unlocked */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
+	bool strayed; /* atomic: a raw receive was left, and what it took? */
 	uint32_t held; /* atomic: raw receives that keep it unpaired, */
 	uint32_t unwaited; /* and epoll sets that nobody waits for */
 	struct page_row *row; /* good in row_pid only */
@@ -144,8 +145,7 @@ struct sock {
 	uint64_t taken_seen; /* the progress when full_since was set */
 	uint64_t idle_mark; /* bytes moved when last looked at */
 	uint64_t queue_seen; /* end of what was seen on the lifted anchor */
-	bool trimmed;
-	bool resuming; /* RESUME, begun: */
+	bool trimmed, resuming; /* RESUME, begun: */
 	uint64_t resume_at; /* next byte to write back, */
 	uint64_t resume_from, resume_kept; /* as the reader said */
 	uint64_t kept_at; /* where in the attic ar.kept bytes begin */

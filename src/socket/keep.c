@@ -49,6 +49,7 @@ int keep_bells(struct sock *s, int fd)
 	int64_t n;
 	char sink[256];
 
+	lift_strayed(s, fd, 0);
 	while ((n = anc_bells(s->rx, &s->ar)) > 0) {
 		ssize_t got = raw_sink(s, fd, sink,
 				       n < 256 ? (size_t)n : sizeof(sink));
@@ -89,8 +90,10 @@ int keep_pull(struct sock *s, int fd)
 	int ret;
 
 	do {
-		int where = anc_keep(s->rx, &s->ar, &n);
+		int where;
 
+		lift_strayed(s, fd, 0);
+		where = anc_keep(s->rx, &s->ar, &n);
 		ret = 2;
 		if (where < 0)
 			ret = pump_fail(s, where);
@@ -202,6 +205,7 @@ bool keep_revive(struct sock *s)
 	skip_unread(s, s->ar.taken - s->ar.from);
 	s->rx_stale = false;
 	anc_revive(s->rx);
+	s->ar.based = false;
 	return true;
 }
 

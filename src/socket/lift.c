@@ -380,9 +380,11 @@ int lift_end_errno(struct sock *s)
  */
 void lift_unpaired(struct sock *s, enum reason why)
 {
-	int64_t bells = anc_bells(s->rx, &s->ar);
+	int64_t bells;
 	char sink[64];
 
+	lift_strayed(s, sock_fd(s), 0);
+	bells = anc_bells(s->rx, &s->ar);
 	while (bells > 0) {
 		ssize_t n = raw_sink(s, sock_fd(s), sink,
 				     bells < 64 ? (size_t)bells : sizeof(sink));

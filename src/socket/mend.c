@@ -372,6 +372,15 @@ static void token_came(struct sock *s, struct rdma *r)
 	rdma_wake(s);
 }
 
+void mend_strayed(struct sock *s, uint64_t n)
+{
+	struct rdma *r = s->rd;
+
+	resume_lost(&r->in, n);
+	if (r->token_wait && r->in.token_got == RDMA_TOKEN)
+		token_came(s, r);
+}
+
 static void drop_hidden(struct rdma *r)
 {
 	r->token_wait = r->eof_hidden = false;
@@ -387,6 +396,7 @@ static int parse(struct sock *s, int fd)
 	ssize_t n;
 	int ret;
 
+	lift_strayed(s, fd, 0);
 	if (r->in.phase == RESUME_PLAIN)
 		return 1;
 	if (!resume_turn(&r->in, s->rx, &s->ar))
@@ -462,6 +472,7 @@ static bool settle(struct sock *s)
 		return false;
 	rdma_give_end(r);
 	let_go(s);
+	s->ar.based = false;
 	if (!spilled && st != ANC_RAW && st != ANC_GONE)
 		settle_words(s, st);
 	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);

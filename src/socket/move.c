@@ -249,6 +249,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 		if (raw_rx_enter(&in, s) && raw_rx_hold(&in)) {
 			got = sys_call6(SYS_splice, fd, 0, pipe, 0, (long)n,
 					flags);
+			in.back = true;
 			if (got > 0)
 				raw_took(s, in.d, got, false);
 			raw_rx_leave(&in);

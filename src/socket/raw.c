@@ -139,7 +139,12 @@ void raw_rx_leave(struct rawrx *c)
 	else if (unlikely(c->held))
 		anc_idle(c->held);
 	c->held = NULL;
+	if (unlikely(!c->back)) /* first: who finds nobody inside looks here */
+		__atomic_store_n(&c->s->strayed, true, __ATOMIC_SEQ_CST);
 	leave(c->s, c->d);
+	/* it may have been a bell, and it was for others, too */
+	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_RAW)
+		ring_ask_bell(c->s);
 	if (unlikely(c->s->rd))
 		rdma_left(c->s);
 	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
@@ -247,7 +252,10 @@ void raw_tx_lost(struct rawtx *c)
 int raw_where(struct sock *s, uint64_t *n)
 {
 	enum anc_state was = anc_state(s->rx);
-	int where = anc_where(s->rx, &s->ar, n);
+	int where;
+
+	lift_strayed(s, s->ghost >= 0 ? s->ghost : sock_fd(s), 0);
+	where = anc_where(s->rx, &s->ar, n);
 
 	if (where == ANC_AT_ANCHOR && was == ANC_SPILL)
 		ring_service(s); /* its FIN may wait for this */
@@ -302,6 +310,14 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 		ring_writer(s);
 	}
 	return true;
+}
+
+void raw_strayed(struct sock *s, int fd)
+{
+	if (sock_lock(s))
+		return;
+	lift_strayed(s, fd, 0);
+	sock_unlock(s);
 }
 
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)

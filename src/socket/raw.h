@@ -21,6 +21,7 @@ struct rawrx {
 	struct sock *s;
 	struct anc_dir *d;
 	struct anc_dir *held;
+	bool back; /* the kernel's call has returned */
 };
 /* Begin a raw receive / send; false: the direction is not RAW. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
@@ -92,5 +93,25 @@ static inline int reset_errno(const struct sock *s)
 {
 	return s->eaten ? s->eaten : ECONNRESET;
 }
+
+/* --- vouch.c ----------------------------------------------------------- */
+
+/*
+ * Both with the lock held. The receive direction is in RAW, or has just become
+ * LIFTED and its writer waits for our answer: now anc_rx.base can be known.
+ */
+void lift_base(struct sock *s, int fd);
+void lift_find_strayed(struct sock *s, int fd, uint64_t own);
+/*
+ * What the kernel gave to receives that never returned (s->strayed) is counted
+ * as soon as nobody is inside, but for the caller with `own` bytes, which are
+ * not counted yet.
+ */
+static inline void lift_strayed(struct sock *s, int fd, uint64_t own)
+{
+	if (unlikely(__atomic_load_n(&s->strayed, __ATOMIC_SEQ_CST)))
+		lift_find_strayed(s, fd, own);
+}
+void raw_strayed(struct sock *s, int fd); /* raw.c: the lock is not held */
 
 #endif

@@ -316,6 +316,7 @@ void mend_revive(struct sock *s); /* its peer is gone, in RESUME */
 bool mend_old_gone(struct sock *s);
 /* Before it is up once more: is nothing left of the time before? */
 bool mend_all_home(const struct sock *s);
+void mend_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 void mend_forked(void);
 
 /* --- alive.c ------------------------------------------------------------ */
@@ -476,6 +477,8 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n);
 /* Lock held: read what is missing of the peer's token. */
 void rdma_token_read(struct sock *s, int fd);
+/* Lock held: `n` bytes of token and bells were taken, and are not to be had. */
+void rdma_strayed(struct sock *s, uint64_t n);
 /*
  * ring.c, lock held: the peer has ended; does its token still lie in front of
  * what it sent? Then it was read, or waited for a little: look again.

@@ -58,8 +58,10 @@ int rdma_up(struct sock *s)
 
 	if (ret)
 		return ret;
-	if (s->paired)
+	if (s->paired) {
 		forget_words(s);
+		lift_base(s, sock_fd(s));
+	}
 	r->state = RDMA_UP;
 	r->bulk = r->sizing = false;
 	r->idle_seen = 0;
@@ -211,6 +213,9 @@ int rdma_words(struct sock *s, const uint8_t *in)
 	if ((was == ANC_RAW || was == ANC_RESUME) &&
 	    (now == ANC_RISING || now == ANC_LIFTED || now == ANC_SPILL))
 		lifted_rx(s, r);
+	/* all in front of x is taken, and no token comes before our answer */
+	if (now == ANC_LIFTED && was != ANC_LIFTED && r->token_wait)
+		lift_base(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
 	return news;
 }
 
@@ -297,6 +302,23 @@ static void token_lost(struct sock *s)
 	rdma_token_end(s);
 }
 
+void rdma_strayed(struct sock *s, uint64_t n)
+{
+	struct rdma *r = s->rd;
+
+	if (r->state == RDMA_MENDING) {
+		mend_strayed(s, n);
+		return;
+	}
+	s->ar.bells += n;
+	remote_bells_ahead(&r->words);
+	if (r->token_wait && s->ar.bells >= TOKEN_END(r)) {
+		token_done(s);
+		r->changed = true;
+		rdma_wake(s);
+	}
+}
+
 /* Is the token the next on the anchor, and no stream byte in front of it? */
 static bool token_next(const struct sock *s)
 {
@@ -321,6 +343,7 @@ void rdma_token_read(struct sock *s, int fd)
 	uint8_t got[RDMA_TOKEN];
 	ssize_t n;
 
+	lift_strayed(s, fd, 0);
 	if (!r->token_wait || fd < 0 || s->conn.error || !token_next(s) ||
 	    r->state == RDMA_MENDING)
 		return;
@@ -354,6 +377,7 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 
 	if (!s->paired || sock_lock(s))
 		return false;
+	lift_strayed(s, s->ghost >= 0 ? s->ghost : sock_fd(s), n);
 	ours = s->rd && token_next(s);
 	while (ours && n) {
 		size_t part = n < sizeof(got) ? n : sizeof(got);
@@ -536,8 +560,10 @@ void rdma_moved(struct sock *s)
 	r->shown_tx = (uint8_t)anc_state(s->tx);
 	if (r->shown_rx == ANC_RAW || r->shown_rx == ANC_RESUME)
 		rdma_token_end(s);
-	if (r->shown_rx == ANC_RAW)
+	if (r->shown_rx == ANC_RAW) {
+		lift_base(s, s->ghost >= 0 ? s->ghost : sock_fd(s));
 		rdma_anchor_watch(s, -1);
+	}
 	r->changed = true;
 	rdma_tell(s, false);
 	rdma_owe(s);

@@ -109,6 +109,7 @@ bool rdma_called(struct sock *s)
 	ssize_t n;
 	bool dead;
 
+	lift_strayed(s, fd, 0);
 	if (anc_state(s->rx) != ANC_RAW && !may_look(s))
 		return false;
 	r->called = false;

@@ -62,7 +62,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	int where = raw_where(s, &n);
 
 	if (where == ANC_AT_BELLS &&
-	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+	    (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	     __atomic_load_n(&s->strayed, __ATOMIC_SEQ_CST))) {
 		r->ms = 1; /* a thread may hold one uncounted */
 	} else if (where == ANC_AT_BELLS && s->ar.unsure) {
 		r->ms = 1; /* the writer has not said yet that it knows */

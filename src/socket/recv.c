@@ -365,8 +365,11 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	uint8_t thrown[1024];
 	ssize_t n;
 
-	if (raw_passed_by(lifted, &s->rx_shown, &in) ||
-	    unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
+	if (raw_passed_by(lifted, &s->rx_shown, &in))
+		return 0;
+	if (unlikely(s->strayed))
+		raw_strayed(s, fd);
+	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
 		return 0;
 	if (unlikely(w->done && w->deadline && !w->nonblock) &&
@@ -403,6 +406,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		n = hooks.recvmsg(fd, &rest, flags);
 	}
 	n = raw_said(n, saved);
+	in.back = true;
 	if (unlikely(s->rd) && n > 0 && !w->peek) {
 		if (s->paired &&
 		    rdma_raw_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {

@@ -121,6 +121,19 @@ static bool like_record(const struct resume *r, const uint8_t *p, size_t n)
 	return like(r->secret, BEGINS, p, n);
 }
 
+/* n more bytes of the token were there. */
+static void token_is(struct resume *r, size_t n)
+{
+	r->token_got = (uint8_t)(r->token_got + n);
+	r->bells -= n;
+	if (r->token_got < RESUME_TOKEN)
+		return;
+	if (!r->spilled)
+		r->phase = RESUME_AT_BELLS;
+	else
+		r->phase = r->sure ? RESUME_PLAIN : RESUME_MAYBE;
+}
+
 static int at_token(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
 {
 	size_t left = RESUME_TOKEN - (size_t)r->token_got;
@@ -135,13 +148,20 @@ static int at_token(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
 	if (n < left)
 		return 0;
 	*eat = left;
-	r->token_got = RESUME_TOKEN;
-	r->bells -= left;
-	if (!r->spilled)
-		r->phase = RESUME_AT_BELLS;
-	else
-		r->phase = r->sure ? RESUME_PLAIN : RESUME_MAYBE;
+	token_is(r, left);
 	return r->phase == RESUME_PLAIN;
+}
+
+void resume_lost(struct resume *r, uint64_t n)
+{
+	size_t part = RESUME_TOKEN - (size_t)r->token_got;
+
+	if (r->phase == RESUME_AT_TOKEN) {
+		part = n < part ? (size_t)n : part;
+		token_is(r, part);
+		n -= part;
+	}
+	r->bells -= n < r->bells ? n : r->bells;
 }
 
 static int at_record(struct resume *r, const uint8_t *p, size_t n,

@@ -114,6 +114,8 @@ bool resume_turn(const struct resume *r, const struct anc_dir *rx,
  */
 int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 		size_t *eat);
+/* `n` bytes of token and bells were taken, and cannot be looked at. */
+void resume_lost(struct resume *r, uint64_t n);
 /* Nothing will follow what was looked at: may it be the stream? */
 bool resume_ended(const struct resume *r);
 /*

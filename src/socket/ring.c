@@ -202,8 +202,10 @@ void ring_ask_bell(struct sock *s)
 int ring_bells(struct sock *s, int fd)
 {
 	char sink[256];
-	int64_t n = anc_bells(s->rx, &s->ar);
+	int64_t n;
 
+	lift_strayed(s, fd, 0);
+	n = anc_bells(s->rx, &s->ar);
 	if (n <= 0 || rdma_mending(s))
 		return n < 0 ? (int)n : 0;
 	if (s->rd && s->rd->token_wait) {
@@ -238,8 +240,10 @@ void ring_take_bells(struct sock *s, int fd, uint64_t n)
 
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
 		/* one that was killed inside will never count itself out */
-		if (++s->bell_naps > 200)
+		if (++s->bell_naps > 200) {
+			s->strayed = true;
 			__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
+		}
 		/* a thread from before the switch may hold one uncounted */
 		sock_unlock(s);
 		sys_ppoll(NULL, 0, &ms, NULL);
@@ -255,6 +259,7 @@ void ring_take_bells(struct sock *s, int fd, uint64_t n)
 		return;
 	}
 	/* counted anew: that thread may have taken it meanwhile */
+	lift_strayed(s, fd, 0);
 	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
 		return;
 	got = raw_sink(s, fd, sink, n < 256 ? n : sizeof(sink));

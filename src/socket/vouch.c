@@ -11,7 +11,7 @@
 
 #include <linux/sockios.h>
 
-#include "socket/impl.h"
+#include "socket/rdma.h"
 
 #define TRIES	    64
 #define TRIES_OFTEN 16
@@ -58,9 +58,18 @@ int32_t lift_vouch(struct sock *s, int fd)
 	uint32_t had = s->own->counted, has = had;
 	struct counts c;
 
-	if (!s->role)
+	if (!s->role) {
+		lift_base(s, fd);
 		return LOOK_NEVER; /* its birth was not seen */
+	}
 	look(fd, &c);
+	/* even with somebody inside: he would have taken more than was counted */
+	if (c.good && anc_state(s->rx) == ANC_RAW && !s->ar.bells &&
+	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
+	    c.received == taken + (uint64_t)c.in + c.fin_in) {
+		s->ar.base = 0;
+		s->ar.based = true;
+	}
 	/* nobody was inside at the time: what the kernel gave was counted */
 	if (c.good && !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
@@ -75,6 +84,137 @@ int32_t lift_vouch(struct sock *s, int fd)
 	if (has == (ANC_COUNTED_RX | ANC_COUNTED_TX) || ++s->vouches > TRIES)
 		return LOOK_NEVER;
 	return s->vouches < TRIES_OFTEN ? 1 : 8;
+}
+
+/* --- what went astray ---------------------------------------------------- */
+
+enum { LAST_ACK = 9, CLOSING = 11 };
+
+/* -EAGAIN: not in one picture; -ENOTCONN: never again. */
+static int drawn(int fd, int64_t *n)
+{
+	struct tcp_info a, b;
+	socklen_t alen = sizeof(a), blen = sizeof(b);
+	int in, i;
+
+	for (i = 0; i < 8; i++) {
+		if (sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &a, &alen) ||
+		    sys_ioctl(fd, FIONREAD, &in) ||
+		    sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &b, &blen))
+			return -ENOTCONN;
+		if (a.tcpi_state != b.tcpi_state ||
+		    a.tcpi_bytes_received != b.tcpi_bytes_received)
+			continue;
+		*n = (int64_t)b.tcpi_bytes_received - in;
+		switch (b.tcpi_state) {
+		case CLOSE_WAIT:
+		case LAST_ACK:
+		case CLOSING:
+			--*n; /* the FIN */
+			return 0;
+		case ESTABLISHED:
+		case FIN_WAIT1:
+		case FIN_WAIT2:
+			return 0;
+		default:
+			return -ENOTCONN;
+		}
+	}
+	return -EAGAIN;
+}
+
+/* What was drawn and not counted, with `inside` threads in a raw receive. */
+static int uncounted(struct sock *s, int fd, uint32_t inside, int64_t *n)
+{
+	int64_t counted = anc_drawn(s->rx, &s->ar, s->rx_stale);
+	int ret = drawn(fd, n);
+
+	if (!ret && (counted != anc_drawn(s->rx, &s->ar, s->rx_stale) ||
+		     __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) > inside))
+		ret = -EAGAIN;
+	*n -= counted;
+	return ret;
+}
+
+void lift_base(struct sock *s, int fd)
+{
+	bool raw = anc_state(s->rx) == ANC_RAW;
+	int64_t n;
+
+	/* in RAW there may be what is taken and not yet counted */
+	if (raw && (s->ar.based || s->strayed))
+		return;
+	if (fd < 0 || uncounted(s, fd, raw ? 0 : UINT32_MAX, &n))
+		return;
+	s->ar.base += n;
+	s->ar.based = true;
+}
+
+/* Nobody can say what went astray: no more vouching. */
+static void doubt(struct sock *s)
+{
+	s->ar.based = false;
+	if (s->paired)
+		__atomic_and_fetch(&s->own->counted, ~(uint32_t)ANC_COUNTED_RX,
+				   __ATOMIC_SEQ_CST);
+}
+
+/* The stream's part is lost, as on TCP; the rest was for us. */
+static void count_lost(struct sock *s, uint64_t n)
+{
+	enum anc_state st = anc_state(s->rx);
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t at = s->ar.taken + s->ar.kept, front = at < x ? x - at : 0;
+
+	if (st == ANC_RAW || st == ANC_RESUME || front > n)
+		front = n;
+	if (front) {
+		anc_taken(s->rx, &s->ar, front);
+		ring_writer(s);
+		if (!s->rd && anc_passed(s->rx, &s->ar))
+			raw_passed(s, s->rx);
+	}
+	n -= front;
+	if (!n)
+		return;
+	/* between hosts it is told of bells when they are there, but for SPILL */
+	if ((!s->rd || st == ANC_SPILL) &&
+	    anc_bells(s->rx, &s->ar) < (int64_t)n)
+		doubt(s);
+	else if (s->rd)
+		rdma_strayed(s, n);
+	else
+		s->ar.bells += n;
+}
+
+void lift_find_strayed(struct sock *s, int fd, uint64_t own)
+{
+	uint32_t inside = own ? 1 : 0;
+	int64_t n;
+	int ret;
+
+	if (fd < 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) > inside)
+		return;
+	__atomic_store_n(&s->strayed, false, __ATOMIC_SEQ_CST);
+	ret = -ENOTCONN;
+	/* FIONREAD ends at an urgent byte */
+	if (s->ar.based && s->paired && !s->peer->urgent &&
+	    anc_state(s->rx) != ANC_GONE)
+		ret = uncounted(s, fd, inside, &n);
+	if (ret == -EAGAIN) {
+		__atomic_store_n(&s->strayed, true, __ATOMIC_SEQ_CST);
+		return;
+	}
+	if (!ret && s->rd) /* taken for mend.c to judge */
+		n -= (int64_t)(s->rd->stash.len - s->ar.kept);
+	n -= (int64_t)own;
+	if (ret || n < 0) {
+		doubt(s);
+	} else if (n) {
+		log_debug("fd %d: %lld bytes went to a receive that was left",
+			  fd, (long long)n);
+		count_lost(s, (uint64_t)n);
+	}
 }
 
 bool lift_vouched(const struct sock *s)

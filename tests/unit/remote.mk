@@ -37,3 +37,9 @@ check_PROGRAMS += tests/unit/test_woken
 tests_unit_test_woken_SOURCES = tests/unit/test_woken.c
 tests_unit_test_woken_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_strayed
+tests_unit_test_strayed_SOURCES = tests/unit/test_strayed.c \
+	tests/unit/conn_util.h
+tests_unit_test_strayed_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the kernel gives to a receive that never returns, since a handler jumped
+ * out of it or its thread ended in it: the token of a lift, bells, stream bytes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conn_util.h"
+#include "fabric/nowhere.h"
+#include "socket/rdma.h"
+
+/* --- the fabric: messages that came, room for none ------------------------ */
+
+static uint8_t came[4][64];
+static uint32_t came_len[4];
+static unsigned int ncame, polled, released;
+
+static int poll_one(struct end *e, struct fab_msg *m)
+{
+	(void)e;
+	if (polled == ncame)
+		return 0;
+	*m = (struct fab_msg){ .mem = came[polled],
+			       .len = came_len[polled],
+			       .held = true };
+	polled++;
+	return 1;
+}
+
+static int oldest(struct end *e, struct fab_msg *m)
+{
+	(void)e;
+	if (released == polled)
+		return 0;
+	*m = (struct fab_msg){ .mem = came[released],
+			       .len = came_len[released],
+			       .held = true };
+	return 1;
+}
+
+static void let_go(struct end *e)
+{
+	(void)e;
+	released++;
+}
+
+static bool more(struct end *e)
+{
+	(void)e;
+	return polled < ncame;
+}
+
+static const struct fabric_ops ops = {
+	.name = "test",
+	.room = nowhere_room,
+	.buf = nowhere_buf,
+	.ctrl = nowhere_ctrl,
+	.send = nowhere_send,
+	.poll = poll_one,
+	.front = oldest,
+	.release = let_go,
+	.pending = more,
+	.trim = nowhere_nothing,
+	.destroy = nowhere_nothing,
+};
+
+static void info(const struct end *e, struct verbs_info *i)
+{
+	(void)e;
+	memset(i, 0, sizeof(*i));
+}
+
+static int arm(struct end *e, bool solicited)
+{
+	(void)e;
+	(void)solicited;
+	return 0;
+}
+
+static const struct verbs_api api = { .disconnect = nowhere_nothing,
+				      .info = info,
+				      .arm = arm };
+
+/* --- both ends ------------------------------------------------------------ */
+
+static struct sock sock;
+static struct rdma rd;
+static struct end end;
+static struct anc_page page; /* on one host */
+static int fd; /* the reader's */
+
+static struct writer {
+	int fd;
+	struct anc_dir *dir;
+	struct anc_tx at;
+	/* between hosts */
+	struct anc_page mirror;
+	struct anc_rx ar;
+	struct remote words;
+	struct conn conn;
+} writer;
+
+static const uint8_t token[RDMA_TOKEN] = "sixteen bytes!!";
+
+static void tcp_pair(void)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
+	int l = socket(AF_INET, SOCK_STREAM, 0);
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(l, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(listen(l, 1), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&in, &len), 0);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&in, len), 0);
+	writer.fd = accept(l, NULL, NULL);
+	assert_true(writer.fd >= 0);
+	close(l);
+}
+
+static void both_ends(void)
+{
+	memset(&sock, 0, sizeof(sock));
+	memset(&rd, 0, sizeof(rd));
+	memset(&page, 0, sizeof(page));
+	memset(&writer, 0, sizeof(writer));
+	ncame = polled = released = 0;
+	tcp_pair();
+	end = (struct end){ &ops, 4096, 64 };
+	sock.end = &end;
+	sock.row = &sock_spare;
+	sock.row_pid = sock_pid;
+	sock.phase = PH_CONNECTED;
+	sock.role = 1;
+	sock.look = LOOK_NEVER;
+	sock.wake = sock.ghost = -1;
+	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.holder[0].fd = fd;
+}
+
+static int one_host(void **state)
+{
+	(void)state;
+	both_ends();
+	sock.rx = writer.dir = &page.dir[0];
+	sock.tx = &page.dir[1];
+	sock.own = &page.side[0];
+	sock.peer = &page.side[1];
+	sock.paired = true;
+	lift_vouch(&sock, fd);
+	return 0;
+}
+
+static int two_hosts(void **state)
+{
+	struct conn_params p = params(true, false), q = params(false, false);
+
+	(void)state;
+	both_ends();
+	rdma_api = &api;
+	join(&sock.conn, &p, &writer.conn, &q);
+	sock.rd = &rd;
+	rd.sock = &sock;
+	rd.end = &end;
+	rd.owner = sock_pid;
+	rd.state = RDMA_UP;
+	rd.far = rd.anchor = -1;
+	memcpy(rd.token_rx, token, sizeof(token));
+	memset(rd.secret_rx, 0x77, sizeof(rd.secret_rx));
+	larder_init(&rd);
+	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);
+	sock.own = rd.words.own;
+	sock.peer = rd.words.peer;
+	sock.tx = rd.words.tx;
+	sock.rx = rd.words.rx;
+	sock.paired = true;
+	lift_vouch(&sock, fd);
+	remote_init(&writer.words, &writer.mirror, &writer.at, &writer.ar);
+	writer.dir = writer.words.tx;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	mend_drop(&rd);
+	close(fd);
+	close(writer.fd);
+	return 0;
+}
+
+/* --- what the writer does ------------------------------------------------- */
+
+static void on_anchor(const void *bytes, size_t n)
+{
+	assert_int_equal(write(writer.fd, bytes, n), n);
+}
+
+static void says(const char *bytes)
+{
+	on_anchor(bytes, strlen(bytes));
+	anc_sent(writer.dir, &writer.at, strlen(bytes));
+}
+
+/* A message of SDP. */
+static void arrives(const char *bytes)
+{
+	struct conn_offer offer = { .bytes = strlen(bytes) };
+	uint8_t *mem = came[ncame];
+	struct conn_op op;
+
+	conn_next(&writer.conn, 0, &offer, sizeof(came[0]), &op);
+	assert_int_equal(op.type, CONN_SEND);
+	assert_int_equal(op.payload, strlen(bytes));
+	memcpy(mem, op.hdr, op.hdr_len);
+	memcpy(mem + op.hdr_len, bytes, op.payload);
+	came_len[ncame++] = op.hdr_len + op.payload;
+	anc_sent(writer.dir, &writer.at, op.payload);
+}
+
+/* Its words reach the reader. */
+static void told(void)
+{
+	uint8_t out[REMOTE_LEN];
+
+	if (!sock.rd || !remote_make(&writer.words, REMOTE_WRITER, true, out))
+		return;
+	assert_int_equal(lock_take(&sock.lock), 0);
+	assert_true(rdma_words(&sock, out) >= 0);
+	lock_drop(&sock.lock);
+}
+
+static void lifts(void)
+{
+	__atomic_store_n(&writer.dir->taken, sock.ar.taken, __ATOMIC_SEQ_CST);
+	assert_int_equal(anc_switch(writer.dir, &writer.at, false), 0);
+	if (sock.rd) {
+		writer.at.bells += RDMA_TOKEN;
+		told();
+		on_anchor(token, sizeof(token));
+	} else {
+		anc_bell(writer.dir, &writer.at);
+		on_anchor("", 1);
+	}
+}
+
+static void spills(void)
+{
+	assert_int_equal(sock.rx->rawrx, 0);
+	assert_int_equal(anc_spill(writer.dir, &writer.at, false), 0);
+	told();
+	sock.ar.unsure = false;
+}
+
+/* --- a receive that does not return --------------------------------------- */
+
+static void (*meanwhile)(void); /* what the writer does during a receive */
+static bool ends; /* its thread does, else it is jumped out of */
+static sigjmp_buf out;
+static size_t taken;
+
+static ssize_t kernel_recv(int from, void *buf, size_t n, int flags)
+{
+	void (*now)(void) = meanwhile;
+	ssize_t got;
+
+	if (!now)
+		return recv(from, buf, n, flags);
+	meanwhile = NULL;
+	now();
+	got = recv(from, buf, n, flags);
+	assert_true(got > 0);
+	taken = (size_t)got;
+	if (ends)
+		pthread_exit(NULL);
+	siglongjmp(out, 1);
+}
+
+static void *in_vain(void *room)
+{
+	char buf[64];
+
+	sock_recv(&sock, fd, buf, *(size_t *)room, 0);
+	return room;
+}
+
+/* A receive of up to `room` bytes; it takes n. */
+static void left(void (*then)(void), size_t room, size_t n)
+{
+	pthread_t t;
+
+	meanwhile = then;
+	taken = 0;
+	if (ends) {
+		assert_int_equal(pthread_create(&t, NULL, in_vain, &room), 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+	} else if (!sigsetjmp(out, 1)) {
+		in_vain(&room);
+	}
+	assert_null(meanwhile);
+	assert_int_equal(taken, n);
+}
+
+static void gets(const char *bytes)
+{
+	char buf[64];
+	ssize_t n = sock_recv(&sock, fd, buf, sizeof(buf), MSG_DONTWAIT);
+
+	assert_int_equal(n, strlen(bytes));
+	assert_memory_equal(buf, bytes, strlen(bytes));
+}
+
+static void gets_nothing(void)
+{
+	char byte;
+
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, MSG_DONTWAIT), -EAGAIN);
+}
+
+/* Lifted, spilled and lifted once more: each byte comes, once. */
+static void goes_on(void)
+{
+	spills();
+	says("tail");
+	gets("tail");
+	assert_int_equal(anc_state(sock.rx), ANC_RAW);
+	assert_null(sock.conn.fault);
+	assert_int_equal(sock.ar.taken, writer.at.sent);
+	assert_int_equal(sock.ar.bells, writer.at.bells);
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+static void t_token(void **state)
+{
+	(void)state;
+	left(lifts, 64, RDMA_TOKEN);
+	arrives("abc");
+	gets("abc");
+	gets_nothing();
+	goes_on();
+}
+
+/* What the spill lets out is no token. */
+static void t_token_spill(void **state)
+{
+	(void)state;
+	left(lifts, 64, RDMA_TOKEN);
+	gets_nothing();
+	goes_on();
+}
+
+/* The rest of it lies on the anchor. */
+static void t_token_part(void **state)
+{
+	(void)state;
+	left(lifts, 5, 5);
+	arrives("abc");
+	gets("abc");
+	goes_on();
+}
+
+static void t_bell(void **state)
+{
+	(void)state;
+	left(lifts, 64, 1);
+	gets_nothing();
+	goes_on();
+}
+
+static void t_bell_thread(void **state)
+{
+	ends = true;
+	t_bell(state);
+	ends = false;
+}
+
+static void t_token_thread(void **state)
+{
+	ends = true;
+	t_token(state);
+	ends = false;
+}
+
+/* Stream bytes are lost, as on TCP; but the writer may have counted on them. */
+static void says_abc(void)
+{
+	says("abc");
+}
+
+static void t_stream(void **state)
+{
+	(void)state;
+	left(says_abc, 2, 2);
+	gets("c");
+	assert_int_equal(sock.ar.taken, 3);
+	left(lifts, 64, sock.rd ? RDMA_TOKEN : 1);
+	gets_nothing();
+	goes_on();
+}
+
+/* The same when the writer has left the anchor ahead of its reader. */
+static void says_and_lifts(void)
+{
+	says("abc");
+	assert_int_equal(anc_switch(writer.dir, &writer.at, true), 1);
+	told();
+}
+
+static void t_stream_ahead(void **state)
+{
+	(void)state;
+	left(says_and_lifts, 64, 3);
+	gets_nothing();
+	assert_int_equal(sock.ar.taken, 3);
+	assert_int_equal(anc_state(sock.rx), sock.rd ? ANC_RISING : ANC_LIFTED);
+}
+
+/* What nobody can count is not vouched for. */
+static void t_doubt(void **state)
+{
+	(void)state;
+	assert_true(sock.own->counted & ANC_COUNTED_RX);
+	sock.ar.based = false;
+	left(says_abc, 64, 3);
+	gets_nothing();
+	assert_false(sock.own->counted & ANC_COUNTED_RX);
+}
+
+/* Another one is inside, and gets what came behind the token. */
+static void rings(void)
+{
+	on_anchor("", 1);
+	writer.at.bells++;
+}
+
+static void t_others(void **state)
+{
+	char byte;
+
+	(void)state;
+	left(lifts, 64, RDMA_TOKEN);
+	sock.rx->rawrx++; /* it began in RAW */
+	gets_nothing();
+	/* it sleeps in the kernel: a bell is asked for */
+	assert_true((sock.rx->armed & ANC_ANCHOR) || sock.rd->words.bell_no);
+	rings();
+	assert_int_equal(recv(fd, &byte, 1, 0), 1);
+	assert_true(rdma_raw_took(&sock, &(struct iovec){ &byte, 1 }, 1, 0, 1));
+	sock.rx->rawrx--;
+	assert_false(rd.token_wait);
+	assert_int_equal(rd.state, RDMA_UP);
+	goes_on();
+}
+
+/* The queue pair breaks before anybody has looked. */
+static void t_broken(void **state)
+{
+	uint8_t rec[RESUME_RECORD];
+
+	(void)state;
+	left(lifts, 64, RDMA_TOKEN);
+	arrives("abc");
+	resume_record(rec, rd.secret_rx, 3);
+	on_anchor(rec, sizeof(rec));
+	on_anchor("def", 3);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	mend_begin(&sock, -ECONNRESET);
+	mend_step(&sock);
+	assert_false(rd.mended); /* he who was inside may come back */
+	lock_drop(&sock.lock);
+	gets("abc");
+	assert_int_equal(lock_take(&sock.lock), 0);
+	mend_step(&sock);
+	assert_true(rd.mended);
+	lock_drop(&sock.lock);
+	gets("def");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(t_token, two_hosts, tear_down),
+		cmocka_unit_test_setup_teardown(t_token_thread, two_hosts,
+						tear_down),
+		cmocka_unit_test_setup_teardown(t_token_spill, two_hosts,
+						tear_down),
+		cmocka_unit_test_setup_teardown(t_token_part, two_hosts,
+						tear_down),
+		cmocka_unit_test_setup_teardown(t_bell, one_host, tear_down),
+		cmocka_unit_test_setup_teardown(t_bell_thread, one_host,
+						tear_down),
+		cmocka_unit_test_setup_teardown(t_stream, one_host, tear_down),
+		cmocka_unit_test_setup_teardown(t_stream, two_hosts, tear_down),
+		cmocka_unit_test_setup_teardown(t_stream_ahead, one_host,
+						tear_down),
+		cmocka_unit_test_setup_teardown(t_stream_ahead, two_hosts,
+						tear_down),
+		cmocka_unit_test_setup_teardown(t_doubt, one_host, tear_down),
+		cmocka_unit_test_setup_teardown(t_others, two_hosts, tear_down),
+		cmocka_unit_test_setup_teardown(t_broken, two_hosts, tear_down),
+	};
+	const struct sock_hooks lent = { .recv = kernel_recv, .ppoll = ppoll };
+
+	alarm(120);
+	sock_setup(&lent);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
