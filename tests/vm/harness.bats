@@ -49,3 +49,40 @@ VM=$BATS_TEST_DIRNAME/run
 	run -241 "$VM" --mtu 99999 -- true
 	[[ $output = *"node 1 did not come up"* ]]
 }
+
+# hanging NODE TIMES: so often a machine in whose place nothing happens.
+hanging() {
+	local bin=$BATS_TEST_TMPDIR/bin
+	mkdir "$bin"
+	cat >"$bin/qemu-system-x86_64" <<-END
+	#!/bin/bash
+	case "\$*" in
+	*" vm.node=$1"*)
+		echo >>"$bin/starts"
+		[ \$(wc -l <"$bin/starts") -gt $2 ] || exec sleep 10000
+		;;
+	esac
+	exec "$(command -v qemu-system-x86_64)" "\$@"
+	END
+	chmod +x "$bin/qemu-system-x86_64"
+	PATH=$bin:$PATH
+}
+
+@test "run: a machine that hangs is started afresh, and that is told" {
+	local boot
+	boot=$((3 * $(cat "$BATS_FILE_TMPDIR/boot" || echo 30) + 20))
+	hanging 2 1
+	run -0 "$VM" --nodes 2 --boot "$boot" -- vm-on 2 echo there
+	[[ $output = *"node 2 hangs: not up after $boot s, start 1 of 3"* ]]
+	[[ $output = *there ]]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/bin/starts")" -ge 2 ]
+}
+
+@test "run: a machine that always hangs" {
+	hanging 1 1000
+	run -241 "$VM" --boot 1 -- true
+	[[ $output = *"node 1 hangs: not up after 1 s, start 1 of 3"* ]]
+	[[ $output = *"node 1 hangs: not up after 4 s, start 3 of 3"* ]]
+	[[ $output = *"node 1 did not come up"* ]]
+	[ "$(wc -l <"$BATS_TEST_TMPDIR/bin/starts")" -eq 3 ]
+}
