@@ -111,23 +111,32 @@ vm_restore() {
 # --- packets -------------------------------------------------------------------
 
 # capture NAME: from now on what crosses the link, RoCE v2 and marks, goes to
-# $TMP/NAME.pcap. (A node's own RDMA traffic never reaches the card.)
+# $TMP/NAME.pcap. (A node's own RDMA traffic never reaches the card.) What a
+# test sends fits into the ring as a whole, so nothing is lost however long
+# tcpdump does not run. Not in immediate mode: there each packet takes 64 KiB
+# of the ring, and a ring of 32 MiB is full with 512 of them.
 capture() {
-	tcpdump -i "$VM_LINK" -U --immediate-mode -B 32768 -s 0 \
-		-w "$TMP/$1.pcap" \
+	tcpdump -i "$VM_LINK" -U -B 131072 -s 0 -w "$TMP/$1.pcap" \
 		'udp port 4791 or udp port 9' </dev/null >/dev/null \
 		2>"$TMP/$1.tcpdump" 3>&- &
 	PID[$1]=$!
-	until_true 10 grep -q 'listening on' "$TMP/$1.tcpdump"
+	until_true 10 grep -q 'listening on' "$TMP/$1.tcpdump" ||
+		fail "tcpdump: $(cat "$TMP/$1.tcpdump")"
 }
 
-# capture_end NAME: a mark of our own is the last packet, so nothing that came
-# before it is missing.
-capture_end() {
+# marked NAME: a mark of ours has come to the file; as long as not, one is sent.
+marked() {
 	echo "mark of $1" >"/dev/udp/$VM_ADDR4_2/9"
-	until_true 10 grep -q "mark of $1" "$TMP/$1.pcap"
+	tail -c 4096 "$TMP/$1.pcap" | grep -qa "mark of $1"
+}
+
+# capture_end NAME: marks of our own are the last packets, so nothing that came
+# before them is missing. tcpdump has them after a second at most, where it runs.
+capture_end() {
+	until_true 20 marked "$1" || fail "tcpdump: $(cat "$TMP/$1.tcpdump")"
 	stop "$1" INT
-	grep -q '^0 packets dropped by kernel' "$TMP/$1.tcpdump"
+	grep -q '^0 packets dropped by kernel' "$TMP/$1.tcpdump" ||
+		fail "tcpdump: $(cat "$TMP/$1.tcpdump")"
 }
 
 # dissect NAME ARGUMENT...: tshark on a capture. Another dissector would take
