@@ -405,6 +405,18 @@ static inline bool conn_wants_send(const struct conn *c)
 }
 
 /*
+ * Is all that is due an update with which there is no hurry? The peer can still
+ * send bytes, and knows of more than half of the receives; what the program
+ * sends next says the same.
+ */
+static inline bool conn_can_wait(const struct conn *c)
+{
+	uint32_t view = conn_peer_view(c);
+
+	return !c->want && !c->burn && view >= 3 && view > c->posted / 2;
+}
+
+/*
  * A message of `byte_len` bytes arrived; `msg` holds at least its first
  * min(byte_len, CONN_HDR_MAX) bytes in memory the peer cannot change. The
  * receive buffer counts as taken until conn_reposted().

@@ -50,6 +50,7 @@
  *   credits, room              C    words kept for want of it rdma_polled()
  *                              B S  a byte                    rdma_wake_writers()
  *   credits to be given late   C    an update, when it is due V, update_waits()
+ *   bytes taken, credits left  C    an update, or the answer  wait_read(), V
  *   words: another state       B S  a byte; S entries         rdma_polled(), V
  *   words: our lift is known   C    the token                 rdma_token_write()
  *                              B S  room beyond what is kept  mend_seen()
@@ -470,6 +471,8 @@ void rdma_left(struct sock *s);
 /* pump_poll(): a message carried words; at its end: what came of it all. */
 int rdma_words(struct sock *s, const uint8_t *in);
 void rdma_polled(struct sock *s, int news, bool in, bool credits);
+/* pump_control(), but for what the program's answer would say, too. */
+void rdma_report(struct sock *s);
 /* Stream bytes, or the end, came: may the program have them yet? */
 bool rdma_hide(struct sock *s, uint32_t len, bool eof);
 /* A receive that began in RAW returned these bytes: were they not stream? */

@@ -505,6 +505,18 @@ void rdma_spared(struct sock *s)
 	rdma_tell(s, false);
 }
 
+/*
+ * An update without hurry is left to the program's answer, to its next wait, or
+ * to the service thread. Else one that came with a question has one sent in
+ * front of each answer, and the two ends go on like that: twice the messages,
+ * and a thread is woken for each.
+ */
+void rdma_report(struct sock *s)
+{
+	if (s->rd->serving || s->rx_avail || !conn_can_wait(&s->conn))
+		pump_control(s);
+}
+
 void rdma_polled(struct sock *s, int news, bool in, bool credits)
 {
 	struct rdma *r = s->rd;
@@ -519,7 +531,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	if (unlikely(r->sizing))
 		rdma_sized(s);
 	/* words may have waited for the credits that came */
-	pump_control(s);
+	rdma_report(s);
 	if (unlikely(s->ar.unsure))
 		rdma_give(s);
 	if (unlikely(rdma_update_waits(s)) && !r->restless)

@@ -64,7 +64,7 @@ static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
 static void took(struct sock *s, size_t n)
 {
 	anc_taken_alone(s->rx, &s->ar, n);
-	pump_control(s);
+	(likely(!s->rd) ? pump_control : rdma_report)(s);
 	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail)
 		fab_publish(s);
 	ring_writer(s);

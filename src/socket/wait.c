@@ -177,6 +177,8 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 		ret = nap_locked(s);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
+	if (unlikely(s->rd))
+		pump_control(s); /* rdma_report() left it to this */
 	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also));
 	if (ret)
 		return ret > 0 ? 0 : ret;

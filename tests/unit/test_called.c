@@ -158,6 +158,102 @@ static void t_let_go(void **state)
 	rdma_api = NULL;
 }
 
+static unsigned int sent;
+static uint8_t out[64];
+
+static uint32_t room(struct end *e)
+{
+	assert_non_null(e);
+	return sizeof(out);
+}
+
+static void *buf(struct end *e, uint32_t len)
+{
+	assert_non_null(e);
+	assert_true(len <= sizeof(out));
+	return out;
+}
+
+static int send_one(struct end *e, uint32_t len, bool solicited)
+{
+	assert_non_null(e);
+	assert_int_equal(len, 16);
+	assert_true(solicited);
+	sent++;
+	return 0;
+}
+
+static int nothing(struct end *e, struct fab_msg *m)
+{
+	assert_non_null(e);
+	assert_non_null(m);
+	return 0;
+}
+
+static bool none(struct end *e)
+{
+	assert_non_null(e);
+	return false;
+}
+
+static const struct fabric_ops ops = { .room = room,
+				       .buf = buf,
+				       .send = send_one,
+				       .poll = nothing,
+				       .pending = none };
+static struct page_row row;
+static struct end an_end = { .ops = &ops };
+
+/* At rest: five receives, of which the peer has used `since`. */
+static void up(uint32_t since)
+{
+	sock.end = rdma.end = &an_end;
+	sock.end_pid = rdma.owner = sock_pid;
+	rdma.token_wait = rdma.called = rdma.serving = false;
+	memset(&sock.conn, 0, sizeof(sock.conn));
+	sock.conn.state = CONN_EST;
+	sock.conn.credits = sock.conn.posted = sock.conn.bufs_told = 5;
+	sock.conn.mseq_rcvd = since;
+	sock.row = &row;
+	sock.row_pid = sock_pid;
+	sock.rx_avail = 0;
+	sent = 0;
+}
+
+/*
+ * An update came, and bytes: what the program answers says that their receives
+ * are there again, and one says it who waits, or looks for it.
+ */
+static void t_answer(void **state)
+{
+	(void)state;
+	up(2);
+	rdma_report(&sock);
+	assert_int_equal(sent, 0);
+	pump_control(&sock);
+	assert_int_equal(sent, 1);
+	up(2);
+	rdma.serving = true;
+	rdma_report(&sock);
+	assert_int_equal(sent, 1);
+	/* the peer has bytes unread here, or can send none */
+	up(2);
+	sock.rx_avail = 1;
+	rdma_report(&sock);
+	assert_int_equal(sent, 1);
+	up(3);
+	rdma_report(&sock);
+	assert_int_equal(sent, 1);
+	/* a large number of receives is not used up to the last */
+	up(31);
+	sock.conn.posted = sock.conn.bufs_told = 64;
+	rdma_report(&sock);
+	assert_int_equal(sent, 0);
+	sock.conn.mseq_rcvd++;
+	rdma_report(&sock);
+	assert_int_equal(sent, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -166,6 +262,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_in_front, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_hidden, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_let_go, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_answer, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
