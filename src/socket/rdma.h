@@ -168,6 +168,7 @@ struct rdma {
 	bool lingers; /* closed by the program, bytes may be under way */
 	bool down; /* VE_DOWN came */
 	bool restless; /* the service thread looks again soon: rdma_owe() */
+	bool calm; /* not so soon: only to see if the program is still busy */
 	enum reason why;
 	int32_t owner; /* the process whose `end` it is */
 	struct end *end;
@@ -545,6 +546,14 @@ static inline bool rdma_restless(const struct sock *s)
 
 	return r && r->owner == sock_pid &&
 	       (r->restless || r->changed || r->lingers);
+}
+
+/* Only because the channel was left unarmed for a busy program? */
+static inline bool rdma_calm(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return r && r->calm && !r->changed && !r->lingers;
 }
 
 /* Will it have something to give back, when it is quiet? */

@@ -433,6 +433,7 @@ void rdma_owe(struct sock *s)
 
 	if (!r)
 		return; /* detached meanwhile */
+	r->calm = false;
 	r->restless = true;
 	if (!r->serving)
 		service_poke(service_id());

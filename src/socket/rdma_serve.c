@@ -20,35 +20,6 @@ static bool awaited(const struct sock *s)
 }
 
 /*
- * While the program is at work its own calls find what comes, and no arming
- * wakes this thread for each message. The next look does it, once it is quiet.
- */
-void rdma_readable(struct sock *s)
-{
-	struct rdma *r = s->rd;
-
-	bool busy = r->active;
-
-	if (r->state == RDMA_MENDING)
-		r->restless = true;
-	if (r->state != RDMA_UP)
-		return;
-	r->serving = true;
-	r->active = false;
-	r->restless = true;
-	do {
-		if (pump_poll(s))
-			break;
-		pump_control(s);
-		rdma_wake_writers(s);
-		if (busy && !awaited(s))
-			break;
-		rdma_arm(s);
-	} while (fab_pending(s));
-	r->serving = false;
-}
-
-/*
  * Does it wait for what only the other end can say? That one may be silent for
  * good, and a queue pair that nothing is sent on does not break. So it is tried
  * now and then; our word once more would need credits, and they may be out.
@@ -83,6 +54,37 @@ static bool unsettled(const struct sock *s)
 	       (s->fin_due && (!s->conn.dis_sent || s->conn.dis_rcvd)) ||
 	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
 	       tx == ANC_ASKED || tx == ANC_PAUSED || tx == ANC_RESUME;
+}
+
+/*
+ * While the program is at work its own calls find what comes, and no arming
+ * wakes this thread for each message. The next look does it, once it is quiet.
+ */
+void rdma_readable(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	bool busy = r->active;
+
+	if (r->state == RDMA_MENDING)
+		r->restless = true;
+	if (r->state != RDMA_UP)
+		return;
+	r->serving = true;
+	r->active = false;
+	r->restless = true;
+	r->calm = false;
+	do {
+		if (pump_poll(s))
+			break;
+		pump_control(s);
+		rdma_wake_writers(s);
+		r->calm = busy && !awaited(s) && !unsettled(s);
+		if (busy && !awaited(s))
+			break;
+		rdma_arm(s);
+	} while (fab_pending(s));
+	r->serving = false;
 }
 
 /*
@@ -180,6 +182,8 @@ void rdma_look_after(struct sock *s)
 	try_it(s);
 	rdma_slim(s, quiet);
 	r->serving = false;
+	r->calm = busy && !r->restless && !s->conn.spare && !awaited(s) &&
+		  !unsettled(s);
 	if (!quiet || s->conn.spare || unsettled(s))
 		r->restless = true;
 }

@@ -21,7 +21,8 @@
 #define RETIRE_MS 200
 #define IDLE_MS	  30000
 #define SOON_MS	  250
-#define TICK_NS	  5000000u
+#define TICK_MS	  5
+#define CALM_MS	  20 /* is a busy program still busy? */
 #define ANCHOR	  ((uintptr_t)1) /* in an event's word, beside the sock */
 
 static struct {
@@ -315,14 +316,17 @@ static void trim(struct sock *s, void *arg)
 	sock_unlock(s);
 }
 
-static bool unfinished, soon;
+static int tick; /* ms until the next look at what is unfinished; 0: nothing */
+static bool soon;
 
 static void see(struct sock *s, void *arg)
 {
 	(void)arg;
 	if (anc_state(s->tx) == ANC_RESUME || lift_awaited(s) ||
-	    (s->rd && rdma_restless(s)))
-		unfinished = true;
+	    (s->rd && rdma_restless(s) && !rdma_calm(s)))
+		tick = TICK_MS;
+	else if (unlikely(s->rd) && rdma_restless(s) && !tick)
+		tick = CALM_MS;
 	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s)))
 		soon = true;
 }
@@ -364,7 +368,7 @@ static bool retire(void)
 /* ms until the next look, whatever happens. */
 static int patience(bool empty)
 {
-	int ms = unfinished ? 5 : empty ? RETIRE_MS : soon ? SOON_MS : IDLE_MS;
+	int ms = tick ? tick : empty ? RETIRE_MS : soon ? SOON_MS : IDLE_MS;
 	int other = rdma_patience_ms();
 
 	return other >= 0 && other < ms ? other : ms;
@@ -409,7 +413,8 @@ static void *service_main(void *arg)
 			     !svc.stays;
 		bool look;
 
-		unfinished = soon = false;
+		tick = 0;
+		soon = false;
 		visit_all(0, see, NULL);
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
 				   patience(empty), 0, 8);
@@ -424,7 +429,8 @@ static void *service_main(void *arg)
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
 			return NULL;
 		/* not a walk for each message, but in time */
-		if (!look && (!unfinished || clock_ns() < looked + TICK_NS))
+		if (!look &&
+		    (!tick || clock_ns() < looked + (uint64_t)tick * 1000000u))
 			continue;
 		looked = clock_ns();
 		rdma_run();
@@ -432,7 +438,7 @@ static void *service_main(void *arg)
 		if (!n && empty && retire())
 			return NULL;
 		visit_all(0, serve, NULL);
-		if (!n && !unfinished)
+		if (!n && !tick)
 			visit_all(0, trim, NULL);
 	}
 }

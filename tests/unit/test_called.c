@@ -158,7 +158,7 @@ static void t_let_go(void **state)
 	rdma_api = NULL;
 }
 
-static unsigned int sent;
+static unsigned int sent, armed;
 static uint8_t out[64];
 
 static uint32_t room(struct end *e)
@@ -194,6 +194,14 @@ static bool none(struct end *e)
 {
 	assert_non_null(e);
 	return false;
+}
+
+static int arm(struct end *e, bool solicited)
+{
+	assert_non_null(e);
+	assert_false(solicited);
+	armed++;
+	return 0;
 }
 
 static const struct fabric_ops ops = { .room = room,
@@ -254,6 +262,37 @@ static void t_answer(void **state)
 	assert_int_equal(sent, 1);
 }
 
+/* Left unarmed for a busy program, it is looked at once more, but not soon. */
+static void t_busy(void **state)
+{
+	static const struct verbs_api api = { .arm = arm };
+
+	(void)state;
+	rdma_api = &api;
+	up(0);
+	rdma.restless = rdma.calm = false;
+	rdma.active = true;
+	rdma_readable(&sock);
+	assert_int_equal(armed, 0);
+	assert_true(rdma_restless(&sock) && rdma_calm(&sock));
+	/* who owes a look has it soon */
+	rdma.serving = true;
+	rdma_owe(&sock);
+	assert_true(rdma_restless(&sock) && !rdma_calm(&sock));
+	/* the program did not come by */
+	rdma.active = false;
+	rdma_readable(&sock);
+	assert_int_equal(armed, 1);
+	assert_false(rdma_calm(&sock));
+	/* nor is it busy while somebody waits for what may come */
+	rdma.active = true;
+	sock.rx->armed = ANC_WAKE;
+	rdma_readable(&sock);
+	assert_int_equal(armed, 2);
+	assert_false(rdma_calm(&sock));
+	rdma_api = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -263,6 +302,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_hidden, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_let_go, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_answer, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_busy, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
