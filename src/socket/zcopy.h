@@ -61,6 +61,7 @@ struct zc {
 	uint32_t sink_owner; /* thread whose memory it is */
 	uint32_t sink_key, sink_len, got; /* bytes that came in the last one */
 	uint32_t sink_skip, sink_skips; /* receives to go without */
+	uint32_t awake, awakes; /* reads to look for from the beginning */
 };
 
 /* A send that is long enough to be thought about. */

@@ -18,6 +18,8 @@
  * queue pair up after READ_NS. Each piece costs a registration, a turn of the
  * device, a report, and the writer's waking up, so pieces are as large as the
  * last one's pace allows in READ_AIM, or in half of what the writer waits for.
+ * A device that is slow works on the processors, too: while it is at it, who
+ * waits leaves them alone for half of the time that the last piece took.
  */
 
 #include "sdp_proto/wire.h"
@@ -31,8 +33,13 @@
 #define READ_MAX  (1u << 20) /* and never more */
 #define PACE_MIN  (32u << 10) /* less shows how far it is, not how fast */
 #define LOOKS	  400 /* at its completion, before naps */
-#define NAP_NS	  20000
+#define NAP_MIN	  20000 /* naps are of this part of the time so far */
+#define NAP_PART  24
+#define NAP_MAX	  500000
+#define LONG_NS	  1000000u /* what is slept through to begin with */
 #define REG_LEAST (256u << 10) /* where registering begins to pay */
+#define FARTHER	  10 /* than on this host a reader is, in time */
+#define MOST_MS	  1000u
 
 bool zc_live(const struct sock *s)
 {
@@ -71,22 +78,20 @@ void zc_unregistered(struct sock *s, int err)
 		 sock_fd(s), err, (unsigned long long)lim[0]);
 }
 
-/* The peer has reported n bytes of the loan in all. */
-static int reported(struct sock *s, uint64_t n)
+/* The peer has reported a part of the loan; who hears of its end is in freed. */
+int zcr_reported(struct sock *s)
 {
 	uint32_t was = s->zc.done;
-	int ret = zc_count(s, (int64_t)n);
+	int ret;
 
+	if (s->zc.wrote)
+		return zcw_heard(s);
+	if (!s->conn.src_count)
+		return 0;
+	ret = zc_count(s, (int64_t)s->conn.src[0].done);
 	if (s->zc.done != was)
 		rdma_wake(s);
 	return ret;
-}
-
-int zcr_reported(struct sock *s)
-{
-	if (s->zc.wrote)
-		return zcw_heard(s);
-	return s->conn.src_count ? reported(s, s->conn.src[0].done) : 0;
 }
 
 void zcr_over(struct sock *s)
@@ -112,7 +117,8 @@ int zcr_freed(struct sock *s)
 		}
 		if (!zc_live(s) || s->zc.out != ZC_OUT)
 			continue; /* late: the queue pair was given up */
-		if (s->zc.wrote || f.key != s->zc.rkey || reported(s, f.bytes))
+		if (s->zc.wrote || f.key != s->zc.rkey ||
+		    zc_count(s, (int64_t)f.bytes))
 			return -EPROTO;
 		zcr_over(s);
 		rdma_wake(s);
@@ -236,9 +242,17 @@ static void move_limit(struct sock *s, uint64_t *since)
 		s->zc.back_at = now;
 }
 
+/* So long a loan waits without a report: a piece takes its time. */
+static uint64_t patience_ns(void)
+{
+	uint64_t ms = (uint64_t)settings.zcopy_wait_ms * FARTHER;
+
+	return (ms < MOST_MS ? ms : MOST_MS) * 1000000u;
+}
+
 int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 {
-	uint64_t patience = (uint64_t)settings.zcopy_wait_ms * 1000000u;
+	uint64_t patience = patience_ns();
 	uint64_t until = clock_ns() + patience, since = 0;
 	uint32_t seen = 0;
 	int err = 0, ret = 0;
@@ -285,8 +299,8 @@ void zcr_offered(struct sock *s)
 
 size_t zcr_read_most(const struct sock *s)
 {
-	/* its writer goes on by copy after zcopy_wait_ms without a report */
-	uint64_t aim = (uint64_t)settings.zcopy_wait_ms * 500000u, n;
+	/* its writer goes on by copy behind that time */
+	uint64_t aim = patience_ns() / 2, n;
 
 	if (aim > READ_AIM)
 		aim = READ_AIM;
@@ -296,35 +310,92 @@ size_t zcr_read_most(const struct sock *s)
 	return n < READ_MAX ? (size_t)n : READ_MAX;
 }
 
-void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d)
+static void nap(uint64_t ns)
 {
-	uint64_t until = clock_ns() + READ_NS;
-	struct timespec nap = { 0, NAP_NS };
-	unsigned int i;
+	struct timespec ts = { 0, NAP_MIN };
 
-	for (i = 0; clock_ns() < until; i++) {
-		while (FAB(s)->done(END(s), d) == 1) {
-			if (d->id == s->zc.writing)
-				s->zc.writing = 0;
-			if (d->id == id)
-				return;
+	if (ns > NAP_MIN)
+		ts.tv_nsec = (long)ns;
+	sys_ppoll(NULL, 0, &ts, NULL);
+}
+
+/* This operation is done: *d. */
+static bool completed(struct sock *s, uint64_t id, struct fab_done *d)
+{
+	while (FAB(s)->done(END(s), d) == 1) {
+		if (d->id == s->zc.writing)
+			s->zc.writing = 0;
+		if (d->id == id)
+			return true;
+	}
+	return false;
+}
+
+/* It may take `ns`, as far as is known. False: that was too long. */
+static bool complete(struct sock *s, uint64_t id, uint64_t ns,
+		     struct fab_done *d)
+{
+	uint64_t begun = clock_ns(), gone = 0;
+	unsigned int looks = 0;
+
+	if (ns >= LONG_NS) {
+		nap((ns < READ_AIM ? ns : READ_AIM) / 2);
+		if (completed(s, id, d))
+			return false;
+		looks = LOOKS;
+	}
+	/* one who was kept off the processor all the time looks, too */
+	while (!completed(s, id, d)) {
+		gone = clock_ns() - begun;
+		if (gone >= READ_NS) {
+			/* with the queue pair down no answer can come */
+			rdma_api->disconnect(s->rd->end);
+			*d = (struct fab_done){ .id = id,
+						.status = -ETIMEDOUT };
+			break;
 		}
-		if (i < LOOKS)
+		if (looks++ < LOOKS)
 			clock_relax();
 		else
-			sys_ppoll(NULL, 0, &nap, NULL);
+			nap(gone < NAP_MAX * NAP_PART ? gone / NAP_PART :
+							NAP_MAX);
 	}
-	/* no answer can come any more once the queue pair is down */
-	rdma_api->disconnect(s->rd->end);
-	*d = (struct fab_done){ .id = id, .status = -ETIMEDOUT };
+	return true;
+}
+
+void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d)
+{
+	complete(s, id, 0, d);
+}
+
+/*
+ * On a busy machine it is the sleep that is measured, and would make the next
+ * one as long: who slept too long sleeps in none of the next 4, 8, ... 512.
+ */
+static void overslept(struct sock *s, uint64_t ns, bool too_long)
+{
+	struct zc *z = &s->zc;
+
+	if (too_long) {
+		z->awakes = z->awakes ? 2 * z->awakes : 4;
+		if (z->awakes > 512)
+			z->awakes = 512;
+		z->awake = z->awakes;
+	} else if (ns >= LONG_NS) {
+		z->awakes = 0;
+	}
 }
 
 /* Waits for it, and learns how fast it goes. */
 static void finish_read(struct sock *s, uint64_t len, struct fab_done *d)
 {
-	uint64_t begun = clock_ns();
+	uint64_t begun = clock_ns(), ns = s->zc.pace * len / 1024;
 
-	zcr_completion(s, d->id, d);
+	if (s->zc.awake) {
+		s->zc.awake--;
+		ns = 0;
+	}
+	overslept(s, ns, !complete(s, d->id, ns, d));
 	if (d->status)
 		s->zc.pace = 0;
 	else if (len >= PACE_MIN)

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,6 +21,7 @@ static uint64_t now_us = 1000000;
 static uint64_t done_at, read_id; /* of the read under way */
 static uint64_t takes_us;
 static unsigned int regions, looks;
+static unsigned int look_us;
 static bool stuck, down;
 
 int clock_gettime(clockid_t id, struct timespec *ts)
@@ -48,7 +51,7 @@ static int read_done(struct end *e, struct fab_done *d)
 {
 	(void)e;
 	looks++;
-	now_us += 100;
+	now_us += look_us;
 	if (stuck || now_us < done_at)
 		return 0;
 	*d = (struct fab_done){ .id = read_id, .len = 1 };
@@ -100,6 +103,7 @@ static void setup_one(struct sock *s, struct rdma *r, struct end *e)
 	settings.zcopy_wait_ms = 40;
 	stuck = down = false;
 	looks = 0;
+	look_us = 100;
 }
 
 /* One piece of that size, which takes so long. */
@@ -142,12 +146,12 @@ static void test_in_time(void **state)
 
 	(void)state;
 	setup_one(&s, &r, &e);
-	settings.zcopy_wait_ms = 10;
+	settings.zcopy_wait_ms = 1;
 	/* 100 MiB/s: half a MiB in 5 ms */
 	assert_int_equal(reads(&s, 256 * KIB, 2400), 0);
 	assert_in_range(zcr_read_most(&s), 480 * KIB, 540 * KIB);
-	settings.zcopy_wait_ms = 2;
-	assert_int_equal(zcr_read_most(&s), 256 * KIB);
+	settings.zcopy_wait_ms = 1000;
+	assert_int_equal(zcr_read_most(&s), MIB);
 }
 
 static void test_shrinks(void **state)
@@ -169,6 +173,56 @@ static void test_shrinks(void **state)
 	assert_int_equal(zcr_read_most(&s), MIB);
 }
 
+static uint64_t real_ms(void)
+{
+	struct timespec ts;
+
+	syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* What takes long is not looked for all the time; what does not is. */
+static void test_rests(void **state)
+{
+	unsigned int i, n;
+	uint64_t begun;
+	struct rdma r;
+	struct sock s;
+	struct end e;
+
+	(void)state;
+	setup_one(&s, &r, &e);
+	assert_int_equal(reads(&s, MIB, 16000), 0);
+	begun = real_ms();
+	assert_int_equal(reads(&s, MIB, 16000), 0);
+	assert_true(real_ms() - begun >= 7);
+	/* however slow it was, no more than half of what a piece may take */
+	assert_int_equal(reads(&s, 256 * KIB, 900000), 0);
+	begun = real_ms();
+	assert_int_equal(reads(&s, 256 * KIB, 100), 0);
+	assert_true(real_ms() - begun >= 9);
+	/* that was too long: it is not done again soon, and then later */
+	for (n = 4; n <= 16; n *= 2) {
+		assert_int_equal(s.zc.awake, n);
+		s.zc.pace = 1000000;
+		begun = real_ms();
+		looks = 0;
+		for (i = 0; i < n; i++) {
+			assert_int_equal(reads(&s, 256 * KIB, 2000), 0);
+			s.zc.pace = 1000000;
+		}
+		assert_int_equal(looks, 20 * n);
+		assert_int_equal(s.zc.awake, 0);
+		assert_int_equal(reads(&s, 256 * KIB, 100), 0);
+		assert_true(real_ms() - begun >= 9);
+	}
+	/* until it paid once */
+	s.zc.awake = 0;
+	s.zc.pace = 1000000;
+	assert_int_equal(reads(&s, 256 * KIB, 30000), 0);
+	assert_int_equal(s.zc.awakes, 0);
+}
+
 /* A read that does not end gives the queue pair up, however fast the last was. */
 static void test_gives_up(void **state)
 {
@@ -183,10 +237,11 @@ static void test_gives_up(void **state)
 	assert_false(down);
 	begun = now_us;
 	stuck = true;
+	look_us = 2000;
 	assert_int_equal(reads(&s, MIB, 0), -ETIMEDOUT);
 	assert_true(down);
 	assert_int_equal(s.zc.broke, -ETIMEDOUT);
-	assert_in_range(now_us - begun, 1000000, 1001000);
+	assert_in_range(now_us - begun, 1000000, 1004000);
 	/* and one begins small again */
 	assert_int_equal(zcr_read_most(&s), 256 * KIB);
 }
@@ -194,9 +249,8 @@ static void test_gives_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_grows),
-		cmocka_unit_test(test_in_time),
-		cmocka_unit_test(test_shrinks),
+		cmocka_unit_test(test_grows),	 cmocka_unit_test(test_in_time),
+		cmocka_unit_test(test_shrinks),	 cmocka_unit_test(test_rests),
 		cmocka_unit_test(test_gives_up),
 	};
 
