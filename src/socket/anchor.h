@@ -115,6 +115,8 @@ struct anc_page {
 /* W's own account. */
 struct anc_tx {
 	uint64_t sent, x, y, bells;
+	int64_t base; /* only if `based`: bytes on the anchor in front of x, */
+	bool based; /* bells and all, less `bells` */
 };
 
 /* R's own account. */

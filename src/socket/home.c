@@ -115,6 +115,9 @@ static void answer(struct sock *s, int fd)
 		return;
 	if (!zc_recall(s))
 		return;
+	/* what is put back begins where it is said to end */
+	if (unlikely(s->unsent) && !lift_sent(s, fd))
+		return;
 	if (anc_answer(s->tx, &s->at))
 		return;
 	s->resuming = false;

@@ -109,7 +109,7 @@ struct sock {
 	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
 	uint32_t lookers; /* atomic: threads that look at END() unlocked */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
-	bool strayed; /* atomic: a raw receive was left, and what it took? */
+	bool strayed, unsent; /* atomic: a raw call was left; what it moved? */
 	uint32_t held; /* atomic: raw receives that keep it unpaired, */
 	uint32_t unwaited; /* and epoll sets that nobody waits for */
 	struct page_row *row; /* good in row_pid only */

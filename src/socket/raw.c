@@ -244,6 +244,7 @@ void raw_tx_lost(struct rawtx *c)
 		return;
 	inside.out.s = NULL;
 	c->s->pinned = true; /* before the others see that nobody is inside */
+	c->s->unsent = true;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	sock_why(c->s, WHY_FOREIGN_IO);
 	tx_leave(c);

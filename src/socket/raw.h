@@ -113,5 +113,12 @@ static inline void lift_strayed(struct sock *s, int fd, uint64_t own)
 		lift_find_strayed(s, fd, own);
 }
 void raw_strayed(struct sock *s, int fd); /* raw.c: the lock is not held */
+/*
+ * Lock held, no thread inside a raw send and none can begin one. The anchor was
+ * just left: anc_tx.base; behind a spill: sends that never returned (s->unsent)
+ * are counted. False: that cannot be known.
+ */
+void lift_sent_base(struct sock *s, int fd);
+bool lift_sent(struct sock *s, int fd);
 
 #endif

@@ -86,6 +86,8 @@ static int leave_anchor(struct sock *s, int fd)
 	else if (!s->pinned && lift_vouched(s) &&
 		 !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
 		ret = anc_switch(s->tx, &s->at, true);
+	if (ret >= 0)
+		lift_sent_base(s, fd);
 	__atomic_store_n(&s->switching, 0, __ATOMIC_SEQ_CST);
 	return ret;
 }

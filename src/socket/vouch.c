@@ -217,6 +217,45 @@ void lift_find_strayed(struct sock *s, int fd, uint64_t own)
 	}
 }
 
+/* All that was written to the anchor, less a constant; false: not known. */
+static bool written(int fd, int64_t *n)
+{
+	struct counts c;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		look(fd, &c);
+		*n = (int64_t)c.acked + c.out - c.fin_out;
+		if (c.good)
+			return true;
+	}
+	return false;
+}
+
+void lift_sent_base(struct sock *s, int fd)
+{
+	int64_t n;
+
+	s->at.based = written(fd, &n);
+	s->at.base = n - (int64_t)s->at.bells;
+}
+
+bool lift_sent(struct sock *s, int fd)
+{
+	uint64_t behind;
+	int64_t n;
+
+	if (s->at.y == ANC_OPEN || !s->at.based || !written(fd, &n))
+		return false;
+	n -= s->at.base + (int64_t)s->at.bells;
+	behind = s->at.sent - s->at.y;
+	if (n < (int64_t)behind)
+		return false;
+	anc_sent(s->tx, &s->at, (uint64_t)n - behind);
+	s->unsent = false;
+	return true;
+}
+
 bool lift_vouched(const struct sock *s)
 {
 	return (s->own->counted & ANC_COUNTED_TX) &&

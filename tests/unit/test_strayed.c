@@ -489,6 +489,65 @@ static void t_broken(void **state)
 	gets("def");
 }
 
+/* --- a send that does not return ------------------------------------------ */
+
+static size_t cut_off; /* what it writes first, of the next send */
+
+static ssize_t kernel_send(int to, const struct msghdr *m, int flags)
+{
+	size_t n = cut_off;
+
+	if (!n)
+		return sendmsg(to, m, flags);
+	cut_off = 0;
+	assert_int_equal(send(to, m->msg_iov->iov_base, n, 0), n);
+	siglongjmp(out, 1);
+}
+
+static ssize_t kernel_send_plain(int to, const void *buf, size_t n, int flags)
+{
+	struct iovec iov = { (void *)buf, n };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return kernel_send(to, &m, flags);
+}
+
+/*
+ * Behind a spill. When the reader wants home all that it has to take off the
+ * anchor first is what was written, whatever its writer was told.
+ */
+static void t_send(void **state)
+{
+	struct anc_dir *d = sock.tx;
+	struct anc_rx reader = { 0 };
+	char got[3];
+
+	(void)state;
+	assert_int_equal(sock_send(&sock, fd, "abc", 3, 0), 3);
+	assert_int_equal(recv(writer.fd, got, 3, MSG_WAITALL), 3);
+	anc_taken(d, &reader, 3);
+	sock.peer->ready = 1;
+	sock.peer->counted = ANC_COUNTED_RX;
+	lift_try_tx(&sock, fd);
+	assert_int_equal(anc_state(d), ANC_LIFTED);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	anc_sent(d, &sock.at, 10); /* by the ring */
+	assert_int_equal(anc_spill(d, &sock.at, false), 0);
+	lock_drop(&sock.lock);
+	assert_int_equal(sock_send(&sock, fd, "defg", 4, 0), 4);
+	cut_off = 2;
+	if (!sigsetjmp(out, 1))
+		sock_send(&sock, fd, "hijk", 4, 0);
+	assert_int_equal(cut_off, 0);
+	assert_int_equal(sock_send(&sock, fd, "l", 1, 0), 1);
+	assert_int_equal(anc_ask(d), 0);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	home_serve(&sock, fd);
+	lock_drop(&sock.lock);
+	assert_int_equal(anc_state(d), ANC_PAUSED);
+	assert_int_equal(d->sent, 3 + 10 + 4 + 2 + 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -511,8 +570,12 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_doubt, one_host, tear_down),
 		cmocka_unit_test_setup_teardown(t_others, two_hosts, tear_down),
 		cmocka_unit_test_setup_teardown(t_broken, two_hosts, tear_down),
+		cmocka_unit_test_setup_teardown(t_send, one_host, tear_down),
 	};
-	const struct sock_hooks lent = { .recv = kernel_recv, .ppoll = ppoll };
+	const struct sock_hooks lent = { .recv = kernel_recv,
+					 .send = kernel_send_plain,
+					 .sendmsg = kernel_send,
+					 .ppoll = ppoll };
 
 	alarm(120);
 	sock_setup(&lent);
