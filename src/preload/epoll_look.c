@@ -68,6 +68,15 @@ static uint32_t asks(const struct epreg *r)
 	return r->edge.fresh ? r->mask & ~(uint32_t)EPOLLET : r->mask;
 }
 
+/* An edge of other news says that there is room, too. */
+static uint32_t keep_promise(struct epreg *r, uint32_t bits)
+{
+	if (ep_likely(sock_promise(r->sock)))
+		return bits;
+	r->edge.last &= ~(uint32_t)EP_OUTS;
+	return bits & ~(uint32_t)EP_OUTS;
+}
+
 /* Everything but the consequences of a report. */
 static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 {
@@ -106,6 +115,8 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 	bits = ep_edge_take(&r->edge, r->mask, &now);
 	if (bits && fresh)
 		bits |= look_anchor(r, ours);
+	else if (bits & ours & EP_OUTS)
+		bits = keep_promise(r, bits);
 	r->still = !bits && now.ms < 0 &&
 		   !(now.ours & ~now.now & r->mask & EPOLLOUT);
 	anchor = kernel & ep_want(r->mask) & ~ours;

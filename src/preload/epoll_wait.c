@@ -453,6 +453,7 @@ static int do_wait(struct epwait *w, uint64_t span)
 	size_t room;
 
 	sock_saw_wait();
+	sock_wait_begins();
 	epset_wanted(held.set);
 	held.life = held.set->life;
 	if (held.max <= 0)

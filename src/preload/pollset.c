@@ -61,6 +61,7 @@ int pollset_begin(struct pollset *p)
 	struct fdent *e;
 	nfds_t i;
 
+	sock_wait_begins();
 	p->hold.on = false;
 	p->kern = p->kern_room;
 	p->ent = p->ent_room;

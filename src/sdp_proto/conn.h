@@ -58,7 +58,7 @@ enum conn_state { /* [5.3] */
 	0x40 /* ChRcvBufAck may come unasked: conn_say_rcvbuf() */
 
 #define CONN_BURN_LEAVES 3 /* credits that conn_burn() does not take */
-#define CONN_SPARE	 3 /* nor an update, after conn_spare(): */
+#define CONN_SPARE	 3 /* nor anything without bytes, after conn_spare(): */
 #define CONN_SPARE_ROOM	 2048u /* and so many bytes of room */
 
 #define CONN_WORDS	32 /* bytes of one half of them, opaque here */
@@ -357,13 +357,21 @@ static inline bool conn_last_credit(const struct conn *c)
 }
 
 /*
- * The program was told that it can send: no update takes the credits that a
- * message with bytes needs, before it did; that one says the same. The caller
- * takes it back after a while, or the peer could wait for the update for ever.
+ * The program was told that it can send: nothing else takes the credits and the
+ * room that a message with bytes needs, before it did. What is due from then on
+ * follows that message, but for words, which pass none: they are not given
+ * while conn_spared(). The caller takes it back after a while, or the peer
+ * could wait for ever.
  */
 static inline void conn_spare(struct conn *c, bool on)
 {
 	c->spare = on;
+}
+
+/* Is what there is just enough? */
+static inline bool conn_spared(const struct conn *c, uint32_t room)
+{
+	return c->spare && (c->credits <= CONN_SPARE || room < CONN_SPARE_ROOM);
 }
 
 /*

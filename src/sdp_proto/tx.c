@@ -334,6 +334,23 @@ static bool next_zcopy(struct conn *c, uint64_t now,
 	       srcavail_next(c, now, offer, room, op);
 }
 
+/*
+ * The last credits are for stream bytes, which go at once: what they must not
+ * pass was there before. Reports on the peer's sources may follow them.
+ */
+static bool next_spared(struct conn *c, uint64_t now,
+			const struct conn_offer *offer, uint32_t room,
+			struct conn_op *op)
+{
+	const unsigned int later = CONN_WANT_RD_COMPL | CONN_WANT_SENDSM;
+
+	if (likely(!c->spare) || !conn_spared(c, room) || !state_tx_open(c) ||
+	    offer->zc || offer->oob_last || (c->want & ~later))
+		return false;
+	next_data(c, now, offer, room, op);
+	return true;
+}
+
 static void next_slow(struct conn *c, uint64_t now,
 		      const struct conn_offer *offer, uint32_t room,
 		      struct conn_op *op)
@@ -350,6 +367,8 @@ static void next_slow(struct conn *c, uint64_t now,
 	if (!state_in(c, STATES_OPEN) || c->mute || room < WIRE_BSDH)
 		return;
 	update_ripe(c, now);
+	if (next_spared(c, now, offer, room, op))
+		return;
 	/* words count what was read: its report comes before them */
 	if (c->want & CONN_WANT_WORDS && c->want & CONN_WANT_RD_COMPL) {
 		next_control(c, now, offer, room, op);
@@ -373,8 +392,7 @@ static void next_slow(struct conn *c, uint64_t now,
 		return;
 	if (control_credits(c))
 		flags = urgent_notice(c, offer);
-	if (flags ||
-	    (conn_update_due(c) && !(c->spare && room < CONN_SPARE_ROOM))) {
+	if (flags || (conn_update_due(c) && !conn_spared(c, room))) {
 		if (c->burn)
 			c->burn--;
 		send_data(c, now, flags, 0, op);

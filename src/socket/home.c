@@ -394,6 +394,7 @@ void sock_home_begin(struct sock *s, int fd, enum reason why)
 	if (s->pair.state != PAIR_DONE && sock_holders(s) == 1)
 		pair_cancel(&s->pair);
 	pin(s);
+	rdma_unspare(s);
 	if (s->paired && sock_lifted(s)) {
 		tx_home(s, fd, why);
 		home_rx(s, fd);
@@ -436,6 +437,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	raw_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
 		return -EAGAIN;
+	rdma_unspare(s);
 	was = sock_lifted(s);
 	words = s->tx;
 	s->homes++;

@@ -320,9 +320,8 @@ static inline bool fab_publish(const struct sock *s)
 	return FAB(s)->publish && FAB(s)->publish(END(s));
 }
 
-/* --- pump.c: where machine and fabric meet ----------------------------- */
+/* --- pump.c: where machine and fabric meet; lock held ------------------ */
 
-/* All with the lock held. */
 int pump_poll(struct sock *s); /* parse what arrived; negative: dead */
 ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		  bool discard);
@@ -332,6 +331,7 @@ ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
 int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op);
 void pump_control(struct sock *s); /* credit updates and the like */
 bool pump_room(struct sock *s); /* could a stream byte leave now? */
+bool pump_roomy(struct sock *s); /* behind messages of ours, too? */
 uint32_t pump_space(struct sock *s); /* how many surely could */
 int pump_fail(struct sock *s, int err); /* the conn is dead */
 

@@ -78,8 +78,8 @@ ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
 	if (!r->confirmed && n > KEPT - r->kept->len)
 		n = KEPT - r->kept->len;
 	done = pump_send(s, c, n);
-	if (done > 0)
-		conn_spare(&s->conn, false);
+	if (done > 0 && s->conn.spare)
+		rdma_spared(s);
 	if (done > 0 && !r->confirmed) {
 		cursor_get(&was, r->kept->mem + r->kept->len, (size_t)done);
 		r->kept->len += (uint32_t)done;

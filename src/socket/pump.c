@@ -351,6 +351,11 @@ bool pump_room(struct sock *s)
 	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH;
 }
 
+bool pump_roomy(struct sock *s)
+{
+	return pump_room(s) && FAB(s)->room(END(s)) >= CONN_SPARE_ROOM;
+}
+
 uint32_t pump_space(struct sock *s)
 {
 	uint32_t fits = FAB(s)->room(END(s)), room = conn_tx_room(&s->conn);

@@ -545,9 +545,7 @@ void rdma_serve(struct sock *s)
 			rdma_look_after(s);
 		over = s->rd && r->lingers && s->ghost >= 0;
 		changed = s->rd && r->changed;
-		/* not between a program's look for room and its send */
-		lifts = s->paired && !over && !s->conn.spare &&
-			anc_state(s->tx) == ANC_RAW;
+		lifts = s->paired && !over && anc_state(s->tx) == ANC_RAW;
 		if (changed)
 			r->changed = false;
 	}

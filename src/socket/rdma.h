@@ -206,7 +206,8 @@ struct rdma {
 	bool fat; /* has memory that a quiet one gives back */
 	bool bulk, sizing; /* receives are to be large; are not so far yet */
 	uint64_t tried_at; /* whether the queue pair is alive */
-	uint64_t spare_at; /* the program was told that it can send */
+	uint64_t spare_at; /* the program was told that it can send, */
+	uint64_t spare_by; /* by this wait; 0: none in particular */
 	/* broken, or to be able to bear it: mend.c */
 	struct rdma_kept *kept; /* sent since the lift, until confirmed */
 	bool confirmed; /* the reader knows of this lift, past x */
@@ -503,17 +504,6 @@ void rdma_owe(struct sock *s);
 /* Does the service thread have to see to it that the token is taken? */
 bool rdma_token_urgent(const struct sock *s);
 bool rdma_update_waits(const struct sock *s); /* for its time */
-/*
- * Lock held: the program is told that there is room, and that no more: what is
- * sent, a look without it, a sleep, or SPARE_NS ends it.
- */
-void rdma_spare(struct sock *s);
-void rdma_spared(struct sock *s); /* the end of it */
-static inline void rdma_unspare(struct sock *s)
-{
-	if (unlikely(s->conn.spare))
-		rdma_spared(s);
-}
 void rdma_wake_writers(struct sock *s);
 /* The machine has failed; whoever sleeps has to hear of it. */
 void rdma_failed(struct sock *s);
@@ -594,6 +584,7 @@ static inline bool rdma_here(const struct sock *s)
 }
 
 #include "socket/rdma_end.h"
+#include "socket/rdma_room.h"
 #include "socket/rdma_size.h"
 #include "socket/rdma_turn.h"
 

@@ -27,6 +27,7 @@ bool rdma_may_end(struct sock *s, bool closes)
 {
 	struct rdma *r = s->rd;
 
+	conn_spare(&s->conn, false); /* nothing more will be sent */
 	if (r->state == RDMA_UP &&
 	    (anc_state(s->tx) == ANC_RISING || !remote_seen(&r->words)))
 		return false;

@@ -91,17 +91,13 @@ int rdma_up(struct sock *s)
 /* --- words ------------------------------------------------------------- */
 
 /*
- * The last credits are for what the program was told that it can send. Where
- * no direction is changing hands words can wait for that.
+ * The last credits are for what the program was told that it can send, and
+ * words can wait for that. But to nobody who can send they are not worth it.
  */
 static bool spared(const struct sock *s)
 {
-	const struct rdma *r = s->rd;
-	enum anc_state tx = anc_state(s->tx), rx = anc_state(s->rx);
-
-	return s->conn.spare && s->conn.credits <= CONN_SPARE &&
-	       (tx == ANC_RAW || tx == ANC_LIFTED) && tx == r->shown_tx &&
-	       (rx == ANC_RAW || rx == ANC_LIFTED) && rx == r->shown_rx;
+	return s->conn.spare && tx_by_ring(s) &&
+	       conn_spared(&s->conn, FAB(s)->room(END(s)));
 }
 
 void rdma_tell(struct sock *s, bool idle)
@@ -112,13 +108,16 @@ void rdma_tell(struct sock *s, bool idle)
 
 	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error)
 		return;
-	if (unlikely(spared(s))) {
-		r->restless = true;
-		return;
+	for (h = 0; h < REMOTE_HALVES; h++) {
+		if (unlikely(spared(s))) {
+			r->restless = true;
+			return;
+		}
+		if (!remote_make(&r->words, h, idle, out))
+			continue;
+		conn_words(&s->conn, h, out);
+		pump_control(s);
 	}
-	for (h = 0; h < REMOTE_HALVES; h++)
-		if (remote_make(&r->words, h, idle, out))
-			conn_words(&s->conn, h, out);
 	pump_control(s);
 }
 
@@ -491,13 +490,31 @@ bool rdma_update_waits(const struct sock *s)
 	       !s->conn.error;
 }
 
-void rdma_spare(struct sock *s)
+void rdma_spare(struct sock *s, uint64_t by)
 {
-	if (!rdma_here(s) || s->rd->state != RDMA_UP ||
-	    conn_wants_send(&s->conn))
+	if (!rdma_here(s) || s->rd->state != RDMA_UP)
 		return;
 	conn_spare(&s->conn, true);
 	s->rd->spare_at = clock_ns();
+	s->rd->spare_by = by;
+}
+
+void rdma_spare_ends(struct sock *s, bool look)
+{
+	uint64_t by = s->rd->spare_by, wait = ready_wait();
+
+	if (!by || (by >> 32 == wait >> 32 && (!look || by != wait)))
+		rdma_spared(s);
+}
+
+bool rdma_may_rise(struct sock *s)
+{
+	rdma_tell(s, false);
+	if (s->conn.credits <= CONN_SPARE || s->conn.want ||
+	    FAB(s)->room(END(s)) < CONN_SPARE_ROOM || !mend_keep(s))
+		return false;
+	rdma_spare(s, 0);
+	return true;
 }
 
 void rdma_spared(struct sock *s)

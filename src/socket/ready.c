@@ -14,6 +14,18 @@
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
 
+static __thread uint32_t wait_no __attribute__((tls_model("initial-exec")));
+
+void sock_wait_begins(void)
+{
+	wait_no++;
+}
+
+uint64_t ready_wait(void)
+{
+	return (uint64_t)lock_tid() << 32 | wait_no;
+}
+
 static bool kernel_has(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -190,17 +202,31 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 	uint64_t now = clock_ns(), limit = wait_full(s, now);
 
 	if (now >= limit && !lift_spill(s, fd, WHY_SPILLED, false)) {
-		r->ours &= ~(uint32_t)OUT_BITS;
+		if (likely(!s->stand))
+			r->ours &= ~(uint32_t)OUT_BITS;
+		else
+			r->ms = 1; /* the anchor has room, and is not free */
 		return;
 	}
 	r->ms = now < limit ? (int)((limit - now) / 1000000u) + 1 : 1;
 }
 
-/* The program will be told of room. */
-static void room_told(struct sock *s, uint32_t asks)
+bool sock_promise(struct sock *s)
 {
-	if (unlikely(s->rd) && (asks & OUT_BITS) && !(asks & EPOLLET))
-		rdma_spare(s);
+	bool ok = true;
+
+	if (likely(!s->rd) || sock_lock(s))
+		return true;
+	if (s->rd && s->paired && sock_here(s) && tx_by_ring(s) &&
+	    !s->conn.error && !s->orphan && !s->shut_wr) {
+		ok = pump_roomy(s);
+		if (ok)
+			rdma_spare(s, ready_wait());
+		else
+			wait_full(s, clock_ns());
+	}
+	sock_unlock(s);
+	return ok;
 }
 
 static void ready_out(struct sock *s, int fd, uint32_t asks,
@@ -217,8 +243,6 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		}
 		return;
 	case ANC_RAW:
-		room_told(s, asks);
-		return;
 	case ANC_GONE:
 		return;
 	default:
@@ -233,19 +257,21 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		r->now |= OUT_BITS;
 		return;
 	}
-	if (!pump_room(s)) {
+	if (unlikely(s->rd))
+		pump_control(s); /* what is due does not count as room */
+	if (!pump_roomy(s)) {
 		/* ask to be rung, then look once more */
 		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		pump_poll(s);
 	}
-	if (pump_room(s)) {
+	if (pump_roomy(s)) {
 		if (s->full) {
 			s->full = false;
 			__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
-			asks &= ~(uint32_t)EPOLLET;
 		}
-		room_told(s, asks);
+		if (unlikely(s->rd) && (asks & OUT_BITS) && !(asks & EPOLLET))
+			rdma_spare(s, ready_wait());
 		r->now |= OUT_BITS;
 	} else {
 		stalled(s, fd, r);
@@ -263,7 +289,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 	if (s->paired && sock_here(s)) {
 		rx = anc_state(s->rx);
 		tx = anc_state(s->tx);
-		rdma_unspare(s);
+		rdma_looked(s);
 		home_serve(s, fd);
 		home_abandoned(s, fd);
 		ready_in(s, fd, r);

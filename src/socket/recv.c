@@ -120,6 +120,7 @@ static int queue_wait(struct sock *s, int fd, uint64_t deadline)
 	struct timespec ms = { 0, 1000000 };
 	int ret;
 
+	rdma_unspare(s);
 	sock_unlock(s);
 	ret = hooks.ppoll(&p, 1, &ms, NULL) < 0 ? -errno : 0;
 	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))

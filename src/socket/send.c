@@ -53,6 +53,7 @@ static bool refused(struct sock *s, int fd)
 {
 	struct sock_ready r;
 
+	rdma_unspare(s); /* it will look again, if it waits */
 	sock_unlock(s);
 	sock_ready(s, fd, 0, &r); /* starts the stall clock */
 	return sock_lock(s) || (tx_by_ring(s) && !pump_room(s));

@@ -242,6 +242,16 @@ struct sock_ready {
 	uint32_t in_gen, out_gen;
 };
 void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r);
+/*
+ * This thread begins to wait: what an earlier wait of it told holds no more.
+ * However often it looks in one wait, OUT holds.
+ */
+void sock_wait_begins(void);
+/*
+ * OUT is reported with other news, though it was asked for with EPOLLET only:
+ * true, it holds as above; false: it is not so now, and will be news.
+ */
+bool sock_promise(struct sock *s);
 
 /*
  * It is (+1) in an epoll set for which nobody was seen to wait, or no more

@@ -37,6 +37,7 @@ libsocket_la_SOURCES = \
 	src/socket/rdma_end.c src/socket/rdma_end.h \
 	src/socket/rdma_link.c \
 	src/socket/rdma_serve.c \
+	src/socket/rdma_room.h \
 	src/socket/rdma_size.c src/socket/rdma_size.h \
 	src/socket/rdma_turn.c src/socket/rdma_turn.h \
 	src/socket/rdma_mod.c \

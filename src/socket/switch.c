@@ -121,13 +121,13 @@ static bool switch_tx(struct sock *s, int fd)
 	    clock_ns() < s->lift_not_before || !zc_settled(s) ||
 	    (s->rd && !zcw_left(s)))
 		return false;
-	/* a send that finds room on the anchor finds it there, too */
-	if (s->rd && (s->conn.credits <= CONN_SPARE ||
-		      FAB(s)->room(END(s)) < CONN_SPARE_ROOM || !mend_keep(s)))
+	if (s->rd && !rdma_may_rise(s))
 		return false;
 	ret = leave_anchor(s, fd);
-	if (ret < 0)
+	if (ret < 0) {
+		conn_spare(&s->conn, false);
 		return false;
+	}
 	options_ours(s, fd);
 	if (!ret)
 		first_bell(s, fd);
@@ -211,6 +211,7 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 
 	if (sock_lock(s))
 		return -EINTR;
+	rdma_unspare(s);
 	s->pinned = true;
 	/* it meets nobody any more; a family's pairing is not ours alone */
 	if (!s->paired && sock_holders(s) == 1)

@@ -133,9 +133,9 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 bool wait_room_due(struct sock *s)
 {
 	return s->full &&
-	       (s->writers ||
-		__atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED)) &&
-	       pump_room(s);
+	       ((s->writers && pump_room(s)) ||
+		(__atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED) &&
+		 pump_roomy(s)));
 }
 
 /*
@@ -148,6 +148,7 @@ static int nap_locked(struct sock *s)
 	int saved = errno, ret;
 	SLEEP(in);
 
+	rdma_unspare(s);
 	wait_away(&in, s, false);
 	ret = hooks.ppoll(NULL, 0, &ms, NULL) < 0 ? -errno : 0;
 	errno = saved;

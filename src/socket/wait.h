@@ -74,4 +74,7 @@ uint64_t wait_deadline(int64_t timeo);
 int wait_anchor(int fd, uint64_t deadline);
 bool wait_room_due(struct sock *s);
 
+/* ready.c: the wait that this thread is in, or was in last: no other has it. */
+uint64_t ready_wait(void);
+
 #endif

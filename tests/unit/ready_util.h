@@ -26,6 +26,7 @@ struct sock {
 	_Atomic bool armed; /* a change must ring */
 	_Atomic int watched, sleepers, homed, unwaited;
 	_Atomic uint32_t looks, asked, rang;
+	_Atomic bool broken; /* no promise holds */
 	_Atomic bool stuck; /* who asks what is pending does not come back */
 	_Atomic int stays; /* threads that keep it, now, */
 	_Atomic int stayed; /* and ever */

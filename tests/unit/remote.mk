@@ -43,3 +43,8 @@ tests_unit_test_strayed_SOURCES = tests/unit/test_strayed.c \
 	tests/unit/conn_util.h
 tests_unit_test_strayed_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_room
+tests_unit_test_room_SOURCES = tests/unit/test_room.c tests/unit/conn_util.h
+tests_unit_test_room_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
