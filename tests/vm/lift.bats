@@ -59,12 +59,18 @@ redis_load() {
 }
 
 @test "lift: qperf tcp_lat" {
+	local seconds
 	between lifted
 	PORT=$(free_port)
 	server qperf qperf --listen_port "$PORT"
 	wait_port "$PORT"
-	client qperf --listen_port "$PORT" "$HOST" -t 2 tcp_lat >"$TMP/out"
-	grep -A 1 '^tcp_lat:' "$TMP/out" | grep -qE '= +[1-9][0-9.,]* '
+	# how long the two ends take to meet is the machine's business
+	for seconds in 2 10 50; do
+		client qperf --listen_port "$PORT" "$HOST" -t $seconds tcp_lat \
+			>"$TMP/out"
+		grep -A 1 '^tcp_lat:' "$TMP/out" | grep -qE '= +[1-9][0-9.,]* '
+		[ "$(stat_sum qperf bytes_sdp_tx)" -lt 100 ] || break
+	done
 	stop qperf
 	proof 100 qperf
 }
