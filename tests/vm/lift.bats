@@ -45,7 +45,7 @@ redis_load() {
 	# where all is slow a reader may be away for longer than 20 ms
 	with LIBSDP_SPILL_MS=2000
 	duplex_serve
-	LIMIT=60 duplex 32
+	duplex 32
 	duplex_end
 	proof $((32 << 19)) python3
 }
