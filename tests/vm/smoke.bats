@@ -141,6 +141,31 @@ c.sendall(str(n).encode()); c.close()' "$VM_ADDR4_1" "$PORT"
 	refuse dissect wire -Y nonesuch
 }
 
+# held NAME LENGTH: UDP packets of that length in a capture.
+held() {
+	tcpdump -n -r "$TMP/$1.pcap" "udp[4:2] = $2" 2>/dev/null | wc -l
+}
+
+# Thirty times the packets that a ring of 32 MiB holds in immediate mode.
+@test "nothing that crosses the link is lost while tcpdump does not run" {
+	local n
+	# what waits for an address may be thrown away
+	until_true 10 busybox ping -c 1 -W 1 "$VM_ADDR4_2"
+	capture long
+	kill -STOP "${PID[long]}"
+	"$PY" -c 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for size in (4000, 60):
+    for i in range(8000):
+        s.sendto(b"x" * size, (sys.argv[1], 9))' "$VM_ADDR4_2"
+	kill -CONT "${PID[long]}"
+	capture_end long
+	for n in 4008 68; do
+		[ "$(held long $n)" -eq 8000 ] ||
+			fail "$(held long $n) of $n: $(cat "$TMP/long.tcpdump")"
+	done
+}
+
 @test "packets are lost and come late on demand" {
 	netem 1 loss 10% delay 2ms 1ms reorder 25%
 	rping_between "$VM_ADDR4_1" 30
