@@ -453,16 +453,6 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 bool keep_unread(struct sock *s, struct cursor *c);
 void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
 
-/* --- peek.c: looks at bytes that stay ---------------------------------- */
-
-/*
- * Both with the lock held. MSG_PEEK of up to n bytes, never asleep; `c` NULL:
- * they are only counted (MSG_TRUNC).
- */
-size_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
-/* Will no more come than a look finds now? */
-bool peek_final(struct sock *s, int fd);
-
 /* --- home.c ------------------------------------------------------------ */
 
 /* W's part: answer ASKED, write back after RESUME. Lock held. */

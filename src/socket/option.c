@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/time.h>
 
+#include "socket/peek.h"
 #include "socket/bridge.h"
 #include "socket/rdma.h"
 #include "socket/zcopy.h"
@@ -389,18 +390,22 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	if (sock_lock(s))
 		return -EINTR;
 	pump_poll(s);
+	/* what the token hides has come, and a program may wait for it */
+	if (unlikely(s->rd))
+		sum = peek_hidden(s, fd);
 	bells = anc_bells(s->rx, &s->ar);
 	ret = sys_ioctl(fd, FIONREAD, &kernel);
 	switch (anc_state(s->rx)) {
 	case ANC_LIFTED:
 		/* the kernel has bells only */
-		sum = s->rx_avail + (zc_here(s) ? conn_source(&s->conn) : 0);
+		sum += s->rx_avail;
+		sum += zc_here(s) ? conn_source(&s->conn) : 0;
 		break;
 	case ANC_RISING:
 	case ANC_SPILL:
 	case ANC_ASKED:
 	case ANC_PAUSED:
-		sum = s->rx_avail + s->ar.kept;
+		sum += s->rx_avail + s->ar.kept;
 		if (bells > 0)
 			kernel -= kernel < bells ? kernel : (int)bells;
 		sum += (uint64_t)kernel;
@@ -518,7 +523,7 @@ static bool behind(struct sock *s, int fd)
 		return true;
 	pump_poll(s);
 	where = raw_where(s, &n);
-	if (where == ANC_AT_BELLS &&
+	if (where == ANC_AT_BELLS && !peek_no_bell(s) &&
 	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
 		keep_bells(s, fd);
 		where = raw_where(s, &n);

@@ -4,7 +4,11 @@
  * anchor: a program may look for more than lies on one side.
  */
 
-#include "socket/impl.h"
+#include "socket/peek.h"
+
+#include <sys/ioctl.h>
+
+#include "socket/rdma.h"
 
 /* Looks at up to n bytes of the anchor, into the first vector only. */
 static size_t anchor_peek(int fd, struct cursor *c, size_t n)
@@ -23,6 +27,18 @@ static size_t anchor_peek(int fd, struct cursor *c, size_t n)
 	if (got > 0 && c)
 		cursor_skip(c, (size_t)got);
 	return got > 0 ? (size_t)got : 0;
+}
+
+bool peek_no_bell(const struct sock *s)
+{
+	return unlikely(s->rd != NULL) &&
+	       (s->rd->token_wait || s->ar.unsure || rdma_mending(s));
+}
+
+uint64_t peek_hidden(struct sock *s, int fd)
+{
+	rdma_token_read(s, fd);
+	return s->rd->hidden;
 }
 
 size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
@@ -49,7 +65,8 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 		return got;
 	if (s->ar.kept > front)
 		return got + (size_t)keep_take(s, c, front, all - got, true);
-	if (front || s->asleep_anchor || s->rx->rawrx || keep_bells(s, fd))
+	if (front || peek_no_bell(s) || s->asleep_anchor || s->rx->rawrx ||
+	    keep_bells(s, fd))
 		return got;
 	return got + anchor_peek(fd, c, all - got);
 }
@@ -64,4 +81,51 @@ bool peek_final(struct sock *s, int fd)
 	/* behind the ring the anchor has the stream's end */
 	return anc_state(s->rx) != ANC_LIFTED &&
 	       sys_ppoll(&p, 1, &now, NULL) == 1;
+}
+
+bool peek_left(struct sock *s, int fd)
+{
+	int kernel = 0;
+
+	return anc_state(s->rx) == ANC_SPILL &&
+	       !sys_ioctl(fd, FIONREAD, &kernel) &&
+	       kernel > anc_bells(s->rx, &s->ar);
+}
+
+/*
+ * Between hosts nothing behind x is shown before the token, and that waits for
+ * x to be passed: by whoever looks on and on for more, never.
+ */
+bool peek_starves(struct sock *s, size_t len, bool all, bool *was)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	struct rdma *r = s->rd;
+
+	if (*was || !r || !r->hidden || s->ar.taken >= x ||
+	    len <= x - s->ar.taken || clock_ns() < r->peek_at)
+		return false;
+	*was = all || r->peeked == s->ar.taken + 1;
+	r->peeked = s->ar.taken + 1;
+	return *was;
+}
+
+/* All of it on the anchor, for good: the kernel shows it in one piece. */
+void peek_home(struct sock *s, int fd)
+{
+	if (!sock_home(s, fd, WHY_OPTION) || sock_lock(s))
+		return;
+	if (s->rd)
+		s->rd->peek_at = clock_ns() + 10000000000u;
+	sock_unlock(s);
+}
+
+bool peek_wait(int fd, uint64_t until)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct timespec ms = { 0, 1000000 };
+	struct timespec now = { 0, 0 };
+
+	if (sys_ppoll(&p, 1, &now, NULL) || clock_ns() >= until)
+		return false;
+	return hooks.ppoll(NULL, 0, &ms, NULL) >= 0;
 }

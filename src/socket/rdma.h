@@ -199,7 +199,7 @@ struct rdma {
 	uint8_t shown_tx, shown_rx; /* states that peer and sets know of */
 	bool changed; /* a direction changed hands: sets must be told */
 	uint64_t token_at; /* bells before the peer's token */
-	uint64_t hidden; /* stream bytes behind the token */
+	uint64_t hidden, peeked, peek_at; /* behind the token; peek.c */
 	uint64_t idle_seen; /* bytes received when receives were counted */
 	uint64_t idle_moved; /* bytes moved when last looked at */
 	uint64_t quiet_at; /* no more than when it was looked at here */

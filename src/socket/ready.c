@@ -131,10 +131,6 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	/* a token among them shows what lay behind it */
 	if (unlikely(s->rx_avail))
 		r->now |= IN_BITS;
-	if (s->rx_eof && !s->rx_avail) {
-		r->ours |= EPOLLRDHUP;
-		r->now |= EPOLLRDHUP;
-	}
 }
 
 /*
@@ -293,6 +289,11 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		home_serve(s, fd);
 		home_abandoned(s, fd);
 		ready_in(s, fd, r);
+		/* unread bytes or none, as a FIN; all of them are here */
+		if (s->rx_eof) {
+			r->ours |= EPOLLRDHUP;
+			r->now |= EPOLLRDHUP;
+		}
 		ready_out(s, fd, asks, r);
 		if (s->orphan)
 			ready_orphan(s, fd, r);

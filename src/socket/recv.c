@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Receiving: the anchor's bytes, the ring's bytes, and what lies between. */
 
-#include <sys/ioctl.h>
-
+#include "socket/peek.h"
 #include "socket/rdma.h"
 
 /* Flags with which the kernel answers for itself. */
@@ -16,6 +15,7 @@ struct want {
 	bool peek, all, nonblock;
 	bool peek_all; /* MSG_PEEK that waits for all */
 	bool between; /* not by the ring alone */
+	bool starved; /* by what is in front of x: brought home, or not */
 	bool torn; /* `len` was cut: memory is missing behind it */
 };
 
@@ -29,21 +29,11 @@ static uint64_t deadline(struct sock *s, struct want *w)
 
 /* --- the ring ---------------------------------------------------------- */
 
-/* It died in the middle of a spill: the anchor has more than bells. */
-static bool left_on_anchor(struct sock *s, int fd)
-{
-	int kernel = 0;
-
-	return anc_state(s->rx) == ANC_SPILL &&
-	       !sys_ioctl(fd, FIONREAD, &kernel) &&
-	       kernel > anc_bells(s->rx, &s->ar);
-}
-
 /* The peer has ended and its ring is empty: what would TCP show? */
 static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
 			   bool *raw)
 {
-	bool lost = was_reset(s) && !left_on_anchor(s, fd);
+	bool lost = was_reset(s) && !peek_left(s, fd);
 
 	if (w->done && (lost || s->why == WHY_PROTOCOL))
 		return 0; /* the next receive is told */
@@ -230,6 +220,9 @@ static int next_at(struct sock *s, int fd, struct want *w, enum anc_state *was,
 	} else if (where == ANC_AT_BELLS) {
 		ring_take_bells(s, fd, *lim);
 		return -EAGAIN;
+	} else if (unlikely(w->peek) &&
+		   peek_starves(s, w->len, w->peek_all, &w->starved)) {
+		return ANC_AT_ANCHOR; /* once receive() brought it home */
 	} else if (where == ANC_AT_ANCHOR && *was == ANC_SPILL) {
 		zc_answer(s, fd); /* what it took back before it left */
 	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_RISING) {
@@ -493,6 +486,9 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	for (;;) {
 		n = raw_recv(s, fd, w, m, &lifted);
 		if (!lifted) {
+			if (unlikely(w->peek_all) && s->rd && n > 0 &&
+			    (size_t)n < w->len && peek_wait(fd, deadline(s, w)))
+				continue;
 			lift_count(s, fd, n, false);
 			if (unlikely(n <= 0) && s->rx_stale &&
 			    keep_revived(s, n))
@@ -518,6 +514,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		sock_unlock(s);
 		if (unlikely(s->ghost >= 0))
 			fd = s->ghost;
+		if (unlikely(w->starved) && raw)
+			peek_home(s, fd);
 		if (!raw || (w->done && !w->all))
 			break;
 		if (w->done && sock_atmark(s, fd) == 1)
@@ -546,7 +544,7 @@ static void want_set(struct want *w, struct sock *s, const struct iovec *iov,
 	w->peek = flags & MSG_PEEK;
 	w->all = (flags & MSG_WAITALL) && !w->peek;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
-	w->between = w->torn = false;
+	w->between = w->torn = w->starved = false;
 	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
 	w->deadline = 0;
 	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))

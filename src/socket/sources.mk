@@ -24,7 +24,7 @@ libsocket_la_SOURCES = \
 	src/socket/move.c \
 	src/socket/option.c \
 	src/socket/pair.c src/socket/pair.h \
-	src/socket/peek.c \
+	src/socket/peek.c src/socket/peek.h \
 	src/socket/pump.c \
 	src/socket/raw.c \
 	src/socket/raw.h \

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_PEEK_H
+#define LIBSDP_SOCKET_PEEK_H
+
+/* Looks at bytes that stay. With the lock held, but for the last two. */
+
+#include "socket/impl.h"
+
+/*
+ * MSG_PEEK of up to n bytes, never asleep; `c` NULL: they are only counted
+ * (MSG_TRUNC).
+ */
+size_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
+/* Will no more come than a look finds now? */
+bool peek_final(struct sock *s, int fd);
+/* Its writer died in the middle of a spill: the anchor has more than bells. */
+bool peek_left(struct sock *s, int fd);
+/* Between hosts: may what comes next on the anchor be a token or a record? */
+bool peek_no_bell(const struct sock *s);
+/* Reads the token if it is there; how much has come that it still hides? */
+uint64_t peek_hidden(struct sock *s, int fd);
+/*
+ * Between hosts, before a look for `len` bytes: would it wait for ever, or has
+ * it been in vain before? Then, but once a call (`was`), peek_home() brings the
+ * stream home; where that fails not again for a while.
+ */
+bool peek_starves(struct sock *s, size_t len, bool all, bool *was);
+void peek_home(struct sock *s, int fd);
+/*
+ * Not all that MSG_WAITALL looks for is on the anchor; asleep in the kernel it
+ * would be lifted over. True: look again; false: no more comes, or in time, or
+ * a signal did.
+ */
+bool peek_wait(int fd, uint64_t until);
+
+#endif
