@@ -256,6 +256,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			lift_count(s, fd, got, false);
 			return got;
 		}
+		in.back = true;
 		raw_rx_leave(&in);
 	}
 	do {

@@ -255,7 +255,8 @@ int raw_where(struct sock *s, uint64_t *n)
 	enum anc_state was = anc_state(s->rx);
 	int where;
 
-	lift_strayed(s, s->ghost >= 0 ? s->ghost : sock_fd(s), 0);
+	if (unlikely(s->strayed))
+		lift_strayed(s, s->ghost >= 0 ? s->ghost : sock_fd(s), 0);
 	where = anc_where(s->rx, &s->ar, n);
 
 	if (where == ANC_AT_ANCHOR && was == ANC_SPILL)

@@ -41,12 +41,12 @@ static void forget_words(struct sock *s)
 
 	memset(&r->words, 0, sizeof(r->words));
 	s->tx->epoch = s->rx->epoch = 0;
+	s->ar.base += (int64_t)s->ar.bells;
 	s->at.bells = s->ar.bells = s->tx->bells = s->rx->bells = 0;
 	s->tx->wait = s->rx->wait = 0;
 	s->ar.unsure = false;
-	r->token_due = 0;
 	r->ahead = false;
-	r->token_at = r->hidden = 0;
+	r->token_at = r->hidden = r->token_due = 0;
 	r->token_wait = r->eof_hidden = false;
 	s->lift_not_before = clock_ns() + 100000000u;
 }

@@ -180,6 +180,9 @@ void rdma_look_after(struct sock *s)
 		rdma_arm(s);
 	} while (fab_pending(s));
 	try_it(s);
+	/* somebody was inside when it became RAW */
+	if (unlikely(quiet && !s->ar.based && anc_state(s->rx) == ANC_RAW))
+		lift_base(s, fd);
 	rdma_slim(s, quiet);
 	r->serving = false;
 	r->calm = busy && !r->restless && !s->conn.spare && !awaited(s) &&

@@ -346,7 +346,8 @@ static int raw_flags(struct rawrx *in, const struct want *w)
 	/* it would swallow a bell and sleep on (5.2) */
 	if (w->all || in->s->rd)
 		return w->flags & ~MSG_WAITALL;
-	return raw_rx_hold(in) ? w->flags : -1;
+	in->back = !raw_rx_hold(in);
+	return in->back ? -1 : w->flags;
 }
 
 static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
@@ -361,7 +362,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 
 	if (raw_passed_by(lifted, &s->rx_shown, &in))
 		return 0;
-	if (unlikely(s->strayed))
+	if (unlikely(s->strayed) && s->paired)
 		raw_strayed(s, fd);
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)

@@ -93,7 +93,7 @@ enum { LAST_ACK = 9, CLOSING = 11 };
 /* -EAGAIN: not in one picture; -ENOTCONN: never again. */
 static int drawn(int fd, int64_t *n)
 {
-	struct tcp_info a, b;
+	struct tcp_info a = { 0 }, b = { 0 };
 	socklen_t alen = sizeof(a), blen = sizeof(b);
 	int in, i;
 

@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -203,9 +204,17 @@ static int tear_down(void **state)
 
 /* --- what the writer does ------------------------------------------------- */
 
+/* They have arrived when it returns. */
 static void on_anchor(const void *bytes, size_t n)
 {
+	int before, now, naps = 0;
+
+	assert_int_equal(ioctl(fd, FIONREAD, &before), 0);
 	assert_int_equal(write(writer.fd, bytes, n), n);
+	while (!ioctl(fd, FIONREAD, &now) && now < before + (int)n) {
+		assert_true(naps++ < 100000);
+		usleep(100);
+	}
 }
 
 static void says(const char *bytes)
@@ -380,17 +389,10 @@ static void t_bell(void **state)
 	goes_on();
 }
 
-static void t_bell_thread(void **state)
+static void t_thread(void **state)
 {
 	ends = true;
-	t_bell(state);
-	ends = false;
-}
-
-static void t_token_thread(void **state)
-{
-	ends = true;
-	t_token(state);
+	sock.rd ? t_token(state) : t_bell(state);
 	ends = false;
 }
 
@@ -409,6 +411,19 @@ static void t_stream(void **state)
 	left(lifts, 64, sock.rd ? RDMA_TOKEN : 1);
 	gets_nothing();
 	goes_on();
+}
+
+/* A new queue pair counts bells anew. */
+static void t_up_again(void **state)
+{
+	t_token(state);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	assert_int_equal(rdma_up(&sock), 0);
+	lock_drop(&sock.lock);
+	assert_int_equal(sock.ar.bells, 0);
+	left(says_abc, 2, 2);
+	gets("c");
+	assert_int_equal(sock.ar.taken, writer.at.sent);
 }
 
 /* The same when the writer has left the anchor ahead of its reader. */
@@ -548,29 +563,20 @@ static void t_send(void **state)
 	assert_int_equal(d->sent, 3 + 10 + 4 + 2 + 1);
 }
 
+#define CASE(name, where) \
+	cmocka_unit_test_setup_teardown(name, where, tear_down)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(t_token, two_hosts, tear_down),
-		cmocka_unit_test_setup_teardown(t_token_thread, two_hosts,
-						tear_down),
-		cmocka_unit_test_setup_teardown(t_token_spill, two_hosts,
-						tear_down),
-		cmocka_unit_test_setup_teardown(t_token_part, two_hosts,
-						tear_down),
-		cmocka_unit_test_setup_teardown(t_bell, one_host, tear_down),
-		cmocka_unit_test_setup_teardown(t_bell_thread, one_host,
-						tear_down),
-		cmocka_unit_test_setup_teardown(t_stream, one_host, tear_down),
-		cmocka_unit_test_setup_teardown(t_stream, two_hosts, tear_down),
-		cmocka_unit_test_setup_teardown(t_stream_ahead, one_host,
-						tear_down),
-		cmocka_unit_test_setup_teardown(t_stream_ahead, two_hosts,
-						tear_down),
-		cmocka_unit_test_setup_teardown(t_doubt, one_host, tear_down),
-		cmocka_unit_test_setup_teardown(t_others, two_hosts, tear_down),
-		cmocka_unit_test_setup_teardown(t_broken, two_hosts, tear_down),
-		cmocka_unit_test_setup_teardown(t_send, one_host, tear_down),
+		CASE(t_token, two_hosts),	 CASE(t_thread, two_hosts),
+		CASE(t_token_spill, two_hosts),	 CASE(t_token_part, two_hosts),
+		CASE(t_bell, one_host),		 CASE(t_thread, one_host),
+		CASE(t_stream, one_host),	 CASE(t_stream, two_hosts),
+		CASE(t_up_again, two_hosts),	 CASE(t_stream_ahead, one_host),
+		CASE(t_stream_ahead, two_hosts), CASE(t_doubt, one_host),
+		CASE(t_others, two_hosts),	 CASE(t_broken, two_hosts),
+		CASE(t_send, one_host),
 	};
 	const struct sock_hooks lent = { .recv = kernel_recv,
 					 .send = kernel_send_plain,
