@@ -307,7 +307,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 		till = dl_after(now, slice);
 		out = epspin_some(set, &sp, till < end ? till : end);
 		now = clock_ns();
-		sock_spin_ended(now, till < end ? till : end);
+		sock_spin_ended(now, till < end ? till : end, sp.ns);
 		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
 			sock_spun(sp.best, out == SPUN_PAID);
 		epspin_end(set, &sp);

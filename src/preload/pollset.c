@@ -360,7 +360,8 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 		for (i = 0; i < n; i++)
 			if (sock_pending(socks[i])) {
 				if (looks > SPIN_SURE)
-					sock_spin_ended(clock_ns(), end);
+					sock_spin_ended(clock_ns(), end,
+							sp->ns);
 				sock_spun(socks[i], true);
 				return true;
 			}
@@ -384,7 +385,7 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 		if (*ret)
 			return true;
 	}
-	sock_spin_ended(now, end);
+	sock_spin_ended(now, end, sp->ns);
 	sock_spun(sp->best, false);
 	return false;
 }

@@ -335,6 +335,9 @@ void sock_arm(struct sock *s, bool in, bool out)
 	if (likely(s->paired && sock_here(s))) {
 		if (in)
 			anc_arm(s->rx, ANC_WAKE);
+		/* what was left to an answer, before who answers sleeps */
+		if (unlikely(s->rd) && locked && in)
+			pump_control(s);
 		if (locked && (in || out))
 			rdma_arm(s);
 		if (out)

@@ -310,8 +310,11 @@ bool sock_pending(struct sock *s); /* cheap: a message waits in the ring */
  */
 bool sock_stay(struct sock *s);
 void sock_go_on(struct sock *s);
-/* A spin that began with the limit `end` is over: was it kept from ending? */
-void sock_spin_ended(uint64_t now, uint64_t end);
+/*
+ * A spin, or a part of one, that was to end at `end` is over: was it kept from
+ * ending? `ns`: so long the whole spin was to be.
+ */
+void sock_spin_ended(uint64_t now, uint64_t end, uint64_t ns);
 /* Feedback: spinning found something / did not. */
 void sock_spun(struct sock *s, bool paid);
 

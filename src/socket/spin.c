@@ -126,7 +126,7 @@ static uint64_t longest(const struct sock *s)
  * shows by the clock: the spin ended much later than it should. Then this
  * process does not spin for a while, twice as long each time; after a row of
  * spins that ended in time it starts anew. A lost update is harmless. Where
- * being woken takes longer than that, so may a spin.
+ * being woken takes longer than that, so may a spin that was to be as long.
  */
 #define LATE_NS	   100000u
 #define REST_NS	   4000000u
@@ -151,11 +151,12 @@ static bool crowded(void)
 	return false;
 }
 
-void sock_spin_ended(uint64_t now, uint64_t end)
+void sock_spin_ended(uint64_t now, uint64_t end, uint64_t ns)
 {
 	uint32_t step = __atomic_load_n(&rest.step, __ATOMIC_RELAXED);
 
-	if (likely(now <= end + LATE_NS) || now <= end + far_ns()) {
+	if (likely(now <= end + LATE_NS) ||
+	    (now <= end + ns && now <= end + far_ns())) {
 		if (step && ++rest.good >= GOOD_SPINS)
 			rest.step = rest.good = 0;
 		return;
@@ -313,7 +314,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 		paid = look_till(s, was, gen, end, &now);
 	}
 	if (now)
-		sock_spin_ended(now, end);
+		sock_spin_ended(now, end, end - begin);
 	lock_take(&s->lock);
 	go_on(s);
 	sock_spun(s, paid);
@@ -348,7 +349,7 @@ bool spin_tx(struct sock *s)
 		paid = pump_room(s) || !tx_by_ring(s) || s->orphan;
 		now = clock_ns();
 	} while (!paid && now < end);
-	sock_spin_ended(now, end);
+	sock_spin_ended(now, end, ns);
 	sock_spun(s, paid);
 	return paid;
 }

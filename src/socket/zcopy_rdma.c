@@ -252,11 +252,15 @@ static uint64_t patience_ns(void)
 
 int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 {
-	uint64_t patience = patience_ns();
-	uint64_t until = clock_ns() + patience, since = 0;
+	uint64_t now = clock_ns(), patience = patience_ns();
+	uint64_t left = deadline > now ? deadline - now : 0;
+	uint64_t until, since = 0;
 	uint32_t seen = 0;
 	int err = 0, ret = 0;
 
+	/* the rest is for the copy, which TCP would take at once */
+	patience = patience < left / 2 ? patience : left / 2;
+	until = now + patience;
 	while (s->zc.out == ZC_OUT) {
 		if (s->zc.done != seen)
 			until = clock_ns() + patience;

@@ -179,8 +179,9 @@ uint64_t sock_spin_ns(struct sock *s)
 	return fake_spin_ns;
 }
 
-void sock_spin_ended(uint64_t now, uint64_t end)
+void sock_spin_ended(uint64_t now, uint64_t end, uint64_t ns)
 {
+	(void)ns;
 	(void)now;
 	(void)end;
 }

@@ -234,7 +234,19 @@ static void up(uint32_t since)
  */
 static void t_answer(void **state)
 {
+	static const struct verbs_api api = { .arm = arm };
+
 	(void)state;
+	rdma_api = &api;
+	up(2);
+	rdma_report(&sock);
+	assert_int_equal(sent, 0);
+	sock.paired = true;
+	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock_arm(&sock, true, false);
+	assert_int_equal(sent, 1);
+	rdma_api = NULL;
+	armed = 0;
 	up(2);
 	rdma_report(&sock);
 	assert_int_equal(sent, 0);

@@ -155,17 +155,21 @@ static void test_late(void **state)
 	(void)state;
 	setup_one();
 	woken_all(200000);
-	sock_spin_ended(now_ns, now_ns - 1000000);
+	sock_spin_ended(now_ns, now_ns - 1000000, 1600000);
 	assert_in_range(sock_spin_ns(&s), 1600000, 1601000);
+	/* of a short one that is late */
+	sock_spin_ended(now_ns, now_ns - 1000000, 50000);
+	assert_int_equal(sock_spin_ns(&s), 0);
+	now_ns += 10000000;
 	/* nor longer than anybody may spin: that is a crowd */
 	woken_all(5000000);
-	sock_spin_ended(now_ns, now_ns - 3000000);
+	sock_spin_ended(now_ns, now_ns - 3000000, 5000000);
 	assert_int_equal(sock_spin_ns(&s), 0);
 	now_ns += 10000000;
 	woken_all(1000);
-	sock_spin_ended(now_ns, now_ns - 1000000);
+	sock_spin_ended(now_ns, now_ns - 1000000, 2000000);
 	assert_int_equal(sock_spin_ns(&s), 0);
-	now_ns += 10000000;
+	now_ns += 20000000;
 	assert_int_equal(sock_spin_ns(&s), 50000);
 }
 
