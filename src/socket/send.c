@@ -48,7 +48,10 @@ static ssize_t way_out(struct sock *s, struct load *w)
 				mend_send(s, &w->c, w->len - w->done);
 }
 
-/* Lock held: no room, and not to wait. False: look again after all. */
+/*
+ * Lock held: no room for (the rest of) it, and not to wait: when there is some,
+ * that will be news. False: look again after all.
+ */
 static bool refused(struct sock *s, int fd)
 {
 	struct sock_ready r;
@@ -92,7 +95,10 @@ static void went(struct sock *s, struct load *w, size_t n)
 {
 	if (!n)
 		return;
-	s->full = false;
+	if (s->full) { /* an edge, for whoever was refused before */
+		s->full = false;
+		__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
+	}
 	w->done += n;
 	noted(s, w);
 }
@@ -248,10 +254,8 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			return 0;
 		if (pump_poll(s) || pump_room(s))
 			continue;
-		if (w->nonblock && w->done)
-			return 0;
 		if (w->nonblock && refused(s, fd))
-			return -EAGAIN;
+			return w->done ? 0 : -EAGAIN;
 		if (w->nonblock)
 			continue;
 		if (!deadline)

@@ -433,6 +433,47 @@ static void bites_peer(struct end *e)
 	prog_sync(e);
 }
 
+/*
+ * Who was given less than he asked for need not ask again before an edge says
+ * that there is room, whoever made it, and when.
+ */
+static void short_run(struct end *e)
+{
+	const size_t most = (size_t)32 << 20;
+	struct epoll_event ev = { .events = EPOLLOUT | EPOLLET };
+	uint8_t *buf = malloc(most);
+	int ep = epoll_create1(0), i;
+
+	CHECK(buf && ep >= 0);
+	prog_nonblock(e->l.fd, true);
+	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
+	for (i = 0; i < 6; i++) {
+		struct flow f = e->l.tx;
+		ssize_t r;
+
+		CHECK(epoll_wait(ep, &ev, 1, 10000) == 1);
+		CHECK(ev.events == EPOLLOUT);
+		flow_fill(&f, buf, most);
+		r = write(e->l.fd, buf, most);
+		CHECK(r > 0 && (size_t)r < most);
+		e->l.tx.off += (uint64_t)r;
+		prog_tell(e, (uint64_t)r);
+		prog_sync(e);
+	}
+	free(buf);
+	CHECK(!close(ep));
+}
+
+static void short_peer(struct end *e)
+{
+	int i;
+
+	for (i = 0; i < 6; i++) {
+		link_get(&e->l, prog_hear(e));
+		prog_sync(e);
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "full", full_run, full_peer, 0 },
 	{ "self-full", self_full, NULL, CASE_SOLO },
@@ -444,6 +485,7 @@ static const struct prog_case cases[] = {
 	{ "loop", loop, loop, 0 },
 	{ "busy", busy, busy, 0 },
 	{ "bites", bites_run, bites_peer, 0 },
+	{ "short", short_run, short_peer, 0 },
 };
 
 int main(int argc, char **argv)
