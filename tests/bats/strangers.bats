@@ -244,9 +244,11 @@ a_closed() {
 		dial:101 no-path
 		dial:12 no-memory
 	END
+	# who serves may have been asked before it knew what it was asked for,
+	# and have said so
 	for what in 12=no-memory 101=no-path; do
 		ON=("FAKE_FAIL=prepare:${what%=*}")
-		kept local 3 "${what#*=}" peer 3 peer-plain
+		kept local 3 "${what#*=}" peer 3 "peer-plain|unproved"
 	done
 	# it is said once how things are
 	[ "$(grep -c 'no RDMA: the files of the RDMA device' \

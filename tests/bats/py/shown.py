@@ -5,6 +5,7 @@ the namespaces $A and $B only: others of this machine may have the same ports.
 over PORT N BYTES: N ends at least go over SDP, both ways, and sent so much by it
 writes PORT: somebody who serves it sends by SDP
 stays PORT END N REASON: N ends whose `local` or `peer` it is stay on TCP for that
+reason, or one of those (A|B)
 registered PORT N MIN MAX: so much memory by each of N ends
 device PORT N NAME: N ends go over it; the sums are right; a line says so, too"""
 
@@ -55,7 +56,8 @@ def writes(port):
 
 def stays(port, end, count, reason):
     return int(count) == sum((row[end] or {}).get("port") == port and
-                             row["reason"] == reason for row in rows(here()))
+                             row["reason"] in reason.split("|")
+                             for row in rows(here()))
 
 
 def registered(port, count, low, high):
