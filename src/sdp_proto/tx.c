@@ -335,17 +335,15 @@ static bool next_zcopy(struct conn *c, uint64_t now,
 }
 
 /*
- * The last credits are for stream bytes, which go at once: what they must not
- * pass was there before. Reports on the peer's sources may follow them.
+ * The last credits are for stream bytes, which go at once. Not while the peer
+ * waits for a report on what it lent, or for bytes handed back.
  */
 static bool next_spared(struct conn *c, uint64_t now,
 			const struct conn_offer *offer, uint32_t room,
 			struct conn_op *op)
 {
-	const unsigned int later = CONN_WANT_RD_COMPL | CONN_WANT_SENDSM;
-
 	if (likely(!c->spare) || !conn_spared(c, room) || !state_tx_open(c) ||
-	    offer->zc || offer->oob_last || (c->want & ~later))
+	    offer->zc || offer->oob_last || offer->back || c->want)
 		return false;
 	next_data(c, now, offer, room, op);
 	return true;

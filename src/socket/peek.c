@@ -117,6 +117,7 @@ void peek_home(struct sock *s, int fd)
 	if (s->rd)
 		s->rd->peek_at = clock_ns() + 10000000000u;
 	sock_unlock(s);
+	sock_unpin(s);
 }
 
 bool peek_wait(int fd, uint64_t until)

@@ -274,6 +274,13 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 	}
 }
 
+/* Bytes are next that travel by the anchor, and may be under way. */
+static bool in_front(const struct sock *s)
+{
+	return anc_state(s->rx) != ANC_LIFTED &&
+	       s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+}
+
 void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 {
 	bool changed = false;
@@ -289,8 +296,8 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		home_serve(s, fd);
 		home_abandoned(s, fd);
 		ready_in(s, fd, r);
-		/* unread bytes or none, as a FIN; all of them are here */
-		if (s->rx_eof) {
+		/* unread bytes or none, as a FIN, once all of them are here */
+		if (s->rx_eof && (r->now & IN_BITS) && !in_front(s)) {
 			r->ours |= EPOLLRDHUP;
 			r->now |= EPOLLRDHUP;
 		}

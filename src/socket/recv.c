@@ -515,8 +515,10 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		sock_unlock(s);
 		if (unlikely(s->ghost >= 0))
 			fd = s->ghost;
-		if (unlikely(w->starved) && raw)
+		if (unlikely(w->starved) && raw) {
 			peek_home(s, fd);
+			w->starved = false;
+		}
 		if (!raw || (w->done && !w->all))
 			break;
 		if (w->done && sock_atmark(s, fd) == 1)
