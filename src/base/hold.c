@@ -29,12 +29,16 @@ static bool set_of(const char *status, const char *name, uint64_t *set)
 uint64_t hold_lets_in(const char *status, const struct lock_mask *own)
 {
 	uint64_t pending, blocked;
+	unsigned char held;
 
 	if (strstr(status, "\nState:\tZ") || strstr(status, "\nState:\tX") ||
 	    !set_of(status, "\nShdPnd:\t", &pending) ||
 	    !set_of(status, "\nSigBlk:\t", &blocked))
 		return 0;
-	if (own && __atomic_load_n(&own->on, __ATOMIC_RELAXED))
+	held = own ? __atomic_load_n(&own->held, __ATOMIC_ACQUIRE) : HELD_NOT;
+	if (held == HELD_SOON)
+		blocked = 0;
+	else if (held == HELD_BACK)
 		blocked = __atomic_load_n(&own->set, __ATOMIC_RELAXED);
 	return pending & ~blocked;
 }

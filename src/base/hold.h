@@ -21,11 +21,37 @@ struct hold {
 	uint64_t saved[sizeof(sigset_t) / 8];
 };
 
+/*
+ * What others are told of this thread (of_the_first()): before the kernel is
+ * told to block, and after it was told to let in.
+ */
+static inline void hold_tell(unsigned char held)
+{
+	__atomic_store_n(&lock_mask.held, held, __ATOMIC_RELEASE);
+}
+
 /* They are held, and let in only where a lock is long in coming. */
 static inline void hold_on(const struct hold *h)
 {
 	__atomic_store_n(&lock_mask.set, h->saved[0], __ATOMIC_RELAXED);
 	lock_mask_on(h->on);
+	hold_tell(h->on ? HELD_BACK : HELD_NOT);
+}
+
+/* Block `all`; hold_on() behind it. */
+static inline bool hold_block(struct hold *h, uint64_t all)
+{
+	hold_tell(HELD_SOON);
+	return !sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all,
+			  (long)h->saved, 8, 0, 0);
+}
+
+/* The program's mask again: what is let in here must not find `on`. */
+static inline void hold_unblock(const struct hold *h)
+{
+	lock_mask_on(false);
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->saved, 0, 8, 0, 0);
+	hold_tell(HELD_NOT);
 }
 
 static inline void hold_signals(struct hold *h)
@@ -35,8 +61,7 @@ static inline void hold_signals(struct hold *h)
 			 1ull << (SIGTRAP - 1) | 1ull << (SIGABRT - 1));
 
 	if (!h->on)
-		h->on = !sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all,
-				   (long)h->saved, 8, 0, 0);
+		h->on = hold_block(h, all);
 	hold_on(h);
 }
 
@@ -50,8 +75,8 @@ static inline void hold_signals(struct hold *h)
 void hold_give_way(const struct hold *h);
 /*
  * Pending for its process, and let in by the thread of which /proc tells this
- * (task/TID/status), or soon to be, if it holds them itself: `own`. 0 also where
- * that is cut, behind a long list of groups.
+ * (task/TID/status), or soon to be, if it holds them itself: `own`, read behind
+ * `status`. 0 also where that is cut, behind a long list of groups.
  */
 uint64_t hold_lets_in(const char *status, const struct lock_mask *own);
 
@@ -60,9 +85,7 @@ static inline void hold_end(struct hold *h)
 	if (h->on) {
 		hold_give_way(h);
 		h->on = false;
-		lock_mask_on(false);
-		sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->saved, 0, 8,
-			  0, 0);
+		hold_unblock(h);
 	}
 }
 

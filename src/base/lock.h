@@ -42,6 +42,12 @@ void lock_forked(void);
 struct lock_mask {
 	uint64_t set;
 	bool on;
+	unsigned char held; /* for others, who cannot tell from /proc alone */
+};
+enum {
+	HELD_NOT,
+	HELD_SOON, /* they may be blocked already; `set` is of another time */
+	HELD_BACK, /* they may be let in again already */
 };
 extern __thread struct lock_mask lock_mask
 	__attribute__((tls_model("initial-exec")));

@@ -74,17 +74,15 @@ bool hush_begin(struct hush *h)
 			 BIT_OF(32) | BIT_OF(33));
 
 	memset(&h->hold, 0, sizeof(h->hold));
-	if (missed() || sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all,
-				  (long)h->hold.saved, 8, 0, 0))
+	if (missed() || !hold_block(&h->hold, all))
 		return false;
 	h->fd = signal_fd(h->hold.saved[0]);
 	h->hold.on = h->fd >= 0;
-	hold_on(&h->hold);
 	if (h->hold.on)
-		return true;
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->hold.saved, 0, 8, 0,
-		  0);
-	return false;
+		hold_on(&h->hold);
+	else
+		hold_unblock(&h->hold);
+	return h->hold.on;
 }
 
 void hush_drop(struct hush *h)
@@ -92,9 +90,7 @@ void hush_drop(struct hush *h)
 	if (h->fd < 0)
 		return;
 	h->fd = -1;
-	lock_mask_on(false);
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)h->hold.saved, 0, 8, 0,
-		  0);
+	hold_unblock(&h->hold);
 }
 
 void hush_end(struct sock *s, struct hush *h)

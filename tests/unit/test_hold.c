@@ -275,7 +275,10 @@ static void test_alone(void **state)
 	assert_int_equal(by_first, 1);
 }
 
-/* The first thread holds it back itself, for a while. */
+/*
+ * The first thread holds it back itself, for a while; or is kept off its
+ * processor at the end of that, with its lock mask off already (hold_unblock()).
+ */
 static atomic_bool sent;
 
 static void *ends_soon(void *arg)
@@ -309,6 +312,8 @@ static void test_both(void **state)
 		assert_int_equal(pthread_create(&t, NULL, ends_soon, NULL), 0);
 		while (!atomic_load(&sent))
 			sys_call3(SYS_sched_yield, 0, 0, 0);
+		if (i & 1)
+			lock_mask_on(false);
 		/* now the other would take it that does not wait */
 		sys_call3(SYS_nanosleep,
 			  (long)&(struct timespec){ .tv_nsec = CHILD_NS }, 0,
@@ -385,7 +390,9 @@ static void test_status(void **state)
 	(void)state;
 	assert_int_equal(hold_lets_in(some, NULL), 0xc00);
 	assert_int_equal(hold_lets_in(some, &own), 0xc00);
-	own.on = true;
+	own.held = HELD_SOON;
+	assert_int_equal(hold_lets_in(some, &own), 0xe00);
+	own.held = HELD_BACK;
 	assert_int_equal(hold_lets_in(some, &own), 0xa00);
 	assert_int_equal(hold_lets_in(dead, &own), 0);
 	assert_int_equal(hold_lets_in(HEAD, NULL), 0);
