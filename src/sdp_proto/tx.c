@@ -401,7 +401,7 @@ void conn_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
 	       uint32_t room, struct conn_op *op)
 {
 	if (likely(c->tx_fast && !c->want && offer->bytes && !offer->oob_last &&
-		   !offer->zc && c->credits >= DATA_CREDITS &&
+		   !offer->zc && !offer->back && c->credits >= DATA_CREDITS &&
 		   room > WIRE_BSDH)) {
 		send_data(c, now, 0, data_payload(c, offer->bytes, room), op);
 		c->nond_sent++;

@@ -162,6 +162,42 @@ static void back(void **state)
 	bad(&c, msg(&c, WIRE_BACK), 0);
 }
 
+/*
+ * The last credits are for bytes that the program was told it can send, but not
+ * while the peer waits for bytes handed back, or for a report on what it lent.
+ */
+static void spared(void **state)
+{
+	struct conn_params mine = params(true, false);
+	struct conn_params other = params(false, false);
+	struct conn_offer offer = { .bytes = 100, .back = 100 };
+	struct conn_op op;
+	struct conn peer;
+	struct wire_msg m;
+
+	(void)state;
+	up_words(CONN_EXT_WORDS);
+	c.credits = CONN_SPARE;
+	conn_spare(&c, true);
+	conn_next(&c, 1, &offer, RCV_SIZE, &op);
+	assert_int_equal(op.hdr[0], WIRE_BACK);
+	mine.reads = true;
+	join(&c, &mine, &peer, &other);
+	m = msg(&c, WIRE_SRC_AVAIL);
+	m.buf_len = 1000;
+	assert_int_equal(give(&c, m, 8, NULL), 0);
+	assert_true(conn_read(&c, 1000, &op));
+	assert_int_equal(conn_on_done(&c, 1, CONN_READ, 992), 0);
+	c.credits = CONN_SPARE;
+	conn_spare(&c, true);
+	next(100, &op);
+	assert_int_equal(op.hdr[0], WIRE_RD_COMPL);
+	c.credits = CONN_SPARE;
+	next(100, &op);
+	assert_int_equal(op.hdr[0], WIRE_DATA);
+	assert_int_equal(op.payload, 100);
+}
+
 static void at_the_end(void **state)
 {
 	struct conn_op op;
@@ -189,10 +225,10 @@ static void at_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order),      cmocka_unit_test(credits),
-		cmocka_unit_test(received),   cmocka_unit_test(back),
-		cmocka_unit_test(unasked),    cmocka_unit_test(bounds),
-		cmocka_unit_test(at_the_end),
+		cmocka_unit_test(order),    cmocka_unit_test(credits),
+		cmocka_unit_test(received), cmocka_unit_test(back),
+		cmocka_unit_test(unasked),  cmocka_unit_test(bounds),
+		cmocka_unit_test(spared),   cmocka_unit_test(at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

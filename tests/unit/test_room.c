@@ -16,9 +16,11 @@
 #include "conn_util.h"
 #include "fabric/nowhere.h"
 #include "sdp_proto/wire.h"
+#include "socket/peek.h"
 #include "socket/rdma.h"
 
 #define REST 5 /* receives of the other end; our own are more */
+#define WAY  1024 /* messages of a test */
 
 /* --- two queue pairs ------------------------------------------------------ */
 
@@ -35,7 +37,7 @@ static struct side {
 	int fd;
 	uint32_t room;
 	bool far; /* what is under way to it has not come yet */
-	struct message in[64], ctrl, out;
+	struct message in[WAY], ctrl, out;
 	unsigned int came, polled, released;
 } one, two;
 
@@ -65,7 +67,7 @@ static int xmit(struct end *e, uint32_t len, bool solicited)
 	struct side *to = side_of(e)->other;
 
 	(void)solicited;
-	assert_true(to->came < 64);
+	assert_true(to->came < WAY);
 	to->in[to->came] = side_of(e)->out;
 	to->in[to->came++].len = len;
 	return 0;
@@ -441,6 +443,93 @@ static void margin(void **state)
 	one.sock.rd = &one.rd;
 }
 
+/* --- what else waits, or does not ------------------------------------------ */
+
+/*
+ * The peer's end is here, and not what it sent by the anchor in front of x: as
+ * from TCP, nobody hears of the end before all of it is here.
+ */
+static void end_in_front(void **state)
+{
+	struct sock_ready r;
+
+	(void)state;
+	two.sock.lift_not_before = UINT64_MAX;
+	assert_int_equal(put(&two), 1);
+	two.sock.lift_not_before = 0;
+	lift(&one);
+	two.sock.own->counted = ANC_COUNTED_TX;
+	two.sock.peer->counted = ANC_COUNTED_RX;
+	assert_int_equal(put(&two), 1);
+	assert_int_equal(sock_shutdown(&two.sock, two.fd, SHUT_WR), 0);
+	look(&one);
+	assert_int_equal(anc_state(one.sock.rx), ANC_RISING);
+	one.sock.rx_eof = true; /* not hidden by a token, as on one host */
+	sock_ready(&one.sock, one.fd, EPOLLIN | EPOLLRDHUP, &r);
+	assert_false(r.now & EPOLLRDHUP);
+	one.sock.rx_eof = false;
+	assert_int_equal(get(&one), 1);
+	settle();
+	assert_int_equal(get(&one), 1);
+	assert_int_equal(get(&one), 0);
+	sock_ready(&one.sock, one.fd, EPOLLIN | EPOLLRDHUP, &r);
+	assert_int_equal(r.now & (EPOLLIN | EPOLLRDHUP), EPOLLIN | EPOLLRDHUP);
+}
+
+static struct timespec slept;
+
+static int reads_it(struct pollfd *p, nfds_t n, const struct timespec *ts,
+		    const sigset_t *mask)
+{
+	assert_true(p && n && !mask);
+	slept = *ts;
+	one.sock.zc.out = ZC_NONE;
+	return 0;
+}
+
+/* A loan takes no more than half of the time that its send has. */
+static void loan_limit(void **state)
+{
+	const int64_t was = settings.zcopy_wait_ms;
+
+	(void)state;
+	lift(&one);
+	settings.zcopy_wait_ms = 100000;
+	hooks.ppoll = reads_it;
+	assert_int_equal(lock_take(&one.sock.lock), 0);
+	slept = (struct timespec){ 0, 0 };
+	while (!slept.tv_sec && !slept.tv_nsec) { /* not too late to sleep */
+		one.sock.zc.out = ZC_OUT;
+		zcr_await(&one.sock, one.fd, clock_ns() + 1600000000u, -1);
+	}
+	lock_drop(&one.sock.lock);
+	assert_int_equal(slept.tv_sec, 0);
+	assert_true(slept.tv_nsec <= 800000000);
+	settings.zcopy_wait_ms = was;
+}
+
+/* A look that could not have all on the anchor: both ways are lifted again. */
+static void looked_in_vain(void **state)
+{
+	const int64_t was = settings.home_timeout_ms;
+	int i;
+
+	(void)state;
+	lift(&two);
+	settings.home_timeout_ms = 1;
+	peek_home(&one.sock, one.fd);
+	settings.home_timeout_ms = was;
+	assert_int_not_equal(anc_state(one.sock.rx), ANC_RAW);
+	for (i = 0; i < 100; i++) {
+		settle();
+		assert_int_equal(put(&two), 1);
+		settle();
+		assert_int_equal(get(&one), 1);
+	}
+	assert_int_equal(anc_state(two.sock.tx), ANC_LIFTED);
+	lift(&one);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +540,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(leaving, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(spilled, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(margin, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(end_in_front, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(loan_limit, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(looked_in_vain, set_up,
+						tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
