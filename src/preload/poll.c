@@ -61,6 +61,7 @@ static uint64_t rest(uint64_t began, uint64_t span)
 int do_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	uint64_t span = dl_span_ms(ms), began = 0;
+	DOZE(in);
 	bool warm;
 	int ret;
 
@@ -69,9 +70,12 @@ int do_poll(struct pollfd *fds, nfds_t n, int ms)
 	if (!warm) {
 		if (ms > 0)
 			began = clock_ns();
-		ret = neg_errno(real_poll(fds, n, ms));
-		if (done(fds, n, ret))
-			return ret;
+		if (!span || pollset_doze(&in, fds, n)) {
+			ret = neg_errno(real_poll(fds, n, ms));
+			if (done(fds, n, ret))
+				return ret;
+		}
+		sock_dozed(&in);
 		span = rest(began, span);
 	}
 	return wait_here(fds, n, span, POLL_MS, NULL);
@@ -81,6 +85,7 @@ int do_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
 	     const sigset_t *mask)
 {
 	uint64_t span = DL_NEVER, began = 0;
+	DOZE(in);
 	bool warm;
 	int ret;
 
@@ -91,9 +96,12 @@ int do_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
 	if (!warm) {
 		if (span && span != DL_NEVER)
 			began = clock_ns();
-		ret = neg_errno(real_ppoll(fds, n, ts, mask));
-		if (done(fds, n, ret))
-			return ret;
+		if (!span || pollset_doze(&in, fds, n)) {
+			ret = neg_errno(real_ppoll(fds, n, ts, mask));
+			if (done(fds, n, ret))
+				return ret;
+		}
+		sock_dozed(&in);
 		span = rest(began, span);
 	}
 	return wait_here(fds, n, span, POLL_NS, mask);

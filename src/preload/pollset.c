@@ -8,6 +8,9 @@
 
 #include <errno.h>
 #include <sys/mman.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 
 #include "base/clock.h"
 #include "base/sys.h"
@@ -56,6 +59,37 @@ nfds_t pollset_scan(const struct pollfd *fds, nfds_t n, bool *warm)
 	return count;
 }
 
+/* No other thread could read what this one sleeps on. */
+static bool alone(void)
+{
+#if __has_include(<sys/single_threaded.h>)
+	return __libc_single_threaded;
+#else
+	return false;
+#endif
+}
+
+bool pollset_doze(struct sock_doze *in, const struct pollfd *fds, nfds_t n)
+{
+	struct sock *s;
+	nfds_t i;
+
+	if (alone())
+		return true;
+	for (i = 0; i < n; i++) {
+		/* what comes wakes nobody else */
+		if (!(fds[i].events & (POLLIN | POLLRDNORM)))
+			continue;
+		s = fdt_sock(fds[i].fd);
+		if (s && !sock_doze(in, s))
+			break;
+	}
+	for (i = 0; in->s && i < n; i++)
+		if (pollset_warm(fds[i].fd))
+			return false;
+	return true;
+}
+
 int pollset_begin(struct pollset *p)
 {
 	struct fdent *e;
@@ -63,6 +97,7 @@ int pollset_begin(struct pollset *p)
 
 	sock_wait_begins();
 	p->hold.on = false;
+	p->doze.s = NULL;
 	p->kern = p->kern_room;
 	p->ent = p->ent_room;
 	p->map = NULL;
@@ -93,6 +128,7 @@ static void out_of_bed(struct pollset *p)
 {
 	nfds_t i;
 
+	sock_dozed(&p->doze);
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i];
 
@@ -422,8 +458,12 @@ static bool arm(struct pollset *p, uint64_t *nap)
 			found = epset_arm(e->set, nap) || found;
 			continue;
 		}
-		if (!living(p, e))
+		if (!living(p, e)) {
+			found = (!pollset_doze(&p->doze, &p->fds[e->at], 1) &&
+				 living(p, e)) ||
+				found;
 			continue;
+		}
 		e->number = sock_sleep(e->sock);
 		e->asleep = true;
 		sock_arm(e->sock, (w & (EP_INS | POLLRDHUP)) != 0,

@@ -44,6 +44,7 @@ struct pollset {
 	const sigset_t *mask;
 	enum pollkind kind;
 	struct hold hold;
+	struct sock_doze doze; /* on those of it that are cold */
 	void *map; /* memory of a large call */
 	size_t map_len;
 	struct pollfd kern_room[2 * POLLSET_STACK];
@@ -58,6 +59,14 @@ int pollset_begin(struct pollset *p);
 void pollset_end(struct pollset *p);
 /* How many entries concern the library; *warm: one needs more than a load. */
 nfds_t pollset_scan(const struct pollfd *fds, nfds_t n, bool *warm);
+/*
+ * In front of a sleep in the kernel where none is warm. Another thread may read
+ * what one of them is lifted by, before this one is woken by it: who asks for
+ * data is counted. False: one is warm now. sock_dozed() behind it in any case.
+ */
+bool pollset_doze(struct sock_doze *in, const struct pollfd *fds, nfds_t n);
+#define DOZE(name) \
+	__attribute__((cleanup(sock_dozed))) struct sock_doze name = { NULL }
 static inline bool pollset_warm(int fd)
 {
 	struct fdent *e = fdt_at(fd);

@@ -273,6 +273,7 @@ static int sel_wait(int n, unsigned long *const set[3], bool warm, uint64_t end,
 	struct sel s __attribute__((cleanup(sel_end)));
 	uint64_t left = end;
 	struct timespec ts;
+	DOZE(in);
 	int ret;
 
 	sock_saw_wait();
@@ -280,6 +281,11 @@ static int sel_wait(int n, unsigned long *const set[3], bool warm, uint64_t end,
 	if (ret)
 		return ret;
 	if (!warm) {
+		to_poll(&s);
+		if (end && !pollset_doze(&in, s.fds, s.nfds)) {
+			sock_dozed(&in);
+			return wait_here(&s, end, mask);
+		}
 		if (end && end != DL_NEVER)
 			left = dl_left(clock_ns(), end);
 		ts = dl_ts(left == DL_NEVER ? 0 : left);
@@ -288,6 +294,7 @@ static int sel_wait(int n, unsigned long *const set[3], bool warm, uint64_t end,
 			left == DL_NEVER ? NULL : &ts, mask));
 		if (ret <= 0 || !turned(&s))
 			return ret;
+		sock_dozed(&in);
 	}
 	return wait_here(&s, end, mask);
 }

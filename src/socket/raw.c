@@ -39,6 +39,16 @@ static __thread struct {
 	uintptr_t out_frame;
 } inside __attribute__((tls_model("initial-exec")));
 
+/* And the socks that it sleeps on in a poll() of the kernel. */
+#define DOZES 8
+
+static __thread struct {
+	uint32_t n;
+	uint32_t number[DOZES];
+	struct sock *s[DOZES];
+	uintptr_t frame;
+} dozing __attribute__((tls_model("initial-exec")));
+
 static bool on_signal_stack(void)
 {
 	stack_t ss = { .ss_flags = 0 };
@@ -57,13 +67,23 @@ static bool gone(uintptr_t at, const struct sock *s, uintptr_t frame)
 	       *(struct sock *const volatile *)at != s;
 }
 
+static void doze_over(void)
+{
+	while (dozing.n) {
+		dozing.n--;
+		sock_awake(dozing.s[dozing.n], dozing.number[dozing.n]);
+	}
+}
+
 void raw_jumped(uintptr_t frame)
 {
 	struct rawrx in = inside.in;
 	struct rawtx out = inside.out;
 
-	if (likely(!in.s && !out.s) || on_signal_stack())
+	if (likely(!in.s && !out.s && !dozing.n) || on_signal_stack())
 		return;
+	if (dozing.n && gone(dozing.frame, dozing.s[0], frame))
+		doze_over();
 	if (in.s && gone(inside.frame, in.s, frame))
 		raw_rx_leave(&in);
 	if (out.s && gone(inside.out_frame, out.s, frame))
@@ -79,9 +99,36 @@ bool raw_passed_by(bool *lifted, const bool *shown, const void *frame)
 	return first && __atomic_load_n(shown, __ATOMIC_RELAXED);
 }
 
+bool sock_doze(struct sock_doze *in, struct sock *s)
+{
+	uint32_t number;
+
+	if (!in->s)
+		raw_jumped((uintptr_t)in);
+	/* or a handler's, in the middle of another */
+	if (dozing.n == DOZES || (!in->s && dozing.n))
+		return false;
+	number = sock_sleep(s);
+	if (!in->s)
+		in->s = s;
+	dozing.frame = (uintptr_t)in;
+	dozing.s[dozing.n] = s;
+	dozing.number[dozing.n] = number;
+	dozing.n++;
+	return true;
+}
+
+void sock_dozed(struct sock_doze *in)
+{
+	if (in->s)
+		doze_over();
+	in->s = NULL;
+}
+
 void raw_forked(void)
 {
 	inside.in.s = inside.out.s = NULL; /* the parent's */
+	dozing.n = 0;
 }
 
 bool raw_rx_enter(struct rawrx *c, struct sock *s)

@@ -19,6 +19,7 @@ static __thread uint32_t wait_no __attribute__((tls_model("initial-exec")));
 void sock_wait_begins(void)
 {
 	wait_no++;
+	raw_jumped((uintptr_t)__builtin_frame_address(0));
 }
 
 uint64_t ready_wait(void)

@@ -297,6 +297,17 @@ void sock_rang(struct sock *s, bool asleep);
  */
 uint32_t sock_sleep(struct sock *s);
 void sock_awake(struct sock *s, uint32_t number);
+/*
+ * In front of a poll() of the kernel for data, of cold socks alone: one that is
+ * lifted meanwhile leaves what wakes this thread on its anchor until it is out,
+ * as after sock_sleep(). `in` is the caller's, on its stack: a handler may jump
+ * out of the call. False: this one is not counted, nor any more of them.
+ */
+struct sock_doze {
+	struct sock *s;
+};
+bool sock_doze(struct sock_doze *in, struct sock *s);
+void sock_dozed(struct sock_doze *in);
 /* s is in `delta` (+1/-1) more epoll sets: wake-ups stay armed. */
 void sock_watch(struct sock *s, int delta);
 

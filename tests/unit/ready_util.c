@@ -218,6 +218,7 @@ uint32_t sock_sleep(struct sock *s)
 {
 	s->watched++;
 	s->sleepers++;
+	s->slept++;
 	return 7;
 }
 
@@ -226,6 +227,22 @@ void sock_awake(struct sock *s, uint32_t number)
 	assert_int_equal(number, 7);
 	s->watched--;
 	s->sleepers--;
+}
+
+bool sock_doze(struct sock_doze *in, struct sock *s)
+{
+	if (in->s)
+		return false;
+	in->s = s;
+	sock_sleep(s);
+	return true;
+}
+
+void sock_dozed(struct sock_doze *in)
+{
+	if (in->s)
+		sock_awake(in->s, 7);
+	in->s = NULL;
 }
 
 void sock_watch(struct sock *s, int delta)

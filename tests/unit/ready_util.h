@@ -25,6 +25,7 @@ struct sock {
 	int ms;
 	_Atomic bool armed; /* a change must ring */
 	_Atomic int watched, sleepers, homed, unwaited;
+	_Atomic int slept; /* all that slept here so far */
 	_Atomic uint32_t looks, asked, rang;
 	_Atomic bool broken; /* no promise holds */
 	_Atomic bool stuck; /* who asks what is pending does not come back */

@@ -217,6 +217,44 @@ static void t_asleep(void **state)
 	close(w.other);
 }
 
+/*
+ * Who sleeps in the kernel since before the socket was paired is counted: what
+ * it is lifted by stays on the anchor until that thread is out, though another
+ * one may read it. `other` of the last two is warm.
+ */
+static void t_together(void **state)
+{
+	struct sock *warm = fake_new();
+	int efd = eventfd(0, 0), i, k;
+	struct waiter w = { .events = POLLIN };
+
+	(void)state;
+	fake_pair(warm);
+	for (i = 0; i < 4; i++) {
+		w.s = fake_new();
+		w.by_select = i % 2;
+		w.other = i < 2 ? efd : warm->fd;
+		assert_int_equal(pthread_create(&w.t, NULL, wait_there, &w), 0);
+		for (k = 0; k < 10000 && !w.s->sleepers; k++)
+			usleep(1000);
+		assert_int_equal(w.s->sleepers, 1);
+		fake_pair(w.s);
+		assert_int_equal(write(w.s->peer, "\0", 1), 1);
+		fake_data(w.s);
+		pthread_join(w.t, NULL);
+		assert_int_equal(w.got, POLLIN);
+		assert_int_equal(w.s->sleepers, 0);
+		fake_close(w.s);
+	}
+	/* what comes does not wake who asks for something else */
+	w.s = fake_new();
+	assert_int_equal(one(w.s->fd, POLLPRI, 1), 0);
+	assert_int_equal(w.s->slept, 0);
+	fake_close(w.s);
+	fake_close(warm);
+	close(efd);
+}
+
 /* More entries than fit on the stack, negative and bad ones among them. */
 static void t_large(void **state)
 {
@@ -394,7 +432,7 @@ int main(void)
 		cmocka_unit_test(t_stuck),   cmocka_unit_test(t_asleep),
 		cmocka_unit_test(t_large),   cmocka_unit_test(t_signals),
 		cmocka_unit_test(t_select),  cmocka_unit_test(t_select_long),
-		cmocka_unit_test(t_between),
+		cmocka_unit_test(t_between), cmocka_unit_test(t_together),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

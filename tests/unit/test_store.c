@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "socket/impl.h"
+#include "socket/wait.h"
 
 #define MANY 200 /* more than one chunk has */
 
@@ -107,6 +108,57 @@ static void t_poll(void **state)
 	assert_true(sock_bury(s));
 }
 
+static jmp_buf out;
+
+static void jumps(struct sock *s)
+{
+	struct sock_doze in = { NULL };
+
+	assert_true(sock_doze(&in, s));
+	assert_true(sock_doze(&in, s));
+	assert_int_equal(s->asleep_anchor, 2);
+	longjmp(out, 1);
+}
+
+/* A handler that does not jump, and polls, too. */
+static void returns(struct sock *s)
+{
+	char frame[4096] __attribute__((unused));
+	struct sock_doze in = { NULL };
+
+	frame[0] = 0;
+	__asm__ volatile("" : : "r"(frame) : "memory");
+	assert_false(sock_doze(&in, s));
+	sock_dozed(&in);
+	assert_int_equal(s->asleep_anchor, 1);
+}
+
+/* Who sleeps in the kernel's poll() is counted, however it comes out. */
+static void t_doze(void **state)
+{
+	struct sock_doze in = { NULL };
+	struct sock *s = store_get();
+	int i;
+
+	(void)state;
+	assert_non_null(s);
+	for (i = 0; i < 2; i++) {
+		if (!setjmp(out))
+			jumps(s);
+		if (i) /* any call tells */
+			raw_jumped((uintptr_t)__builtin_frame_address(0));
+		else
+			sock_wait_begins();
+		assert_int_equal(s->asleep_anchor, 0);
+	}
+	assert_true(sock_doze(&in, s));
+	returns(s);
+	raw_forked(); /* the parent counts itself out */
+	sock_dozed(&in);
+	assert_int_equal(s->asleep_anchor, 1);
+	assert_true(sock_bury(s));
+}
+
 #define CLOSED 1024 /* at once, each while somebody is still inside */
 
 /* No more memory than before is needed for as many again. */
@@ -144,7 +196,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_ward),   cmocka_unit_test(t_sleeper),
 		cmocka_unit_test(t_killed), cmocka_unit_test(t_poll),
-		cmocka_unit_test(t_limbo),
+		cmocka_unit_test(t_limbo),  cmocka_unit_test(t_doze),
 	};
 
 	sock_pid = getpid();
