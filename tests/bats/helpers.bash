@@ -141,12 +141,12 @@ background() {
 }
 
 # cases PROGRAM OPTION...: every case for itself, so that one does not hide
-# the next.
+# the next; or those of CASES.
 cases() {
 	local prog=$1 c bad=0 rc
 	shift
 	[ -x "$SDP_PROGS/$prog" ] || fail "$SDP_PROGS/$prog is missing"
-	for c in $("$SDP_PROGS/$prog" -l); do
+	for c in ${CASES:-$("$SDP_PROGS/$prog" -l)}; do
 		rc=0
 		LIMIT=$((20 * PATIENCE)) client "$SDP_PROGS/$prog" "$@" "$c" \
 			>"$TMP/out" 2>"$TMP/err" || rc=$?

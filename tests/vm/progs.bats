@@ -48,6 +48,21 @@ far() {
 	far epolls
 }
 
+# Of all sizes around the threshold, with pauses, each byte looked at; and
+# receives that end too early.
+@test "between: large sends and receives that are spared the copy" {
+	mode now
+	with LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=16384 \
+		LIBSDP_ZCOPY_WAIT_MS=100
+	CASES="block late torture" cases zcsink -p node -w 200
+	CASES="in out" cases zcopy -p node -r -6 -w 200
+	proof 10000000 zcsink
+	spared=$(stat_sum '*' zcopy_tx),$(stat_sum '*' zcopy_rx)
+	[ "${spared%,*}" -gt 100000 ] && [ "${spared#*,}" -gt 100000 ] ||
+		fail "spared the copy: $spared of" \
+			"$(stat_sum '*' bytes_sdp_tx),$(stat_sum '*' bytes_sdp_rx)"
+}
+
 @test "between: halfclose" {
 	far halfclose
 }
