@@ -71,12 +71,38 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 	return got + anchor_peek(fd, c, all - got);
 }
 
-bool peek_final(struct sock *s, int fd)
+/*
+ * Where a look for `len` bytes of the anchor saw n: does the urgent mark end it,
+ * as it ends a read? FIONREAD counts up to it, or all if it is in line.
+ */
+static bool marked(int fd, size_t len, size_t n)
 {
+	struct pollfd p = { .fd = fd, .events = POLLPRI };
+	struct timespec now = { 0, 0 };
+	socklen_t size = sizeof(int);
+	int in_line = 0, there = 0;
+	ssize_t seen;
+
+	if (sys_ppoll(&p, 1, &now, NULL) != 1 || !(p.revents & POLLPRI) ||
+	    sys_getsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &in_line, &size) ||
+	    sys_ioctl(fd, FIONREAD, &there))
+		return false;
+	seen = sys_recv(fd, NULL, len, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+	if (seen < 0)
+		seen = 0;
+	return (size_t)seen == n && (in_line ? seen < there : seen == there);
+}
+
+bool peek_final(struct sock *s, int fd, size_t len, size_t n)
+{
+	uint64_t y = __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE);
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
 	if (s->rx_eof || s->shut_rd || s->orphan || s->conn.error)
+		return true;
+	if (anc_state(s->rx) == ANC_SPILL && s->ar.taken + n >= y &&
+	    marked(fd, s->ar.taken + len - y, s->ar.taken + n - y))
 		return true;
 	/* behind the ring the anchor has the stream's end */
 	return anc_state(s->rx) != ANC_LIFTED &&
@@ -120,13 +146,14 @@ void peek_home(struct sock *s, int fd)
 	sock_unpin(s);
 }
 
-bool peek_wait(int fd, uint64_t until)
+bool peek_wait(int fd, size_t len, size_t n, uint64_t until)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec ms = { 0, 1000000 };
 	struct timespec now = { 0, 0 };
 
-	if (sys_ppoll(&p, 1, &now, NULL) || clock_ns() >= until)
+	if (n >= len || sys_ppoll(&p, 1, &now, NULL) || clock_ns() >= until ||
+	    marked(fd, len, n))
 		return false;
 	return hooks.ppoll(NULL, 0, &ms, NULL) >= 0;
 }

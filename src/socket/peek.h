@@ -11,8 +11,11 @@
  * (MSG_TRUNC).
  */
 size_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
-/* Will no more come than a look finds now? */
-bool peek_final(struct sock *s, int fd);
+/*
+ * Will no more be shown than the n bytes that a look for `len` has found, since
+ * it is all, or lies in front of the urgent mark?
+ */
+bool peek_final(struct sock *s, int fd, size_t len, size_t n);
 /* Its writer died in the middle of a spill: the anchor has more than bells. */
 bool peek_left(struct sock *s, int fd);
 /* Between hosts: may what comes next on the anchor be a token or a record? */
@@ -27,10 +30,10 @@ uint64_t peek_hidden(struct sock *s, int fd);
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was);
 void peek_home(struct sock *s, int fd);
 /*
- * Not all that MSG_WAITALL looks for is on the anchor; asleep in the kernel it
- * would be lifted over. True: look again; false: no more comes, or in time, or
- * a signal did.
+ * Only n of the `len` bytes that MSG_WAITALL looks for are on the anchor; asleep
+ * in the kernel it would be lifted over. True: look again; false: no more comes
+ * or is shown, or not in time, or a signal did.
  */
-bool peek_wait(int fd, uint64_t until);
+bool peek_wait(int fd, size_t len, size_t n, uint64_t until);
 
 #endif

@@ -158,7 +158,7 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 	w->done = look(s, fd, w);
 	if (!w->done)
 		return -1;
-	if (w->done == w->len || peek_final(s, fd))
+	if (w->done == w->len || peek_final(s, fd, w->len, w->done))
 		return 1;
 	if (zc_here(s))
 		zc_refuse(s);
@@ -488,7 +488,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = raw_recv(s, fd, w, m, &lifted);
 		if (!lifted) {
 			if (unlikely(w->peek_all) && s->rd && n > 0 &&
-			    (size_t)n < w->len && peek_wait(fd, deadline(s, w)))
+			    peek_wait(fd, w->len, (size_t)n, deadline(s, w)))
 				continue;
 			lift_count(s, fd, n, false);
 			if (unlikely(n <= 0) && s->rx_stale &&

@@ -530,6 +530,49 @@ static void looked_in_vain(void **state)
 	lift(&one);
 }
 
+static unsigned int naps;
+
+static int naps_in_vain(struct pollfd *p, nfds_t n, const struct timespec *ts,
+			const sigset_t *mask)
+{
+	assert_true(++naps < 100);
+	assert_false(n || mask);
+	return ppoll(p, n, ts, mask);
+}
+
+/* Who looks for all that comes is shown what lies in front of the mark. */
+static void marked(void **state)
+{
+	char buf[8];
+	int in_line;
+
+	(void)state;
+	hooks.ppoll = naps_in_vain;
+	for (in_line = 0; in_line < 2; in_line++) {
+		assert_int_equal(setsockopt(one.fd, SOL_SOCKET, SO_OOBINLINE,
+					    &in_line, sizeof(in_line)),
+				 0);
+		assert_int_equal(fcntl(one.fd, F_SETFL, 0), 0);
+		assert_int_equal(send(two.fd, "ab", 2, 0), 2);
+		assert_int_equal(send(two.fd, "c", 1, MSG_OOB), 1);
+		assert_int_equal(send(two.fd, "defg", 4, 0), 4);
+		/* all of it has come */
+		assert_int_equal(recv(one.fd, buf, 2, MSG_PEEK | MSG_WAITALL),
+				 2);
+		while (poll(&(struct pollfd){ one.fd, POLLPRI, 0 }, 1, -1) != 1)
+			;
+		naps = 0;
+		one.sock.nonblock = false;
+		assert_int_equal(sock_recv(&one.sock, one.fd, buf, 5,
+					   MSG_PEEK | MSG_WAITALL),
+				 2);
+		assert_int_equal(recv(one.fd, buf, 2, 0), 2);
+		assert_int_equal(recv(one.fd, buf, (size_t)(4 + in_line),
+				      MSG_WAITALL),
+				 4 + in_line);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -543,6 +586,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(end_in_front, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(loan_limit, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(marked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(looked_in_vain, set_up,
 						tear_down),
 	};
