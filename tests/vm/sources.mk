@@ -17,6 +17,7 @@ EXTRA_DIST += \
 	tests/vm/run \
 	tests/vm/run-suites \
 	tests/vm/smoke.bats \
+	tests/vm/soak.bats \
 	tests/vm/streams.bash \
 	tests/vm/tcp.bats \
 	tests/vm/wire.bats \
