@@ -375,6 +375,15 @@ static inline bool conn_spared(const struct conn *c, uint32_t room)
 }
 
 /*
+ * The last credits are left to bytes, which a program may send at any time,
+ * while the peer can send bytes without another update: those give credits.
+ */
+static inline bool conn_may_update(const struct conn *c)
+{
+	return c->credits > CONN_SPARE || conn_peer_view(c) < 3;
+}
+
+/*
  * Is a credit update due now? Only with fewer than 4 receives could two ends
  * answer each other's updates for ever; then one that answers an empty Data
  * waits until update_at, unless the peer has nothing left.
@@ -386,7 +395,7 @@ static inline bool conn_update_due(const struct conn *c)
 	if (c->spare && c->credits <= CONN_SPARE)
 		return false;
 	return conn_view_low(c) && c->credits && !c->mute &&
-	       (c->credits > 1 || conn_last_credit(c)) &&
+	       conn_may_update(c) && (c->credits > 1 || conn_last_credit(c)) &&
 	       (!c->update_late || c->posted > 3 || !conn_peer_view(c));
 }
 

@@ -15,6 +15,7 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
+#define HEAR	 2 /* messages of ours, and the peer may need an answer */
 #define KEPT	 16376
 #define ALIVE_NS 20000000u /* a process takes less to end */
 
@@ -84,6 +85,9 @@ ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
 		cursor_get(&was, r->kept->mem + r->kept->len, (size_t)done);
 		r->kept->len += (uint32_t)done;
 	}
+	/* an end that has credits has no other reason to look */
+	if (done > 0 && s->conn.mseq_sent - r->heard >= HEAR)
+		pump_poll(s);
 	return done;
 }
 

@@ -206,6 +206,8 @@ struct rdma {
 	bool fat; /* has memory that a quiet one gives back */
 	bool bulk, sizing; /* receives are to be large; are not so far yet */
 	uint64_t tried_at; /* whether the queue pair is alive */
+	uint32_t heard; /* conn.mseq_sent, when it was last polled */
+	uint64_t given; /* conn.tx_stream, when credits came last */
 	uint64_t spare_at; /* the program was told that it can send, */
 	uint64_t spare_by; /* by this wait; 0: none in particular */
 	/* broken, or to be able to bear it: mend.c */

@@ -507,16 +507,6 @@ void rdma_spare_ends(struct sock *s, bool look)
 		rdma_spared(s);
 }
 
-bool rdma_may_rise(struct sock *s)
-{
-	rdma_tell(s, false);
-	if (s->conn.credits <= CONN_SPARE || s->conn.want ||
-	    FAB(s)->room(END(s)) < CONN_SPARE_ROOM || !mend_keep(s))
-		return false;
-	rdma_spare(s, 0);
-	return true;
-}
-
 void rdma_spared(struct sock *s)
 {
 	conn_spare(&s->conn, false);
@@ -540,6 +530,9 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	struct rdma *r = s->rd;
 	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
 
+	r->heard = s->conn.mseq_sent;
+	if (credits)
+		r->given = s->conn.tx_stream;
 	r->active |= !r->serving;
 	r->fresh = r->serving && (r->fresh || in);
 	if (in) {

@@ -28,5 +28,14 @@ static inline void rdma_looked(struct sock *s)
  * told of room there holds for the ring: rdma_spare() is on.
  */
 bool rdma_may_rise(struct sock *s);
+/*
+ * Lock held: no room for a send that must not wait. If hardly a byte of the
+ * program's went since the peer gave credits last, it is our reports that used
+ * them up, the peer gives others as soon as it looks, and the kernel would have
+ * taken the bytes: to some programs EAGAIN for the few that a reader sends is
+ * an error. Waits for credits, but not for long: *until is 0 at first. True: look
+ * again.
+ */
+bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until);
 
 #endif

@@ -11,6 +11,8 @@
 
 #define BUSY_BYTES 65536u /* so much at a time deserves more receives */
 #define SLIM_NS	   1000000000ull /* so long it is quiet */
+#define FEW	   256u /* bytes, of as many messages as bytes have credits */
+#define CREDIT_NS  20000000u /* longer than the other end takes to look */
 
 /* Its last credits are the program's: rdma_spare(). */
 static bool may_say(const struct sock *s)
@@ -82,6 +84,30 @@ static void shrink(struct sock *s)
 	else
 		r->sizing = false;
 	rdma_api->resize(r->end, size, VERBS_RCV_REST);
+}
+
+bool rdma_may_rise(struct sock *s)
+{
+	rdma_tell(s, false);
+	if (s->conn.credits <= CONN_SPARE || s->conn.want ||
+	    FAB(s)->room(END(s)) < CONN_SPARE_ROOM || !mend_keep(s))
+		return false;
+	rdma_spare(s, 0);
+	return true;
+}
+
+bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
+{
+	struct rdma *r = s->rd;
+	uint64_t now;
+
+	if (likely(!r) || s->stand || r->state != RDMA_UP ||
+	    s->conn.tx_stream - r->given > FEW)
+		return false;
+	now = clock_ns();
+	if (!*until)
+		*until = now + CREDIT_NS;
+	return now < *until && !wait_tx(s, fd, *until);
 }
 
 /*

@@ -254,6 +254,9 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			return 0;
 		if (pump_poll(s) || pump_room(s))
 			continue;
+		if (w->nonblock && !w->done &&
+		    rdma_credit_comes(s, fd, &deadline))
+			continue;
 		if (w->nonblock && refused(s, fd))
 			return w->done ? 0 : -EAGAIN;
 		if (w->nonblock)

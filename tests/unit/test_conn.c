@@ -229,6 +229,11 @@ static void update_rule(void **state)
 		c.credits = 0;
 		silent(&c, 0);
 		c.credits = 1;
+		if (rows[i].due && rows[i].view >= 3) {
+			c.credits = CONN_SPARE; /* left to bytes */
+			silent(&c, 0);
+			c.credits++;
+		}
 		m = take(&c, 0);
 		assert_int_equal(m.mid, rows[i].due ? WIRE_DATA : 0);
 		if (!rows[i].due)

@@ -94,9 +94,49 @@ static void no_more_than_a_byte_counts(void **state)
 	assert_int_equal(a.burn, UINT8_MAX);
 }
 
+/*
+ * Who reads much says so, and the peer, which has credits, does not look: three
+ * credits are left as long as the peer can send bytes. Then it is told, and can.
+ */
+static void reports_leave_room(void **state)
+{
+	struct conn_offer some = { .bytes = 100 }, none = { .bytes = 0 };
+	struct conn_op op, said[KEEP];
+	unsigned int i, n = 0, sent;
+	struct conn_in in;
+
+	(void)state;
+	both_up();
+	a.posted = 4;
+	for (sent = 0; a.credits >= 3; sent++) {
+		conn_next(&a, 1, &some, RCV_SIZE, &op);
+		assert_int_equal(op.payload, 100);
+		assert_int_equal(conn_on_recv(&b, 1, op.hdr,
+					      op.hdr_len + op.payload, &in),
+				 0);
+		conn_reposted(&b, 1);
+		while (conn_wants_send(&b)) {
+			assert_true(n < KEEP);
+			conn_next(&b, 1, &none, RCV_SIZE, &said[n]);
+			assert_int_equal(said[n++].type, CONN_SEND);
+		}
+		if (conn_peer_view(&b) >= 3)
+			assert_true(conn_tx_room(&b));
+	}
+	assert_true(n);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(conn_on_recv(&a, 1, said[i].hdr,
+					      said[i].hdr_len, &in),
+				 0);
+		conn_reposted(&a, 1);
+	}
+	assert_true(conn_tx_room(&a));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reports_leave_room),
 		cmocka_unit_test(all_are_used_up),
 		cmocka_unit_test(bytes_go_first),
 		cmocka_unit_test(no_more_than_a_byte_counts),
