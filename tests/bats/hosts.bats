@@ -298,6 +298,7 @@ stopped() {
 lent() {
 	local lifted n=$1
 	shift
+	: >"$TMP/talk" # not what the one before said
 	(
 		until_true 30 said 2 LIFT
 		touch "$TMP/lifted"
