@@ -389,14 +389,18 @@ static bool called(struct end *e)
 	return resume_called(&in, buf, glance(e, buf));
 }
 
-/* As rdma_link.c: for the other end, which may have heard of the break. */
+/*
+ * As rdma_serve.c: for the other end, which may have heard of the break. Who
+ * wrote, and is not told that it was heard, gives up after a while (zc_seize()).
+ */
 static bool waits(const struct end *e)
 {
 	enum anc_state rx = anc_state(e->rx);
 
 	if (!world_rule(RULE_TRY))
 		return false;
-	return e->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
+	return e->wrote || e->ar.unsure || rx == ANC_ASKED ||
+	       rx == ANC_PAUSED ||
 	       (anc_state(e->tx) != ANC_RAW && !remote_seen(&e->r));
 }
 
