@@ -19,6 +19,7 @@ enum peer_kind { PEER_FORK, PEER_THREAD, PEER_EXEC, PEER_PLAIN, PEER_NODE };
 unsigned int prog_scale = 1;
 const char *prog_self;
 bool prog_plain_peer;
+bool prog_far;
 
 static char self_path[4096];
 static enum peer_kind opt_peer = PEER_FORK;
@@ -28,7 +29,6 @@ static bool opt_v6;
 static bool opt_verbose;
 static bool opt_list;
 static int opt_ctl = -1; /* -P: this process is a peer */
-static bool opt_far; /* the other end is on another node */
 static char opt_where[64]; /* -p node: the peer's -P */
 static const char *running = "?";
 
@@ -130,7 +130,7 @@ void prog_reap(pid_t pid, int status)
 
 size_t prog_held(size_t n)
 {
-	return opt_far ? n / 50 : n; /* no window grows before a read */
+	return prog_far ? n / 50 : n; /* no window grows before a read */
 }
 
 /* --- ctl: the order of steps ------------------------------------------- */
@@ -187,7 +187,7 @@ static void end_listen(struct end *e)
 	struct sockaddr_in *a4 = (struct sockaddr_in *)&e->addr;
 
 	memset(&e->addr, 0, sizeof(e->addr));
-	if (opt_far) {
+	if (prog_far) {
 		node_address(&e->addr, opt_v6);
 		e->addrlen = opt_v6 ? sizeof(*a6) : sizeof(*a4);
 	} else if (opt_v6) {
@@ -327,7 +327,7 @@ static void peer_exec(const struct prog_case *c, int ctl)
 	snprintf(warm, sizeof(warm), "-w%u", opt_warm);
 	snprintf(scale, sizeof(scale), "-n%u", prog_scale);
 	argv[n++] = (char *)(uintptr_t)prog_self;
-	argv[n++] = opt_far ? opt_where : ctlbuf;
+	argv[n++] = prog_far ? opt_where : ctlbuf;
 	argv[n++] = warm;
 	argv[n++] = scale;
 	if (opt_reverse)
@@ -342,7 +342,7 @@ static void peer_exec(const struct prog_case *c, int ctl)
 		argv[n++] = (char *)(uintptr_t) "-Hfork";
 	argv[n++] = (char *)(uintptr_t)c->name;
 	argv[n] = NULL;
-	if (opt_far)
+	if (prog_far)
 		node_exec(argv);
 	if (opt_peer == PEER_PLAIN)
 		unsetenv("LD_PRELOAD");
@@ -407,12 +407,12 @@ static void case_run(const struct prog_case *c)
 		pa.ctl = sv[1];
 		CHECK(!pthread_create(&t, NULL, peer_thread, &pa));
 	} else {
-		if (opt_far)
+		if (prog_far)
 			lfd = node_listen(opt_where, sizeof(opt_where));
 		e.pid = peer_start(c, sv[1], sv[0]);
 		CHECK(!close(sv[1]));
 	}
-	if (opt_far) {
+	if (prog_far) {
 		CHECK(!close(sv[0]));
 		sv[0] = e.ctl = node_accept(lfd);
 	}
@@ -471,7 +471,7 @@ static int options(int argc, char **argv)
 				return -1;
 			opt_peer = (enum peer_kind)w;
 			prog_plain_peer = opt_peer == PEER_PLAIN;
-			opt_far = opt_peer == PEER_NODE;
+			prog_far = opt_peer == PEER_NODE;
 			break;
 		case 'H':
 			w = option_word(optarg, homes);
@@ -498,8 +498,8 @@ static int options(int argc, char **argv)
 			opt_list = true;
 			break;
 		case 'P':
-			opt_far = strchr(optarg, ':');
-			opt_ctl = opt_far ? node_call(optarg) : atoi(optarg);
+			prog_far = strchr(optarg, ':');
+			opt_ctl = prog_far ? node_call(optarg) : atoi(optarg);
 			break;
 		default:
 			return -1;

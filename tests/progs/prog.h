@@ -75,6 +75,7 @@ extern unsigned int prog_scale; /* -n: multiplies amounts of data */
 extern const char *prog_self; /* absolute path of the program */
 extern enum home_kind prog_home;
 extern bool prog_plain_peer; /* -p plain */
+extern bool prog_far; /* -p node: the other end is on another node */
 
 int prog_main(int argc, char **argv, const struct prog_case *cases, size_t n);
 
