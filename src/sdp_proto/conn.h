@@ -376,11 +376,13 @@ static inline bool conn_spared(const struct conn *c, uint32_t room)
 
 /*
  * The last credits are left to bytes, which a program may send at any time,
- * while the peer can send bytes without another update: those give credits.
+ * while the peer can send bytes without another update: those give credits. A
+ * peer that is about to lift its direction needs one more than bytes do: with
+ * that left, too, both ends waited for the other's update.
  */
 static inline bool conn_may_update(const struct conn *c)
 {
-	return c->credits > CONN_SPARE || conn_peer_view(c) < 3;
+	return c->credits > CONN_SPARE || conn_peer_view(c) <= CONN_SPARE;
 }
 
 /*

@@ -214,8 +214,8 @@ static void update_rule(void **state)
 	static const struct {
 		uint32_t view;
 		bool due;
-	} rows[] = { { 64, false }, { 43, false }, { 42, true }, { 3, true },
-		     { 2, true },   { 1, true },   { 0, true } };
+	} rows[] = { { 64, false }, { 43, false }, { 42, true }, { 4, true },
+		     { 3, true },   { 2, true },   { 1, true },	 { 0, true } };
 	struct wire_msg m;
 	struct conn c;
 	size_t i;
@@ -229,7 +229,7 @@ static void update_rule(void **state)
 		c.credits = 0;
 		silent(&c, 0);
 		c.credits = 1;
-		if (rows[i].due && rows[i].view >= 3) {
+		if (rows[i].due && rows[i].view > CONN_SPARE) {
 			c.credits = CONN_SPARE; /* left to bytes */
 			silent(&c, 0);
 			c.credits++;

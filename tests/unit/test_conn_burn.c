@@ -120,7 +120,7 @@ static void reports_leave_room(void **state)
 			conn_next(&b, 1, &none, RCV_SIZE, &said[n]);
 			assert_int_equal(said[n++].type, CONN_SEND);
 		}
-		if (conn_peer_view(&b) >= 3)
+		if (conn_peer_view(&b) > CONN_SPARE)
 			assert_true(conn_tx_room(&b));
 	}
 	assert_true(n);
@@ -133,10 +133,27 @@ static void reports_leave_room(void **state)
 	assert_true(conn_tx_room(&a));
 }
 
+/*
+ * Nobody has more credits than bytes need, and a lift needs one more: the ends
+ * do not wait for each other.
+ */
+static void one_more_for_a_lift(void **state)
+{
+	(void)state;
+	both_up();
+	a.posted = b.posted = a.bufs_told = b.bufs_told = 5;
+	a.mseq_rcvd = b.mseq_rcvd = a.mseq_sent = b.mseq_sent = 2;
+	a.credits = b.credits = CONN_SPARE;
+	assert_int_equal(conn_peer_view(&a), CONN_SPARE);
+	assert_true(conn_wants_send(&a));
+	assert_true(conn_wants_send(&b));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reports_leave_room),
+		cmocka_unit_test(one_more_for_a_lift),
 		cmocka_unit_test(all_are_used_up),
 		cmocka_unit_test(bytes_go_first),
 		cmocka_unit_test(no_more_than_a_byte_counts),
