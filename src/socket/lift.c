@@ -35,6 +35,8 @@ void lift_connected(struct sock *s, int fd)
 					 settings.lift_after_messages :
 				 1;
 
+	/* now: in a child of vfork() the number may be something else */
+	sock_inode_at(s, fd);
 	if (weight < 1)
 		weight = 1;
 	s->byte_weight = (int32_t)(weight < INT32_MAX ? weight : INT32_MAX);

@@ -88,3 +88,24 @@ edges() {
 @test "uploads to a reader of edges: lifted from the first message" {
 	edges now
 }
+
+child_says() {
+	local py=$BATS_TEST_DIRNAME/py/child_says.py
+	mode "$1"
+	PORT=$(free_port)
+	server says "$PY" "$py" server "$PORT"
+	wait_port "$PORT"
+	client timeout 60 "$PY" "$py" client 127.0.0.1 "$PORT" 2000
+	wait "${PID[says]}"
+	unset "PID[says]"
+	silent says
+	proof 100000 python3
+}
+
+@test "a program that a vfork() child executes writes to the socket: plain" {
+	child_says plain
+}
+
+@test "a program that a vfork() child executes writes to the socket: lifted" {
+	child_says lifted
+}

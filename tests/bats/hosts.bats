@@ -88,6 +88,21 @@ until_over() {
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
 }
 
+@test "hosts: a program that a vfork() child executes writes to the socket" {
+	local py=$BATS_TEST_DIRNAME/py/child_says.py
+	SOFT=yes
+	for _ in {1..30}; do
+		on "$B" server /usr/bin/python3 "$py" server 7781 3>&- &
+		server=$!
+		until_true 60 there 7781
+		on "$A" client timeout 60 /usr/bin/python3 "$py" \
+			client 10.99.0.2 7781 5000
+		wait "$server"
+		[ "$(sum client bytes_sdp_tx)" -eq 0 ] || break
+	done
+	[ "$(sum client bytes_sdp_tx)" -gt 0 ]
+}
+
 @test "hosts: a fork while the two ends are about to meet" {
 	local py=$BATS_TEST_DIRNAME/py/digest_echo.py
 	SOFT=yes
