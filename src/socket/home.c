@@ -116,7 +116,7 @@ static void answer(struct sock *s, int fd)
 	if (!zc_recall(s))
 		return;
 	/* what is put back begins where it is said to end */
-	if (unlikely(s->unsent) && !lift_sent(s, fd))
+	if (unlikely(s->unsent || s->given) && !lift_sent(s, fd))
 		return;
 	if (anc_answer(s->tx, &s->at))
 		return;
@@ -484,6 +484,10 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		}
 	}
 	s->homing--;
+	/* on one host the reader counts what came behind y */
+	if (s->rd && s->paired && anc_state(s->tx) == ANC_SPILL &&
+	    (why == WHY_EXEC || why == WHY_SHARED))
+		s->given = true;
 	if (!tx && !rx) {
 		if (was)
 			COUNT(s, homecomings, 1);

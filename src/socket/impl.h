@@ -110,6 +110,7 @@ struct sock {
 	uint32_t lookers; /* atomic: threads that look at END() unlocked */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
 	bool strayed, unsent; /* atomic: a raw call was left; what it moved? */
+	bool given; /* behind this spill another program may write, uncounted */
 	uint32_t held; /* atomic: raw receives that keep it unpaired, */
 	uint32_t unwaited; /* and epoll sets that nobody waits for */
 	struct page_row *row; /* good in row_pid only */

@@ -238,6 +238,7 @@ void lift_sent_base(struct sock *s, int fd)
 
 	s->at.based = written(fd, &n);
 	s->at.base = n - (int64_t)s->at.bells;
+	s->given = false;
 }
 
 bool lift_sent(struct sock *s, int fd)
