@@ -190,13 +190,14 @@ bool sock_fork_child(struct sock *s)
 /* --- death ------------------------------------------------------------- */
 
 /* What of ours must be reset, not closed: the program left bytes unread. */
-static bool unread(struct sock *s)
+static bool unread(struct sock *s, int fd)
 {
 	if (!s->paired || s->shut_rd)
 		return false;
 	if (!s->conn.error)
 		pump_poll(s);
-	return s->rx_avail > 0 || s->ar.kept > 0 || zc_here(s);
+	return s->rx_avail > 0 || s->ar.kept > 0 || zc_here(s) ||
+	       (s->rd && rdma_unread(s, fd));
 }
 
 static void close_lifted(struct sock *s, int fd)
@@ -208,7 +209,7 @@ static void close_lifted(struct sock *s, int fd)
 
 	zc_seize(s);
 	home_serve(s, fd); /* bytes on their way home go first */
-	abort = unread(s) || s->linger0;
+	abort = unread(s, fd) || s->linger0;
 	if (abort) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,

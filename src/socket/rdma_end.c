@@ -4,6 +4,8 @@
  * last number while bytes are under way, and the end of the process.
  */
 
+#include <sys/ioctl.h>
+
 #include "socket/rdma.h"
 
 #define LINGER_NS 60000000000ull /* as long as TCP keeps an orphan */
@@ -145,6 +147,22 @@ static bool mends(const struct rdma *r)
 	return r->state == RDMA_MENDING && (r->out || !r->mended);
 }
 
+bool rdma_unread(const struct sock *s, int fd)
+{
+	enum anc_state st = anc_state(s->rx);
+	int64_t bells = st == ANC_RAW ? 0 : anc_bells(s->rx, &s->ar);
+	int n;
+
+	if ((st == ANC_RISING || st == ANC_SPILL) &&
+	    s->ar.taken < remote_awaited(s->rx))
+		return true;
+	/* while it is LIFTED a bell may be there before its word */
+	if ((st != ANC_RAW && st != ANC_SPILL) || bells < 0 ||
+	    sys_ioctl(fd, FIONREAD, &n))
+		return false;
+	return n > bells;
+}
+
 bool rdma_linger(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
@@ -158,9 +176,8 @@ bool rdma_linger(struct sock *s, int fd)
 		return false;
 	if (!s->shut_rd) {
 		pump_poll(s);
-		if (s->rx_avail || s->conn.error ||
-		    (anc_state(s->rx) == ANC_RISING &&
-		     s->ar.taken < remote_awaited(s->rx)))
+		if (s->rx_avail || s->ar.kept || s->conn.error ||
+		    rdma_unread(s, fd))
 			return false; /* a reset, as on TCP */
 	}
 	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);

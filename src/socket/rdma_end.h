@@ -28,6 +28,8 @@ bool rdma_over(struct sock *s, int fd);
 bool rdma_may_end(struct sock *s, bool closes);
 /* Its owner's last number goes, while other processes hold it; lock held. */
 void rdma_leave(struct sock *s);
+/* Lock held: are unread bytes on the anchor, or on their way there? */
+bool rdma_unread(const struct sock *s, int fd);
 /* close() of the last number: true, the service thread goes on with it. */
 bool rdma_linger(struct sock *s, int fd);
 bool rdma_lingered(struct sock *s); /* lock held: is it over? */
