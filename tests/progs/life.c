@@ -388,7 +388,7 @@ static void close_run(struct end *e)
 	asleep(&s);
 	CHECK(!close(e->l.fd));
 	fd = open("/dev/null", O_RDONLY);
-	CHECK(fd == e->l.fd);
+	CHECK(fd == e->l.fd || prog_far); /* D13 */
 	prog_tell(e, 1);
 	CHECK(!pthread_join(t, NULL));
 	CHECK(s.got == 50);
