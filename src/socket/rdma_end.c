@@ -153,6 +153,9 @@ bool rdma_unread(const struct sock *s, int fd)
 	int64_t bells = st == ANC_RAW ? 0 : anc_bells(s->rx, &s->ar);
 	int n;
 
+	/* brought home: what the kernel has may be for who was given it */
+	if (s->homes)
+		return false;
 	if ((st == ANC_RISING || st == ANC_SPILL) &&
 	    s->ar.taken < remote_awaited(s->rx))
 		return true;

@@ -153,6 +153,8 @@ nothing() {
 # content.
 insist() {
 	local ok=0
+	# on a busy machine a writer would go on over TCP for a while
+	export LIBSDP_SPILL_MS=60000
 	ON=(LIBSDP_USE=sdp LIBSDP_TRUSTED="$2" LIBSDP_SDP_TIMEOUT_MS=60000)
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
