@@ -48,3 +48,8 @@ check_PROGRAMS += tests/unit/test_room
 tests_unit_test_room_SOURCES = tests/unit/test_room.c tests/unit/conn_util.h
 tests_unit_test_room_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_reset
+tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
+tests_unit_test_reset_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

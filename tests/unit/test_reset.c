@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A reset is told once, as on TCP, whoever knows of it first: the kernel's
+ * anchor, or the library of a peer that is gone with bytes unread.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "socket/rdma.h"
+
+static struct sock sock;
+static struct anc_page page;
+static int fd, peer;
+
+static int setup(void **state)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	socklen_t len = sizeof(in);
+	int l = socket(AF_INET, SOCK_STREAM, 0);
+
+	(void)state;
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(l, (struct sockaddr *)&in, len), 0);
+	assert_int_equal(listen(l, 1), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&in, &len), 0);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&in, len), 0);
+	peer = accept(l, NULL, NULL);
+	assert_true(peer >= 0);
+	close(l);
+	memset(&sock, 0, sizeof(sock));
+	memset(&page, 0, sizeof(page));
+	sock.end = &rdma_nowhere;
+	sock.row = &sock_spare;
+	sock.row_pid = sock_pid;
+	sock.phase = PH_CONNECTED;
+	sock.look = LOOK_NEVER;
+	sock.wake = sock.ghost = -1;
+	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.holder[0].fd = fd;
+	sock.rx = &page.dir[0];
+	sock.tx = &page.dir[1];
+	sock.own = &page.side[0];
+	sock.peer = &page.side[1];
+	sock.paired = true;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(fd);
+	return 0;
+}
+
+/* What we sent by the ring was not read, and the peer's process is gone. */
+static void leaves_unread(void)
+{
+	page.dir[1].state = ANC_LIFTED;
+	sock.at.sent = 100;
+	sock.orphan = true;
+}
+
+/* Has the kernel end the anchor, by RST or in order. */
+static void ends(bool reset)
+{
+	struct linger lg = { reset, 0 };
+
+	assert_int_equal(
+		setsockopt(peer, SOL_SOCKET, SO_LINGER, &lg, sizeof(lg)), 0);
+	assert_int_equal(close(peer), 0);
+}
+
+static void told_reset_then_end(void)
+{
+	char byte;
+	int i;
+
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), -ECONNRESET);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
+}
+
+static void test_both_know(void **state)
+{
+	(void)state;
+	leaves_unread();
+	ends(true);
+	told_reset_then_end();
+}
+
+static void test_kernel_knows(void **state)
+{
+	(void)state;
+	ends(true);
+	told_reset_then_end();
+}
+
+static void test_library_knows(void **state)
+{
+	(void)state;
+	leaves_unread();
+	ends(false);
+	told_reset_then_end();
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, tear_down)
+
+int main(void)
+{
+	const struct sock_hooks lent = { .recv = recv };
+	const struct CMUnitTest tests[] = {
+		TEST(test_both_know),
+		TEST(test_kernel_knows),
+		TEST(test_library_knows),
+	};
+
+	sock_setup(&lent);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
