@@ -57,6 +57,7 @@ void rdma_detach(struct sock *s)
 	if (r->owner != sock_pid)
 		return; /* its owner's, and it will find out */
 	unanswered(r);
+	rdma_turn_left(r);
 	forget_hist(r);
 	mend_drop(r);
 	if (!r->end)

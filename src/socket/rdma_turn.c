@@ -11,6 +11,7 @@
 #define OWN	 0x10000u /* beside a port */
 #define FAILS	 22 /* more, and nobody answers at that port */
 #define TRIER_NS 4000000000ull /* longer than it waits between tries */
+#define LEFT_NS	 20000000ull /* doubled with each try in vain */
 #define TURNS	 64
 #define TURNS_TO 16 /* of one host */
 #define OFTEN_NS 10000000000ull /* so long it is looked at often, */
@@ -271,6 +272,27 @@ bool rdma_fails(const struct rdma *r, unsigned int count)
 	}
 	lock_drop(&known_lock);
 	return over;
+}
+
+/*
+ * Short connections, one after another, would else dial for nothing, and all
+ * that count until the port is barred.
+ */
+void rdma_turn_left(const struct rdma *r)
+{
+	uint64_t next = r->retry_at;
+	unsigned int i;
+
+	lock_take(&known_lock);
+	i = entry(&r->names, key(&r->names, r->serves), false);
+	if (i < KNOWN && known[i].trier == r) {
+		known[i].trier = NULL;
+		if (r->state == RDMA_DIALING)
+			next += LEFT_NS << known[i].fails;
+		if (next < known[i].until)
+			known[i].until = next;
+	}
+	lock_drop(&known_lock);
 }
 
 enum reason rdma_barred(const struct diag_names *n, bool serves)

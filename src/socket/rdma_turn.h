@@ -31,6 +31,8 @@ bool rdma_fails(const struct rdma *r, unsigned int count);
 /* May this candidate dial now, or are others dialled, or does one try for it? */
 bool rdma_turn_free(const struct rdma *r);
 void rdma_turn(const struct rdma *r); /* it does, having asked */
+/* It tried for others, perhaps, and goes: another may, when it would have. */
+void rdma_turn_left(const struct rdma *r);
 void rdma_turn_over(void); /* others may wait for it */
 void rdma_turns_forked(void);
 

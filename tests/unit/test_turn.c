@@ -247,12 +247,80 @@ static void test_serves(void **state)
 	assert_int_equal(rdma_barred(&r.names, true), WHY_NONE);
 }
 
+/* Another dials; how long it had to wait for that. */
+static uint64_t waits_ms(uint8_t host)
+{
+	uint64_t since = now_ms;
+	struct rdma r;
+
+	setup_one(&r, host, true);
+	while (!rdma_turn_free(&r))
+		now_ms++;
+	return now_ms - since;
+}
+
+/* A connection that closes `ms` later than it began to dial. */
+static void short_one(struct rdma *r, uint8_t host, unsigned int ms)
+{
+	struct sock *s;
+
+	assert_true(hang(r, host));
+	s = r->sock;
+	r->retry_at = clock_ns();
+	r->far = r->anchor = -1;
+	now_ms += ms;
+	s->rd = r;
+	rdma_detach(s);
+	assert_null(s->rd);
+}
+
+/*
+ * Who tried for all closes, and the next one need not wait until it would have
+ * been answered; nor is nobody left to try, nor does every short one.
+ */
+static void test_left(void **state)
+{
+	static struct rdma r[40];
+	uint64_t begun;
+	int i;
+
+	(void)state;
+	short_one(&r[0], 220, 1);
+	assert_in_range(waits_ms(220), 30, 40);
+	short_one(&r[1], 220, 100);
+	assert_int_equal(waits_ms(220), 0);
+	/* between its tries: when it would have tried */
+	assert_true(hang(&r[2], 220));
+	r[2].state = RDMA_WANTED;
+	r[2].retry_at = clock_ns() + 700000000;
+	r[2].far = r[2].anchor = -1;
+	r[2].sock->rd = &r[2];
+	rdma_detach(r[2].sock);
+	assert_int_equal(waits_ms(220), 700);
+	/* another's leaving frees nobody's turn */
+	assert_true(hang(&r[3], 221));
+	setup_one(&r[4], 221, true);
+	rdma_turn_left(&r[4]);
+	assert_false(rdma_turn_free(&r[4]));
+	r[3].state = RDMA_ENDED;
+	/* where all are short it is not barred sooner than by one that is not */
+	begun = now_ms;
+	for (i = 5; !rdma_barred(&r[4].names, false); i++) {
+		assert_true(i < 40);
+		waits_ms(222);
+		short_one(&r[i], 222, 1);
+		memcpy(&r[4].names, &r[i].names, sizeof(r[i].names));
+	}
+	assert_in_range(now_ms - begun, 60000, 92000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unasked), cmocka_unit_test(test_fails),
 		cmocka_unit_test(test_silent),	cmocka_unit_test(test_asked),
 		cmocka_unit_test(test_serves),	cmocka_unit_test(test_over),
+		cmocka_unit_test(test_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
