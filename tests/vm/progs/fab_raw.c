@@ -213,7 +213,8 @@ static void refuse(struct rig *r)
 
 /*
  * Serves one that will not last; whatever the machine finds, it is the end.
- * What it said of the last message.
+ * What it said of the last message: the end may be told before a message that
+ * came in front of it was looked at.
  */
 static int serve(struct rig *r)
 {
@@ -221,9 +222,11 @@ static int serve(struct rig *r)
 	struct verbs_event ev;
 	struct conn_in in;
 	struct fab_msg m;
+	bool over;
 	int ret = 0;
 
-	while (!r->down) {
+	for (;;) {
+		over = r->down;
 		while (!ret && r->end->ops->poll(r->end, &m) == 1) {
 			memcpy(hdr, m.mem,
 			       m.len < sizeof(hdr) ? m.len : sizeof(hdr));
@@ -232,6 +235,8 @@ static int serve(struct rig *r)
 			if (ret)
 				r->api->disconnect(r->end);
 		}
+		if (over)
+			break;
 		IS(r->api->arm(r->end, false), 0);
 		if (!r->end->ops->pending(r->end) || ret)
 			rig_try(r, &ev, 200);
