@@ -391,6 +391,21 @@ static void drop_hidden(struct rdma *r)
 	r->hidden = 0;
 }
 
+/*
+ * Nothing more comes on the anchor. A writer that is no more has neither gone
+ * back to x nor written its token: what came behind it is in order.
+ */
+static int stream_ended(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!resume_ended(&r->in))
+		return -ECONNRESET;
+	if (r->token_wait && !r->in.back)
+		token_came(s, r);
+	return 1;
+}
+
 /* 1: what follows is the stream; 0: not yet; -EPROTO, -ECONNRESET. */
 static int parse(struct sock *s, int fd)
 {
@@ -411,7 +426,7 @@ static int parse(struct sock *s, int fd)
 			return 0;
 		sock_eats(s, n);
 		if (n <= 0)
-			return resume_ended(&r->in) ? 1 : -ECONNRESET;
+			return stream_ended(s);
 		/* what W counts as arrived has, by the time of its record */
 		if (pump_poll(s))
 			return -EPROTO;

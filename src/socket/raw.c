@@ -391,3 +391,18 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 		s->rst_told = true;
 	return n;
 }
+
+bool raw_overtaken(struct sock *s, ssize_t n)
+{
+	uint64_t lim;
+	bool ret;
+
+	if (n == -EAGAIN || n == -EINTR || !s->paired || sock_lock(s))
+		return false;
+	ret = s->paired && rdma_here(s) && !s->conn.error && !pump_poll(s) &&
+	      raw_where(s, &lim) != ANC_AT_ANCHOR;
+	if (ret)
+		sock_eats(s, n);
+	sock_unlock(s);
+	return ret;
+}

@@ -78,6 +78,12 @@ void raw_passed(struct sock *s, struct anc_dir *d);
  * behind bytes is kept for the next call.
  */
 ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
+/*
+ * Lock not held, a receive at the anchor returned n <= 0: did the end of the
+ * anchor come by bytes of the queue pair, which nobody has looked at? Then they
+ * come first.
+ */
+bool raw_overtaken(struct sock *s, ssize_t n);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 

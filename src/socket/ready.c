@@ -313,6 +313,11 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 			r->ours |= EPOLLERR | EPOLLHUP;
 		if (s->conn.error && !s->rst_told)
 			r->now |= EPOLLERR | EPOLLHUP;
+		/* the kernel shows what it told to us no more; it hangs up */
+		if (s->eaten && !s->rst_told) {
+			r->ours |= EPOLLERR;
+			r->now |= EPOLLERR;
+		}
 		changed = rx != anc_state(s->rx) || tx != anc_state(s->tx);
 	}
 	r->in_gen = s->in_gen;

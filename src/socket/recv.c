@@ -491,8 +491,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			    peek_wait(fd, w->len, (size_t)n, deadline(s, w)))
 				continue;
 			lift_count(s, fd, n, false);
-			if (unlikely(n <= 0) && s->rx_stale &&
-			    keep_revived(s, n))
+			if (n <= 0 && ((s->rx_stale && keep_revived(s, n)) ||
+				       (s->rd && raw_overtaken(s, n))))
 				continue;
 			if (n <= 0)
 				return raw_ended(s, w->done, n);

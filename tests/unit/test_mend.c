@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A queue pair breaks in RESUME: what the reader's program gets, and where. */
+/* A queue pair breaks: what the reader's program gets, and where. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,12 +24,16 @@
 static uint8_t came[4][64];
 static uint32_t came_len[4];
 static unsigned int ncame, polled;
+static struct anc_dir *lifts; /* by a word in front of them */
 
 static int poll_one(struct end *e, struct fab_msg *m)
 {
 	(void)e;
 	if (polled == ncame)
 		return 0;
+	if (lifts)
+		lifts->state = ANC_LIFTED;
+	lifts = NULL;
 	*m = (struct fab_msg){ .mem = came[polled],
 			       .len = came_len[polled],
 			       .held = came_len[polled] > WIRE_BSDH };
@@ -153,6 +158,21 @@ static void in_resume(struct conn *peer)
 	memcpy(rd.give.mem + WIRE_BSDH, "abc", GIVEN);
 }
 
+/* 100 bytes were taken, the peer lifted: its token has not come. */
+static void in_lift(struct conn *peer)
+{
+	in_resume(peer);
+	larder_unmap(rd.give.mem, GIVEN + WIRE_BSDH);
+	memset(&rd.give, 0, sizeof(rd.give));
+	memset(rd.token_rx, 0x55, sizeof(rd.token_rx));
+	sock.ar.unsure = false;
+	sock.rx->from = 0;
+	sock.rx->sent = sock.rx->x = 100;
+	sock.rx->y = ANC_OPEN;
+	sock.rx->state = ANC_LIFTED;
+	rd.token_wait = true;
+}
+
 static void on_anchor(const char *bytes, bool record)
 {
 	uint8_t rec[RESUME_RECORD];
@@ -246,12 +266,97 @@ static void test_kept(void **state)
 	gets("abcdefg");
 }
 
+/* --- the writer is killed behind a lift ---------------------------------- */
+
+/* What it had sent is there, though it wrote no token any more. */
+static void test_no_token(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	in_lift(&peer);
+	arrives(&peer, "defg");
+	shutdown(writer, SHUT_WR);
+	breaks();
+	assert_int_equal(sock.rx_avail, 4);
+	gets("defg");
+}
+
+/* It had gone back to where it lifted: that counts, and nothing twice. */
+static void test_went_back(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	in_lift(&peer);
+	arrives(&peer, "de");
+	on_anchor("defg", false);
+	shutdown(writer, SHUT_WR);
+	breaks();
+	gets("defg");
+}
+
+/* It left bytes of ours unread: behind its last ones that is a reset. */
+static void test_reset(void **state)
+{
+	struct sock_ready ready;
+	struct conn peer;
+
+	(void)state;
+	in_lift(&peer);
+	arrives(&peer, "defg");
+	assert_int_equal(write(sock.holder[0].fd, "x", 1), 1);
+	close(writer);
+	breaks();
+	assert_int_equal(sock.rx_avail, 4);
+	sock_ready(&sock, sock.holder[0].fd, 0, &ready);
+	assert_int_equal(ready.now & (EPOLLIN | EPOLLERR), EPOLLIN | EPOLLERR);
+	sock.rst_told = true;
+	sock_ready(&sock, sock.holder[0].fd, 0, &ready);
+	assert_int_equal(ready.now & EPOLLERR, 0);
+	gets("defg");
+}
+
+static ssize_t at_kernel(int fd, void *buf, size_t n, int flags)
+{
+	return recv(fd, buf, n, flags);
+}
+
+/*
+ * The receive hears of the end by the kernel; the lift and the bytes behind it
+ * lie in the queue pair.
+ */
+static void test_overtaken(void **state)
+{
+	static const struct sock_hooks lent = { .recv = at_kernel };
+	struct conn peer;
+	char got[8];
+
+	(void)state;
+	sock_setup(&lent);
+	in_lift(&peer);
+	rd.token_wait = false; /* nobody looks at the anchor here */
+	sock.phase = PH_CONNECTED;
+	sock.look = LOOK_NEVER;
+	arrives(&peer, "defg");
+	lifts = sock.rx;
+	lifts->state = ANC_RAW;
+	shutdown(writer, SHUT_WR);
+	assert_int_equal(sock_recv(&sock, sock.holder[0].fd, got, 8, 0), 4);
+	assert_memory_equal(got, "defg", 4);
+	gets("");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lift_unknown),
 		cmocka_unit_test(test_lift_later),
 		cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_no_token),
+		cmocka_unit_test(test_went_back),
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_overtaken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
