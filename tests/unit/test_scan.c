@@ -106,16 +106,27 @@ static void poke(const char *path, size_t at, const void *bytes, size_t len)
 	close(fd);
 }
 
-/* A page of another process namespace may have a process that we cannot see. */
+/*
+ * A page of another process namespace may have a process that we cannot see. It
+ * has that name never before: an sdpstat that looks meanwhile knows nothing
+ * else of it.
+ */
 static void foreign_pages_are_left_alone(void **state)
 {
-	const uint64_t other = 12345;
-	char path[128];
-	pid_t pid = child_with_page("foreign", path, sizeof(path));
+	char was[128], aside[128], path[128];
+	pid_t pid = child_with_page("foreign", was, sizeof(was));
+	const uint64_t of_other[] = { page_start_time(pid) + 1, 12345 };
 
 	(void)state;
-	poke(path, offsetof(struct page, pidns), &other, sizeof(other));
+	assert_int_equal(offsetof(struct page, pidns),
+			 offsetof(struct page, start) + sizeof(uint64_t));
+	snprintf(aside, sizeof(aside), PAGE_DIR "/test_scan.%d", pid);
+	assert_int_equal(rename(was, aside), 0);
+	poke(aside, offsetof(struct page, start), of_other, sizeof(of_other));
 	end(pid);
+	snprintf(path, sizeof(path), PAGE_DIR "/" PAGE_PREFIX "%d.%lu", pid,
+		 (unsigned long)of_other[0]);
+	assert_int_equal(rename(aside, path), 0);
 	assert_int_equal(shown(pid), 0);
 	assert_int_equal(access(path, F_OK), 0);
 	unlink(path);
