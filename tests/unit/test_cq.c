@@ -68,6 +68,7 @@ static int notify(struct ibv_cq *cq, int solicited)
 {
 	(void)cq;
 	(void)solicited;
+	pthread_testcancel(); /* it writes to a file, on rxe */
 	sem_post(&armed);
 	return 0;
 }
@@ -97,6 +98,35 @@ static void armed_is_never_told_of_nothing(void **state)
 	assert_true(cq_pending(&end.end));
 	pthread_join(other, &saw);
 	assert_ptr_equal(saw, &end);
+}
+
+/* Cancelled while it arms: its caller holds a lock. */
+static void *arming(void *arg)
+{
+	bool *done = arg;
+
+	pthread_cancel(pthread_self());
+	verbs_arm(&end.end, false);
+	*done = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void nobody_is_cancelled_while_it_arms(void **state)
+{
+	bool done = false;
+	pthread_t thread;
+	void *how;
+
+	(void)state;
+	sem_init(&armed, 0, 0);
+	ctx.ops.req_notify_cq = notify;
+	end.cq = &queue;
+	completions = 0;
+	assert_int_equal(pthread_create(&thread, NULL, arming, &done), 0);
+	pthread_join(thread, &how);
+	assert_true(done);
+	assert_ptr_equal(how, PTHREAD_CANCELED);
 }
 
 static struct ibv_wc failure;
@@ -147,6 +177,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(armed_is_never_told_of_nothing),
+		cmocka_unit_test(nobody_is_cancelled_while_it_arms),
 		cmocka_unit_test(whose_fault_it_is),
 	};
 

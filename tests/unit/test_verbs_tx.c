@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ static int take(struct ibv_qp *of, struct ibv_send_wr *wr,
 {
 	(void)of;
 	(void)bad;
+	pthread_testcancel(); /* it writes to a file, on rxe */
 	if (refuse)
 		return refuse;
 	last = *wr;
@@ -182,6 +184,32 @@ static void what_cannot_be_posted_is_not_lost(void **state)
 	assert_int_equal(verbs_flushed(&end.end), -ECONNRESET);
 }
 
+/* Cancelled while it sends: its caller holds a lock. */
+static void *cancelled(void *arg)
+{
+	bool *sent = arg;
+
+	pthread_cancel(pthread_self());
+	message(64);
+	*sent = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void nobody_is_cancelled_in_the_middle(void **state)
+{
+	bool sent = false;
+	pthread_t thread;
+	void *how;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, cancelled, &sent), 0);
+	pthread_join(thread, &how);
+	assert_true(sent);
+	assert_ptr_equal(how, PTHREAD_CANCELED);
+	assert_int_equal(posted, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +219,8 @@ int main(void)
 		cmocka_unit_test_setup(half_a_ring_asks_for_one, begin),
 		cmocka_unit_test_setup(a_mark_is_posted_once, begin),
 		cmocka_unit_test_setup(what_cannot_be_posted_is_not_lost,
+				       begin),
+		cmocka_unit_test_setup(nobody_is_cancelled_in_the_middle,
 				       begin),
 	};
 

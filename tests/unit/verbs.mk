@@ -56,7 +56,7 @@ check_PROGRAMS += tests/unit/test_verbs_tx
 tests_unit_test_verbs_tx_SOURCES = tests/unit/test_verbs_tx.c \
 	src/fabric/verbs/tx.c
 tests_unit_test_verbs_tx_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
-tests_unit_test_verbs_tx_LDADD = libbase.la $(CMOCKA_LIBS)
+tests_unit_test_verbs_tx_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 
 check_PROGRAMS += tests/unit/test_verbs_device
 tests_unit_test_verbs_device_SOURCES = tests/unit/test_verbs_device.c \

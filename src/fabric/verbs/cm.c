@@ -342,6 +342,7 @@ void end_leave(struct vend *e)
 void verbs_disconnect(struct end *end)
 {
 	struct vend *e = vend_of(end);
+	CALM;
 
 	if (verbs_enter(e->v)) {
 		event_late(e, &e->leave);

@@ -131,8 +131,10 @@ void cq_reap(struct vend *e)
 int verbs_arm(struct end *end, bool solicited)
 {
 	struct vend *e = vend_of(end);
-	int ret = -ibv_req_notify_cq(e->cq, solicited);
+	int ret;
+	CALM;
 
+	ret = -ibv_req_notify_cq(e->cq, solicited);
 	/*
 	 * No event tells of what came before. A thread inside pending() may
 	 * have it in hand and not in the stash yet: it is waited for.

@@ -177,6 +177,7 @@ void end_destroy(struct end *end)
 {
 	struct vend *e = vend_of(end);
 	struct verbs *v = e->v;
+	CALM;
 
 	if (verbs_enter(v)) {
 		event_late(e, &e->die);

@@ -85,6 +85,8 @@ void event_down(struct vend *e, int why)
  */
 void event_broken(struct vend *e)
 {
+	CALM;
+
 	if (lock_take(&e->v->lock) == -EDEADLK)
 		return;
 	event_down(e, e->error);

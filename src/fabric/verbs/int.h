@@ -14,6 +14,7 @@
  */
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 
 #include "base/lock.h"
@@ -251,6 +252,28 @@ static inline int cm_err(int ret)
 }
 
 /* --- module.c ----------------------------------------------------------- */
+
+/*
+ * libibverbs and librdmacm write to their files where a thread can be
+ * cancelled: not while it holds a lock, ours or the caller's.
+ */
+static inline int calm_begin(void)
+{
+	int was;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	return was;
+}
+
+static inline void calm_end(const int *was)
+{
+	pthread_setcancelstate(*was, NULL);
+}
+
+/* Until the end of the block. */
+#define CALM                                       \
+	__attribute__((cleanup(calm_end), unused)) \
+	const int calm_ = calm_begin()
 
 #define LIST_OF(p, type, member) \
 	((type *)(void *)((char *)(p)-offsetof(type, member)))

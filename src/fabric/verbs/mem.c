@@ -35,6 +35,7 @@ int region_new(struct vend *e, struct region *r, size_t len)
 	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int err;
+	CALM;
 
 	if (sys_is_err(mem))
 		return -ENOMEM;
@@ -52,6 +53,8 @@ int region_new(struct vend *e, struct region *r, size_t len)
 
 void region_free(struct vend *e, struct region *r)
 {
+	CALM;
+
 	if (!r->mr)
 		return;
 	ibv_dereg_mr(r->mr);
@@ -65,6 +68,7 @@ static int mine(struct vend *e, void *mem, size_t len, unsigned int access,
 {
 	unsigned int i;
 	struct ibv_mr *mr;
+	CALM;
 
 	for (i = 0; i < REGIONS && e->mine[i]; i++)
 		;
@@ -111,6 +115,7 @@ void verbs_dereg(struct end *end, struct verbs_region *r)
 {
 	struct vend *e = vend_of(end);
 	unsigned int i;
+	CALM;
 
 	for (i = 0; i < REGIONS; i++) {
 		if (!r->mr || e->mine[i] != r->mr)

@@ -94,6 +94,7 @@ int tx_post(struct vend *e, struct ibv_send_wr *wr, struct sent *s)
 	struct tx *t = &e->tx;
 	struct ibv_send_wr *bad;
 	int ret;
+	CALM;
 
 	t->quiet++;
 	t->quiet_bytes += s->len;
