@@ -64,7 +64,6 @@ void lift_connected(struct sock *s, int fd)
  */
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 {
-	s->carry = 1;
 	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
 	/* who holds it at home does so on */
 	if (s->pins & 1)
@@ -73,6 +72,8 @@ void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 		anc_busy(rx);
 	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
+	/* only now: who leaves the old words takes it from s->rx */
+	__atomic_store_n(&s->carry, 1, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(&s->carry, 0, __ATOMIC_SEQ_CST))
 		anc_raw_leave(rx);

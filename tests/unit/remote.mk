@@ -53,3 +53,8 @@ check_PROGRAMS += tests/unit/test_reset
 tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
 tests_unit_test_reset_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_adopt
+tests_unit_test_adopt_SOURCES = tests/unit/test_adopt.c
+tests_unit_test_adopt_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
