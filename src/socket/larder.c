@@ -45,6 +45,8 @@ static void release(struct end *e)
 /* Of what was taken ahead the first n bytes are done with. */
 static void shorten(struct rdma_larder *a, size_t n)
 {
+	if (!n) /* there may be no memory at all */
+		return;
 	memmove(a->mem, a->mem + n, a->len - n);
 	if (a->len == n) {
 		larder_unmap(a->mem, a->room);
