@@ -92,6 +92,10 @@ orderly() {
 	CASES="level" far epolls 10000
 }
 
+@test "between: no room, and room again" {
+	orderly nonblock full
+}
+
 @test "between: both ends end at the same time" {
 	CASES="both crossed" far halfclose 5000
 }

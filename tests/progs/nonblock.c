@@ -96,7 +96,8 @@ static void full_run(struct end *e)
 		size_t n = units[i] < 10 ? stuff(&e->l, units[i], 50000) :
 					   stuff_full(&e->l, units[i]);
 
-		CHECK(n >= 40000);
+		/* between hosts there is room for a few messages only */
+		CHECK(n >= (prog_far ? 1 : 40000));
 		prog_tell(e, n);
 		CHECK(ready(e->l.fd, POLLOUT, 10000) == POLLOUT);
 		prog_mid(e->l.fd);
