@@ -361,8 +361,10 @@ enum sock_close sock_close(struct sock *s, int fd)
 
 		/* another number stands for it from now on */
 		if (h && hooks.by_inode(sock_inode_at(s, fd), &other) &&
-		    other != fd)
+		    other != fd) {
 			h->fd = other;
+			sock_publish(s);
+		}
 	}
 	if (gone && last && (haunt(s, fd) || rdma_linger(s, fd)))
 		gone = false;

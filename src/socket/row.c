@@ -130,8 +130,11 @@ void sock_publish(struct sock *s)
 	r = s->row;
 	if (s->row_pid != sock_pid || r == &sock_spare)
 		return;
-	fd = r->fd;
+	fd = sock_fd(s);
+	if (fd < 0)
+		fd = r->fd; /* closed, not yet gone */
 	page_row_begin(r);
+	r->fd = fd;
 	r->inode = s->inode;
 	r->role = s->role;
 	r->rule = s->use;

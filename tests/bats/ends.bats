@@ -105,3 +105,16 @@ inherits() {
 	done
 	exec 8>&-
 }
+
+@test "sdpstat: a connection is shown by a number that it has" {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	need sdpstat
+	local want got n=0
+	mode now
+	client "$PY" "$BATS_TEST_DIRNAME/py/renumbered.py" >"$TMP/numbers"
+	while read -r want && read -r got; do
+		[ "$got" = "$want" ] || fail "$got, not $want"
+		n=$((n + 1))
+	done <"$TMP/numbers"
+	[ "$n" -eq 3 ]
+}
