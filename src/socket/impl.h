@@ -351,8 +351,8 @@ bool ring_may_eat(struct sock *s);
 /* A bell was taken while others still sleep on the anchor: one for them. */
 void ring_ask_bell(struct sock *s);
 int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
-/* ANC_AT_BELLS: takes up to n; lock held, let go where it has to wait. */
-void ring_take_bells(struct sock *s, int fd, uint64_t n);
+/* ANC_AT_BELLS: takes up to n; lock held. False: waited a moment, without it. */
+bool ring_take_bells(struct sock *s, int fd, uint64_t n);
 
 /* --- spin.c ------------------------------------------------------------ */
 

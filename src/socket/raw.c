@@ -378,6 +378,13 @@ ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)
 	return got;
 }
 
+ssize_t raw_answer(int fd, struct msghdr *m, int flags)
+{
+	int saved = errno;
+
+	return raw_said(hooks.recvmsg(fd, m, flags), saved);
+}
+
 ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 {
 	if (done) {

@@ -84,6 +84,8 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
  * come first.
  */
 bool raw_overtaken(struct sock *s, ssize_t n);
+/* A receive that is the kernel's alone: out of band, the error queue. */
+ssize_t raw_answer(int fd, struct msghdr *m, int flags);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 

@@ -17,6 +17,7 @@ struct want {
 	bool between; /* not by the ring alone */
 	bool starved; /* by what is in front of x: brought home, or not */
 	bool torn; /* `len` was cut: memory is missing behind it */
+	bool control; /* the program has room for control messages */
 };
 
 /* The first wait of a call sets its limit. */
@@ -103,20 +104,16 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 	return got;
 }
 
-/* A moment without the lock; bytes are on their way to the anchor. */
-static int queue_wait(struct sock *s, int fd, uint64_t deadline)
+/* More? At the switch what is already there follows: a look has shown it. */
+static bool goes_over(struct want *w)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct timespec ms = { 0, 1000000 };
-	int ret;
-
-	rdma_unspare(s);
-	sock_unlock(s);
-	ret = hooks.ppoll(&p, 1, &ms, NULL) < 0 ? -errno : 0;
-	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
-		sys_ppoll(NULL, 0, &ms, NULL);
-	lock_take(&s->lock);
-	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+	if (w->all || w->done == w->len)
+		return w->done != w->len;
+	if (likely(!w->between) || w->peek || w->control)
+		return false;
+	w->nonblock = true;
+	w->flags |= MSG_DONTWAIT;
+	return true;
 }
 
 /*
@@ -137,12 +134,12 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 		/* others may still be inside */
 		if ((uint64_t)got == lim && !s->rd && anc_passed(s->rx, &s->ar))
 			raw_passed(s, s->rx);
-		return !w->all || w->done == w->len;
+		return !goes_over(w);
 	}
 	*ret = w->done && (!w->all || got != -EAGAIN) ? 0 : got;
 	if (got != -EAGAIN || (w->done && !w->all) || w->nonblock)
 		return true;
-	*ret = queue_wait(s, fd, deadline(s, w));
+	*ret = wait_queue(s, fd, deadline(s, w));
 	return *ret != 0;
 }
 
@@ -183,7 +180,7 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 		return s->ar.unsure;
 	if (w->done && !w->all)
 		return true;
-	*ret = w->nonblock ? -EAGAIN : queue_wait(s, fd, deadline(s, w));
+	*ret = w->nonblock ? -EAGAIN : wait_queue(s, fd, deadline(s, w));
 	if (!*ret)
 		return false;
 	*ret = w->done ? 0 : *ret;
@@ -194,6 +191,9 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 		   ssize_t *ret)
 {
+	*ret = 0;
+	if (where == -EALREADY)
+		return w->done && !w->all;
 	if (where == -EAGAIN || (where == -EBUSY && !await_word(s, fd, w, ret)))
 		return false;
 	if (where != -EBUSY || s->conn.error || s->orphan)
@@ -201,7 +201,10 @@ static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 	return true;
 }
 
-/* Lock held. As anc_where(); -EAGAIN: look again. `was`: the state seen. */
+/*
+ * Lock held. As anc_where(); -EAGAIN: look again; -EALREADY: the same, a moment
+ * was waited. `was`: the state seen.
+ */
 static int next_at(struct sock *s, int fd, struct want *w, enum anc_state *was,
 		   uint64_t *lim)
 {
@@ -218,8 +221,7 @@ static int next_at(struct sock *s, int fd, struct want *w, enum anc_state *was,
 	} else if (where == ANC_AT_BELLS && unlikely(s->ar.unsure)) {
 		return -EBUSY;
 	} else if (where == ANC_AT_BELLS) {
-		ring_take_bells(s, fd, *lim);
-		return -EAGAIN;
+		return ring_take_bells(s, fd, *lim) ? -EAGAIN : -EALREADY;
 	} else if (unlikely(w->peek) &&
 		   peek_starves(s, w->len, w->peek_all, &w->starved)) {
 		return ANC_AT_ANCHOR; /* once receive() brought it home */
@@ -248,6 +250,17 @@ static ssize_t await(struct sock *s, int fd, struct want *w, uint64_t lim,
 	return n;
 }
 
+/* Looks at the ring where that may bring something. 0 or a negative errno. */
+static int what_came(struct sock *s, const struct want *w)
+{
+	if (!s->rx_avail || s->rx_stale)
+		return pump_poll(s);
+	/* a look again and again is all that some programs do */
+	if (unlikely(w->peek) && s->rx_avail < w->len)
+		pump_poll(s); /* an error comes behind what is there */
+	return 0;
+}
+
 /*
  * Lock held. A count, 0 for the end, a negative errno; *raw: go on at the
  * anchor.
@@ -272,7 +285,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			*raw = true;
 			return 0;
 		}
-		if ((!s->rx_avail || s->rx_stale) && pump_poll(s))
+		if (what_came(s, w))
 			return orphan_recv(s, fd, w, raw);
 		if (unlikely(w->torn) && !w->done && s->rx_avail > w->len)
 			return -EFAULT;
@@ -307,7 +320,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 				continue;
 			if (unlikely(anc_bells(s->rx, &s->ar) > 0))
 				ring_bells(s, fd);
-			if (!w->all || w->done == w->len)
+			if (!goes_over(w))
 				return 0;
 			continue;
 		}
@@ -423,13 +436,6 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	return n;
 }
 
-static ssize_t kernel_recv(int fd, struct msghdr *m, int flags)
-{
-	int saved = errno;
-
-	return raw_said(hooks.recvmsg(fd, m, flags), saved);
-}
-
 /*
  * Who reads on edges takes a receive that brought less than it asked for as the
  * last one before a new edge. Where the stream goes over from one carrier to
@@ -462,21 +468,11 @@ static bool torn(struct want *w)
 	return n > 0;
 }
 
-/* Bytes from in front of the ring: those in it, already there, follow them. */
-static bool goes_over(struct want *w, const struct msghdr *m)
-{
-	if (likely(!w->between) || w->peek || (m && m->msg_controllen))
-		return false;
-	w->nonblock = true;
-	w->flags |= MSG_DONTWAIT;
-	return true;
-}
-
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
 	size_t room = m ? m->msg_controllen : 0;
-	bool lifted = false, raw;
+	bool lifted = false, ours = false, raw;
 	ssize_t n;
 
 	if (unlikely(s->use == USE_SDP) && !s->paired && !w->nonblock) {
@@ -494,23 +490,28 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			if (n <= 0 && ((s->rx_stale && keep_revived(s, n)) ||
 				       (s->rd && raw_overtaken(s, n))))
 				continue;
-			if (n <= 0)
-				return raw_ended(s, w->done, n);
-			w->done += (size_t)n;
-			w->between = s->paired && anc_state(s->rx) != ANC_RAW;
-			if (w->done == w->len || !(w->all || goes_over(w, m)) ||
-			    sock_atmark(s, fd) == 1) {
-				cut_short(s, w);
-				return (ssize_t)w->done;
+			if (n <= 0) {
+				n = raw_ended(s, w->done, n);
+				break;
 			}
+			/* a vector half filled comes in pieces */
+			w->between = w->done ||
+				     (s->paired && anc_state(s->rx) != ANC_RAW);
+			w->done += (size_t)n;
+			if (!goes_over(w) || sock_atmark(s, fd) == 1)
+				break;
 			cursor_skip(&w->c, (size_t)n);
+			ours = true;
 			continue;
 		}
-		if (unlikely(!whole(w)) && !torn(w))
-			return w->done ? (ssize_t)w->done : -EFAULT;
+		ours = true;
 		raw = false;
+		n = -EFAULT;
+		if (unlikely(!whole(w)) && !torn(w))
+			break;
+		n = -EINTR;
 		if (sock_lock(s))
-			return w->done ? (ssize_t)w->done : -EINTR;
+			break;
 		n = ring_recv(s, fd, w, &raw);
 		sock_unlock(s);
 		if (unlikely(s->ghost >= 0))
@@ -519,7 +520,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			peek_home(s, fd);
 			w->starved = false;
 		}
-		if (!raw || (w->done && !w->all))
+		if (!raw || (w->done && !goes_over(w)))
 			break;
 		if (w->done && sock_atmark(s, fd) == 1)
 			break; /* the urgent mark ends a read, WAITALL too */
@@ -527,7 +528,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	cut_short(s, w);
 	if (unlikely(s->ghost >= 0))
 		sock_exorcise(s);
-	if (m && (w->done || n >= 0)) {
+	if (m && ours && (w->done || n >= 0)) {
 		m->msg_flags = 0;
 		m->msg_controllen = 0;
 		m->msg_namelen = 0;
@@ -540,16 +541,12 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 static void want_set(struct want *w, struct sock *s, const struct iovec *iov,
 		     size_t cnt, size_t len, int flags)
 {
+	*w = (struct want){ .len = len, .flags = flags };
 	cursor_set(&w->c, iov, cnt);
-	w->len = len;
-	w->done = 0;
-	w->flags = flags;
 	w->peek = flags & MSG_PEEK;
 	w->all = (flags & MSG_WAITALL) && !w->peek;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
-	w->between = w->torn = w->starved = false;
 	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
-	w->deadline = 0;
 	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))
 		deadline(s, w);
 }
@@ -574,7 +571,7 @@ ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags)
 	if (unlikely(!len) && s->paired && !(flags & KERNEL_FLAGS))
 		return nothing(s, fd, flags);
 	if (unlikely(!len || (flags & KERNEL_FLAGS)) || !sock_up(s, fd))
-		return kernel_recv(fd, &m, flags);
+		return raw_answer(fd, &m, flags);
 	want_set(&w, s, &iov, 1, len, flags);
 	return receive(s, fd, &w, NULL);
 }
@@ -586,15 +583,16 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
 
 	if ((flags & KERNEL_FLAGS) || !sock_up(s, fd) ||
 	    unlikely(!iov_message(m)) || !m->msg_iovlen)
-		return kernel_recv(fd, m, flags);
+		return raw_answer(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (!len && s->paired)
 		return nothing(s, fd, flags);
 	if (len <= 0)
-		return kernel_recv(fd, m, flags);
+		return raw_answer(fd, m, flags);
 	/* no time is no error: the kernel's own bytes may have none, too */
 	if (unlikely(s->stamps) && m->msg_controllen)
 		option_shown(s, fd);
 	want_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
+	w.control = m->msg_controllen;
 	return receive(s, fd, &w, m);
 }

@@ -231,7 +231,7 @@ int ring_bells(struct sock *s, int fd)
 	return 0;
 }
 
-void ring_take_bells(struct sock *s, int fd, uint64_t n)
+bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec ms = { 0, 1000000 };
@@ -248,7 +248,7 @@ void ring_take_bells(struct sock *s, int fd, uint64_t n)
 		sock_unlock(s);
 		sys_ppoll(NULL, 0, &ms, NULL);
 		lock_take(&s->lock);
-		return;
+		return false;
 	}
 	if (s->rd && (s->rd->token_wait || rdma_mending(s))) {
 		rdma_token_read(s, fd);
@@ -256,25 +256,26 @@ void ring_take_bells(struct sock *s, int fd, uint64_t n)
 		sys_ppoll(rdma_mending(s) ? NULL : &p, !rdma_mending(s), &ms,
 			  NULL);
 		lock_take(&s->lock);
-		return;
+		return false;
 	}
 	/* counted anew: that thread may have taken it meanwhile */
 	lift_strayed(s, fd, 0);
 	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
-		return;
+		return true;
 	got = raw_sink(s, fd, sink, n < 256 ? n : sizeof(sink));
 	if (got > 0) {
 		s->ar.bells += (uint64_t)got;
-		return;
+		return true;
 	}
 	if (got == -EAGAIN) {
 		/* counted, about to be written: W is between the two steps */
 		sock_unlock(s);
-		sys_ppoll(&p, 1, &ms, NULL);
+		got = sys_ppoll(&p, 1, &ms, NULL);
 		lock_take(&s->lock);
-		return;
+		return got > 0;
 	}
 	s->ar.bells += n; /* FIN or error instead: W died in between */
+	return true;
 }
 
 bool ring_token(struct sock *s, int fd)

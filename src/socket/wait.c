@@ -32,6 +32,21 @@ int wait_anchor(int fd, uint64_t deadline)
 	return -1;
 }
 
+int wait_queue(struct sock *s, int fd, uint64_t deadline)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
+	int ret;
+
+	rdma_unspare(s);
+	sock_unlock(s);
+	ret = hooks.ppoll(&p, 1, &ms, NULL) < 0 ? -errno : 0;
+	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
+		sys_ppoll(NULL, 0, &ms, NULL);
+	lock_take(&s->lock);
+	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+}
+
 /*
  * The last step, without the lock: 1 rung, 0 hung up, negative errno. `also`:
  * a descriptor that ends it like a signal, or -1.

@@ -72,6 +72,11 @@ uint64_t wait_deadline(int64_t timeo);
  * MSG_WAITALL, which is many receives here and has one time limit.
  */
 int wait_anchor(int fd, uint64_t deadline);
+/*
+ * A moment without the lock, for bytes that are on their way to the anchor: 0,
+ * -EINTR, or -EAGAIN behind `deadline`.
+ */
+int wait_queue(struct sock *s, int fd, uint64_t deadline);
 bool wait_room_due(struct sock *s);
 
 /* ready.c: the wait that this thread is in, or was in last: no other has it. */

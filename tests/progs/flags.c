@@ -49,6 +49,43 @@ static void peek_run(struct end *e)
 	link_eof(&e->l);
 }
 
+/* Looks over and over, and does nothing else, until `n` bytes are there. */
+static void seen(struct end *e, uint8_t *b, size_t n)
+{
+	int64_t end = prog_now_ms() + 10000;
+
+	while (recv(e->l.fd, b, n, MSG_PEEK) != (ssize_t)n) {
+		CHECK(prog_now_ms() < end);
+		prog_nap_ms(1);
+	}
+}
+
+static void grows_run(struct end *e)
+{
+	uint8_t a[2000], b[2000];
+	size_t n;
+
+	for (n = 10; n <= sizeof(a); n += 398) {
+		seen(e, a, n);
+		prog_sync(e);
+	}
+	CHECK(recv(e->l.fd, b, sizeof(b), MSG_WAITALL) == sizeof(b));
+	CHECK(!memcmp(a, b, sizeof(b)));
+	flow_check(&e->l.rx, b, sizeof(b));
+	prog_sync(e);
+}
+
+static void grows_peer(struct end *e)
+{
+	size_t n;
+
+	for (n = 10; n <= 2000; n += 398) {
+		link_put(&e->l, n == 10 ? 10 : 398);
+		prog_sync(e);
+	}
+	prog_sync(e);
+}
+
 static void peek_peer(struct end *e)
 {
 	prog_nap_ms(5);
@@ -370,6 +407,7 @@ static void zerocopy_peer(struct end *e)
 
 static const struct prog_case cases[] = {
 	{ "peek", peek_run, peek_peer, 0 },
+	{ "grows", grows_run, grows_peer, 0 },
 	{ "waitall", waitall_run, waitall_peer, 0 },
 	{ "dontwait", dontwait_run, dontwait_peer, 0 },
 	{ "trunc", trunc_run, trunc_peer, 0 },

@@ -40,7 +40,7 @@ tests_unit_test_woken_LDADD = libsocket.la libsdpproto.la libfabric.la \
 
 check_PROGRAMS += tests/unit/test_strayed
 tests_unit_test_strayed_SOURCES = tests/unit/test_strayed.c \
-	tests/unit/conn_util.h
+	tests/unit/both_util.h tests/unit/conn_util.h
 tests_unit_test_strayed_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
@@ -57,4 +57,10 @@ tests_unit_test_reset_LDADD = libsocket.la libsdpproto.la libfabric.la \
 check_PROGRAMS += tests/unit/test_adopt
 tests_unit_test_adopt_SOURCES = tests/unit/test_adopt.c
 tests_unit_test_adopt_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_over
+tests_unit_test_over_SOURCES = tests/unit/test_over.c \
+	tests/unit/both_util.h tests/unit/conn_util.h
+tests_unit_test_over_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
