@@ -35,6 +35,18 @@ static int so_error(int fd)
 	return err;
 }
 
+/* The stream has ended, and no more than that: else what there was is said. */
+static void ends_in_order(int fd)
+{
+	const short in_order = POLLIN | POLLRDHUP;
+	short got = await(fd, in_order);
+
+	if (got != in_order)
+		fprintf(stderr, "revents %#x, then %#x, SO_ERROR %d\n", got,
+			await(fd, in_order), so_error(fd));
+	CHECK(got == in_order);
+}
+
 /* Sends until it fails with EPIPE, as it does once the peer's RST is here. */
 static void until_epipe(int fd)
 {
@@ -67,7 +79,7 @@ static void wr_peer(struct end *e)
 {
 	link_get(&e->l, 10000);
 	link_eof(&e->l);
-	CHECK(await(e->l.fd, POLLIN | POLLRDHUP) == (POLLIN | POLLRDHUP));
+	ends_in_order(e->l.fd);
 	link_put(&e->l, 1500000);
 	prog_mid(e->l.fd);
 	link_put(&e->l, 1500000);
@@ -201,7 +213,7 @@ static void rd_run(struct end *e)
 	prog_sync(e);
 	CHECK(await(e->l.fd, POLLIN) == POLLIN);
 	CHECK(!shutdown(e->l.fd, SHUT_RD));
-	CHECK(await(e->l.fd, POLLIN | POLLRDHUP) == (POLLIN | POLLRDHUP));
+	ends_in_order(e->l.fd);
 	link_get(&e->l, 100);
 	CHECK(recv(e->l.fd, &b, 1, 0) == 0);
 	prog_sync(e);
@@ -286,7 +298,7 @@ static void kill_peer(struct end *e)
 static void clean_run(struct end *e)
 {
 	prog_sync(e);
-	CHECK(await(e->l.fd, POLLIN | POLLRDHUP) == (POLLIN | POLLRDHUP));
+	ends_in_order(e->l.fd);
 	link_eof(&e->l);
 	link_eof(&e->l);
 	until_epipe(e->l.fd);
