@@ -549,14 +549,13 @@ static inline void sock_changed(struct sock *s)
 
 bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
 
-/* The peer's process has ended: did it end in a reset, as TCP would show? */
-static inline bool was_reset(const struct sock *s)
-{
-	if (unlikely(s->rd))
-		return rdma_was_reset(s);
-	return s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) ||
-	       __atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE);
-}
+/*
+ * The peer's process has ended: did it end in a reset, as TCP would show? What
+ * went to the anchor is left to the kernel, which shows `revents`: its reset is
+ * one, too, but for bells alone (raw_torn()).
+ */
+bool was_reset(const struct sock *s);
+bool raw_torn(const struct sock *s, short revents);
 
 /* Did the peer's last process close its wake-up socket (or die)? */
 bool wake_hung_up(const struct sock *s);

@@ -385,6 +385,38 @@ ssize_t raw_answer(int fd, struct msghdr *m, int flags)
 	return raw_said(hooks.recvmsg(fd, m, flags), saved);
 }
 
+/* Does the peer have less than was sent, as far as it said? */
+static bool untaken(const struct sock *s)
+{
+	return s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+}
+
+bool raw_torn(const struct sock *s, short revents)
+{
+	/* told or not; where we have ended an end in order hangs up, too */
+	return (revents & POLLHUP) && (!s->shut_wr || (revents & POLLERR)) &&
+	       untaken(s);
+}
+
+bool was_reset(const struct sock *s)
+{
+	enum anc_state st = anc_state(s->tx);
+
+	if (unlikely(s->rd))
+		return rdma_was_reset(s);
+	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE))
+		return true;
+	/*
+	 * What went to the anchor is the kernel's to judge. An urgent byte is
+	 * never counted as taken; the ring was left for good because of it.
+	 */
+	if (st == ANC_RAW ||
+	    (st == ANC_GONE &&
+	     __atomic_load_n(&s->own->urgent, __ATOMIC_RELAXED)))
+		return false;
+	return untaken(s);
+}
+
 ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 {
 	if (done) {

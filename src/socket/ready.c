@@ -148,6 +148,8 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 
 	if (sys_ppoll(&p, 1, &now, NULL) < 0)
 		return;
+	if (!s->rd && raw_torn(s, p.revents))
+		lost = true;
 	if (anc_state(s->rx) == ANC_RAW ||
 	    (anc_state(s->rx) == ANC_SPILL && !s->rx_avail)) {
 		/* the anchor carries the rest: only a reset it cannot show */

@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -114,15 +115,66 @@ static void test_library_knows(void **state)
 	told_reset_then_end();
 }
 
+/*
+ * We had sent an urgent byte, on the anchor, where its reader took it beside the
+ * stream. The peer has ended in order, with bytes for us in the ring or none.
+ */
+static void urgent(void **state, enum anc_state tx, enum anc_state rx)
+{
+	struct sock_ready ready;
+	char byte;
+
+	page.dir[0].state = rx;
+	page.dir[1].state = tx;
+	sock.own->urgent = 1;
+	sock.at.sent = 1;
+	sock.orphan = true;
+	ends(false);
+	do
+		sock_ready(&sock, fd, 0, &ready);
+	while (rx && ready.ms >= 0);
+	assert_int_equal(ready.now & (EPOLLERR | EPOLLHUP), 0);
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
+	assert_false(sock.rst_told);
+	tear_down(state);
+	setup(state);
+}
+
+static void test_urgent(void **state)
+{
+	urgent(state, ANC_RAW, ANC_RAW);
+	urgent(state, ANC_RAW, ANC_LIFTED);
+	urgent(state, ANC_GONE, ANC_RAW);
+	urgent(state, ANC_GONE, ANC_LIFTED);
+}
+
+/* What was not read went by the anchor: the kernel tells, or nobody does. */
+static void test_anchor_unread(void **state)
+{
+	struct sock_ready ready;
+
+	(void)state;
+	page.dir[0].state = ANC_LIFTED;
+	sock.at.sent = 100;
+	sock.orphan = true;
+	ends(true);
+	do
+		sock_ready(&sock, fd, 0, &ready);
+	while (ready.ms >= 0);
+	assert_int_equal(ready.now & (EPOLLERR | EPOLLHUP),
+			 EPOLLERR | EPOLLHUP);
+	told_reset_then_end();
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, tear_down)
 
 int main(void)
 {
 	const struct sock_hooks lent = { .recv = recv };
 	const struct CMUnitTest tests[] = {
-		TEST(test_both_know),
-		TEST(test_kernel_knows),
-		TEST(test_library_knows),
+		TEST(test_both_know),	  TEST(test_kernel_knows),
+		TEST(test_library_knows), TEST(test_urgent),
+		TEST(test_anchor_unread),
 	};
 
 	sock_setup(&lent);
