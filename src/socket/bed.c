@@ -45,18 +45,37 @@ static uint32_t mine(struct sock *s, uintptr_t here)
 	return n;
 }
 
+/*
+ * Who sleeps in the kernel. A process that is killed there leaves its name and
+ * its count to the others of its family.
+ */
+static uint32_t raw_others(const struct sock *s)
+{
+	uint32_t n = 0, tid;
+	int i;
+
+	if (!__atomic_load_n(&s->users, __ATOMIC_SEQ_CST))
+		return 0;
+	for (i = 0; i < SOCK_BEDS; i++) {
+		tid = __atomic_load_n(&s->inside[i], __ATOMIC_RELAXED);
+		n += tid && tid != lock_tid() &&
+		     !sys_call3(SYS_tgkill, sock_pid, (long)tid, 0);
+	}
+	return n;
+}
+
 uint32_t bed_others(struct sock *s)
 {
-	uint32_t own;
+	uint32_t raw = raw_others(s), own;
 	int i;
 
 	if (likely(!(s->readers + s->writers)))
-		return 0;
+		return raw;
 	own = mine(s, (uintptr_t)__builtin_frame_address(0));
 	for (i = 0; i < SOCK_BEDS; i++)
 		if (s->bed[i].tid && dead(s->bed[i].tid))
 			strike_off(s, &s->bed[i]);
-	return s->readers + s->writers - own;
+	return s->readers + s->writers - own + raw;
 }
 
 void bed_in(struct sock *s, struct bed *me, bool writer)

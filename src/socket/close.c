@@ -287,8 +287,9 @@ static void release(struct sock *s, int fd, bool last)
 }
 
 /*
- * A thread of this process sleeps in the sock whose last number goes: in the
- * kernel it would keep the open file. It keeps a number nobody sees.
+ * A thread of this process sleeps in the sock whose last number goes, in the
+ * kernel's receive or on the wake-up socket: in the kernel it would keep the
+ * open file. It keeps a number nobody sees, and the stream goes its way.
  */
 static bool haunt(struct sock *s, int fd)
 {
@@ -299,29 +300,47 @@ static bool haunt(struct sock *s, int fd)
 	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (ghost < 0)
 		return false;
-	s->ghost = fd_hide(ghost);
-	return s->ghost >= 0;
+	ghost = fd_hide(ghost);
+	__atomic_store_n(&s->ghost, ghost, __ATOMIC_SEQ_CST);
+	/* who came out of the kernel just before this looked in vain */
+	if (ghost < 0 || bed_others(s))
+		return ghost >= 0;
+	__atomic_store_n(&s->ghost, -1, __ATOMIC_SEQ_CST);
+	fd_unhide(ghost);
+	sys_close(ghost);
+	return false;
+}
+
+/* But for sends in the kernel, which have the open file by themselves. */
+static bool inside(const struct sock *s)
+{
+	uint32_t sends = __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST);
+
+	return __atomic_load_n(&s->users, __ATOMIC_SEQ_CST) > sends;
 }
 
 void sock_exorcise(struct sock *s)
 {
+	bool over = false;
 	int ghost = -1;
 
 	if (sock_lock(s))
 		return;
-	if (s->ghost >= 0 && !bed_others(s) &&
-	    !__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) &&
-	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
+	if (s->ghost >= 0 && s->closer == sock_pid && !bed_others(s) &&
+	    !inside(s) && !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		ghost = s->ghost;
-		s->ghost = -1;
-		release(s, ghost, true);
+		__atomic_store_n(&s->ghost, -1, __ATOMIC_SEQ_CST);
+		/* only now: the sleeper had to get what came meanwhile */
+		over = (s->rd && s->rd->lingers) || !rdma_linger(s, ghost);
+		if (over)
+			release(s, ghost, true);
 	}
 	sock_unlock(s);
 	if (ghost < 0)
 		return;
 	fd_unhide(ghost);
 	sys_close(ghost);
-	if (!sock_bury(s))
+	if (over && !sock_bury(s))
 		sock_limbo(s);
 }
 

@@ -407,7 +407,7 @@ static void serve_one(struct sock *s, void *arg)
 	(void)arg;
 	if (lock_try(&s->lock))
 		return;
-	home_serve(s, sock_fd(s));
+	home_serve(s, sock_anchor(s));
 	sock_unlock(s);
 }
 

@@ -106,6 +106,7 @@ struct sock {
 	uint32_t rawtx; /* atomic: threads inside a raw send */
 	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
+	uint32_t inside[SOCK_BEDS]; /* atomic: who receives raw, see raw.c */
 	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
 	uint32_t lookers; /* atomic: threads that look at END() unlocked */
 	uint32_t carry; /* atomic: see raw_rx_leave() */
@@ -118,7 +119,7 @@ struct sock {
 
 	/* lifted */
 	int wake; /* wake-up socket, -1 */
-	int ghost; /* the anchor's number for sleepers after close, -1 */
+	int ghost; /* atomic: the anchor's number for sleepers after close, -1 */
 	struct anc_side *own, *peer;
 	uint32_t rung_eaten; /* wake-up bytes taken */
 	uint32_t rung_seen; /* at least so many were there */
@@ -238,6 +239,14 @@ static inline void sock_keep(struct sock *s)
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 }
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
+/* The anchor's number for who came by `fd`, which may be closed by now. */
+static inline int sock_at(const struct sock *s, int fd)
+{
+	int ghost = __atomic_load_n(&s->ghost, __ATOMIC_SEQ_CST);
+
+	return likely(ghost < 0) ? fd : ghost;
+}
+#define sock_anchor(s) sock_at(s, sock_fd(s))
 /*
  * Lock held: does this process still have it? What others hold is theirs
  * alone: its descriptors have other meanings here, its segment may be gone.

@@ -383,13 +383,14 @@ int lift_end_errno(struct sock *s)
  */
 void lift_unpaired(struct sock *s, enum reason why)
 {
+	int fd = sock_anchor(s);
 	int64_t bells;
 	char sink[64];
 
-	lift_strayed(s, sock_fd(s), 0);
+	lift_strayed(s, fd, 0);
 	bells = anc_bells(s->rx, &s->ar);
 	while (bells > 0) {
-		ssize_t n = raw_sink(s, sock_fd(s), sink,
+		ssize_t n = raw_sink(s, fd, sink,
 				     bells < 64 ? (size_t)bells : sizeof(sink));
 		if (n <= 0)
 			break;

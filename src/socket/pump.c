@@ -132,7 +132,7 @@ int pump_poll(struct sock *s)
 	/* DisConn, perhaps, and nobody else may come by */
 	if (unlikely(freed) && s->conn.want) {
 		pump_control(s);
-		ring_reader(s, sock_fd(s));
+		ring_reader(s, sock_anchor(s));
 	}
 	return 0;
 }

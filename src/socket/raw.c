@@ -131,6 +131,23 @@ void raw_forked(void)
 	dozing.n = 0;
 }
 
+/*
+ * The name of a thread in a raw receive, for who closes the sock meanwhile. One
+ * that began later may lie over it: then that one keeps the sock for both.
+ */
+static inline uint32_t *name_of(struct sock *s)
+{
+	return &s->inside[lock_tid() % SOCK_BEDS];
+}
+
+static inline void name_off(struct sock *s)
+{
+	uint32_t *name = name_of(s);
+
+	if (likely(__atomic_load_n(name, __ATOMIC_RELAXED) == lock_tid()))
+		__atomic_store_n(name, 0, __ATOMIC_RELAXED);
+}
+
 bool raw_rx_enter(struct rawrx *c, struct sock *s)
 {
 	raw_jumped((uintptr_t)c);
@@ -143,6 +160,8 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
 			c->s = s;
 			c->d = d;
+			__atomic_store_n(name_of(s), lock_tid(),
+					 __ATOMIC_RELAXED);
 			inside.frame = (uintptr_t)c;
 			inside.in = *c;
 			return true;
@@ -178,7 +197,9 @@ bool raw_rx_hold(struct rawrx *c)
 
 void raw_rx_leave(struct rawrx *c)
 {
-	if (!c->s)
+	struct sock *s = c->s;
+
+	if (!s)
 		return;
 	inside.in.s = NULL;
 	if (unlikely(c->held == &c->s->local[1]))
@@ -194,8 +215,12 @@ void raw_rx_leave(struct rawrx *c)
 		ring_ask_bell(c->s);
 	if (unlikely(c->s->rd))
 		rdma_left(c->s);
-	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
+	name_off(s);
+	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	c->s = NULL;
+	/* it was the last, perhaps, of a closed socket; who is back looks */
+	if (unlikely(!c->back) && sock_at(s, -1) >= 0)
+		sock_exorcise(s);
 }
 
 static void tx_leave(struct rawtx *c)

@@ -546,7 +546,8 @@ void rdma_serve(struct sock *s)
 			rdma_look_after(s);
 		over = s->rd && r->lingers && s->ghost >= 0;
 		changed = s->rd && r->changed;
-		lifts = s->paired && !over && anc_state(s->tx) == ANC_RAW;
+		lifts = s->paired && s->ghost < 0 &&
+			anc_state(s->tx) == ANC_RAW;
 		if (changed)
 			r->changed = false;
 	}

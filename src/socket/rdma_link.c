@@ -60,7 +60,7 @@ int rdma_up(struct sock *s)
 		return ret;
 	if (s->paired) {
 		forget_words(s);
-		lift_base(s, sock_fd(s));
+		lift_base(s, sock_anchor(s));
 	}
 	r->state = RDMA_UP;
 	r->bulk = r->sizing = false;

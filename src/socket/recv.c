@@ -203,12 +203,12 @@ static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 
 /*
  * Lock held. As anc_where(); -EAGAIN: look again; -EALREADY: the same, a moment
- * was waited. `was`: the state seen.
+ * was waited. `was`: the state seen; *at: the anchor's number, now.
  */
-static int next_at(struct sock *s, int fd, struct want *w, enum anc_state *was,
+static int next_at(struct sock *s, int *at, struct want *w, enum anc_state *was,
 		   uint64_t *lim)
 {
-	int where = ANC_AT_ANCHOR;
+	int where = ANC_AT_ANCHOR, fd = *at = sock_at(s, *at);
 
 	home_serve(s, fd);
 	home_abandoned(s, fd);
@@ -273,7 +273,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 	ssize_t got;
 
 	for (;;) {
-		where = next_at(s, fd, w, &was, &lim);
+		where = next_at(s, &fd, w, &was, &lim);
 		if (unlikely(where < 0)) {
 			if (astray(s, fd, w, where, raw, &got))
 				return got;
@@ -482,6 +482,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	}
 	for (;;) {
 		n = raw_recv(s, fd, w, m, &lifted);
+		fd = sock_at(s, fd);
 		if (!lifted) {
 			if (unlikely(w->peek_all) && s->rd && n > 0 &&
 			    peek_wait(fd, w->len, (size_t)n, deadline(s, w)))
@@ -514,8 +515,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			break;
 		n = ring_recv(s, fd, w, &raw);
 		sock_unlock(s);
-		if (unlikely(s->ghost >= 0))
-			fd = s->ghost;
+		fd = sock_at(s, fd);
 		if (unlikely(w->starved) && raw) {
 			peek_home(s, fd);
 			w->starved = false;
@@ -526,7 +526,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			break; /* the urgent mark ends a read, WAITALL too */
 	}
 	cut_short(s, w);
-	if (unlikely(s->ghost >= 0))
+	if (sock_at(s, -1) >= 0)
 		sock_exorcise(s);
 	if (m && ours && (w->done || n >= 0)) {
 		m->msg_flags = 0;

@@ -261,6 +261,8 @@ static void serve(struct sock *s, void *arg)
 	(void)arg;
 	if (unlikely(s->rd))
 		rdma_serve(s);
+	if (sock_at(s, -1) >= 0)
+		sock_exorcise(s);
 	if (lift_awaited(s) && sock_fd(s) >= 0)
 		lift_look(s, sock_fd(s));
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
@@ -269,11 +271,11 @@ static void serve(struct sock *s, void *arg)
 	    !enter(s, true))
 		return;
 	if (asked)
-		zc_answer(s, sock_fd(s));
+		zc_answer(s, sock_anchor(s));
 	if (s->paired && bell)
-		ring_reader(s, sock_fd(s));
+		ring_reader(s, sock_anchor(s));
 	if (s->paired)
-		home_serve(s, sock_fd(s));
+		home_serve(s, sock_anchor(s));
 	sock_unlock(s);
 	sock_changed(s);
 	if (asked && hooks.risen)

@@ -25,7 +25,10 @@ struct bed {
 /* All with the lock held. `me` is of the frame that sleeps. */
 void bed_in(struct sock *s, struct bed *me, bool writer);
 void bed_out(struct sock *s, struct bed *me);
-/* Readers and writers asleep, this thread not counted. */
+/*
+ * Readers and writers asleep, and threads in a raw receive, as far as they are
+ * known by name: of this process, but for this thread.
+ */
 uint32_t bed_others(struct sock *s);
 
 /* --- wait.c ------------------------------------------------------------ */

@@ -64,3 +64,9 @@ tests_unit_test_over_SOURCES = tests/unit/test_over.c \
 	tests/unit/both_util.h tests/unit/conn_util.h
 tests_unit_test_over_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_ghost
+tests_unit_test_ghost_SOURCES = tests/unit/test_ghost.c \
+	tests/unit/both_util.h tests/unit/conn_util.h
+tests_unit_test_ghost_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

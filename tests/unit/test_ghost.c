@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The last number of a sock is closed while a thread sleeps in a receive of the
+ * kernel's: the receive keeps what it stands for, as in the kernel.
+ */
+#include "both_util.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+
+/* --- a thread in the kernel ----------------------------------------------- */
+
+static sem_t in, on;
+static bool jumps, ends;
+static _Thread_local sigjmp_buf out;
+static int file; /* the kernel holds it for who is inside */
+
+static ssize_t kernel_recv(int from, void *buf, size_t n, int flags)
+{
+	if (flags & MSG_DONTWAIT || file >= 0)
+		return recv(from, buf, n, flags);
+	file = dup(from);
+	assert_true(file >= 0);
+	assert_int_equal(sem_post(&in), 0);
+	while (sem_wait(&on))
+		assert_int_equal(errno, EINTR);
+	if (jumps)
+		siglongjmp(out, 1);
+	if (ends)
+		pthread_exit(NULL);
+	return recv(file, buf, n, flags);
+}
+
+static struct {
+	pthread_t thread;
+	pid_t tid;
+	char buf[64];
+	size_t len;
+	int flags;
+	ssize_t n;
+} sleeper;
+
+static void *sleeps(void *arg)
+{
+	sleeper.tid = gettid();
+	if (!sigsetjmp(out, 1))
+		sleeper.n = sock_recv(&sock, fd, sleeper.buf, sleeper.len,
+				      sleeper.flags);
+	return arg;
+}
+
+static void goes_in(size_t len, int flags)
+{
+	file = -1;
+	sleeper.len = len;
+	sleeper.flags = flags;
+	sleeper.n = -1;
+	assert_int_equal(sem_init(&in, 0, 0), 0);
+	assert_int_equal(sem_init(&on, 0, 0), 0);
+	assert_int_equal(pthread_create(&sleeper.thread, NULL, sleeps, NULL),
+			 0);
+	while (sem_wait(&in))
+		assert_int_equal(errno, EINTR);
+}
+
+static void comes_out(void)
+{
+	void *ret;
+
+	assert_int_equal(sem_post(&on), 0);
+	assert_int_equal(pthread_join(sleeper.thread, &ret), 0);
+}
+
+static void gets(const char *bytes)
+{
+	comes_out();
+	assert_int_equal(sleeper.n, strlen(bytes));
+	assert_memory_equal(sleeper.buf, bytes, strlen(bytes));
+}
+
+/* The number is something else at once, from which nothing can be taken. */
+static void closes(void)
+{
+	int null = open("/dev/null", O_RDONLY);
+
+	sock.row_pid = 0;
+	assert_int_equal(sock_close(&sock, fd), SOCK_CLOSE_IT);
+	assert_int_equal(dup2(null, fd), fd);
+	close(null);
+	if (file < 0)
+		return;
+	close(fd);
+	fd = file; /* for those who look at what has arrived */
+}
+
+/* Closed in earnest, or between hosts about to be. */
+static void is_over(void)
+{
+	if (sock.rd)
+		assert_true(sock.rd->lingers);
+	else
+		assert_int_equal(sock.ghost, -1);
+	assert_true(sock.rd || !sock.paired);
+}
+
+/* --- tests ---------------------------------------------------------------- */
+
+/* The stream goes over to the ring meanwhile. */
+static void t_lifted(void **state)
+{
+	(void)state;
+	goes_in(64, 0);
+	closes();
+	assert_true(sock.ghost >= 0);
+	lifts();
+	arrives("abc");
+	gets("abc");
+	assert_null(sock.conn.fault);
+	is_over();
+}
+
+/* And stays where it was. */
+static void t_stays(void **state)
+{
+	(void)state;
+	goes_in(64, 0);
+	closes();
+	assert_true(sock.ghost >= 0);
+	says("abc");
+	gets("abc");
+	is_over();
+}
+
+/* A part comes each way: what the number is now has nothing to do with it. */
+static void t_all(void **state)
+{
+	(void)state;
+	goes_in(6, MSG_WAITALL);
+	closes();
+	says("abc");
+	assert_int_equal(anc_switch(writer.dir, &writer.at, true), 1);
+	arrives("def");
+	gets("abcdef");
+	assert_null(sock.conn.fault);
+	is_over();
+}
+
+/* Nobody is inside who was jumped out of it, */
+static void t_jumped(void **state)
+{
+	(void)state;
+	jumps = true;
+	goes_in(64, 0);
+	comes_out();
+	jumps = false;
+	/* joined, it may still be about to end */
+	while (!tgkill(getpid(), sleeper.tid, 0))
+		usleep(100);
+	assert_int_equal(sock.users, 1);
+	closes();
+	assert_int_equal(sock.ghost, -1);
+	assert_false(sock.paired);
+}
+
+/* or whose thread ends in it, as one does that is cancelled. */
+static void t_ends(void **state)
+{
+	(void)state;
+	goes_in(64, 0);
+	closes();
+	assert_true(sock.ghost >= 0);
+	ends = true;
+	comes_out();
+	ends = false;
+	is_over();
+}
+
+/* Who sends in the kernel has the open file by himself. */
+static void t_sender(void **state)
+{
+	(void)state;
+	goes_in(64, 0);
+	sock.users++;
+	sock.rawtx++;
+	closes();
+	assert_true(sock.ghost >= 0);
+	says("abc");
+	gets("abc");
+	is_over();
+}
+
+#define CASE(name, where) \
+	cmocka_unit_test_setup_teardown(name, where, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(t_lifted, one_host), CASE(t_lifted, two_hosts),
+		CASE(t_stays, one_host),  CASE(t_stays, two_hosts),
+		CASE(t_ends, one_host),	  CASE(t_ends, two_hosts),
+		CASE(t_jumped, one_host), CASE(t_jumped, two_hosts),
+		CASE(t_sender, one_host), CASE(t_sender, two_hosts),
+		CASE(t_all, one_host),
+	};
+	const struct sock_hooks lent = { .recv = kernel_recv, .ppoll = ppoll };
+
+	alarm(120);
+	sock_setup(&lent);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
