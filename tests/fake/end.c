@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The messages of a pretended queue pair, see fake.h. */
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include "fake.h"
 #include "sdp_proto/wire.h"
@@ -342,6 +344,52 @@ static bool has_stream(const struct msg *m)
 	if (m->mem[0] == WIRE_SRC_AVAIL)
 		return m->len > WIRE_BSDH + 16;
 	return m->mem[0] == WIRE_DATA && m->len > WIRE_BSDH;
+}
+
+/* Is a queue pair to break? Then who has a message is said by its program. */
+static bool breaks(void)
+{
+	static const char *const by[] = { "FAKE_BREAK", "FAKE_BREAK_LENT",
+					  "FAKE_DEAF", "FAKE_DOWN",
+					  "FAKE_LOSE" };
+	size_t i;
+
+	for (i = 0; i < sizeof(by) / sizeof(*by) && !getenv(by[i]); i++)
+		;
+	return i < sizeof(by) / sizeof(*by);
+}
+
+/*
+ * A device acknowledges by itself, whether its program looks or not. What the
+ * other host's kernel has is taken in before anything else becomes of that end.
+ */
+static bool has_come(const struct fend *e, int queued)
+{
+	const struct msg *m = e->sent;
+
+	while (m && !(m->len && has_stream(m)))
+		m = m->next;
+	return !m && !queued && !e->out_len && !e->error && !e->eof &&
+	       !e->broken && !breaks();
+}
+
+int fake_flushed(struct end *end)
+{
+	struct fend *e = of(end);
+	int queued = 0;
+
+	pthread_mutex_lock(&e->lock);
+	fake_flush(e);
+	/* first: after a reset nothing is queued any more */
+	if (sys_ioctl(e->fd, SIOCOUTQ, &queued))
+		queued = 1;
+	fake_intake(e);
+	if (has_come(e, queued))
+		acknowledged(e, e->count);
+	pthread_mutex_unlock(&e->lock);
+	if (!e->sent)
+		return 1;
+	return e->error || e->eof ? -ECONNRESET : 0;
 }
 
 static int take(struct end *end, struct fab_msg *out)

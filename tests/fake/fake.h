@@ -7,7 +7,10 @@
  * queue pair is a TCP connection, so two network namespaces joined by a veth
  * are two hosts with devices. RDMA port p is TCP port p ^ 0x4000, the service
  * of a kernel's SDP socket 0x10000 | p is TCP port p ^ 0x2000. It has queue
- * pair semantics (messages, order, acknowledgements, VE_DOWN). Receives
+ * pair semantics (messages, order, acknowledgements, VE_DOWN). A message is
+ * acknowledged when the other end takes it in, which its program does by
+ * polling; one without stream bytes, where no queue pair is to break, as soon as
+ * the other host has it, since a program that is through polls no more. Receives
  * are used up in the order they were posted in; a message that finds none
  * breaks the queue pair, since who counts credits never sends it.
  *
@@ -184,6 +187,7 @@ void fake_flush(struct fend *e);
 void fake_slow(void); /* FAKE_SLOW: ms that it takes to make a queue pair */
 bool fake_down(void); /* the way between is down */
 bool fake_silent(struct fend *e); /* ... and what comes of it */
+int fake_flushed(struct end *end);
 void fake_patience(struct fend *e); /* of a sender whose peer is deaf */
 void fake_break(struct fend *e, int error);
 void fake_probe(struct fend *e);
