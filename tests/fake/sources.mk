@@ -21,3 +21,9 @@ tests_fake_kernpeer_SOURCES = \
 	tests/sim/kernel_peer.c tests/sim/kernel_peer.h \
 	tests/sim/kernel_send.c
 tests_fake_kernpeer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/sim
+
+check_PROGRAMS += tests/unit/test_pretend
+tests_unit_test_pretend_SOURCES = tests/unit/test_pretend.c \
+	$(tests_fake_libfakeverbs_la_SOURCES)
+tests_unit_test_pretend_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/fake
+tests_unit_test_pretend_LDADD = $(CMOCKA_LIBS) -lpthread
