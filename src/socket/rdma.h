@@ -16,7 +16,7 @@
  * rdma_link.c  a lifted sock: words as messages, tokens, waking
  * rdma_back.c  unread bytes handed back, on the way home
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
- * rdma_end.c   its end
+ * rdma_ear.c   a sleep on its completions; rdma_end.c: its end
  * alive.c      keep-alive on the anchor
  * mend.c       a broken queue pair
  *
@@ -38,9 +38,9 @@
  * found by who polls the queue pair, a thread of the program (P) in its calls
  * or the service thread (V), and who finds it owes the rest. Who may wait:
  *
- *   B  receives and sends asleep on the wake-up socket. Receives in LIFTED
- *      only, sends until the spill at most; in all other states calls nap for
- *      1 ms and look
+ *   B  receives and sends asleep on the wake-up socket, a receive on its
+ *      completions, too (rdma_ear.c). Receives in LIFTED only, sends until the
+ *      spill at most; in all other states calls nap for 1 ms and look
  *   K  receives and sends asleep in the kernel on the anchor
  *   S  poll, select, sets: on both; a set's entries follow the states
  *   C  the other end, for words, credits, a token, a record
@@ -196,6 +196,9 @@ struct rdma {
 	bool serving; /* the service thread is at it, */
 	bool active; /* and the program polled since it was last */
 	bool fresh; /* it took in what the program has not seen yet */
+	bool ear_lent; /* the service thread hears of no completion, */
+	bool ear_owed; /* knows it, and looks again soon; */
+	uint32_t ear_by; /* the thread that hears of them, 0: none */
 	uint8_t shown_tx, shown_rx; /* states that peer and sets know of */
 	bool changed; /* a direction changed hands: sets must be told */
 	uint64_t token_at; /* bells before the peer's token */
@@ -585,6 +588,7 @@ static inline bool rdma_here(const struct sock *s)
 	return s->rd && s->rd->owner == sock_pid;
 }
 
+#include "socket/rdma_ear.h"
 #include "socket/rdma_end.h"
 #include "socket/rdma_room.h"
 #include "socket/rdma_size.h"

@@ -64,6 +64,8 @@ int rdma_up(struct sock *s)
 	}
 	r->state = RDMA_UP;
 	r->bulk = r->sizing = false;
+	r->ear_lent = r->ear_owed = false;
+	r->ear_by = 0;
 	r->idle_seen = 0;
 	r->confirmed = true; /* of what was never lifted */
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
@@ -458,8 +460,10 @@ void rdma_wake(struct sock *s)
 
 void rdma_arm(struct sock *s)
 {
-	if (rdma_here(s) && s->rd->state == RDMA_UP)
-		rdma_api->arm(s->rd->end, false);
+	if (!rdma_here(s) || s->rd->state != RDMA_UP)
+		return;
+	rdma_ear_back(s);
+	rdma_api->arm(s->rd->end, false);
 }
 
 /* Who sleeps on the wake-up socket is rung as a peer on this host would. */

@@ -153,7 +153,7 @@ void rdma_look_after(struct sock *s)
 	}
 	/* first this: who owes a look from here on says so behind it */
 	__atomic_store_n(&r->restless, false, __ATOMIC_SEQ_CST);
-	r->active = false;
+	r->active = r->ear_owed = false;
 	if ((r->called && rdma_called(s)) ||
 	    (r->dead_at && clock_ns() > r->dead_at + DEAD_NS))
 		mend_begin(s, -ECONNRESET);
@@ -185,10 +185,11 @@ void rdma_look_after(struct sock *s)
 		lift_base(s, fd);
 	rdma_slim(s, quiet);
 	r->serving = false;
-	r->calm = busy && !r->restless && !s->conn.spare && !awaited(s) &&
-		  !unsettled(s);
+	r->calm = busy && !r->restless && !s->conn.spare &&
+		  (r->ear_by || !awaited(s)) && !unsettled(s);
 	if (!quiet || s->conn.spare || unsettled(s))
 		r->restless = true;
+	r->ear_owed = r->ear_lent && r->restless;
 }
 
 void rdma_anchor_watch(struct sock *s, int fd)

@@ -34,6 +34,7 @@ libsocket_la_SOURCES = \
 	src/socket/rdma_answer.c \
 	src/socket/rdma_back.c \
 	src/socket/rdma_desk.c \
+	src/socket/rdma_ear.c src/socket/rdma_ear.h \
 	src/socket/rdma_end.c src/socket/rdma_end.h \
 	src/socket/rdma_link.c \
 	src/socket/rdma_serve.c \

@@ -112,8 +112,9 @@ static uint64_t longest(const struct sock *s)
 {
 	uint64_t ns = (uint64_t)settings.spin_us * 1000, far;
 	const struct anc_side *own = s->own;
+	const struct rdma *r = s->rd;
 
-	if (likely(!s->rd) || !own || own->bound)
+	if (likely(!r) || !own || own->bound || r->ear_lent)
 		return ns;
 	far = far_ns();
 	return far > ns ? far : ns;

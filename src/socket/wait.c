@@ -8,6 +8,7 @@
  * spin is always the beginning of a wait.
  */
 
+#include "socket/hush.h"
 #include "socket/rdma.h"
 
 /* --- sleeping ---------------------------------------------------------- */
@@ -47,22 +48,31 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline)
 	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 }
 
-/*
- * The last step, without the lock: 1 rung, 0 hung up, negative errno. `also`:
- * a descriptor that ends it like a signal, or -1.
- */
-static int sleep_on(struct sock *s, uint64_t deadline, int also)
+/* Beside the wake-up socket, each -1 or a descriptor that ends a sleep: */
+struct beside {
+	int signals; /* as a signal does */
+	int ear; /* as a byte does: completions (rdma_ear.c) */
+};
+
+#define HEARD 2
+
+static const struct beside nothing = { -1, -1 };
+
+/* The last step, without the lock: 1 rung, 0 hung up, negative errno. */
+static int sleep_on(struct sock *s, uint64_t deadline, struct beside also)
 {
 	int fd = s->wake;
 	char byte;
 
-	if (deadline == UINT64_MAX && also < 0) {
+	if (deadline == UINT64_MAX && also.signals < 0) {
 		ssize_t n = hooks.recv(fd, &byte, 1, MSG_PEEK);
 
 		return n < 0 ? -errno : (int)n;
 	} else {
-		struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
-				       { .fd = also, .events = POLLIN } };
+		struct pollfd p[3] = { { .fd = fd, .events = POLLIN },
+				       { .fd = also.ear, .events = POLLIN },
+				       { .fd = also.signals,
+					 .events = POLLIN } };
 		uint64_t now = clock_ns(), left;
 		struct timespec ts;
 		int n;
@@ -70,15 +80,19 @@ static int sleep_on(struct sock *s, uint64_t deadline, int also)
 		left = deadline > now ? deadline - now : 0;
 		ts.tv_sec = (time_t)(left / 1000000000u);
 		ts.tv_nsec = (long)(left % 1000000000u);
-		n = hooks.ppoll(p, also < 0 ? 1 : 2,
+		n = hooks.ppoll(p, also.signals < 0 ? 1 : 3,
 				deadline == UINT64_MAX ? NULL : &ts, NULL);
 		if (n < 0)
 			return -errno;
 		if (!n)
 			return -EAGAIN;
 		if (!p[0].revents)
-			return -EINTR;
-		return p[0].revents & POLLIN ? 1 : 0;
+			return p[1].revents ? HEARD : -EINTR;
+		if (also.ear < 0)
+			return p[0].revents & POLLIN ? 1 : 0;
+		/* its end is readable, too; the byte may be eaten by now */
+		n = (int)sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+		return n == -EAGAIN ? HEARD : n;
 	}
 }
 
@@ -104,6 +118,7 @@ void wait_cancelled(struct sleep *in)
 	lock_take(&in->s->lock);
 	zc_abandon(in->s);
 	zc_abandon_sink(in->s);
+	rdma_ear_leave(in->s);
 	bed_out(in->s, &in->bed);
 	sock_unlock(in->s);
 	if (in->s->ghost >= 0)
@@ -112,7 +127,7 @@ void wait_cancelled(struct sleep *in)
 
 /* -errno of the kernel's sleep, or 0 after anything that needs a new look */
 static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
-			int also)
+			struct beside also)
 {
 	SLEEP(in);
 	uint32_t eaten = s->rung_eaten;
@@ -139,7 +154,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 		return 0;
 	}
 	/* the byte that woke us is there, whether its number is yet or not */
-	if (ret > 0 && eaten == s->rung_eaten)
+	if (ret == 1 && eaten == s->rung_eaten)
 		s->rung_seen = eaten + 1;
 	return ret > 0 ? 0 : ret;
 }
@@ -183,26 +198,17 @@ static enum spin_how how_to_spin(uint64_t deadline, int also)
 	return deadline == UINT64_MAX ? SPIN_RESTARTS : SPIN_ENDS;
 }
 
-static int wait_read(struct sock *s, int fd, uint64_t deadline,
-		     enum anc_state was, int also)
+/* Armed, and after a last look: to sleep. */
+static int sleep_read(struct sock *s, int fd, uint64_t deadline,
+		      enum anc_state was, uint32_t gen, struct beside also)
 {
-	uint32_t mark, gen = s->in_gen;
-	int ret;
+	uint32_t mark = ring_mark(s);
 
-	if (was != ANC_LIFTED) {
-		ret = nap_locked(s);
-		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
-	}
-	if (unlikely(s->rd))
-		pump_control(s); /* rdma_report() left it to this */
-	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also));
-	if (ret)
-		return ret > 0 ? 0 : ret;
-	if (!s->paired || s->orphan)
-		return 0;
-	mark = ring_mark(s);
 	anc_arm(s->rx, ANC_WAKE);
-	rdma_arm(s);
+	if (unlikely(also.ear >= 0))
+		rdma_ear_arm(s);
+	else
+		rdma_arm(s);
 	if (s->writers) {
 		/* the byte may be theirs: they are rung again */
 		__atomic_store_n(&s->tx->wait, ANC_WAIT_ROOM, __ATOMIC_SEQ_CST);
@@ -220,6 +226,84 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 	if (!wait_room_due(s))
 		ring_eat(s, mark);
 	return sleep_locked(s, deadline, false, also);
+}
+
+bool wait_idle(struct sock *s)
+{
+	return s->paired && !s->orphan && !s->conn.error && !s->rx_avail &&
+	       !s->rx_eof && !s->shut_rd && !s->homing && !s->fin_due &&
+	       anc_state(s->rx) == ANC_LIFTED &&
+	       anc_state(s->tx) <= ANC_SPILL && !zc_here(s) &&
+	       anc_bells(s->rx, &s->ar) <= 0;
+}
+
+/* Woken there: is there nothing to be looked at but completions? */
+static bool undisturbed(struct sock *s, uint32_t gen)
+{
+	if (s->paired && !s->conn.error && fab_pending(s))
+		pump_poll(s);
+	if (!wait_idle(s) || s->in_gen != gen || !rdma_ear_free(s) ||
+	    s->rd->token_wait || s->ar.unsure)
+		return false;
+	pump_control(s);
+	return true;
+}
+
+/*
+ * Woken by each completion itself, which may be nothing to the receive. ppoll()
+ * is never restarted after a handler, a receive is: so signals are put off as
+ * hush.h has it, and until there is something to be received: one that came
+ * between two sleeps ends the second.
+ */
+static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
+		     enum anc_state was, uint32_t gen)
+{
+	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	bool restarts = true;
+	int ret;
+
+	if (!rdma_ear_free(s) || !hush_begin(&h))
+		return sleep_read(s, fd, deadline, was, gen, nothing);
+	do {
+		struct beside also = { h.fd, rdma_ear_take(s) };
+
+		ret = sleep_read(s, fd, deadline, was, gen, also);
+		rdma_ear_leave(s);
+		if ((!ret || ret == -EINTR) && !undisturbed(s, gen)) {
+			ret = 0;
+			break;
+		}
+	} while (!ret);
+	if (ret == -EINTR) {
+		ret = hush_heed(s, &h, &restarts);
+		if (deadline == UINT64_MAX && restarts)
+			ret = 0;
+	}
+	hush_end(s, &h);
+	return ret;
+}
+
+static int wait_read(struct sock *s, int fd, uint64_t deadline,
+		     enum anc_state was, int also)
+{
+	uint32_t gen = s->in_gen;
+	int ret;
+
+	if (was != ANC_LIFTED) {
+		ret = nap_locked(s);
+		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+	}
+	if (unlikely(s->rd))
+		pump_control(s); /* rdma_report() left it to this */
+	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also));
+	if (ret)
+		return ret > 0 ? 0 : ret;
+	if (!s->paired || s->orphan)
+		return 0;
+	if (unlikely(s->rd) && also < 0)
+		return sleep_ear(s, fd, deadline, was, gen);
+	return sleep_read(s, fd, deadline, was, gen,
+			  (struct beside){ also, -1 });
 }
 
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
@@ -294,7 +378,7 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 		return 0;
 	if (ring_may_eat(s))
 		ring_eat(s, mark);
-	return sleep_locked(s, until, true, signals);
+	return sleep_locked(s, until, true, (struct beside){ signals, -1 });
 }
 
 int wait_tx(struct sock *s, int fd, uint64_t deadline)
@@ -325,7 +409,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	}
 	if (ring_may_eat(s))
 		ring_eat(s, mark);
-	ret = sleep_locked(s, limit < deadline ? limit : deadline, true, -1);
+	ret = sleep_locked(s, limit < deadline ? limit : deadline, true,
+			   nothing);
 	if (ret == -EAGAIN)
 		return clock_ns() >= deadline ? -EAGAIN : 0;
 	if (ret == -EINTR && deadline == UINT64_MAX &&

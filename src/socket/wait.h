@@ -81,6 +81,8 @@ int wait_anchor(int fd, uint64_t deadline);
  */
 int wait_queue(struct sock *s, int fd, uint64_t deadline);
 bool wait_room_due(struct sock *s);
+/* Lock held, LIFTED: is there nothing that a receive has to look at? */
+bool wait_idle(struct sock *s);
 
 /* ready.c: the wait that this thread is in, or was in last: no other has it. */
 uint64_t ready_wait(void);

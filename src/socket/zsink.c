@@ -176,12 +176,7 @@ void zc_abandon_sink(struct sock *s)
 /* Does what must be looked at elsewhere leave the sink where it is? */
 static bool undisturbed(struct sock *s)
 {
-	return s->paired && !s->orphan && !s->conn.error && !s->rx_avail &&
-	       !s->rx_eof && !s->shut_rd && !s->homing && !s->fin_due &&
-	       anc_state(s->rx) == ANC_LIFTED &&
-	       anc_state(s->tx) <= ANC_SPILL && !zc_here(s) &&
-	       (likely(!s->rd) || zcr_may_sink(s)) &&
-	       anc_bells(s->rx, &s->ar) <= 0;
+	return wait_idle(s) && (likely(!s->rd) || zcr_may_sink(s));
 }
 
 static void offer_sink(struct sock *s, const struct cursor *c, size_t len)

@@ -125,3 +125,14 @@ orderly() {
 	CASES="cancel restless stopped torture" between zcsink -w 1000
 	[ "$(sum case zcopy_tx)" -gt 1000000 ]
 }
+
+# Asleep on the completions of a queue pair, where no receive of the kernel's
+# says what becomes of a signal.
+@test "between: signals, time limits and cancellation while a receive sleeps" {
+	CASES="eintr restart rcvtimeo within storm cancel uncancel" \
+		far signals 20000
+}
+
+@test "between: closed, shut down, forked under a receive that sleeps" {
+	CASES="close kin marker" far life 1000
+}

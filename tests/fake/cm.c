@@ -498,21 +498,6 @@ static int v_event(struct verbs *v, struct verbs_event *out)
 	}
 }
 
-static int v_arm(struct end *end, bool solicited)
-{
-	struct fend *e = of(end);
-
-	(void)solicited;
-	pthread_mutex_lock(&e->lock);
-	e->armed = true;
-	if (!e->eof)
-		watch(e->v, e->fd,
-		      EPOLLRDHUP | EPOLLIN | (e->out_len ? EPOLLOUT : 0), e,
-		      EPOLL_CTL_MOD);
-	pthread_mutex_unlock(&e->lock);
-	return 0;
-}
-
 static int v_unacked(struct end *end, uint32_t *pos, struct fab_msg *m)
 {
 	struct fend *e = of(end);
@@ -571,7 +556,10 @@ __attribute__((visibility("default"))) const struct verbs_api libsdp_verbs = {
 	.prepare = v_prepare,
 	.accept = v_accept,
 	.refuse = v_refuse,
-	.arm = v_arm,
+	.arm = fake_arm,
+	.ear = fake_ear,
+	.deaf = fake_deaf,
+	.heard = fake_heard,
 	.unacked = v_unacked,
 	.flushed = fake_flushed,
 	.probe = v_probe,

@@ -482,17 +482,15 @@ static int next(struct end *end, bool own, struct fab_walk *w,
 	return 1;
 }
 
+/* Any thread, any time: a handler that comes here must not find it locked. */
 static bool pending(struct end *end)
 {
 	struct fend *e = of(end);
-	bool yes;
 	char c;
 
-	pthread_mutex_lock(&e->lock);
-	yes = e->first || (!e->eof && !e->broken &&
-			   sys_recv(e->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0);
-	pthread_mutex_unlock(&e->lock);
-	return yes;
+	return __atomic_load_n(&e->first, __ATOMIC_ACQUIRE) ||
+	       (!e->eof && !e->broken &&
+		sys_recv(e->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) > 0);
 }
 
 static void trim(struct end *end)

@@ -115,7 +115,7 @@ struct fend {
 	pthread_mutex_t lock;
 	int fd, error;
 	uint64_t tag;
-	bool up, connecting, armed, eof, told, active, dreq, native;
+	bool up, connecting, armed, deaf, eof, told, active, dreq, native;
 	uint8_t in[VERBS_RCV_MAX + FRAME_HEAD];
 	uint32_t in_len;
 	struct msg *first, **last; /* not polled */
@@ -191,6 +191,10 @@ int fake_flushed(struct end *end);
 void fake_patience(struct fend *e); /* of a sender whose peer is deaf */
 void fake_break(struct fend *e, int error);
 void fake_probe(struct fend *e);
+int fake_arm(struct end *end, bool solicited); /* of verbs_api, as these: */
+int fake_ear(struct end *end);
+void fake_deaf(struct end *end, bool on);
+void fake_heard(struct end *end);
 /* mem.c */
 void fake_info(const struct end *end, struct verbs_info *i);
 int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,

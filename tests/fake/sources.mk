@@ -5,6 +5,7 @@
 check_LTLIBRARIES += tests/fake/libfakeverbs.la
 tests_fake_libfakeverbs_la_SOURCES = \
 	tests/fake/cm.c \
+	tests/fake/ear.c \
 	tests/fake/end.c \
 	tests/fake/fake.h \
 	tests/fake/mem.c \

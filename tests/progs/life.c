@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -404,6 +405,50 @@ static void close_peer(struct end *e)
 	link_eof(&e->l);
 }
 
+/* Children, and an exec that fails, leave who sleeps where it is. */
+static void kin_run(struct end *e)
+{
+	char *argv[] = { (char *)(uintptr_t) "true", NULL };
+	struct flow f = e->l.rx;
+	struct sleeper s;
+	pthread_t t;
+	pid_t pid;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		s = (struct sleeper){ .fd = e->l.fd };
+		CHECK(!pthread_create(&t, NULL, sleep_recv, &s));
+		asleep(&s);
+		if (i == 0) {
+			pid = fork();
+			if (!pid)
+				_exit(0);
+			prog_reap(pid, 0);
+		} else if (i == 1) {
+			CHECK(!posix_spawnp(&pid, argv[0], NULL, NULL, argv,
+					    environ));
+			prog_reap(pid, 0);
+		} else {
+			FAILS(execv("/nonexistent/nothing", argv), ENOENT);
+		}
+		prog_tell(e, 50);
+		CHECK(!pthread_join(t, NULL));
+		CHECK(s.got == 50);
+		flow_check(&f, s.buf, 50);
+	}
+	prog_tell(e, 0);
+	prog_sync(e);
+}
+
+static void kin_peer(struct end *e)
+{
+	size_t n;
+
+	while ((n = (size_t)prog_hear(e)))
+		link_put(&e->l, n);
+	prog_sync(e);
+}
+
 /* The JDK: a half-dead marker over the number, the sleeper signalled. */
 static void marker_run(struct end *e)
 {
@@ -467,6 +512,7 @@ static const struct prog_case cases[] = {
 	{ "sweep-proc", sweep_proc, sweep_peer, CASE_PROCESS },
 	{ "mark", mark_run, echo, 0 },
 	{ "close", close_run, close_peer, 0 },
+	{ "kin", kin_run, kin_peer, CASE_PROCESS },
 	{ "marker", marker_run, marker_peer, 0 },
 	{ "stat", stat_run, echo, 0 },
 };

@@ -33,6 +33,10 @@ tests_unit_test_called_SOURCES = tests/unit/test_called.c
 tests_unit_test_called_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_ear
+tests_unit_test_ear_SOURCES = tests/unit/test_ear.c src/socket/rdma_ear.c
+tests_unit_test_ear_LDADD = libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_woken
 tests_unit_test_woken_SOURCES = tests/unit/test_woken.c
 tests_unit_test_woken_LDADD = libsocket.la libsdpproto.la libfabric.la \

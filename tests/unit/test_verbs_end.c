@@ -57,6 +57,21 @@ void tx_trim(struct vend *e)
 	(void)e;
 }
 
+void ear_new(struct vend *e)
+{
+	(void)e;
+}
+
+void ear_free(struct vend *e)
+{
+	(void)e;
+}
+
+void ear_forget(struct vend *e)
+{
+	(void)e;
+}
+
 void rx_trim(struct vend *e)
 {
 	(void)e;

@@ -273,26 +273,30 @@ void device_forget(struct verbs *v, struct device *d)
 }
 
 /*
- * Completion events name a queue, and a queue its end. An end that was
- * accepted and hears from its peer is up: the message overtook the RTU [2.1].
+ * An end that was accepted and hears from its peer is up: the message overtook
+ * the RTU [2.1].
  */
-void device_completions(struct device *d)
+void device_told(struct vend *e)
 {
-	struct ibv_cq *cq;
-	struct vend *e;
-	void *who;
-
-	/* One a time: most often there is one, and the descriptor tells. */
-	if (ibv_get_cq_event(d->chan, &cq, &who))
-		return;
-	ibv_ack_cq_events(cq, 1);
-	e = who;
 	if (e->state == V_ACCEPTED) {
 		e->state = V_UP;
 		event_limit(e, 0);
 		event_due(e, VE_UP);
 	}
 	event_due(e, VE_READABLE);
+}
+
+/* Completion events name a queue, and a queue its end. */
+void device_completions(struct device *d)
+{
+	struct ibv_cq *cq;
+	void *who;
+
+	/* One a time: most often there is one, and the descriptor tells. */
+	if (ibv_get_cq_event(d->chan, &cq, &who))
+		return;
+	ibv_ack_cq_events(cq, 1);
+	device_told(who);
 }
 
 /* Every end of it is told; the last one closes it. */

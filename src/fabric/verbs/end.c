@@ -48,7 +48,9 @@ static int qp_new(struct vend *e)
 	};
 	uint32_t vector = d->next_vector++ % d->vectors;
 
-	e->cq = ibv_create_cq(d->ctx, CQ_LEN, e, d->chan, (int)vector);
+	ear_new(e);
+	e->cq = ibv_create_cq(d->ctx, CQ_LEN, e, e->chan ? e->chan : d->chan,
+			      (int)vector);
 	if (!e->cq)
 		return mem_err(e, cm_err(-1), 0);
 	init.send_cq = init.recv_cq = e->cq;
@@ -162,6 +164,7 @@ void end_free(struct vend *e)
 		ibv_destroy_qp(e->qp);
 	if (e->cq)
 		ibv_destroy_cq(e->cq);
+	ear_free(e);
 	for (i = 0; i < REGIONS; i++)
 		if (e->mine[i])
 			ibv_dereg_mr(e->mine[i]);
@@ -199,6 +202,7 @@ void end_forget(struct vend *e)
 	region_forget(&e->tx.load);
 	region_forget(&e->rx.load);
 	region_forget(&e->rest);
+	ear_forget(e);
 	free(e);
 }
 

@@ -192,6 +192,8 @@ static bool look(struct verbs *v)
 		cm_events(v);
 		return true;
 	}
+	if (ear_event(v, ev.data.ptr))
+		return true;
 	for (d = v->devices; d; d = d->next) {
 		if (ev.data.ptr == &d->chan) {
 			device_completions(d);

@@ -39,6 +39,7 @@
 #define STASH_LEN 256u /* completions taken and not looked at: above CQ_LEN */
 #define QUIET_MAX 16u /* one send in so many is signalled */
 #define REGIONS	  16u /* pieces of the program's memory, at a time */
+#define EARS	  16u /* ends with a completion channel of their own */
 #define RD_ATOM	  4u /* RDMA reads each way, as kernel SDP [2.2] */
 #define WR_RECV	  (1ull << 32) /* wr_id of receives; the rest is a number */
 
@@ -178,6 +179,7 @@ struct vend {
 	struct rdma_cm_id *id;
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
+	struct ibv_comp_channel *chan; /* its own; NULL: the device's */
 	uint64_t tag, deadline;
 	uint16_t due; /* bits by enum verbs_event_type */
 	uint8_t state;
@@ -232,6 +234,7 @@ struct verbs {
 	struct device *devices;
 	struct listener *listeners;
 	struct list ends, due, timed, requests;
+	struct vend *ears[EARS]; /* ends with a channel of their own */
 	uint32_t nrequests;
 	bool rung; /* the bell */
 	bool held; /* by hold() */
@@ -329,7 +332,21 @@ void device_put(struct verbs *v, struct device *d);
 void device_forget(struct verbs *v, struct device *d);
 void device_close(struct verbs *v, struct device *d);
 void device_completions(struct device *d);
+void device_told(struct vend *e); /* of a completion */
 void device_async(struct verbs *v, struct device *d);
+
+/* --- ear.c -------------------------------------------------------------- */
+
+/* All but the last with v->lock held; a channel that is not had is shared. */
+void ear_new(struct vend *e);
+/* Behind the CQ. */
+void ear_free(struct vend *e);
+void ear_forget(struct vend *e); /* in a forked child */
+/* It was an ear's descriptor: `who` of verbs_watch(). */
+bool ear_event(struct verbs *v, void *who);
+int verbs_ear(struct end *end);
+void verbs_deaf(struct end *end, bool on);
+void verbs_heard(struct end *end);
 
 /* --- event.c ------------------------------------------------------------ */
 

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Who hears of the next completion: the sleeper, or the service thread. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "socket/rdma.h"
+
+#define FD 99
+
+int32_t sock_pid = 1;
+static struct rdma rdma;
+static struct sock sock;
+static struct end end;
+static int fd, deaf, changes, heard, armed, pokes, owed;
+
+static int ear(struct end *e)
+{
+	assert_ptr_equal(e, &end);
+	return fd;
+}
+
+static void be_deaf(struct end *e, bool on)
+{
+	assert_ptr_equal(e, &end);
+	deaf = on;
+	changes++;
+}
+
+static void hear(struct end *e)
+{
+	assert_ptr_equal(e, &end);
+	heard++;
+}
+
+static int arm(struct end *e, bool solicited)
+{
+	assert_ptr_equal(e, &end);
+	assert_false(solicited);
+	armed++;
+	return 0;
+}
+
+static const struct verbs_api api = {
+	.ear = ear, .deaf = be_deaf, .heard = hear, .arm = arm
+};
+const struct verbs_api *rdma_api = &api;
+
+uint64_t service_id(void)
+{
+	return 7;
+}
+
+void service_poke(uint64_t id)
+{
+	assert_int_equal(id, 7);
+	pokes++;
+}
+
+void rdma_owe(struct sock *s)
+{
+	s->rd->calm = false;
+	s->rd->restless = true;
+	owed++;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	memset(&rdma, 0, sizeof(rdma));
+	memset(&sock, 0, sizeof(sock));
+	rdma.state = RDMA_UP;
+	rdma.owner = sock_pid;
+	rdma.end = &end;
+	sock.rd = &rdma;
+	fd = FD;
+	deaf = changes = heard = armed = pokes = owed = 0;
+	return 0;
+}
+
+static void sleep_once(void)
+{
+	assert_true(rdma_ear_free(&sock));
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	rdma_ear_arm(&sock);
+	rdma_ear_leave(&sock);
+}
+
+/* One system call in many waits, and one word to the service thread. */
+static void it_stays_lent(void **state)
+{
+	(void)state;
+	sleep_once();
+	assert_true(deaf);
+	assert_int_equal(pokes, 1);
+	assert_true(rdma.ear_owed && rdma.restless && rdma.calm);
+	sleep_once();
+	sleep_once();
+	assert_int_equal(changes, 1);
+	assert_int_equal(pokes, 1);
+	assert_int_equal(heard, 3);
+	assert_int_equal(armed, 3);
+	/* it has looked, and armed for good, while somebody slept */
+	rdma.ear_owed = rdma.restless = false;
+	sleep_once();
+	assert_int_equal(pokes, 2);
+}
+
+/* It may sleep in spite of a debt that nobody told it of. */
+static void a_debt_is_told_of(void **state)
+{
+	(void)state;
+	rdma.restless = true;
+	sleep_once();
+	assert_int_equal(pokes, 1);
+	assert_false(rdma.calm);
+}
+
+static void who_arms_and_goes_has_it_watched(void **state)
+{
+	(void)state;
+	rdma_ear_back(&sock);
+	assert_int_equal(changes, 0);
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	/* another thread: the sleeper hears for both */
+	rdma.ear_by++;
+	rdma_ear_back(&sock);
+	assert_true(deaf);
+	rdma.ear_by--;
+	rdma_ear_leave(&sock);
+	rdma_ear_back(&sock);
+	assert_false(deaf);
+	assert_int_equal(changes, 2);
+}
+
+static void others_are_not_left_waiting(void **state)
+{
+	(void)state;
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	sock.sleepers = 1;
+	rdma_ear_leave(&sock);
+	assert_false(deaf);
+	assert_int_equal(owed, 1);
+	assert_false(rdma_ear_free(&sock));
+	sock.sleepers = 0;
+	sock.watched = 1;
+	assert_false(rdma_ear_free(&sock));
+	sock.watched = 0;
+	sock.full = true;
+	assert_false(rdma_ear_free(&sock));
+	sock.full = false;
+	assert_true(rdma_ear_free(&sock));
+}
+
+static void there_is_one_at_a_time(void **state)
+{
+	(void)state;
+	rdma.ear_by = lock_tid() + 1;
+	rdma.ear_lent = true;
+	assert_false(rdma_ear_free(&sock));
+	rdma_ear_leave(&sock);
+	assert_int_equal(rdma.ear_by, lock_tid() + 1);
+	assert_int_equal(heard, 0);
+}
+
+/* A handler of what a fault raises: it never came back to leave. */
+static void who_was_jumped_out_hears_no_more(void **state)
+{
+	(void)state;
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	rdma_ear_back(&sock); /* it asks in another way now */
+	assert_false(deaf);
+	assert_int_equal(rdma.ear_by, 0);
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	sleep_once();
+	assert_int_equal(rdma.ear_by, 0);
+	assert_true(rdma.ear_owed);
+}
+
+static void an_end_that_is_gone_is_left_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	rdma.state = RDMA_MENDING;
+	rdma_ear_leave(&sock);
+	assert_int_equal(rdma.ear_by, 0);
+	assert_int_equal(heard, 0);
+	assert_false(rdma_ear_free(&sock));
+	rdma.state = RDMA_UP;
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	sock.rd = NULL;
+	rdma_ear_leave(&sock);
+	assert_false(rdma_ear_free(&sock));
+	/* another process has it, or it shares its channel */
+	sock.rd = &rdma;
+	rdma.ear_by = 0;
+	rdma.owner = sock_pid + 1;
+	assert_false(rdma_ear_free(&sock));
+	rdma.owner = sock_pid;
+	fd = -1;
+	assert_false(rdma_ear_free(&sock));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(it_stays_lent, begin),
+		cmocka_unit_test_setup(a_debt_is_told_of, begin),
+		cmocka_unit_test_setup(who_arms_and_goes_has_it_watched, begin),
+		cmocka_unit_test_setup(others_are_not_left_waiting, begin),
+		cmocka_unit_test_setup(there_is_one_at_a_time, begin),
+		cmocka_unit_test_setup(who_was_jumped_out_hears_no_more, begin),
+		cmocka_unit_test_setup(an_end_that_is_gone_is_left_alone,
+				       begin),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
