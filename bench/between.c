@@ -3,14 +3,14 @@
  * between - two ends on two hosts, blocking calls on one stream socket
  *
  * between server ADDRESS PORT
- * between client ADDRESS PORT lat|bw|rate SIZE SECONDS PATIENCE
+ * between client ADDRESS PORT lat|avg|bw|rate SIZE SECONDS PATIENCE
  * between client ADDRESS PORT mem COUNT SECONDS PATIENCE
  *
- * lat: half a round trip of SIZE bytes, in microseconds; bw: writes of SIZE
- * bytes one way, in MB/s, until the last byte has arrived; rate: connections a
- * second that carry one byte each way; mem: KiB of this machine's memory for
- * each of COUNT connections that are open at once, after turns on each for that
- * long. All but rate take turns first until none goes by the kernel's TCP, for
+ * lat: half a round trip of SIZE bytes, in microseconds, the middle one; avg:
+ * the mean of all; bw: writes of SIZE bytes one way, in MB/s, until the last
+ * byte has arrived; rate: connections a second that carry one byte each way;
+ * mem: KiB of this machine's memory for each of COUNT connections that are open
+ * at once, after turns on each for that long. All but rate take turns first until none goes by the kernel's TCP, for
  * PATIENCE seconds at most. The client prints the figure, and the part of what
  * was measured that did not go by TCP; of bw, too, the processor time that its
  * machine and the server's had to spend meanwhile, in seconds per GB.
@@ -20,6 +20,7 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +36,11 @@
 #define WARM_SIZE  64u
 #define MOST	   (4u << 20)
 #define CONNS	   512u
+#define TURNS	   (1u << 20)
 
 /* What a client says first. */
 struct plan {
-	uint32_t mode; /* 'l', 'b', 'r', 'm' */
+	uint32_t mode; /* 'l', 'a', 'b', 'r', 'm' */
 	uint32_t size; /* of 'm': connections */
 };
 
@@ -195,7 +197,7 @@ static void serve(int listener)
 			continue;
 		}
 		answer(fd, WARM_SIZE);
-		if (p.mode == 'l')
+		if (p.mode == 'l' || p.mode == 'a')
 			answer(fd, p.size);
 		e = (struct end){ .busy = busy() };
 		while ((ret = recv(fd, buf, MOST, 0)) > 0)
@@ -343,16 +345,30 @@ static double memory(const struct sockaddr_in *to, const struct plan *p,
 	return (before - after) / n;
 }
 
-/* Half a turn, in us. */
-static double latency(int fd, size_t size, double secs, double *part)
+static int by_value(const void *a, const void *b)
 {
-	uint64_t n, tcp = by_tcp(fd);
-	double took;
+	double x = *(const double *)a, y = *(const double *)b;
 
-	n = turns(fd, size, secs, &took);
+	return (x > y) - (x < y);
+}
+
+/* Half a turn, in us: the mean or the middle one. */
+static double latency(int fd, size_t size, double secs, bool mean, double *part)
+{
+	static double took[TURNS];
+	double begin = now(), at = begin, next;
+	uint64_t n = 0, tcp = by_tcp(fd);
+
+	do {
+		turn(fd, size, 0);
+		next = now();
+		took[n++] = next - at;
+		at = next;
+	} while (at - begin < secs && n < TURNS);
 	*part = 1 - (double)(by_tcp(fd) - tcp) / (2.0 * (double)(n * size));
 	turn(fd, size, 1);
-	return took * 1e6 / (double)n / 2;
+	qsort(took, n, sizeof(took[0]), by_value);
+	return (mean ? (at - begin) / (double)n : took[n / 2]) * 1e6 / 2;
 }
 
 /* MB/s; cost[]: of this machine and of the server's, s/GB */
@@ -394,7 +410,7 @@ static double measure(const struct sockaddr_in *to, const struct plan *p,
 	if (p->mode == 'b') {
 		figure = bandwidth(fd, p->size, secs, part, cost);
 	} else {
-		figure = latency(fd, p->size, secs, part);
+		figure = latency(fd, p->size, secs, p->mode == 'a', part);
 		if (shutdown(fd, SHUT_WR) || !get(fd, &got, sizeof(got)))
 			die("end");
 	}
