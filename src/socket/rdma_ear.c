@@ -19,10 +19,11 @@
  *             this back, at a look, and keeps to it while bytes move.
  *
  * V gives up looking when it has armed: rdma_arm() takes the ear back if nobody
- * hears; and if someone does, he arms V's look anew when he leaves. The same
- * goes for whoever else arms to be told by V (poll, select, sets, a writer).
- * What was armed, came and was not taken still makes the ear readable when V
- * watches it again.
+ * hears; and if someone does, he arms V's look anew when he leaves. Whoever else
+ * arms to be told by V (poll, select, sets, a writer) takes it back from him who
+ * hears, too: he is rung then as all others are, and he may be noted and not
+ * hear any more (below). What was armed, came and was not taken still makes the
+ * ear readable when V watches it again. Who takes it owes what V would pay.
  *
  * A thread that was jumped out of its sleep could not leave: signals are put
  * off meanwhile (hush.h), and one that is cancelled leaves in wait_cancelled().
@@ -76,7 +77,7 @@ void rdma_ear_back(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (likely(!r->ear_lent) || another(r))
+	if (likely(!r->ear_lent) || (r->serving && another(r)))
 		return;
 	r->ear_lent = false;
 	r->ear_by = 0;
@@ -95,6 +96,7 @@ void rdma_ear_leave(struct sock *s)
 	rdma_api->heard(r->end);
 	if (others(s)) {
 		rdma_ear_back(s);
+		rdma_wake_writers(s);
 		rdma_owe(s); /* it arms */
 		return;
 	}

@@ -16,7 +16,7 @@ int32_t sock_pid = 1;
 static struct rdma rdma;
 static struct sock sock;
 static struct end end;
-static int fd, deaf, changes, heard, armed, pokes, owed;
+static int fd, deaf, changes, heard, armed, pokes, owed, rung;
 
 static int ear(struct end *e)
 {
@@ -68,6 +68,15 @@ void rdma_owe(struct sock *s)
 	owed++;
 }
 
+/* Before it is owed: the debt is what came, not a look. */
+void rdma_wake_writers(struct sock *s)
+{
+	assert_ptr_equal(s, &sock);
+	assert_int_equal(owed, 0);
+	assert_int_equal(heard, 1);
+	rung++;
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -78,7 +87,7 @@ static int begin(void **state)
 	rdma.end = &end;
 	sock.rd = &rdma;
 	fd = FD;
-	deaf = changes = heard = armed = pokes = owed = 0;
+	deaf = changes = heard = armed = pokes = owed = rung = 0;
 	return 0;
 }
 
@@ -126,15 +135,34 @@ static void who_arms_and_goes_has_it_watched(void **state)
 	rdma_ear_back(&sock);
 	assert_int_equal(changes, 0);
 	assert_int_equal(rdma_ear_take(&sock), FD);
-	/* another thread: the sleeper hears for both */
+	/* the service thread: the sleeper tells it when he leaves */
 	rdma.ear_by++;
+	rdma.serving = true;
 	rdma_ear_back(&sock);
 	assert_true(deaf);
 	rdma.ear_by--;
+	rdma.serving = false;
 	rdma_ear_leave(&sock);
 	rdma_ear_back(&sock);
 	assert_false(deaf);
 	assert_int_equal(changes, 2);
+}
+
+/* He may have been jumped out, and would not tell. */
+static void what_another_arms_is_not_left_to_the_sleeper(void **state)
+{
+	(void)state;
+	assert_int_equal(rdma_ear_take(&sock), FD);
+	rdma.ear_by++;
+	rdma_ear_back(&sock);
+	assert_false(deaf);
+	assert_int_equal(rdma.ear_by, 0);
+	/* he comes back, and hears anew */
+	rdma_ear_leave(&sock);
+	assert_int_equal(heard, 0);
+	sleep_once();
+	assert_true(deaf);
+	assert_int_equal(heard, 1);
 }
 
 static void others_are_not_left_waiting(void **state)
@@ -145,6 +173,7 @@ static void others_are_not_left_waiting(void **state)
 	rdma_ear_leave(&sock);
 	assert_false(deaf);
 	assert_int_equal(owed, 1);
+	assert_int_equal(rung, 1);
 	assert_false(rdma_ear_free(&sock));
 	sock.sleepers = 0;
 	sock.watched = 1;
@@ -211,6 +240,8 @@ int main(void)
 		cmocka_unit_test_setup(it_stays_lent, begin),
 		cmocka_unit_test_setup(a_debt_is_told_of, begin),
 		cmocka_unit_test_setup(who_arms_and_goes_has_it_watched, begin),
+		cmocka_unit_test_setup(
+			what_another_arms_is_not_left_to_the_sleeper, begin),
 		cmocka_unit_test_setup(others_are_not_left_waiting, begin),
 		cmocka_unit_test_setup(there_is_one_at_a_time, begin),
 		cmocka_unit_test_setup(who_was_jumped_out_hears_no_more, begin),

@@ -11,15 +11,6 @@
 #include "base/sys.h"
 #include "fabric/verbs/int.h"
 
-static struct vend **ear_of(struct vend *e)
-{
-	struct vend **at = e->v->ears;
-
-	while (*at != e)
-		at++;
-	return at;
-}
-
 void ear_new(struct vend *e)
 {
 	struct verbs *v = e->v;
@@ -33,17 +24,18 @@ void ear_new(struct vend *e)
 	e->chan = ibv_create_comp_channel(e->dev->ctx);
 	if (!e->chan)
 		return;
-	v->ears[i] = e;
+	e->ear = &v->ears[i];
+	*e->ear = e;
 	ret = verbs_hide(v, &e->chan->fd);
 	if (!ret)
-		ret = verbs_watch(v, e->chan->fd, &v->ears[i]);
+		ret = verbs_watch(v, e->chan->fd, e->ear);
 	if (ret)
 		ear_free(e);
 }
 
 static void watch(struct vend *e, int op, uint32_t events)
 {
-	struct epoll_event ev = { .events = events, .data.ptr = ear_of(e) };
+	struct epoll_event ev = { .events = events, .data.ptr = e->ear };
 
 	sys_epoll_ctl(e->v->ep, op, e->chan->fd, &ev);
 }
@@ -56,7 +48,7 @@ void ear_free(struct vend *e)
 	watch(e, EPOLL_CTL_DEL, 0);
 	verbs_unhide(e->v, e->chan->fd);
 	ibv_destroy_comp_channel(e->chan);
-	*ear_of(e) = NULL;
+	*e->ear = NULL;
 	e->chan = NULL;
 }
 

@@ -180,6 +180,7 @@ struct vend {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
 	struct ibv_comp_channel *chan; /* its own; NULL: the device's */
+	struct vend **ear; /* with one of its own: in v->ears */
 	uint64_t tag, deadline;
 	uint16_t due; /* bits by enum verbs_event_type */
 	uint8_t state;
