@@ -45,11 +45,27 @@ static uint32_t mine(struct sock *s, uintptr_t here)
 	return n;
 }
 
+static uint32_t *name_of(struct sock *s)
+{
+	return &s->inside[lock_tid() % SOCK_BEDS];
+}
+
+void sock_named(struct sock *s)
+{
+	__atomic_store_n(name_of(s), lock_tid(), __ATOMIC_RELAXED);
+}
+
+void sock_unnamed(struct sock *s)
+{
+	if (likely(__atomic_load_n(name_of(s), __ATOMIC_RELAXED) == lock_tid()))
+		__atomic_store_n(name_of(s), 0, __ATOMIC_RELAXED);
+}
+
 /*
- * Who sleeps in the kernel. A process that is killed there leaves its name and
- * its count to the others of its family.
+ * Who has left his name. A process that is killed meanwhile leaves it, and its
+ * count, to the others of its family.
  */
-static uint32_t raw_others(const struct sock *s)
+static uint32_t named_others(const struct sock *s)
 {
 	uint32_t n = 0, tid;
 	int i;
@@ -66,16 +82,16 @@ static uint32_t raw_others(const struct sock *s)
 
 uint32_t bed_others(struct sock *s)
 {
-	uint32_t raw = raw_others(s), own;
+	uint32_t named = named_others(s), own;
 	int i;
 
 	if (likely(!(s->readers + s->writers)))
-		return raw;
+		return named;
 	own = mine(s, (uintptr_t)__builtin_frame_address(0));
 	for (i = 0; i < SOCK_BEDS; i++)
 		if (s->bed[i].tid && dead(s->bed[i].tid))
 			strike_off(s, &s->bed[i]);
-	return s->readers + s->writers - own + raw;
+	return s->readers + s->writers - own + named;
 }
 
 void bed_in(struct sock *s, struct bed *me, bool writer)

@@ -106,7 +106,7 @@ struct sock {
 	uint32_t rawtx; /* atomic: threads inside a raw send */
 	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
-	uint32_t inside[SOCK_BEDS]; /* atomic: who receives raw, see raw.c */
+	uint32_t inside[SOCK_BEDS]; /* atomic: who receives, see sock_named() */
 	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
 	uint32_t lookers; /* atomic: threads that look at END() unlocked */
 	uint32_t carry; /* atomic: see raw_rx_leave() */

@@ -131,23 +131,6 @@ void raw_forked(void)
 	dozing.n = 0;
 }
 
-/*
- * The name of a thread in a raw receive, for who closes the sock meanwhile. One
- * that began later may lie over it: then that one keeps the sock for both.
- */
-static inline uint32_t *name_of(struct sock *s)
-{
-	return &s->inside[lock_tid() % SOCK_BEDS];
-}
-
-static inline void name_off(struct sock *s)
-{
-	uint32_t *name = name_of(s);
-
-	if (likely(__atomic_load_n(name, __ATOMIC_RELAXED) == lock_tid()))
-		__atomic_store_n(name, 0, __ATOMIC_RELAXED);
-}
-
 bool raw_rx_enter(struct rawrx *c, struct sock *s)
 {
 	raw_jumped((uintptr_t)c);
@@ -160,8 +143,7 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
 			c->s = s;
 			c->d = d;
-			__atomic_store_n(name_of(s), lock_tid(),
-					 __ATOMIC_RELAXED);
+			sock_named(s);
 			inside.frame = (uintptr_t)c;
 			inside.in = *c;
 			return true;
@@ -215,12 +197,34 @@ void raw_rx_leave(struct rawrx *c)
 		ring_ask_bell(c->s);
 	if (unlikely(c->s->rd))
 		rdma_left(c->s);
-	name_off(s);
-	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	c->s = NULL;
+	if (c->stays)
+		return;
+	sock_unnamed(s);
+	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	/* it was the last, perhaps, of a closed socket; who is back looks */
 	if (unlikely(!c->back) && sock_at(s, -1) >= 0)
 		sock_exorcise(s);
+}
+
+void raw_rx_stay(struct rawrx *c, struct sock **stays, bool bell)
+{
+	*stays = c->s;
+	c->stays = true;
+	raw_rx_leave(c);
+	if (bell)
+		ring_ask_bell(*stays);
+}
+
+void raw_rx_stayed(struct sock **stays)
+{
+	struct sock *s = *stays;
+
+	*stays = NULL;
+	if (likely(!s))
+		return;
+	sock_unnamed(s);
+	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 }
 
 static void tx_leave(struct rawtx *c)

@@ -22,6 +22,7 @@ struct rawrx {
 	struct anc_dir *d;
 	struct anc_dir *held;
 	bool back; /* the kernel's call has returned */
+	bool stays;
 };
 /* Begin a raw receive / send; false: the direction is not RAW. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
@@ -38,6 +39,13 @@ bool raw_passed_by(bool *lifted, const bool *shown, const void *frame);
  */
 bool raw_rx_hold(struct rawrx *c);
 void raw_rx_leave(struct rawrx *c);
+/*
+ * As raw_rx_leave(), but the call goes on where the lock is needed: it counts as
+ * inside until it has it or is over. In *stays the sock, or NULL. `bell`: what
+ * it took may have been one.
+ */
+void raw_rx_stay(struct rawrx *c, struct sock **stays, bool bell);
+void raw_rx_stayed(struct sock **stays);
 
 struct rawtx {
 	struct sock *s; /* NULL: not inside */

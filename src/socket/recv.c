@@ -364,7 +364,7 @@ static int raw_flags(struct rawrx *in, const struct want *w)
 }
 
 static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
-			struct msghdr *m, bool *lifted)
+			struct msghdr *m, bool *lifted, struct sock **stays)
 {
 	__attribute__((cleanup(raw_rx_leave))) struct rawrx in = { 0 };
 	struct cursor seen = w->c;
@@ -418,16 +418,16 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	if (unlikely(s->rd) && n > 0 && !w->peek) {
 		if (s->paired &&
 		    rdma_raw_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {
-			raw_rx_leave(&in);
-			ring_ask_bell(s);
+			raw_rx_stay(&in, stays, true);
 			return 0;
 		}
 	}
 	if (!raw_took(s, in.d, n, w->peek)) {
-		raw_rx_leave(&in);
-		if (n > 0)
-			ring_ask_bell(s);
-		return n == -EINTR ? (*lifted = false, n) : 0;
+		*lifted = n != -EINTR;
+		if (!*lifted)
+			return n;
+		raw_rx_stay(&in, stays, n > 0);
+		return 0;
 	}
 	*lifted = false;
 	if (unlikely(s->rd) && n > 0 && !w->peek)
@@ -438,9 +438,8 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 
 /*
  * Who reads on edges takes a receive that brought less than it asked for as the
- * last one before a new edge. Where the stream goes over from one carrier to
- * the other there may be more at once: that is the edge. (One too many is
- * harmless: without data nothing is reported.)
+ * last one before a new edge. Where the stream changes carriers there may be
+ * more at once: that is the edge. (One too many reports nothing.)
  */
 static void cut_short(struct sock *s, const struct want *w)
 {
@@ -471,6 +470,7 @@ static bool torn(struct want *w)
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
+	__attribute__((cleanup(raw_rx_stayed))) struct sock *stays = NULL;
 	size_t room = m ? m->msg_controllen : 0;
 	bool lifted = false, ours = false, raw;
 	ssize_t n;
@@ -481,7 +481,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			return n;
 	}
 	for (;;) {
-		n = raw_recv(s, fd, w, m, &lifted);
+		n = raw_recv(s, fd, w, m, &lifted, &stays);
 		fd = sock_at(s, fd);
 		if (!lifted) {
 			if (unlikely(w->peek_all) && s->rd && n > 0 &&
@@ -513,6 +513,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = -EINTR;
 		if (sock_lock(s))
 			break;
+		raw_rx_stayed(&stays);
 		n = ring_recv(s, fd, w, &raw);
 		sock_unlock(s);
 		fd = sock_at(s, fd);
@@ -525,6 +526,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		if (w->done && sock_atmark(s, fd) == 1)
 			break; /* the urgent mark ends a read, WAITALL too */
 	}
+	raw_rx_stayed(&stays);
 	cut_short(s, w);
 	if (sock_at(s, -1) >= 0)
 		sock_exorcise(s);

@@ -300,6 +300,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 	if (!ns)
 		return 0;
 	sock_keep(s);
+	sock_named(s);
 	sock_unlock(s);
 	begin = clock_ns();
 	if (deadline <= begin)
@@ -317,6 +318,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 	if (now)
 		sock_spin_ended(now, end, end - begin);
 	lock_take(&s->lock);
+	sock_unnamed(s);
 	go_on(s);
 	sock_spun(s, paid);
 	ret = hush.hold.on ? let_in(s, &hush, paid, how) : 0;

@@ -37,14 +37,15 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec ms = { 0, 1000000 };
+	SLEEP(in);
 	int ret;
 
 	rdma_unspare(s);
-	sock_unlock(s);
+	wait_away(&in, s, false);
 	ret = hooks.ppoll(&p, 1, &ms, NULL) < 0 ? -errno : 0;
 	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
 		sys_ppoll(NULL, 0, &ms, NULL);
-	lock_take(&s->lock);
+	wait_back(&in);
 	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 }
 

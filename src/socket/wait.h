@@ -63,6 +63,13 @@ void wait_away(struct sleep *in, struct sock *s, bool writer);
 void wait_back(struct sleep *in);
 void wait_cancelled(struct sleep *in);
 /*
+ * The name of a thread that is inside a receive without the lock or a bed, for
+ * who closes the sock meanwhile. One that began later may lie over it: then that
+ * one keeps the sock for both.
+ */
+void sock_named(struct sock *s);
+void sock_unnamed(struct sock *s);
+/*
  * Lock held, there is no room: when the direction is to be spilled, unless
  * there is progress meanwhile.
  */

@@ -79,7 +79,7 @@ static void let_go(struct end *e)
 static bool more(struct end *e)
 {
 	(void)e;
-	return polled < ncame;
+	return polled < __atomic_load_n(&ncame, __ATOMIC_ACQUIRE);
 }
 
 static const struct fabric_ops ops = {
@@ -256,7 +256,8 @@ static void arrives(const char *bytes)
 	assert_int_equal(op.payload, strlen(bytes));
 	memcpy(mem, op.hdr, op.hdr_len);
 	memcpy(mem + op.hdr_len, bytes, op.payload);
-	came_len[ncame++] = op.hdr_len + op.payload;
+	came_len[ncame] = op.hdr_len + op.payload;
+	__atomic_store_n(&ncame, ncame + 1, __ATOMIC_RELEASE);
 	anc_sent(writer.dir, &writer.at, op.payload);
 }
 

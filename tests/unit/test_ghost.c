@@ -65,12 +65,17 @@ static void goes_in(size_t len, int flags)
 		assert_int_equal(errno, EINTR);
 }
 
-static void comes_out(void)
+static void joins(void)
 {
 	void *ret;
 
-	assert_int_equal(sem_post(&on), 0);
 	assert_int_equal(pthread_join(sleeper.thread, &ret), 0);
+}
+
+static void comes_out(void)
+{
+	assert_int_equal(sem_post(&on), 0);
+	joins();
 }
 
 static void gets(const char *bytes)
@@ -191,18 +196,63 @@ static void t_sender(void **state)
 	is_over();
 }
 
+/* On its way from the kernel to the ring it waits for the lock. */
+static void t_between(void **state)
+{
+	int i;
+
+	(void)state;
+	goes_in(64, 0);
+	lifts();
+	assert_int_equal(sock_lock(&sock), 0);
+	assert_int_equal(sem_post(&on), 0);
+	for (i = 0; i < 50; i++) {
+		assert_int_equal(bed_others(&sock), 1);
+		usleep(1000);
+	}
+	arrives("abc");
+	sock_unlock(&sock);
+	joins();
+	assert_int_equal(sleeper.n, 3);
+}
+
+/* Nobody sees where it spins. */
+static void t_spins(void **state)
+{
+	int64_t before = settings.spin_us;
+
+	(void)state;
+	settings.spin_us = 100000000;
+	goes_in(64, 0);
+	lifts();
+	assert_int_equal(sem_post(&on), 0);
+	while (__atomic_load_n(&sock.rx->rawrx, __ATOMIC_SEQ_CST))
+		usleep(100);
+	usleep(20000); /* time to get there: before, it stays as well */
+	closes();
+	assert_true(sock.ghost >= 0);
+	arrives("abc");
+	joins();
+	assert_int_equal(sleeper.n, 3);
+	assert_memory_equal(sleeper.buf, "abc", 3);
+	is_over();
+	settings.spin_us = before;
+}
+
 #define CASE(name, where) \
 	cmocka_unit_test_setup_teardown(name, where, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(t_lifted, one_host), CASE(t_lifted, two_hosts),
-		CASE(t_stays, one_host),  CASE(t_stays, two_hosts),
-		CASE(t_ends, one_host),	  CASE(t_ends, two_hosts),
-		CASE(t_jumped, one_host), CASE(t_jumped, two_hosts),
-		CASE(t_sender, one_host), CASE(t_sender, two_hosts),
-		CASE(t_all, one_host),
+		CASE(t_lifted, one_host),   CASE(t_lifted, two_hosts),
+		CASE(t_stays, one_host),    CASE(t_stays, two_hosts),
+		CASE(t_ends, one_host),	    CASE(t_ends, two_hosts),
+		CASE(t_jumped, one_host),   CASE(t_jumped, two_hosts),
+		CASE(t_sender, one_host),   CASE(t_sender, two_hosts),
+		CASE(t_all, one_host),	    CASE(t_between, one_host),
+		CASE(t_between, two_hosts), CASE(t_spins, one_host),
+		CASE(t_spins, two_hosts),
 	};
 	const struct sock_hooks lent = { .recv = kernel_recv, .ppoll = ppoll };
 
