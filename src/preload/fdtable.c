@@ -221,7 +221,7 @@ void fdt_dup(int from, int to)
 	if (s) {
 		sock_hold(s);
 		if (fdt_put_sock(to, s)) {
-			sock_forget(s);
+			sock_forget(s, to);
 			return;
 		}
 		e = fdt_at(from);
@@ -248,7 +248,7 @@ void fdt_forget_slow(int fd)
 	s = fdt_take_sock(fd);
 	if (s) {
 		log_debug("descriptor %d was closed unseen", fd);
-		sock_forget(s);
+		sock_forget(s, fd);
 	}
 }
 

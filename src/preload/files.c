@@ -118,7 +118,7 @@ static int replace(int from, int to, int flags, int (*real)(int, int, int))
 	if (old && aside < 0)
 		(void)sock_close(old, to);
 	ret = real(from, to, flags);
-	if (old && aside >= 0 && sock_close(old, aside) == SOCK_CLOSE_IT)
+	if (old && aside >= 0 && sock_close_at(old, to, aside) == SOCK_CLOSE_IT)
 		sys_close(aside);
 	if (ret >= 0)
 		duplicated(from, to);

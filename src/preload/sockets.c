@@ -43,7 +43,7 @@ static void manage(int fd, struct sock *s)
 		return;
 	fatal_begin();
 	if (fdt_put_sock(fd, s))
-		sock_forget(s);
+		sock_forget(s, fd);
 }
 
 int do_socket(int family, int type, int proto)
@@ -126,7 +126,7 @@ static void let_go(int fd, struct sock *s)
 {
 	ep_forget(fd, s);
 	if (fdt_take_sock(fd) == s)
-		sock_forget(s);
+		sock_forget(s, fd);
 }
 
 /*

@@ -38,7 +38,7 @@ FILE *do_fdopen(int fd, const char *mode)
 	}
 	ep_forget(fd, s);
 	if (fdt_take_sock(fd) == s)
-		sock_forget(s);
+		sock_forget(s, fd);
 	return f;
 }
 

@@ -366,7 +366,7 @@ static bool drop(struct sock *s, int fd, bool *last)
 	return true;
 }
 
-enum sock_close sock_close(struct sock *s, int fd)
+enum sock_close sock_close_at(struct sock *s, int fd, int at)
 {
 	bool last, gone;
 
@@ -379,23 +379,31 @@ enum sock_close sock_close(struct sock *s, int fd)
 		int other = -1;
 
 		/* another number stands for it from now on */
-		if (h && hooks.by_inode(sock_inode_at(s, fd), &other) &&
+		if (h && hooks.by_inode(sock_inode_at(s, at), &other) &&
 		    other != fd) {
 			h->fd = other;
 			sock_publish(s);
 		}
 	}
-	if (gone && last && (haunt(s, fd) || rdma_linger(s, fd)))
+	if (gone && last && (haunt(s, at) || rdma_linger(s, at)))
 		gone = false;
 	if (gone)
-		release(s, fd, last);
+		release(s, at, last);
 	sock_unlock(s);
 	if (gone && last && !sock_bury(s))
 		sock_limbo(s);
 	return SOCK_CLOSE_IT;
 }
 
-void sock_forget(struct sock *s)
+enum sock_close sock_close(struct sock *s, int fd)
 {
-	sock_close(s, sock_fd(s));
+	return sock_close_at(s, fd, fd);
+}
+
+void sock_forget(struct sock *s, int fd)
+{
+	struct stat st;
+	bool ours = !sys_fstat(fd, &st) && st.st_ino == sock_inode_at(s, fd);
+
+	sock_close_at(s, fd, ours ? fd : -1);
 }

@@ -137,8 +137,13 @@ void sock_hold(struct sock *s);
  */
 enum sock_close { SOCK_CLOSE_IT, SOCK_CLOSED };
 enum sock_close sock_close(struct sock *s, int fd);
-/* Forget without closing: the number is the kernel's alone from now on. */
-void sock_forget(struct sock *s);
+/* The same for one that became something else; `at` still is what it was. */
+enum sock_close sock_close_at(struct sock *s, int fd, int at);
+/*
+ * Forget without closing: `fd` is the kernel's alone from now on, or was closed
+ * unseen, and may be something else by now.
+ */
+void sock_forget(struct sock *s, int fd);
 
 /*
  * exec: before it for each number, `leaves` where the number is closed by it;

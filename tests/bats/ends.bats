@@ -116,5 +116,5 @@ inherits() {
 		[ "$got" = "$want" ] || fail "$got, not $want"
 		n=$((n + 1))
 	done <"$TMP/numbers"
-	[ "$n" -eq 3 ]
+	[ "$n" -eq 4 ]
 }

@@ -188,7 +188,7 @@ static int one_host(void **state)
 	return 0;
 }
 
-static int two_hosts(void **state)
+static inline int two_hosts(void **state)
 {
 	(void)state;
 	both_ends();
@@ -238,14 +238,14 @@ static void on_anchor(const void *bytes, size_t n)
 	}
 }
 
-static void says(const char *bytes)
+static inline void says(const char *bytes)
 {
 	on_anchor(bytes, strlen(bytes));
 	anc_sent(writer.dir, &writer.at, strlen(bytes));
 }
 
 /* A message of SDP. */
-static void arrives(const char *bytes)
+static inline void arrives(const char *bytes)
 {
 	struct conn_offer offer = { .bytes = strlen(bytes) };
 	uint8_t *mem = came[ncame];
@@ -273,7 +273,7 @@ static void told(void)
 	lock_drop(&sock.lock);
 }
 
-static void lifts(void)
+static inline void lifts(void)
 {
 	__atomic_store_n(&writer.dir->taken, sock.ar.taken, __ATOMIC_SEQ_CST);
 	assert_int_equal(anc_switch(writer.dir, &writer.at, false), 0);

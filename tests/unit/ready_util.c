@@ -83,9 +83,10 @@ void sock_hold(struct sock *s)
 	(void)s;
 }
 
-void sock_forget(struct sock *s)
+void sock_forget(struct sock *s, int fd)
 {
 	(void)s;
+	(void)fd;
 }
 
 uint64_t sock_inode(struct sock *s)

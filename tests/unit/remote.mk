@@ -74,3 +74,9 @@ tests_unit_test_ghost_SOURCES = tests/unit/test_ghost.c \
 	tests/unit/both_util.h tests/unit/conn_util.h
 tests_unit_test_ghost_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_number
+tests_unit_test_number_SOURCES = tests/unit/test_number.c \
+	tests/unit/both_util.h tests/unit/conn_util.h
+tests_unit_test_number_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

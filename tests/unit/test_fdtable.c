@@ -24,16 +24,17 @@ struct sock {
 	uint64_t inode;
 };
 
-static int closings, last_closings, dups, children;
+static int closings, last_closings, dups, children, forgotten;
 
 void sock_hold(struct sock *s)
 {
 	s->refs++;
 }
 
-void sock_forget(struct sock *s)
+void sock_forget(struct sock *s, int fd)
 {
 	s->refs--;
+	forgotten = fd;
 }
 
 uint64_t sock_inode(struct sock *s)
@@ -168,6 +169,7 @@ static void remains_are_forgotten(void **state)
 	fdt_forget(30);
 	assert_null(fdt_sock(30));
 	assert_int_equal(a.refs, 0);
+	assert_int_equal(forgotten, 30);
 	assert_int_equal(closings, 1);
 	assert_int_equal(last_closings, 1);
 }

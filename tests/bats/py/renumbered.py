@@ -39,7 +39,12 @@ def main():
         with socket.socket(socket.AF_UNIX):
             print(*sorted(s.fileno() for s in (listener, a, b)))
             print(*shown())
-    turns(a, b)
+    copy = socket.socket(fileno=os.dup(a.fileno()))
+    with socket.socket(socket.AF_UNIX) as other:
+        os.dup2(other.fileno(), a.fileno())
+        print(*sorted(s.fileno() for s in (listener, copy, b)))
+        print(*shown())
+    turns(copy, b)
 
 
 main()
