@@ -47,6 +47,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.by_inode = fdt_by_inode,
 		};
 		sock_setup(&hooks);
+		jump_learn();
 		at_quick_exit(sock_exit);
 		preload_off = false;
 	}

@@ -187,6 +187,11 @@ static inline void uring_closing(unsigned int first, unsigned int last)
 /* seccomp(op, flags, arg) is about to be called. */
 void sandbox_by_call(unsigned int op, unsigned int flags, const void *arg);
 
+/* --- jump.c ------------------------------------------------------------ */
+
+/* Before main(): can the target of a jump be read? */
+void jump_learn(void);
+
 /* --- init.c ------------------------------------------------------------ */
 
 /* LIBSDP_DISABLE, AT_SECURE, a filter of system calls: manage nothing */

@@ -13,6 +13,7 @@ libpreload_la_SOURCES = \
 	src/preload/files.c \
 	src/preload/fortify.c \
 	src/preload/init.c \
+	src/preload/jump.c \
 	src/preload/liburing.c \
 	src/preload/move.c \
 	src/preload/msg.c \

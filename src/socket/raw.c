@@ -10,9 +10,6 @@
  * (s->carry) that lift.c left for them in the new words.
  */
 
-#include <signal.h>
-
-#include "base/mem.h"
 #include "socket/rdma.h"
 
 static void leave(struct sock *s, struct anc_dir *d)
@@ -24,70 +21,10 @@ static void leave(struct sock *s, struct anc_dir *d)
 		anc_raw_leave(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
 }
 
-/*
- * The raw receive and the raw send this thread is inside of. A signal handler
- * may jump out of them (siglongjmp). So has who comes here again from no deeper
- * on the same stack, or from so little deeper that no signal's frame lies in
- * between, or finds something else where the frame was.
- */
-#define SIGNAL_FRAME 640 /* siginfo, registers and floating point at least */
-
-static __thread struct {
-	struct rawrx in;
-	uintptr_t frame;
-	struct rawtx out;
-	uintptr_t out_frame;
-} inside __attribute__((tls_model("initial-exec")));
-
-/* And the socks that it sleeps on in a poll() of the kernel. */
-#define DOZES 8
-
-static __thread struct {
-	uint32_t n;
-	uint32_t number[DOZES];
-	struct sock *s[DOZES];
-	uintptr_t frame;
-} dozing __attribute__((tls_model("initial-exec")));
-
-static bool on_signal_stack(void)
+/* A call is over. True: taken for left, it was counted out, and it came back. */
+static bool over(const void *c, bool noted)
 {
-	stack_t ss = { .ss_flags = 0 };
-
-	return sys_call3(SYS_sigaltstack, 0, &ss, 0) ||
-	       (ss.ss_flags & SS_ONSTACK);
-}
-
-/*
- * Seen from `frame`: is what began at `at`, with s in front, no more? It may
- * have been on another stack, of which nothing is left.
- */
-static bool gone(uintptr_t at, const struct sock *s, uintptr_t frame)
-{
-	return at <= frame + SIGNAL_FRAME || !mem_there((const void *)at) ||
-	       *(struct sock *const volatile *)at != s;
-}
-
-static void doze_over(void)
-{
-	while (dozing.n) {
-		dozing.n--;
-		sock_awake(dozing.s[dozing.n], dozing.number[dozing.n]);
-	}
-}
-
-void raw_jumped(uintptr_t frame)
-{
-	struct rawrx in = inside.in;
-	struct rawtx out = inside.out;
-
-	if (likely(!in.s && !out.s && !dozing.n) || on_signal_stack())
-		return;
-	if (dozing.n && gone(dozing.frame, dozing.s[0], frame))
-		doze_over();
-	if (in.s && gone(inside.frame, in.s, frame))
-		raw_rx_leave(&in);
-	if (out.s && gone(inside.out_frame, out.s, frame))
-		raw_tx_lost(&out);
+	return unlikely(!inside_end(c)) && noted;
 }
 
 bool raw_passed_by(bool *lifted, const bool *shown, const void *frame)
@@ -99,41 +36,13 @@ bool raw_passed_by(bool *lifted, const bool *shown, const void *frame)
 	return first && __atomic_load_n(shown, __ATOMIC_RELAXED);
 }
 
-bool sock_doze(struct sock_doze *in, struct sock *s)
-{
-	uint32_t number;
-
-	if (!in->s)
-		raw_jumped((uintptr_t)in);
-	/* or a handler's, in the middle of another */
-	if (dozing.n == DOZES || (!in->s && dozing.n))
-		return false;
-	number = sock_sleep(s);
-	if (!in->s)
-		in->s = s;
-	dozing.frame = (uintptr_t)in;
-	dozing.s[dozing.n] = s;
-	dozing.number[dozing.n] = number;
-	dozing.n++;
-	return true;
-}
-
-void sock_dozed(struct sock_doze *in)
-{
-	if (in->s)
-		doze_over();
-	in->s = NULL;
-}
-
-void raw_forked(void)
-{
-	inside.in.s = inside.out.s = NULL; /* the parent's */
-	dozing.n = 0;
-}
-
 bool raw_rx_enter(struct rawrx *c, struct sock *s)
 {
+	struct inside *in;
+
 	raw_jumped((uintptr_t)c);
+	in = inside_begin(INSIDE_RX, c);
+	c->noted = in != NULL;
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
@@ -141,16 +50,19 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 		if (!anc_raw_enter(d, &s->ar))
 			break;
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
+			sock_named(s);
+			if (likely(in != NULL)) {
+				in->rx.d = d;
+				inside_set(in, s);
+			}
 			c->s = s;
 			c->d = d;
-			sock_named(s);
-			inside.frame = (uintptr_t)c;
-			inside.in = *c;
 			return true;
 		}
 		leave(s, d);
 	}
 	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	inside_end(c);
 	return false;
 }
 
@@ -158,6 +70,7 @@ bool raw_rx_hold(struct rawrx *c)
 {
 	struct anc_dir *local = &c->s->local[1], *d;
 	struct sock *s = c->s;
+	struct inside *in;
 	bool ret = true;
 
 	if (sock_lock(s))
@@ -173,7 +86,9 @@ bool raw_rx_hold(struct rawrx *c)
 		ret = d == local || anc_state(d) == ANC_GONE;
 	}
 	sock_unlock(s);
-	inside.in.held = c->held;
+	in = inside_of(c);
+	if (in)
+		in->rx.held = c->held;
 	return ret;
 }
 
@@ -181,9 +96,11 @@ void raw_rx_leave(struct rawrx *c)
 {
 	struct sock *s = c->s;
 
-	if (!s)
+	if (!s || over(c, c->noted)) {
+		c->s = NULL;
+		c->stays = false;
 		return;
-	inside.in.s = NULL;
+	}
 	if (unlikely(c->held == &c->s->local[1]))
 		__atomic_sub_fetch(&c->s->held, 1, __ATOMIC_RELAXED);
 	else if (unlikely(c->held))
@@ -212,7 +129,9 @@ void raw_rx_stay(struct rawrx *c, struct sock **stays, bool bell)
 	*stays = c->s;
 	c->stays = true;
 	raw_rx_leave(c);
-	if (bell)
+	if (unlikely(!c->stays))
+		*stays = NULL; /* counted out already */
+	else if (bell)
 		ring_ask_bell(*stays);
 }
 
@@ -253,16 +172,21 @@ static bool tx_raw(struct sock *s)
 
 bool raw_tx_enter(struct rawtx *c, struct sock *s)
 {
+	struct inside *in;
+
 	raw_jumped((uintptr_t)c);
+	in = inside_begin(INSIDE_TX, c);
+	c->noted = in != NULL;
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
 	c->s = s;
 	if (!tx_raw(s)) {
 		tx_leave(c);
+		inside_end(c);
 		return false;
 	}
-	inside.out_frame = (uintptr_t)c;
-	inside.out = *c;
+	if (likely(in != NULL))
+		inside_set(in, s);
 	return true;
 }
 
@@ -308,17 +232,14 @@ void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
 		if (unlikely(s->tx_shown))
 			row_refresh(s);
 	}
-	if (!c->s)
-		return;
-	inside.out.s = NULL;
-	tx_leave(c);
+	if (c->s && !over(c, c->noted))
+		tx_leave(c);
 }
 
 void raw_tx_lost(struct rawtx *c)
 {
-	if (!c->s)
+	if (!c->s || over(c, c->noted))
 		return;
-	inside.out.s = NULL;
 	c->s->pinned = true; /* before the others see that nobody is inside */
 	c->s->unsent = true;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

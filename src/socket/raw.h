@@ -23,6 +23,7 @@ struct rawrx {
 	struct anc_dir *held;
 	bool back; /* the kernel's call has returned */
 	bool stays;
+	bool noted; /* inside.c */
 };
 /* Begin a raw receive / send; false: the direction is not RAW. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
@@ -49,6 +50,7 @@ void raw_rx_stayed(struct sock **stays);
 
 struct rawtx {
 	struct sock *s; /* NULL: not inside */
+	bool noted;
 };
 bool raw_tx_enter(struct rawtx *c, struct sock *s);
 /* Its place on the anchor could not be put back: the reader asks for nothing. */
@@ -65,9 +67,6 @@ void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n);
  */
 void raw_tx_lost(struct rawtx *c);
 
-/* Counts out what this thread jumped out of, seen from `frame`. */
-void raw_jumped(uintptr_t frame);
-void raw_forked(void);
 /*
  * How much of n bytes one call of a sender that may block hands to the kernel.
  * Behind a spill the reader may ask for the direction, and the answer waits for
@@ -109,6 +108,37 @@ static inline int reset_errno(const struct sock *s)
 {
 	return s->eaten ? s->eaten : ECONNRESET;
 }
+
+/* --- inside.c ---------------------------------------------------------- */
+
+/*
+ * What this thread is inside of, for who jumps out of it (siglongjmp() in a
+ * handler): begun before it is counted in, set behind that, and ended before it
+ * is counted out. NULL: there is no room, it is not noted.
+ */
+enum inside_kind { INSIDE_RX, INSIDE_TX, INSIDE_BED };
+struct inside {
+	struct sock *s; /* NULL: not counted in */
+	uintptr_t at; /* of what lies on the stack, s in front */
+	uint8_t kind;
+	bool left; /* it was jumped out of */
+	bool parents; /* counted in by the process that forked this one */
+	union {
+		struct rawrx rx;
+		struct bed bed;
+	};
+};
+struct inside *inside_begin(enum inside_kind kind, const void *at);
+static inline void inside_set(struct inside *in, struct sock *s)
+{
+	__atomic_store_n(&in->s, s, __ATOMIC_RELEASE);
+}
+struct inside *inside_of(const void *at); /* NULL: it is not noted */
+/* False: it is not noted, or, if it was, it has been counted out by now. */
+bool inside_end(const void *at);
+/* Counts out what this thread jumped out of, seen from `frame`. */
+void raw_jumped(uintptr_t frame);
+void raw_forked(void);
 
 /* --- vouch.c ----------------------------------------------------------- */
 

@@ -313,6 +313,13 @@ struct sock_doze {
 };
 bool sock_doze(struct sock_doze *in, struct sock *s);
 void sock_dozed(struct sock_doze *in);
+/*
+ * Is this thread inside of a call, which it must be in a signal handler then?
+ * It is about to jump to where the stack pointer is `to`, and what lies below is
+ * left for good.
+ */
+bool sock_within(void);
+void sock_jumping(uintptr_t to);
 /* s is in `delta` (+1/-1) more epoll sets: wake-ups stay armed. */
 void sock_watch(struct sock *s, int delta);
 

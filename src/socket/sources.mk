@@ -16,6 +16,7 @@ libsocket_la_SOURCES = \
 	src/socket/home.c \
 	src/socket/hush.c src/socket/hush.h \
 	src/socket/impl.h \
+	src/socket/inside.c \
 	src/socket/iov.c src/socket/iov.h \
 	src/socket/keep.c \
 	src/socket/larder.c \

@@ -99,8 +99,15 @@ static int sleep_on(struct sock *s, uint64_t deadline, struct beside also)
 
 void wait_away(struct sleep *in, struct sock *s, bool writer)
 {
+	struct inside *noted;
+
 	bed_in(s, &in->bed, writer);
 	in->s = s;
+	noted = inside_begin(INSIDE_BED, in);
+	if (likely(noted != NULL)) {
+		noted->bed = in->bed;
+		inside_set(noted, s);
+	}
 	sock_unlock(s);
 }
 
@@ -109,6 +116,7 @@ void wait_back(struct sleep *in)
 	lock_take(&in->s->lock);
 	bed_out(in->s, &in->bed);
 	in->s = NULL;
+	inside_end(in);
 }
 
 /* It was the last, perhaps, of a closed socket. */
@@ -116,6 +124,7 @@ void wait_cancelled(struct sleep *in)
 {
 	if (!in->s)
 		return;
+	inside_end(in);
 	lock_take(&in->s->lock);
 	zc_abandon(in->s);
 	zc_abandon_sink(in->s);

@@ -136,3 +136,7 @@ orderly() {
 @test "between: closed, shut down, forked under a receive that sleeps" {
 	CASES="close kin marker" far life 1000
 }
+
+@test "between: receives that a handler jumps out of, before the lift" {
+	CASES="deep" between signals -w 5 -r -6
+}

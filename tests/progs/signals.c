@@ -362,6 +362,60 @@ static void jump_run(struct end *e)
 	leave(e);
 }
 
+/* A signal for the first thread, as soon as it sleeps. */
+static void *shooter(void *arg)
+{
+	const pthread_t *at = arg;
+
+	not_here();
+	prog_asleep(getpid(), 20);
+	CHECK(!pthread_kill(*at, SIGALRM));
+	return NULL;
+}
+
+/* From so deep that all of the stack that was left stays as it was. */
+__attribute__((noinline)) static void deeper(struct end *e, pthread_t t)
+{
+	volatile uint8_t pad[100000];
+
+	pad[0] = 1;
+	CHECK(!pthread_join(t, NULL));
+	ask(e, 100, 3);
+	link_get(&e->l, 100);
+	CHECK(pad[0] == 1);
+}
+
+/* The handler's own setjmp() leaves nothing; then it leaves. */
+static void on_deep(int sig)
+{
+	sigjmp_buf own;
+	volatile int i = 0;
+
+	(void)sig;
+	if (sigsetjmp(own, 1) < 3)
+		siglongjmp(own, ++i);
+	longjmp(back, 1);
+}
+
+static void deep_run(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = on_deep };
+	pthread_t self = pthread_self(), t;
+	volatile int i;
+	uint8_t b;
+
+	CHECK(!sigaction(SIGALRM, &sa, NULL));
+	for (i = 0; i < 3; i++) {
+		CHECK(!pthread_create(&t, NULL, shooter, &self));
+		if (!sigsetjmp(back, 1)) {
+			recv(e->l.fd, &b, 1, 0);
+			CHECK(i > 100);
+		}
+		deeper(e, t);
+	}
+	leave(e);
+}
+
 /* A signal every millisecond while streams run both ways. */
 static void storm_run(struct end *e)
 {
@@ -465,6 +519,7 @@ static const struct prog_case cases[] = {
 	{ "sigio", sigio_run, delayed, 0 },
 	{ "within", within_run, within_peer, 0 },
 	{ "jump", jump_run, delayed, 0 },
+	{ "deep", deep_run, delayed, 0 },
 	{ "storm", storm_run, storm_peer, 0 },
 	{ "cancel", cancel_run, delayed, 0 },
 	{ "uncancel", uncancel_run, delayed, 0 },

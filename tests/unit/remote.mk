@@ -80,3 +80,8 @@ tests_unit_test_number_SOURCES = tests/unit/test_number.c \
 	tests/unit/both_util.h tests/unit/conn_util.h
 tests_unit_test_number_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_inside
+tests_unit_test_inside_SOURCES = tests/unit/test_inside.c
+tests_unit_test_inside_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
