@@ -12,5 +12,6 @@ tests_sim_test_anchor_SOURCES = \
 	tests/sim/anchor_prog.c \
 	tests/sim/anchor_sched.c \
 	tests/sim/anchor_world.h \
+	tests/sim/scale.h \
 	tests/sim/test_anchor.c
 tests_sim_test_anchor_LDADD = $(CMOCKA_LIBS)

@@ -8,14 +8,8 @@
 #include <ucontext.h>
 
 #include "anchor_world.h"
+#include "scale.h"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIM_ASAN
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define SIM_ASAN
-#endif
 #ifdef SIM_ASAN
 #include <sanitizer/asan_interface.h>
 #endif

@@ -15,17 +15,10 @@
 #include <cmocka.h>
 
 #include "anchor_world.h"
+#include "scale.h"
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SIM_TSAN
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define SIM_TSAN
-#endif
-
-#define RANDOM_WORLDS  24000
-#define DEATH_PLANS    24
+#define RANDOM_WORLDS  SIM_SEEDS(24000)
+#define DEATH_PLANS    (4 + SIM_SEEDS(20))
 #define CONTROL_WORLDS 60000
 #define SMALL	       8 /* bytes of the streams taken apart by offset */
 
@@ -300,16 +293,18 @@ struct control {
 	const char *name;
 	enum sim_rule rule;
 	void (*plan)(struct sim_plan *p, uint64_t seed);
+	uint64_t first; /* tried first: it went wrong there once */
 };
 
 static void test_control(void **state)
 {
 	const struct control *c = *state;
 	struct sim_plan p;
-	uint64_t seed;
+	uint64_t seed, i;
 
 	playable();
-	for (seed = 1; seed <= CONTROL_WORLDS; seed++) {
+	for (i = 0; i <= CONTROL_WORLDS; i++) {
+		seed = i ? i : c->first;
 		c->plan(&p, seed);
 		if (!sim_run(&p, 1u << c->rule))
 			continue;
@@ -323,29 +318,29 @@ static void test_control(void **state)
 }
 
 static struct control controls[] = {
-	{ "switch only when drained", RULE_DRAINED, any },
-	{ "no spill around an old receive", RULE_RAWRX, any },
-	{ "raw use only after PAUSED", RULE_PAUSED, any },
-	{ "bells stay for sleepers", RULE_BELLS, any },
-	{ "wake-up bytes are eaten last", RULE_EAT_LAST, any },
-	{ "no switch around a raw send", RULE_RAWTX, any },
-	{ "SPILL ends after old receives", RULE_FIN, short_stream },
-	{ "what was written back is dropped", RULE_STALE, any },
-	{ "sleep only where the state was seen", RULE_SEEN, any },
-	{ "the others' wake-up bytes stay", RULE_OTHERS, any },
-	{ "a bell for everybody inside", RULE_CHAIN, any },
-	{ "a homecoming given up is ended", RULE_ALONE, any },
-	{ "counts are published upwards", RULE_UPWARDS, any },
-	{ "no FIN on the way home", RULE_SHUT, any },
-	{ "the ring of the dead is read", RULE_SALVAGE, any_death },
-	{ "nobody waits for the dead", RULE_WIDOW, any_death },
-	{ "a full wake-up socket keeps a byte", RULE_FULL, any },
-	{ "no bell in front of stream bytes", RULE_AHEAD, any },
-	{ "who passes the switch asks for a bell", RULE_PASSED, any },
-	{ "no receive beyond the switch", RULE_BOUND, behind },
-	{ "no answer around a send", RULE_INSIDE, behind },
-	{ "a writer in the kernel can come out", RULE_KEEP, behind },
-	{ "no FIN before bytes asked for", RULE_DUE, behind },
+	{ "switch only when drained", RULE_DRAINED, any, 4 },
+	{ "no spill around an old receive", RULE_RAWRX, any, 413 },
+	{ "raw use only after PAUSED", RULE_PAUSED, any, 8 },
+	{ "bells stay for sleepers", RULE_BELLS, any, 372 },
+	{ "wake-up bytes are eaten last", RULE_EAT_LAST, any, 22519 },
+	{ "no switch around a raw send", RULE_RAWTX, any, 16 },
+	{ "SPILL ends after old receives", RULE_FIN, short_stream, 1122 },
+	{ "what was written back is dropped", RULE_STALE, any, 7 },
+	{ "sleep only where the state was seen", RULE_SEEN, any, 25 },
+	{ "the others' wake-up bytes stay", RULE_OTHERS, any, 2954 },
+	{ "a bell for everybody inside", RULE_CHAIN, any, 12 },
+	{ "a homecoming given up is ended", RULE_ALONE, any, 73 },
+	{ "counts are published upwards", RULE_UPWARDS, any, 190 },
+	{ "no FIN on the way home", RULE_SHUT, any, 9 },
+	{ "the ring of the dead is read", RULE_SALVAGE, any_death, 699 },
+	{ "nobody waits for the dead", RULE_WIDOW, any_death, 121 },
+	{ "a full wake-up socket keeps a byte", RULE_FULL, any, 887 },
+	{ "no bell in front of stream bytes", RULE_AHEAD, any, 20 },
+	{ "who passes the switch asks for a bell", RULE_PASSED, any, 124 },
+	{ "no receive beyond the switch", RULE_BOUND, behind, 17 },
+	{ "no answer around a send", RULE_INSIDE, behind, 11 },
+	{ "a writer in the kernel can come out", RULE_KEEP, behind, 8 },
+	{ "no FIN before bytes asked for", RULE_DUE, behind, 47 },
 };
 
 #define CONTROLS (sizeof(controls) / sizeof(controls[0]))

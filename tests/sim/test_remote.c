@@ -10,9 +10,10 @@
 #include <cmocka.h>
 
 #include "remote_world.h"
+#include "scale.h"
 
-#define WORLDS	 20000
-#define LONGS	 4000
+#define WORLDS	 SIM_SEEDS(20000)
+#define LONGS	 SIM_SEEDS(4000)
 #define CONTROLS 300000
 
 /* --- tests ------------------------------------------------------------- */
@@ -171,10 +172,18 @@ static const char *const rules[RULES] = {
 	[RULE_DEAF] = "behind both DisConns words say nothing",
 };
 
+/* Seeds that are tried first: it went wrong there once. */
+static const uint64_t first[RULES] = {
+	[RULE_PASSED] = 3482, [RULE_TRY] = 27912,   [RULE_HIDDEN] = 2281,
+	[RULE_LENT] = 1674,   [RULE_REPORT] = 2862, [RULE_WHOLE] = 7403,
+	[RULE_LAST] = 3222,   [RULE_HEARD] = 15281, [RULE_LEFT] = 198158,
+	[RULE_ANSWER] = 4675, [RULE_DEAF] = 1776,
+};
+
 static void test_controls(void **state)
 {
+	uint64_t seed = 0, i;
 	unsigned int kind;
-	uint64_t seed;
 	int r;
 
 	(void)state;
@@ -183,10 +192,12 @@ static void test_controls(void **state)
 		       r == RULE_ANEW ? PLAY_LONG :
 		       r >= RULE_KEPT ? PLAY_BREAKS :
 					0;
-		for (seed = 1; seed <= CONTROLS; seed++)
+		for (i = 0; i <= CONTROLS; i++) {
+			seed = i ? i : first[r];
 			if (play(seed, 1u << r, kind))
 				break;
-		if (seed > CONTROLS)
+		}
+		if (i > CONTROLS)
 			fail_msg("nothing goes wrong without: %s", rules[r]);
 		print_message("%s: seed %llu: %s\n", rules[r],
 			      (unsigned long long)seed, w.fault);

@@ -14,6 +14,7 @@ tests_sim_test_zcopy_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)
 tests_sim_test_worlds_SOURCES = tests/sim/test_worlds.c $(world_sources)
 tests_sim_test_worlds_LDADD = libfabricsim.la libsdpproto.la
 tests_sim_test_remote_SOURCES = tests/sim/test_remote.c \
+	tests/sim/scale.h \
 	tests/sim/remote_home.c \
 	tests/sim/remote_world.c tests/sim/remote_world.h \
 	tests/sim/remote_break.c \
