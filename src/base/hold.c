@@ -70,7 +70,6 @@ static bool am_first(void)
 
 void hold_give_way(const struct hold *h)
 {
-	struct timespec nap = { .tv_nsec = NAP_NS };
 	uint64_t pending = 0, until;
 	int pid;
 
@@ -81,6 +80,10 @@ void hold_give_way(const struct hold *h)
 		return;
 	pid = sys_getpid();
 	until = clock_ns() + PATIENCE_NS;
-	while ((of_the_first(pid) & pending) && clock_ns() < until)
+	while ((of_the_first(pid) & pending) && clock_ns() < until) {
+		/* anew: the kernel writes into it what is left */
+		struct timespec nap = { .tv_nsec = NAP_NS };
+
 		sys_call6(SYS_ppoll, 0, 0, (long)&nap, 0, 8, 0);
+	}
 }

@@ -20,9 +20,10 @@ __thread struct lock_mask lock_mask __attribute__((tls_model("initial-exec")));
 
 const struct lock_mask *lock_mask_first;
 
+/* Caches nothing: of a fork before the first socket we may not hear. */
 __attribute__((constructor)) static void lock_first(void)
 {
-	if (lock_tid() == (uint32_t)sys_getpid())
+	if (sys_gettid() == sys_getpid())
 		lock_mask_first = &lock_mask;
 }
 

@@ -225,6 +225,18 @@ static void lock_between_processes(void **state)
 	munmap(s, sizeof(*s));
 }
 
+/* Whoever forks before anything was locked need not tell us. */
+static void lock_unused_knows_a_child(void **state)
+{
+	int status;
+
+	(void)state;
+	if (!fork())
+		_exit(lock_tid() == (uint32_t)getpid() ? 0 : 1);
+	assert_true(wait(&status) > 0);
+	assert_int_equal(status, 0);
+}
+
 static void lock_knows_its_owner(void **state)
 {
 	struct lock l = { 0 };
@@ -510,6 +522,7 @@ static void proc_state_stands_behind_the_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lock_unused_knows_a_child), /* first */
 		cmocka_unit_test(text_formats_like_libc),
 		cmocka_unit_test(text_cuts_off),
 		cmocka_unit_test(text_json_escapes),

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -238,6 +239,46 @@ static void test_first(void **state)
 	first_first(lends);
 }
 
+/*
+ * Who gives way sleeps meanwhile, again and again; once only, if the machine
+ * keeps it from its processor.
+ */
+static void *naps(void *arg)
+{
+	struct hold h = { .on = false };
+	struct rusage before, after;
+
+	let_in();
+	hold_signals(&h);
+	kill(getpid(), SIGUSR1);
+	getrusage(RUSAGE_THREAD, &before);
+	hold_give_way(&h);
+	getrusage(RUSAGE_THREAD, &after);
+	*(long *)arg = after.ru_nvcsw - before.ru_nvcsw;
+	hold_end(&h);
+	return NULL;
+}
+
+static void test_naps(void **state)
+{
+	struct lock_mask *own = &lock_mask;
+	long n = 0;
+	pthread_t t;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 20 && n < 10; i++) {
+		reset(SIG_BLOCK);
+		/* it says that it is about to let the signal in */
+		own->held = HELD_SOON;
+		assert_int_equal(pthread_create(&t, NULL, naps, &n), 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+		own->held = HELD_NOT;
+		assert_int_equal(by_other, 1);
+	}
+	assert_true(n >= 10);
+}
+
 /* The first thread does not let it in. */
 static void test_other(void **state)
 {
@@ -408,6 +449,7 @@ int main(void)
 		cmocka_unit_test(test_own),    cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_status), cmocka_unit_test(test_lends),
 		cmocka_unit_test(test_lock),   cmocka_unit_test(test_both),
+		cmocka_unit_test(test_naps),
 	};
 
 	busy = mmap(NULL, sizeof(*busy), PROT_READ | PROT_WRITE,
