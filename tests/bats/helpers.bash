@@ -33,6 +33,9 @@ CLIENT=()
 # below them; where all is slow they are given anew (tests/vm).
 LIMIT=${LIMIT:-150}
 PATIENCE=${SDP_PATIENCE:-4}
+# So many cases at a time (cases); one, where a machine is all emulated.
+LANES=${LANES:-4}
+[ -z "${SDP_CLIENT_ON-}${SDP_SHARED-}" ] || LANES=1
 TMP=${BATS_TEST_TMPDIR-}
 if [ -n "${SDP_SHARED-}" ] && [ -n "$TMP" ]; then
 	TMP=$SDP_SHARED/${BATS_TEST_FILENAME##*/}.$BATS_TEST_NUMBER
@@ -141,23 +144,44 @@ background() {
 }
 
 # cases PROGRAM OPTION...: every case for itself, so that one does not hide
-# the next; or those of CASES.
+# the next; or those of CASES. Most of them sleep most of their time, so they
+# are dealt out to LANES, which run side by side.
 cases() {
-	local prog=$1 c bad=0 rc
+	local prog=$1 i pid bad=0 all lanes=()
 	shift
 	[ -x "$SDP_PROGS/$prog" ] || fail "$SDP_PROGS/$prog is missing"
-	for c in ${CASES:-$("$SDP_PROGS/$prog" -l)}; do
-		rc=0
-		LIMIT=$((20 * PATIENCE)) client "$SDP_PROGS/$prog" "$@" "$c" \
-			>"$TMP/out" 2>"$TMP/err" || rc=$?
-		if [ "$rc" -eq 0 ] && [ "$(cat "$TMP/out")" = "ok $c" ]; then
-			continue
-		fi
-		echo "$prog $* $c: status $rc" >&2
-		head -c 1000 "$TMP/err" >&2
-		bad=1
+	# shellcheck disable=SC2206 # they are words
+	all=(${CASES:-$("$SDP_PROGS/$prog" -l)})
+	for ((i = 0; i < LANES && i < ${#all[@]}; i++)); do
+		lane "$i" "$prog" "$@" 3>&- &
+		lanes+=("$!")
+	done
+	for pid in "${lanes[@]}"; do
+		wait "$pid" || bad=1
 	done
 	return $bad
+}
+
+# lane FIRST PROGRAM OPTION...: of the cases in `all` it and each LANES further.
+lane() {
+	local i bad=0
+	for ((i = $1; i < ${#all[@]}; i += LANES)); do
+		one_case "${all[i]}" "${@:2}" || bad=1
+	done
+	return $bad
+}
+
+# one_case CASE PROGRAM OPTION...
+one_case() {
+	local c=$1 prog=$2 rc=0 out
+	shift 2
+	out=$TMP/$prog.$c
+	LIMIT=$((20 * PATIENCE)) client "$SDP_PROGS/$prog" "$@" "$c" \
+		>"$out.out" 2>"$out.err" || rc=$?
+	[ "$rc" -ne 0 ] || [ "$(cat "$out.out")" != "ok $c" ] || return 0
+	echo "$prog $* $c: status $rc" >&2
+	head -c 1000 "$out.err" >&2
+	return 1
 }
 
 # --- waiting without sleeping blindly ------------------------------------

@@ -135,11 +135,12 @@ static void set_timeo(int fd, int opt, long sec, long usec)
 	CHECK(!setsockopt(fd, SOL_SOCKET, opt, &tv, sizeof(tv)));
 }
 
-/* One time limit for all of a MSG_WAITALL, however many pieces come. */
+/* One limit for all of a MSG_WAITALL. With one for each piece all 60 come. */
 static void drip_run(struct end *e)
 {
 	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
 	uint8_t b[1000];
+	uint64_t all;
 	ssize_t n;
 	int i;
 
@@ -147,13 +148,14 @@ static void drip_run(struct end *e)
 	for (i = 0; i < 2; i++) {
 		prog_tell(e, 1);
 		CHECK(poll(&p, 1, -1) == 1);
-		/* with a limit for each piece it would be all 60 */
 		n = recv(e->l.fd, b, sizeof(b), MSG_WAITALL);
 		CHECK(n > 0 && n < 60);
 		flow_check(&e->l.rx, b, (size_t)n);
 		prog_tell(e, 0);
+		all = prog_hear(e);
+		CHECK(all >= (uint64_t)n);
 		set_timeo(e->l.fd, SO_RCVTIMEO, 0, 0);
-		link_get(&e->l, 60 - (size_t)n);
+		link_get(&e->l, (size_t)(all - (uint64_t)n));
 		set_timeo(e->l.fd, SO_RCVTIMEO, 0, 200000);
 	}
 	prog_tell(e, 2);
@@ -161,14 +163,14 @@ static void drip_run(struct end *e)
 
 static void drip_peer(struct end *e)
 {
-	int i;
+	struct pollfd over = { .fd = e->ctl, .events = POLLIN };
+	uint64_t n;
 
 	while (prog_hear(e) == 1) {
-		for (i = 0; i < 60; i++) {
+		for (n = 0; n < 60 && poll(&over, 1, n ? 40 : 0) == 0; n++)
 			link_put(&e->l, 1);
-			prog_nap_ms(40);
-		}
 		CHECK(prog_hear(e) == 0);
+		prog_tell(e, n);
 	}
 }
 
