@@ -95,7 +95,7 @@ rdma_active() {
 
 # vm_restore: every node as it was after booting.
 vm_restore() {
-	local n
+	local n pids=() bad=0
 	for ((n = 1; n <= VM_NODES; n++)); do
 		on $n bash -c 'tc qdisc del dev "$VM_LINK" root 2>/dev/null
 			ip link set "$VM_LINK" up
@@ -104,8 +104,13 @@ vm_restore() {
 				type rxe netdev "$VM_LINK"
 			until grep -q ACTIVE "$VM_RDMA/ports/1/state"; do
 				read -r -t 0.02 <> <(:)
-			done'
+			done' 3>&- &
+		pids+=($!)
 	done
+	for n in "${pids[@]}"; do
+		wait "$n" || bad=1
+	done
+	return $bad
 }
 
 # --- packets -------------------------------------------------------------------
@@ -137,6 +142,12 @@ capture_end() {
 	stop "$1" INT
 	grep -q '^0 packets dropped by kernel' "$TMP/$1.tcpdump" ||
 		fail "tcpdump: $(cat "$TMP/$1.tcpdump")"
+}
+
+# kept NAME [CONNECTIONS]: a capture that has ended, for reading.bats.
+kept() {
+	cp "$TMP/$1.pcap" "$VM_OUT/"
+	[ -z "${2-}" ] || echo "$2" >"$VM_OUT/$1.connections"
 }
 
 # dissect NAME ARGUMENT...: tshark on a capture. Another dissector would take

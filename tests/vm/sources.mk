@@ -14,6 +14,7 @@ EXTRA_DIST += \
 	tests/vm/prepare \
 	tests/vm/progs.bats \
 	tests/vm/programs.bats \
+	tests/vm/reading.bats \
 	tests/vm/run \
 	tests/vm/run-suites \
 	tests/vm/smoke.bats \

@@ -1,18 +1,17 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# What lifted connections look like on the wire: wire.py reads each packet
-# twice, by itself and through tshark. Each node keeps its own statistics.
+# What lifted connections look like on the wire. The captures are read by
+# reading.bats, from $VM_OUT. Each node keeps its own statistics.
 
 unset SDP_SHARED
 export SDP_CLIENT_ON=2
 load lib
 
-WIRE=$BATS_TEST_DIRNAME/wire.py
 DUPLEX=$BATS_TEST_DIRNAME/../bats/py/duplex.py
 
 setup() {
-	need tshark tcpdump redis-server redis-benchmark
+	need tcpdump redis-server redis-benchmark
 	mode lifted
 	with LIBSDP_SOFT_DEVICES=yes
 	on 2 mkdir -p "$TMP"
@@ -62,54 +61,38 @@ duplex() {
 	[ "$(tail -n 1 "$TMP/duplex.out")" = ok ]
 }
 
-# right NAME CONNECTIONS: wire.py has nothing to say against it.
-right() {
-	"$PY" "$WIRE" "$TMP/$1.pcap" --connections "$2" >"$TMP/$1.said" ||
-		fail "$(tail -n 25 "$TMP/$1.said")"
-}
-
 @test "wire: each message of a dialogue, and tshark says the same" {
 	capture one
 	duplex "$VM_ADDR4_1" "$(free_port)"
 	capture_end one
-	right one 1
 	assert_lifted python3 10000
-	grep -q 'Data [1-9]' "$TMP/one.said"
-	grep -q 'DisConn 1' "$TMP/one.said"
-	grep -q 'Words [1-9]' "$TMP/one.said"
-	# receives grew, and every message fitted in its own
-	grep -q 'ChRcvBufAck [1-9]' "$TMP/one.said"
-	# and what is wrong is found
-	for kind in mseq ack credits len mid hello words; do
-		"$PY" "$WIRE" "$TMP/one.pcap" --spoil "$kind" "$TMP/bad.pcap"
-		refuse "$PY" "$WIRE" "$TMP/bad.pcap" --connections 1 --alone \
-			>"$TMP/bad"
-		grep -q '^FAULT' "$TMP/bad"
-	done
-	refuse "$PY" "$WIRE" "$TMP/one.pcap" --connections 2 --alone >"$TMP/bad"
+	kept one 1
 }
 
 @test "wire: IPv6, and the server's end is the one that dials" {
 	capture six
 	duplex "$VM_ADDR6_1" 62001
 	capture_end six
-	right six 1
 	assert_lifted python3 10000
+	kept six 1
 }
 
 @test "wire: twenty connections and pipelines" {
+	local count
 	PORT=$(free_port)
 	capture many
 	server redis redis-server --port "$PORT" --bind "$VM_ADDR4_1" \
 		--save '' --appendonly no --protected-mode no --dir "$TMP"
 	wait_port "$PORT"
 	client redis-benchmark -h "$VM_ADDR4_1" -p "$PORT" -t set,get \
-		-n 12000 -c 20 -P 4 -d 700 --csv >"$TMP/bench"
+		-n 6000 -c 20 -P 4 -d 700 --csv >"$TMP/bench"
 	[ "$(grep -c '^"[GS]ET' "$TMP/bench")" -eq 2 ]
 	stop redis
 	capture_end many
 	assert_lifted redis-server 100000
-	right many "$(stat_sum redis-server lifted)"
+	count=$(stat_sum redis-server lifted)
+	[ "$count" -ge 20 ]
+	kept many "$count"
 }
 
 @test "wire: large sends are read by the other end's device" {
@@ -125,13 +108,7 @@ right() {
 	enough echo
 	capture_end lent
 	assert_lifted python3 1000000
-	right lent 1
-	grep -q 'SrcAvail [1-9]' "$TMP/lent.said"
-	grep -q 'RdmaRdCompl [1-9]' "$TMP/lent.said"
-	grep -qE '[1-9][0-9]{5,} bytes by [1-9]' "$TMP/lent.said"
-	# and tshark finds the reads
-	dissect lent -Y 'infiniband.bth.opcode == 12' >"$TMP/reads"
-	[ -s "$TMP/reads" ]
+	kept lent 1
 }
 
 @test "wire: large sends are written into a receiver that waits" {
@@ -146,13 +123,7 @@ right() {
 		"$TMP/enough" 12
 	enough offers
 	capture_end sinks
-	right sinks 1
-	grep -q 'SinkAvail [1-9]' "$TMP/sinks.said"
-	grep -q 'RdmaWrCompl [1-9]' "$TMP/sinks.said"
-	grep -qE '[1-9][0-9]{5,} by [1-9][0-9]* writes' "$TMP/sinks.said"
-	# and tshark finds the writes
-	dissect sinks -Y 'infiniband.bth.opcode == 6' >"$TMP/writes"
-	[ -s "$TMP/writes" ]
+	kept sinks 1
 }
 
 # Where too much is lost at once the queue pair breaks; the stream goes on over
@@ -164,10 +135,11 @@ right() {
 	netem 2 loss 1%
 	capture lossy
 	duplex "$VM_ADDR4_1" "$(free_port)"
+	[ "$(dropped 1)" -gt 0 ]
+	[ "$(dropped 2)" -gt 0 ]
 	netem_off 1
 	netem_off 2
 	capture_end lossy
 	assert_lifted python3 10000
-	right lossy "$(grep -c 'paired over RDMA' "$TMP/duplex.err")"
-	grep -qE '[1-9][0-9]* packets again' "$TMP/lossy.said"
+	kept lossy "$(grep -c 'paired over RDMA' "$TMP/duplex.err")"
 }
