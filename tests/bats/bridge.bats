@@ -189,8 +189,28 @@ peers_ended() {
 	peers 1
 }
 
+# gate: process and descriptor of the socket that asks, in a minute, whether the
+# program's is there, which was closed.
+gate() {
+	ip netns exec "$A" ss -Htnpo state close-wait |
+		sed -nE 's/.*pid=([0-9]+),fd=([0-9]+).*timer:\(keepalive,(5[0-9]sec|1min),.*/\1 \2/p'
+}
+
+gate_asks() {
+	[ -n "$(gate)" ]
+}
+
+# The minute is the kernel's matter: here it asks each second, until the program's
+# socket is forgotten and it hears so.
 @test "bridge: a peer that never closes is left in the end" {
+	local pid fd
 	peer -f ofed
-	LIMIT=500 ask forgotten
+	ask forgotten 3>&- &
+	# shellcheck disable=SC2034 # of helpers.bash
+	PID["ask"]=$!
+	until_true 30 gate_asks
+	read -r pid fd < <(gate)
+	"$PY" "$BATS_TEST_DIRNAME/py/idle.py" "$pid" "$fd" 1
+	wait_end ask
 	peers 1
 }

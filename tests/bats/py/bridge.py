@@ -253,7 +253,7 @@ def forgotten(to):
     s = connected(to, b"hold")
     assert len(os.listdir("/proc/self/task")) == 2
     # seconds for which the kernel knows it when the program has closed it
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, 5)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_LINGER2, 1)
     s.close()
     while len(os.listdir("/proc/self/task")) > 1:
         time.sleep(0.2)
