@@ -169,15 +169,20 @@ until_over() {
 }
 
 @test "hosts: whoever waits comes out when the peer spills" {
-	local how server py=$BATS_TEST_DIRNAME/py/spill.py
+	local how pid pids=() port=7790 py=$BATS_TEST_DIRNAME/py/spill.py
 	SOFT=yes
 	for how in recv poll select level edge; do
-		on "$B" server timeout 60 /usr/bin/python3 "$py" server 7778 $how &
-		server=$!
-		until_true 10 there 7778
-		on "$A" client timeout 60 /usr/bin/python3 "$py" \
-			client 10.99.0.2 7778 5
-		wait "$server"
+		port=$((port + 1))
+		on "$B" server timeout 120 /usr/bin/python3 "$py" \
+			server $port $how 3>&- &
+		pids+=("$!")
+		until_true 10 there $port
+		on "$A" client timeout 120 /usr/bin/python3 "$py" \
+			client 10.99.0.2 $port 5 3>&- &
+		pids+=("$!")
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid"
 	done
 	[ "$(sum client spills)" -ge 5 ]
 }

@@ -20,15 +20,16 @@ vanished() {
 	ip -n "$B" route add blackhole 10.99.0.1
 }
 
-# lifted_at PORT KEEPS HOW: a client, over SDP.
+# lifted_at PORT KEEPS HOW [OF]: a client, over SDP, and its server; OF ends their
+# names, and that of FILE.
 lifted_at() {
-	rm -f "$TMP"/enough*
-	on_start "$B" server "$PY" "$PY_VANISH" server "$1"
+	on_start "$B" "server${4-}" "$PY" "$PY_VANISH" server "$1"
 	ready "$1"
-	on_start "$A" client timeout 200 "$PY" "$PY_VANISH" client 10.99.0.2 \
-		"$1" "$3" "$2" "$TMP/enough" >"$TMP/client.out"
+	on_start "$A" "client${4-}" timeout 200 "$PY" "$PY_VANISH" client \
+		10.99.0.2 "$1" "$3" "$2" "$TMP/enough${4-}" \
+		>"$TMP/client${4-}.out"
 	until_true 40 over "$1" 2
-	touch "$TMP/enough"
+	touch "$TMP/enough${4-}"
 }
 
 # probed HOST PORT WHEN: the kernel's keep-alive comes then, as ss has it.
@@ -48,19 +49,26 @@ acked() {
 SOON="[0-9.]+(ms|sec)|1min"
 
 @test "vanish: who waits hears of it by keep-alive, as over TCP" {
-	local how port=7920
-	for how in ${HOWS:-recv poll level edge}; do
-		lifted_at $((++port)) 1,1,2 "$how"
-		until_true 20 test -f "$TMP/enough.quiet"
-		until_true 20 acked "$port"
-		vanished
-		wait_end client || fail "$(tail -n 20 "$TMP/client.log")"
-		grep -qx "ETIMEDOUT b''" "$TMP/client.out" ||
-			fail "$how: $(cat "$TMP/client.out")"
-		ip -n "$B" route del blackhole 10.99.0.1
+	local how port=7920 hows=(recv poll level edge)
+	for how in "${hows[@]}"; do
+		lifted_at $((++port)) 1,1,2 "$how" ".$how"
+	done
+	for how in "${hows[@]}"; do
+		until_true 20 test -f "$TMP/enough.$how.quiet"
+		until_true 20 acked $((port--))
+	done
+	vanished
+	for how in "${hows[@]}"; do
+		wait_end "client.$how" ||
+			fail "$how: $(tail -n 20 "$TMP/client.$how.log")"
+		grep -qx "ETIMEDOUT b''" "$TMP/client.$how.out" ||
+			fail "$how: $(cat "$TMP/client.$how.out")"
+	done
+	ip -n "$B" route del blackhole 10.99.0.1
+	for how in "${hows[@]}"; do
 		# it may have been told, too
-		kill "${PID[server]}" 2>/dev/null || :
-		wait_end server || :
+		kill "${PID[server.$how]}" 2>/dev/null || :
+		wait_end "server.$how" || :
 	done
 }
 
