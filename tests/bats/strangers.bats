@@ -267,11 +267,12 @@ a_closed() {
 	kept peer 3 no-verbs
 }
 
-# plain NAMESPACE: a server on port 7907 without the library.
+# plain NAMESPACE [PORT]: a server on port 7907 without the library; PID[plainPORT].
 plain() {
-	ip netns exec "$1" "$PY" "$MANY" prefork 7907 1 3>&- &
-	PID["plain"]=$!
-	until_true 10 eval "ip netns exec $1 ss -Hltn sport = :7907 | grep -q ."
+	ip netns exec "$1" "$PY" "$MANY" prefork "${2-7907}" 1 3>&- &
+	PID["plain${2-}"]=$!
+	until_true 10 eval \
+		"ip netns exec $1 ss -Hltn sport = :${2-7907} | grep -q ."
 }
 
 @test "devices: what stays on the host is not asked of them" {
@@ -307,34 +308,42 @@ plain() {
 	[ "$(grep -c "an unsound HelloAck" "$TMP/client.log")" -eq 1 ]
 }
 
-# anew RETRY_S REASON: of a connection to a port where nobody had the library
-# when it was tried before, two seconds ago or more; now somebody has.
+# anew NAME PORT RETRY_S: a client of a port where nobody has the library. When a
+# file `first` is in its directory it leaves that, and comes back two seconds
+# behind `second`.
 anew() {
-	local tries
-	rm -f "$TMP/first" "$TMP/second" "$TMP/enough" "$TMP/client.log"
-	ON=(LIBSDP_RDMA_RETRY_S="$1")
-	plain "$B"
-	on_start "$A" client timeout 200 "$PY" "$BATS_TEST_DIRNAME/py/anew.py" \
-		10.99.0.2 7907 "$TMP"
-	until_true 60 stay peer 1 peer-plain
-	tries=$(grep -c "RDMA try" "$TMP/client.log")
-	touch "$TMP/first"
-	until_true 120 stay peer 0 peer-plain
-	stop plain
-	on_start "$B" server "$PY" "$MANY" prefork 7907 1
-	ready 7907
-	touch "$TMP/second"
-	until_true 60 stay peer 1 "$2"
-	[ "$2" = none ] ||
-		[ "$(grep -c "RDMA try" "$TMP/client.log")" -eq "$tries" ]
-	touch "$TMP/enough"
-	wait_end client
-	stop server
+	mkdir "$TMP/$1"
+	ON=(LIBSDP_RDMA_RETRY_S="$3")
+	plain "$B" "$2"
+	on_start "$A" "$1" timeout 200 "$PY" "$BATS_TEST_DIRNAME/py/anew.py" \
+		10.99.0.2 "$2" "$TMP/$1"
 }
 
 @test "strangers: who does not answer is remembered for a while" {
-	anew 3600 peer-plain
-	anew 1 none
+	local port tries
+	anew long 7907 3600
+	anew short 7908 1
+	for port in 7907 7908; do
+		until_true 60 shown stays $port peer 1 peer-plain
+	done
+	tries=$(grep -c "RDMA try" "$TMP/long.log")
+	touch "$TMP/long/first" "$TMP/short/first"
+	for port in 7907 7908; do
+		until_true 120 shown stays $port peer 0 peer-plain
+		stop plain$port
+		# now somebody has it
+		on_start "$B" server$port "$PY" "$MANY" prefork $port 1
+		ready $port
+	done
+	touch "$TMP/long/second" "$TMP/short/second"
+	until_true 60 shown stays 7907 peer 1 peer-plain
+	until_true 60 shown stays 7908 peer 1 none
+	[ "$(grep -c "RDMA try" "$TMP/long.log")" -eq "$tries" ]
+	touch "$TMP/long/enough" "$TMP/short/enough"
+	wait_end long
+	wait_end short
+	stop server7907
+	stop server7908
 }
 
 # The second one is shared with a child of the server's, so it is not found.
