@@ -85,7 +85,7 @@ duplex() {
 		--save '' --appendonly no --protected-mode no --dir "$TMP"
 	wait_port "$PORT"
 	client redis-benchmark -h "$VM_ADDR4_1" -p "$PORT" -t set,get \
-		-n 6000 -c 20 -P 4 -d 700 --csv >"$TMP/bench"
+		-n 12000 -c 20 -P 4 -d 700 --csv >"$TMP/bench"
 	[ "$(grep -c '^"[GS]ET' "$TMP/bench")" -eq 2 ]
 	stop redis
 	capture_end many
