@@ -25,7 +25,7 @@ static bool tx_lifted(struct sock *s, int fd)
 static bool raw_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n,
 			 size_t *done, ssize_t *ret)
 {
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { NULL };
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { .s = NULL };
 	size_t want;
 
 	/* a candidate copies: its bytes have to be seen (rdma_proof.c) */
@@ -138,7 +138,7 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
 			     unsigned int flags)
 {
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { NULL };
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { .s = NULL };
 	ssize_t ret;
 
 	if (tx_lifted(s, fd) || !raw_tx_enter(&held, s))

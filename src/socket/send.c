@@ -287,7 +287,7 @@ static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
 static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m, bool *lifted)
 {
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { NULL };
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
 	struct msghdr rest = { 0 };
 	struct iovec one;
 	int saved = errno, flags = w->flags;
@@ -455,7 +455,7 @@ static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
 			 int flags)
 {
 	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_OPTION;
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { NULL };
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
 	ssize_t n;
 
 	do { /* not paired, it is not lifted from here on either */
