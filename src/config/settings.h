@@ -25,7 +25,7 @@ struct settings {
 
 extern struct settings settings; /* holds the defaults before config_load() */
 
-enum { SET_ZCOPY_AUTO, SET_ZCOPY_NO, SET_ZCOPY_ALWAYS };
+enum { SET_ZCOPY_AUTO, SET_ZCOPY_NO, SET_ZCOPY_ALWAYS }; /* zcopy_sinks, too */
 enum { SET_PATH_AUTO, SET_PATH_SHM, SET_PATH_VERBS, SET_PATH_BOTH };
 
 /*

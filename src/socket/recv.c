@@ -55,7 +55,7 @@ static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
 static void took(struct sock *s, size_t n)
 {
 	anc_taken_alone(s->rx, &s->ar, n);
-	(likely(!s->rd) ? pump_control : rdma_report)(s);
+	(likely(!s->rd) ? pump_control : zcr_took)(s);
 	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail)
 		fab_publish(s);
 	ring_writer(s);

@@ -64,5 +64,6 @@ libsocket_la_SOURCES = \
 	src/socket/zcopy.c src/socket/zcopy.h \
 	src/socket/zcopy_rdma.c \
 	src/socket/zcopy_way.c \
+	src/socket/zread_rdma.c \
 	src/socket/zsink.c \
 	src/socket/zsink_rdma.c

@@ -399,26 +399,32 @@ void zc_answer(struct sock *s, int fd)
 	ring_reader(s, fd); /* DisConn may have waited for the answer */
 }
 
-static void fetch(struct sock *s, void *to, const struct conn_op *op,
-		  struct fab_done *d)
-{
-	if (s->rd) {
-		zcr_read(s, to, op, d);
-		return;
-	}
-	s->shm.peer = s->wake;
-	FAB(s)->read(END(s), to, op->vaddr, op->rkey, op->len, 0);
-	FAB(s)->done(END(s), d);
-}
-
 /* Why a read brought less than it should have. */
 static void failed(struct sock *s, int status)
 {
-	if (status == -ECANCELED || status == -EFAULT || s->rd)
+	if (status == -ECANCELED || status == -EFAULT)
 		return; /* taken back; a bad pointer of one of the two */
 	s->zc.rx_off = true;
 	log_debug("fd %d: the peer's memory cannot be read: %d", sock_fd(s),
 		  status);
+}
+
+/* The next bytes of what is lent, n at most: how many came. */
+static size_t fetch(struct sock *s, void *to, size_t n)
+{
+	struct fab_done d = { 0 };
+	struct conn_op op;
+
+	if (!conn_read(&s->conn, n < READ_MAX ? n : READ_MAX, &op))
+		return 0;
+	s->shm.peer = s->wake;
+	FAB(s)->read(END(s), to, op.vaddr, op.rkey, op.len, 0);
+	FAB(s)->done(END(s), &d);
+	if (conn_on_done(&s->conn, clock_ns(), CONN_READ, d.len))
+		d.len = 0;
+	if (d.status)
+		failed(s, d.status);
+	return d.len;
 }
 
 bool zc_next(struct sock *s, int flags, uint64_t n)
@@ -435,10 +441,9 @@ bool zc_next(struct sock *s, int flags, uint64_t n)
 
 size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 {
-	uint64_t there = conn_source(&s->conn), most;
-	size_t room = c->iov->iov_len - c->at;
-	struct fab_done d = { 0 };
-	struct conn_op op;
+	uint8_t *to = (uint8_t *)c->iov->iov_base + c->at;
+	size_t room = c->iov->iov_len - c->at, most;
+	uint64_t there = conn_source(&s->conn);
 
 	if (n > there)
 		n = (size_t)there;
@@ -449,23 +454,21 @@ size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 	}
 	if (n > room)
 		n = room;
-	most = s->rd ? zcr_read_most(s) : READ_MAX;
-	if (!conn_read(&s->conn, n < most ? n : most, &op))
-		return 0;
-	fetch(s, (uint8_t *)c->iov->iov_base + c->at, &op, &d);
-	if (conn_on_done(&s->conn, clock_ns(), CONN_READ, d.len))
-		d.len = 0;
-	if (d.status)
-		failed(s, d.status);
-	if (!d.len) {
+	if (s->rd) {
+		most = zcr_read_most(s);
+		n = zcr_read(s, to, n < most ? n : most);
+	} else {
+		n = fetch(s, to, n);
+	}
+	if (!n) {
 		zc_tell(s);
 		zcr_broke(s);
 		return 0;
 	}
 	s->zc.due = true;
-	cursor_skip(c, d.len);
-	COUNT(s, bytes_sdp_rx, d.len);
-	COUNT(s, zcopy, d.len);
-	page_add(zcopy_rx, d.len);
-	return d.len;
+	cursor_skip(c, n);
+	COUNT(s, bytes_sdp_rx, n);
+	COUNT(s, zcopy, n);
+	page_add(zcopy_rx, n);
+	return n;
 }

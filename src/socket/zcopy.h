@@ -50,8 +50,8 @@ struct zc {
 	/* between hosts */
 	const uint8_t *mem; /* what is lent; good in `home` only */
 	uint64_t back_at; /* asked back since, 0: not */
-	uint64_t reads; /* number of the last RDMA Read */
-	uint64_t pace; /* ns that it took for a KiB; 0: not known */
+	uint64_t reads; /* number of the last RDMA operation */
+	uint64_t pace; /* ns that the last turn took for a KiB; 0: not known */
 	int broke; /* why the queue pair has to be given up, or 0 */
 	bool wrote; /* what is out was written into the peer's sink */
 	uint64_t writing; /* number of the RDMA Write that is not done, or 0 */
@@ -117,9 +117,9 @@ void zc_seize(struct sock *s);
 bool zc_settled(struct sock *s);
 /* conn_in.freed. 0 or -EPROTO. */
 int zc_freed(struct sock *s);
-/* It will lend: let the peer offer sinks, see if one is there. */
+/* It goes into sinks: let the peer offer them, see if one is there. */
 void zc_prefer(struct sock *s);
-/* It goes by copy: sinks would be in the way. */
+/* It goes by copy, or is to be read: sinks would be in the way. */
 void zc_decline(struct sock *s);
 /*
  * Up to `len` bytes of the cursor into the peer's sink; how many went. The
@@ -194,15 +194,22 @@ int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals);
 size_t zcr_left(const struct sock *s);
 bool zcr_sent(struct sock *s, uint8_t *to); /* false: it is not there */
 void zcr_over(struct sock *s);
+/* So long a loan waits without a report. */
+uint64_t zcr_patience_ns(void);
+
+/* --- zread_rdma.c ------------------------------------------------------ */
+
 /* The peer lends: gives it back at once if the program will not read it. */
 void zcr_offered(struct sock *s);
 /*
- * Reads into the program's memory and waits for it: *d. What failed was
- * perhaps the queue pair: zcr_broke(), when the machine knows of the read.
+ * Reads the next bytes of what is lent into the program's memory, n at most,
+ * and waits for them: how many, accounted for in the machine. Less may be a
+ * broken queue pair: it is given up by zcr_broke(), or, when those bytes are
+ * counted as taken, by zcr_took(), which is called behind all that is received.
  */
-void zcr_read(struct sock *s, void *to, const struct conn_op *op,
-	      struct fab_done *d);
+size_t zcr_read(struct sock *s, void *to, size_t n);
 void zcr_broke(struct sock *s);
+void zcr_took(struct sock *s);
 /* So much at once, since it is waited for with the lock held. */
 size_t zcr_read_most(const struct sock *s);
 /* This operation is done, or the queue pair is given up over it: *d. */

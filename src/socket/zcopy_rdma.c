@@ -12,14 +12,6 @@
  * counts as sent, as it would in the buffers of TCP, and the reader drops what
  * it has of it already. So the count is exact without an answer. Then the
  * region goes, and nobody reads the memory any more.
- *
- * A receive reads under the lock, without sleeping for long, and with its
- * signals blocked: nobody leaves it while the device writes. It gives the
- * queue pair up after READ_NS. Each piece costs a registration, a turn of the
- * device, a report, and the writer's waking up, so pieces are as large as the
- * last one's pace allows in READ_AIM, or in half of what the writer waits for.
- * A device that is slow works on the processors, too: while it is at it, who
- * waits leaves them alone for half of the time that the last piece took.
  */
 
 #include "sdp_proto/wire.h"
@@ -27,16 +19,6 @@
 
 #define BACK_NS	  500000000u /* for the answer of a reader */
 #define MOVES_NS  5000000000u /* that this limit moves by */
-#define READ_NS	  1000000000u /* for an RDMA Read */
-#define READ_AIM  20000000u /* that it ought to take at most */
-#define READ_MIN  (256u << 10) /* but so much is always read at once, */
-#define READ_MAX  (1u << 20) /* and never more */
-#define PACE_MIN  (32u << 10) /* less shows how far it is, not how fast */
-#define LOOKS	  400 /* at its completion, before naps */
-#define NAP_MIN	  20000 /* naps are of this part of the time so far */
-#define NAP_PART  24
-#define NAP_MAX	  500000
-#define LONG_NS	  1000000u /* what is slept through to begin with */
 #define REG_LEAST (256u << 10) /* where registering begins to pay */
 #define FARTHER	  10 /* than on this host a reader is, in time */
 #define MOST_MS	  1000u
@@ -242,8 +224,8 @@ static void move_limit(struct sock *s, uint64_t *since)
 		s->zc.back_at = now;
 }
 
-/* So long a loan waits without a report: a piece takes its time. */
-static uint64_t patience_ns(void)
+/* So long a loan waits without a report: a turn takes its time. */
+uint64_t zcr_patience_ns(void)
 {
 	uint64_t ms = (uint64_t)settings.zcopy_wait_ms * FARTHER;
 
@@ -252,7 +234,7 @@ static uint64_t patience_ns(void)
 
 int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 {
-	uint64_t now = clock_ns(), patience = patience_ns();
+	uint64_t now = clock_ns(), patience = zcr_patience_ns();
 	uint64_t left = deadline > now ? deadline - now : 0;
 	uint64_t until, since = 0;
 	uint32_t seen = 0;
@@ -291,160 +273,4 @@ int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 	if (!ret)
 		ret = err;
 	return ret > 0 || s->zc.done == s->zc.len ? 0 : ret;
-}
-
-/* --- the reader -------------------------------------------------------- */
-
-void zcr_offered(struct sock *s)
-{
-	if (s->nonblock || s->zc.rx_off || settings.zcopy == SET_ZCOPY_NO)
-		zc_refuse(s);
-}
-
-size_t zcr_read_most(const struct sock *s)
-{
-	/* its writer goes on by copy behind that time */
-	uint64_t aim = patience_ns() / 2, n;
-
-	if (aim > READ_AIM)
-		aim = READ_AIM;
-	n = s->zc.pace ? aim * 1024u / s->zc.pace : READ_MIN;
-	if (n < READ_MIN)
-		return READ_MIN;
-	return n < READ_MAX ? (size_t)n : READ_MAX;
-}
-
-static void nap(uint64_t ns)
-{
-	struct timespec ts = { 0, NAP_MIN };
-
-	if (ns > NAP_MIN)
-		ts.tv_nsec = (long)ns;
-	sys_ppoll(NULL, 0, &ts, NULL);
-}
-
-/* This operation is done: *d. */
-static bool completed(struct sock *s, uint64_t id, struct fab_done *d)
-{
-	while (FAB(s)->done(END(s), d) == 1) {
-		if (d->id == s->zc.writing)
-			s->zc.writing = 0;
-		if (d->id == id)
-			return true;
-	}
-	return false;
-}
-
-/* It may take `ns`, as far as is known. False: that was too long. */
-static bool complete(struct sock *s, uint64_t id, uint64_t ns,
-		     struct fab_done *d)
-{
-	uint64_t begun = clock_ns(), gone = 0;
-	unsigned int looks = 0;
-
-	if (ns >= LONG_NS) {
-		nap((ns < READ_AIM ? ns : READ_AIM) / 2);
-		if (completed(s, id, d))
-			return false;
-		looks = LOOKS;
-	}
-	/* one who was kept off the processor all the time looks, too */
-	while (!completed(s, id, d)) {
-		gone = clock_ns() - begun;
-		if (gone >= READ_NS) {
-			/* with the queue pair down no answer can come */
-			rdma_api->disconnect(s->rd->end);
-			*d = (struct fab_done){ .id = id,
-						.status = -ETIMEDOUT };
-			break;
-		}
-		if (looks++ < LOOKS)
-			clock_relax();
-		else
-			nap(gone < NAP_MAX * NAP_PART ? gone / NAP_PART :
-							NAP_MAX);
-	}
-	return true;
-}
-
-void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d)
-{
-	complete(s, id, 0, d);
-}
-
-/*
- * On a busy machine it is the sleep that is measured, and would make the next
- * one as long: who slept too long sleeps in none of the next 4, 8, ... 512.
- */
-static void overslept(struct sock *s, uint64_t ns, bool too_long)
-{
-	struct zc *z = &s->zc;
-
-	if (too_long) {
-		z->awakes = z->awakes ? 2 * z->awakes : 4;
-		if (z->awakes > 512)
-			z->awakes = 512;
-		z->awake = z->awakes;
-	} else if (ns >= LONG_NS) {
-		z->awakes = 0;
-	}
-}
-
-/* Waits for it, and learns how fast it goes. */
-static void finish_read(struct sock *s, uint64_t len, struct fab_done *d)
-{
-	uint64_t begun = clock_ns(), ns = s->zc.pace * len / 1024;
-
-	if (s->zc.awake) {
-		s->zc.awake--;
-		ns = 0;
-	}
-	overslept(s, ns, !complete(s, d->id, ns, d));
-	if (d->status)
-		s->zc.pace = 0;
-	else if (len >= PACE_MIN)
-		s->zc.pace = (clock_ns() - begun) * 1024 / len + 1;
-}
-
-static void registered_read(struct sock *s, void *to, const struct conn_op *op,
-			    struct fab_done *d)
-{
-	struct verbs_region mr = { 0 };
-	int ret = rdma_api->reg(END(s), to, op->len, false, false, &mr);
-
-	*d = (struct fab_done){ .id = ++s->zc.reads };
-	if (ret) {
-		zc_unregistered(s, ret);
-		d->status = ret;
-		s->zc.rx_off = ret == -ENOMEM || ret == -EOPNOTSUPP;
-		return;
-	}
-	d->status =
-		FAB(s)->read(END(s), to, op->vaddr, op->rkey, op->len, d->id);
-	s->zc.rx_off = d->status == -EOPNOTSUPP;
-	if (!d->status) {
-		finish_read(s, op->len, d);
-		s->zc.broke = d->status;
-	}
-	/* from here on no device writes to the program's memory */
-	rdma_api->dereg(END(s), &mr);
-}
-
-void zcr_read(struct sock *s, void *to, const struct conn_op *op,
-	      struct fab_done *d)
-{
-	uint64_t all = UINT64_MAX, was;
-
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&was, 8, 0,
-		  0);
-	registered_read(s, to, op, d);
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
-}
-
-void zcr_broke(struct sock *s)
-{
-	if (!s->zc.broke)
-		return;
-	mend_begin(s, s->zc.broke);
-	s->zc.broke = 0;
 }

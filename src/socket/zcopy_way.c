@@ -15,6 +15,12 @@
  * That is measured once, within the process, when the first comparison is due:
  * 64 KiB that are in the cache, the best of some.
  *
+ * Between hosts there are two ways to lend: the reader reads our memory, or
+ * offers its own, which is written into. They are compared in the same manner,
+ * and the first is the usual one to begin with: it takes less of processors
+ * that do a device's work. Where many connections take turns with large sends,
+ * writing is hardly ever seen at its best: each has to change its mode first.
+ *
  * What is compared is the process's, not the connection's: a connection of
  * few sends would never know. A lost comparison is harmless; two threads that
  * compare at once disturb each other at most.
@@ -43,10 +49,10 @@ static struct way {
 	uint32_t sends, apart; /* since the last comparison; between two */
 	uint32_t step; /* of the comparison; 0: none */
 	bool seen; /* it was due before */
-	bool lends;
+	bool lends; /* of the way to lend: into sinks */
 	uint64_t cost[2][SEEN]; /* ps per byte: usual way, other way */
 	uint32_t worse; /* of those of the other way: not clearly shorter */
-} ways[2 * CLASSES];
+} ways[3 * CLASSES]; /* on one host, between two, and there into sinks? */
 
 /* Other classes for other carriers: what one teaches is not the other's. */
 static uint8_t class_of(const struct sock *s, size_t len)
@@ -184,6 +190,27 @@ static bool lends(const struct sock *s, struct zc_send *z)
 	return yes;
 }
 
+/* What the reader offers is written into, rather than that it reads. */
+static bool into_sinks(const struct sock *s, struct zc_send *z)
+{
+	struct way *w = &ways[z->class + CLASSES];
+	bool yes;
+
+	if (!s->rd || settings.zcopy_sinks != SET_ZCOPY_AUTO)
+		return !s->rd || settings.zcopy_sinks == SET_ZCOPY_ALWAYS;
+	if (!enter(w))
+		return false;
+	yes = w->lends;
+	/* one comparison at a time */
+	if (!z->begun) {
+		yes = chosen(s, w, z);
+		if (z->begun)
+			z->class = (uint8_t)(z->class + CLASSES);
+	}
+	leave(w);
+	return yes;
+}
+
 void zc_choose(struct sock *s, size_t len, struct zc_send *z)
 {
 	*z = (struct zc_send){ .class = class_of(s, len) };
@@ -191,9 +218,9 @@ void zc_choose(struct sock *s, size_t len, struct zc_send *z)
 	if (__atomic_load_n(&s->zc.files, __ATOMIC_RELAXED) && !s->rd)
 		return;
 	z->lend = lends(s, z);
-	if (z->lend)
+	if (z->lend && into_sinks(s, z))
 		zc_prefer(s);
-	else if (s->zc.skip)
+	else if (!z->lend && s->zc.skip)
 		s->zc.skip--;
 	else
 		zc_decline(s);
@@ -216,14 +243,16 @@ static uint64_t median(uint64_t *v)
 /* The other way's sends were clearly shorter, as far as the median goes. */
 static void decide(struct way *w)
 {
+	static const char *const name[2][2] = { { "by copy", "lent" },
+						{ "read", "into sinks" } };
 	uint64_t usual = median(w->cost[0]), other = median(w->cost[1]);
 
 	w->lends = !w->lends;
 	w->apart = APART_MIN;
 	log_debug("sends of %zu KiB: %s, %llu ps/B instead of %llu",
 		  (size_t)64 << (w - ways) % CLASSES,
-		  w->lends ? "lent" : "by copy", (unsigned long long)other,
-		  (unsigned long long)usual);
+		  name[w - ways >= 2 * CLASSES][w->lends],
+		  (unsigned long long)other, (unsigned long long)usual);
 }
 
 /* One more send of a comparison took so long. */
@@ -260,8 +289,8 @@ void zc_chosen(struct zc_send *z, size_t len, bool whole)
 		return;
 	ns = clock_ns() - z->begun;
 	if (!whole) {
-		/* cut short: it says nothing, but that lending failed */
-		if (z->lend && !w->lends)
+		/* cut short: it says nothing, but that the other way failed */
+		if (z->lend && !w->lends && w->step > RUN)
 			ns = UINT32_MAX;
 		else
 			w->step = 0;

@@ -284,7 +284,8 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 			err = 0;
 	} while (!err && undisturbed(s));
 	cursor_skip(c, n);
-	if (offered)
+	/* a writer that is to be read from now on has voided it */
+	if (offered && (n || s->conn.rx_mode == WIRE_PIPELINED))
 		paid(s, n > 0);
 	hush_end(s, &h);
 	return n ? (ssize_t)n : err;

@@ -169,8 +169,9 @@ size_t zcr_sink_piece(size_t len)
 
 bool zcr_believes(const struct sock *s)
 {
-	return s->rd->trusted || s->zc.asked ||
-	       settings.zcopy == SET_ZCOPY_ALWAYS;
+	return settings.zcopy_sinks != SET_ZCOPY_NO &&
+	       (s->rd->trusted || s->zc.asked ||
+		settings.zcopy == SET_ZCOPY_ALWAYS);
 }
 
 bool zcr_may_sink(struct sock *s)

@@ -120,7 +120,8 @@ orderly() {
 
 # Whatever ends a receive: its buffer is its own again, and the count is exact.
 @test "between: large receives that wait, and end in every way" {
-	ON+=(LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096)
+	ON+=(LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
+		LIBSDP_ZCOPY_SINKS=always)
 	CASES="block late alarm jump restart" far zcsink 5000000
 	CASES="cancel restless stopped torture" between zcsink -w 1000
 	[ "$(sum case zcopy_tx)" -gt 1000000 ]

@@ -449,7 +449,7 @@ sunk() {
 	local lifted py=$BATS_TEST_DIRNAME/py/sinks.py
 	: >"$TMP/talk"
 	export LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
-	export LIBSDP_ZCOPY_WAIT_MS=${wait_ms-1000}
+	export LIBSDP_ZCOPY_WAIT_MS=${wait_ms-1000} LIBSDP_ZCOPY_SINKS=always
 	(
 		until_true 30 said 2 LIFT
 		touch "$TMP/lifted"

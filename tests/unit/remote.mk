@@ -9,6 +9,11 @@ tests_unit_test_pace_SOURCES = tests/unit/test_pace.c
 tests_unit_test_pace_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_way
+tests_unit_test_way_SOURCES = tests/unit/test_way.c
+tests_unit_test_way_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_resume
 tests_unit_test_resume_SOURCES = tests/unit/test_resume.c
 tests_unit_test_resume_LDADD = libsocket.la libsdpproto.la libfabric.la \

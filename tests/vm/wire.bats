@@ -115,7 +115,7 @@ duplex() {
 	local py=$BATS_TEST_DIRNAME/../bats/py/sinks.py port
 	port=$(free_port)
 	with LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=16384 \
-		LIBSDP_ZCOPY_WAIT_MS=1000
+		LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_ZCOPY_SINKS=always
 	capture sinks
 	server offers "$PY" "$py" server "$port"
 	wait_port "$port"
