@@ -286,6 +286,50 @@ static void await_fin(struct sock *s, int fd)
 	s->fin_missed = !sys_ppoll(&p, 1, &ts, NULL); /* a peer that stands */
 }
 
+/*
+ * What poll() shows of an end that the kernel does not know of, or has told to
+ * us: as lift_end_errno() where the anchor carries the rest, and else as a
+ * receive says it.
+ */
+static int shown_error(struct sock *s)
+{
+	enum anc_state rx = anc_state(s->rx);
+	bool at_anchor = rx == ANC_RAW || (rx == ANC_SPILL && !s->rx_avail);
+
+	if (s->eaten || !s->paired)
+		return s->eaten;
+	if (s->conn.error && s->why == WHY_PROTOCOL)
+		return ECONNRESET;
+	if (!s->orphan && tx_by_ring(s) && wake_hung_up(s))
+		lift_orphan(s);
+	if (!s->orphan || (at_anchor && !tx_by_ring(s)))
+		return 0;
+	return was_reset(s) ? ECONNRESET : 0;
+}
+
+/*
+ * The end of the connection is told once, whoever tells it. The kernel may say
+ * EPIPE, of a reset behind an end that the program has not seen. Under the lock:
+ * the service thread may be about to note what it was told.
+ */
+static int end_error(struct sock *s, int fd)
+{
+	int err;
+
+	if (sock_lock(s))
+		return option_int(fd, SO_ERROR);
+	err = option_int(fd, SO_ERROR);
+	if (err == EPIPE && s->paired && was_reset(s))
+		err = ECONNRESET;
+	else if (err <= 0)
+		err = shown_error(s);
+	if ((err == EPIPE || err == ECONNRESET || err == s->eaten) && err &&
+	    told_reset(s))
+		err = 0;
+	sock_unlock(s);
+	return err;
+}
+
 int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		    socklen_t *len)
 {
@@ -298,9 +342,9 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		return give_int(value, v, len);
 	if (of_sdp)
 		return sys_getsockopt(fd, level, opt, v, len);
-	if (level == SOL_SOCKET && opt == SO_ERROR && unlikely(s->eaten) &&
-	    !told_reset(s))
-		return give_int(s->eaten, v, len);
+	if (level == SOL_SOCKET && opt == SO_ERROR && !s->bridged.word &&
+	    unlikely(s->paired || s->eaten))
+		return give_int(end_error(s, fd), v, len);
 	if (level == IPPROTO_TCP && s->native && opt == SDP_LAST_BIND_ERR)
 		return give_int(0, v, len);
 	if (level == IPPROTO_TCP && s->native && opt == SDP_ZCOPY_THRESH)

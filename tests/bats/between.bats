@@ -109,7 +109,7 @@ orderly() {
 }
 
 @test "between: a process that is killed" {
-	CASES="unread-kill blocked-kill" far halfclose 30000
+	CASES="unread-kill blocked-kill soerror-kill" far halfclose 30000
 }
 
 @test "between: an end in order is no break" {

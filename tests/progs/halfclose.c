@@ -388,6 +388,14 @@ static void soerror_run(struct end *e)
 	link_eof(&e->l);
 }
 
+/* The same where it is the library that knows of it first, or alone. */
+static void soerror_unread_run(struct end *e)
+{
+	link_put(&e->l, 1000);
+	soerror_run(e);
+	CHECK(so_error(e->l.fd) == 0);
+}
+
 static void epoll_run(struct end *e)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLRDHUP };
@@ -533,6 +541,9 @@ static const struct prog_case cases[] = {
 	  CASE_PROCESS | CASE_DIES },
 	{ "linger", linger_run, linger_peer, 0 },
 	{ "soerror", soerror_run, linger_peer, 0 },
+	{ "soerror-unread", soerror_unread_run, unread_peer, 0 },
+	{ "soerror-kill", soerror_unread_run, unread_kill_peer,
+	  CASE_PROCESS | CASE_DIES },
 	{ "epoll", epoll_run, linger_peer, 0 },
 	{ "asleep", asleep_run, asleep_peer, 0 },
 	{ "blocked", blocked_run, blocked_peer, 0 },
