@@ -16,8 +16,12 @@
 static void await(int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };
+	int ret;
 
-	CHECK(poll(&p, 1, 5000) == 1);
+	do /* the signal of an urgent byte may come first */
+		ret = poll(&p, 1, 5000);
+	while (ret < 0 && errno == EINTR);
+	CHECK(ret == 1);
 }
 
 static void peek_run(struct end *e)
