@@ -65,7 +65,8 @@ bool cq_pending(struct end *end)
 /*
  * A local error of a receive is the peer's doing, a message that does not fit.
  * That of a send is our own device's, which could not send: rxe says so when
- * its link goes down.
+ * its link goes down. What is refused to an RDMA operation was lent, and is not
+ * any more: its owner had no time to ask for it (zcopy_rdma.c).
  */
 static int errno_of(const struct done *d)
 {
@@ -79,6 +80,7 @@ static int errno_of(const struct done *d)
 	case IBV_WC_WR_FLUSH_ERR:
 		return -ECONNRESET;
 	case IBV_WC_LOC_QP_OP_ERR:
+	case IBV_WC_REM_ACCESS_ERR:
 		return d->wr_id & WR_RECV ? -EPROTO : -ECONNRESET;
 	default:
 		return -EPROTO;
