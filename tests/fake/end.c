@@ -3,6 +3,7 @@
 
 #include <linux/sockios.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 
 #include "fake.h"
@@ -59,6 +60,32 @@ void fake_break(struct fend *e, int error)
 	e->told = true;
 }
 
+/*
+ * Devices do not allocate memory for a message. A handler that jumps out of
+ * malloc() would leave its lock held.
+ */
+static void *calm_alloc(size_t len)
+{
+	uint64_t all = UINT64_MAX, was;
+	void *mem;
+
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&was, 8, 0,
+		  0);
+	mem = malloc(len);
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+	return mem;
+}
+
+static void calm_free(void *mem)
+{
+	uint64_t all = UINT64_MAX, was;
+
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&was, 8, 0,
+		  0);
+	free(mem);
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+}
+
 /* A sender's patience with a way that is down. */
 bool fake_silent(struct fend *e)
 {
@@ -68,7 +95,7 @@ bool fake_silent(struct fend *e)
 	}
 	if (!e->down_at)
 		e->down_at = clock_ns();
-	if ((e->sent || e->rd.due) &&
+	if ((e->sent || e->rd[0].due) &&
 	    clock_ns() > e->down_at + DOWN_MS * 1000000ull)
 		fake_break(e, -ETIMEDOUT);
 	return true;
@@ -152,7 +179,7 @@ static void acknowledged(struct fend *e, uint32_t count)
 		e->sent = m->next;
 		if (!e->sent)
 			e->sent_last = &e->sent;
-		free(m);
+		calm_free(m);
 	}
 }
 
@@ -185,7 +212,7 @@ static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 			fake_break(e, -EPROTO);
 			break;
 		}
-		m = malloc(sizeof(*m) + len);
+		m = calm_alloc(sizeof(*m) + len);
 		m->next = NULL;
 		m->len = len;
 		m->load = fake_rx_use(e);
@@ -284,7 +311,7 @@ static void *ctrl(struct end *end)
 
 static void remember(struct fend *e, const void *mem, uint32_t len)
 {
-	struct msg *m = malloc(sizeof(*m) + len);
+	struct msg *m = calm_alloc(sizeof(*m) + len);
 
 	m->next = NULL;
 	m->len = len;
@@ -413,7 +440,7 @@ static int take(struct end *end, struct fab_msg *out)
 			memcpy(e->ctrl, m->mem, m->len);
 			*out = (struct fab_msg){ e->ctrl, m->len, false,
 						 !fake_rx_give(e, m, false) };
-			free(m);
+			calm_free(m);
 		} else {
 			*e->held_last = m;
 			e->held_last = &m->next;
@@ -460,7 +487,7 @@ void fake_drop(struct end *end)
 	pthread_mutex_lock(&e->lock);
 	fake_rx_give(e, *at, true);
 	pthread_mutex_unlock(&e->lock);
-	free(*at);
+	calm_free(*at);
 	*at = NULL;
 	e->held_last = at;
 }

@@ -132,7 +132,7 @@ struct fend {
 	uint64_t down_at; /* the first that went nowhere, ns */
 	bool broken, missed, stuck;
 	struct who who; /* the peer */
-	struct rd rd; /* the read under way, one at a time */
+	struct rd rd[2]; /* the reads under way, oldest first */
 	struct rd wr; /* the write: `to` is there */
 	uint64_t wr_until; /* not done before, ns; 0: at once */
 	bool written, lost; /* it was done; nothing goes out behind it */

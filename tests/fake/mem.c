@@ -125,11 +125,12 @@ int fake_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 		return -ECONNRESET;
 	if (getenv("FAKE_NOREAD"))
 		return -EOPNOTSUPP;
-	if (e->rd.due)
+	if (e->rd[1].due)
 		return -EAGAIN;
 	if (!registered_here((uintptr_t)to, len))
 		return -EFAULT;
-	e->rd = (struct rd){ (uintptr_t)to, vaddr, len, id, rkey, true };
+	e->rd[e->rd[0].due] =
+		(struct rd){ (uintptr_t)to, vaddr, len, id, rkey, true };
 	return 0;
 }
 
@@ -142,9 +143,8 @@ static bool far_read(const struct fend *e, void *to, uint64_t from, size_t len)
 			 (long)&far, 1, 0) == (ssize_t)len;
 }
 
-static bool allowed(const struct fend *e)
+static bool allowed(const struct fend *e, const struct rd *rd)
 {
-	const struct rd *rd = &e->rd;
 	struct key there[KEYS];
 	int i;
 
@@ -187,13 +187,13 @@ static bool wrote(struct fend *e, struct fab_done *d)
 int fake_done(struct end *end, struct fab_done *d)
 {
 	struct fend *e = of(end);
-	struct rd *rd = &e->rd;
+	struct rd rd = e->rd[0];
 	bool good;
 
 	if (wrote(e, d))
 		return 1;
 
-	if (!rd->due)
+	if (!rd.due)
 		return 0;
 	if (!e->broken && (e->stuck || fake_silent(e)))
 		return 0;
@@ -201,14 +201,16 @@ int fake_done(struct end *end, struct fab_done *d)
 		e->stuck = true;
 		return 0;
 	}
-	rd->due = false;
-	good = !e->broken && registered_here(rd->to, rd->len) && allowed(e) &&
-	       far_read(e, (void *)(uintptr_t)rd->to, rd->from, rd->len) &&
-	       allowed(e);
-	*d = (struct fab_done){ rd->id, good ? 0 : -EPROTO,
-				good ? rd->len : 0 };
+	e->rd[0] = e->rd[1];
+	e->rd[1].due = false;
+	good = !e->broken && registered_here(rd.to, rd.len) &&
+	       allowed(e, &rd) &&
+	       far_read(e, (void *)(uintptr_t)rd.to, rd.from, rd.len) &&
+	       allowed(e, &rd);
+	*d = (struct fab_done){ rd.id, good ? 0 : -ECONNRESET,
+				good ? rd.len : 0 };
 	if (!good)
-		fake_break(e, -EPROTO);
+		fake_break(e, -ECONNRESET);
 	return 1;
 }
 

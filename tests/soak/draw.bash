@@ -30,12 +30,14 @@ pick() {
 }
 
 draw() {
-	local zcopy threshold wait spin
+	local zcopy sinks threshold wait spin
 	pick zcopy always always auto
+	pick sinks auto always always
 	pick threshold 2048 16384 65536 262144
 	pick wait 1 2 20 200
 	pick spin 0 50 50
-	SET=("LIBSDP_ZCOPY=$zcopy" "LIBSDP_ZCOPY_THRESHOLD=$threshold"
+	SET=("LIBSDP_ZCOPY=$zcopy" "LIBSDP_ZCOPY_SINKS=$sinks"
+		"LIBSDP_ZCOPY_THRESHOLD=$threshold"
 		"LIBSDP_ZCOPY_WAIT_MS=$wait" "LIBSDP_SPIN_US=$spin")
 }
 
