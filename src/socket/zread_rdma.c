@@ -8,9 +8,9 @@
  * up after READ_NS. Each call costs a report and the writer's waking up, so it
  * reads as much as the last one's pace allows in READ_AIM, or in half of what
  * the writer waits for; and begins no more of it when that time is over, or a
- * signal has come. It does so in pieces, of which the next is on its way while one is
- * waited for: the device has a beginning of its own for each, and registering
- * takes time, too.
+ * signal has come. It does so in pieces, of which the next is on its way while
+ * one is waited for: the device has a beginning of its own for each, and
+ * registering takes time, too.
  *
  * A device that is slow works on the processors: while it is at it, who waits
  * leaves them alone for half of the time that the last bytes took, and for

@@ -5,12 +5,12 @@ tests_unit_test_remote_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_pace
-tests_unit_test_pace_SOURCES = tests/unit/test_pace.c
+tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/far_util.h
 tests_unit_test_pace_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_way
-tests_unit_test_way_SOURCES = tests/unit/test_way.c
+tests_unit_test_way_SOURCES = tests/unit/test_way.c tests/unit/far_util.h
 tests_unit_test_way_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 

@@ -2,31 +2,13 @@
 /* Between hosts: read, or written into what the reader offers? By a clock of
  * its own. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "far_util.h"
 #include "sdp_proto/wire.h"
-#include "socket/rdma.h"
 
-#define MIB   (1u << 20)
 #define FIRST 512 /* sends in front of a comparison */
 #define RUN   7
 
-static uint64_t now_us = 1000000;
 static uint64_t read_us, sink_us;
-
-int clock_gettime(clockid_t id, struct timespec *ts)
-{
-	(void)id;
-	ts->tv_sec = (time_t)(now_us / 1000000);
-	ts->tv_nsec = (long)(now_us % 1000000) * 1000;
-	return 0;
-}
 
 static int sinks(struct end *e, void *mem, uint32_t len, uint32_t *rkey)
 {
@@ -47,17 +29,8 @@ static const struct fabric_ops ops = { .sink = sinks, .pending = nothing };
 
 static void setup_one(struct sock *s, struct rdma *r, struct end *e)
 {
-	memset(s, 0, sizeof(*s));
-	memset(r, 0, sizeof(*r));
-	*e = (struct end){ .ops = &ops };
-	r->state = RDMA_UP;
-	r->owner = sock_pid;
-	r->end = e;
-	s->rd = r;
-	s->end = e;
-	s->end_pid = sock_pid;
+	far_setup(s, r, e, &ops);
 	s->zc.home = sock_pid;
-	s->conn.state = CONN_EST;
 	s->conn.tx_mode = WIRE_COMBINED;
 	s->conn.peer_ext_flags = CONN_EXT_SINKAVAIL;
 	settings.zcopy = SET_ZCOPY_ALWAYS;
