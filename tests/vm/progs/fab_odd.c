@@ -310,11 +310,11 @@ static void rdma_client(struct rig *r)
 	r->end->ops->release(r->end);
 	IS(r->end->ops->read(r->end, area, a.vaddr, a.rkey, 10, 79), 0);
 	IS(r->end->ops->read(r->end, area, a.vaddr, a.rkey, 10, 80), 0);
-	wait_done(r, 79, -EPROTO);
+	wait_done(r, 79, -ECONNRESET);
 	wait_done(r, 80, -ECONNRESET);
 	r->api->dereg(r->end, &mine);
 	expect_down(r);
-	IS(r->down_error, -EPROTO);
+	IS(r->down_error, -ECONNRESET);
 }
 
 void fab_rdma(struct rig *r)
