@@ -198,12 +198,14 @@ struct rdma {
 	bool fresh; /* it took in what the program has not seen yet */
 	bool ear_lent; /* the service thread hears of no completion, */
 	bool ear_owed; /* knows it, and looks again soon; */
+	bool ear_room; /* it waits for room: */
 	uint32_t ear_by; /* the thread that hears of them, 0: none */
 	uint8_t shown_tx, shown_rx; /* states that peer and sets know of */
 	bool changed; /* a direction changed hands: sets must be told */
 	uint64_t token_at; /* bells before the peer's token */
 	uint64_t hidden, peeked, peek_at; /* behind the token; peek.c */
-	uint64_t idle_seen; /* bytes received when receives were counted */
+	uint64_t seen_rx; /* bytes received when last looked at, and */
+	uint64_t pressed; /* those that took the peer its last credits */
 	uint64_t idle_moved; /* bytes moved when last looked at */
 	uint64_t quiet_at; /* no more than when it was looked at here */
 	bool fat; /* has memory that a quiet one gives back */

@@ -66,7 +66,7 @@ int rdma_up(struct sock *s)
 	r->bulk = r->sizing = false;
 	r->ear_lent = r->ear_owed = false;
 	r->ear_by = 0;
-	r->idle_seen = 0;
+	r->seen_rx = r->pressed = 0;
 	r->confirmed = true; /* of what was never lifted */
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;

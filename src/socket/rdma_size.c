@@ -9,7 +9,8 @@
 
 #include "socket/rdma.h"
 
-#define BUSY_BYTES 65536u /* so much at a time deserves more receives */
+#define BUSY_BYTES 32768u /* so much under pressure deserves more receives */
+#define ANSWERED   (VERBS_RCV_REST - 1u) /* credits of who sent one message */
 #define SLIM_NS	   1000000000ull /* so long it is quiet */
 #define FEW	   256u /* bytes, of as many messages as bytes have credits */
 #define CREDIT_NS  20000000u /* longer than the other end takes to look */
@@ -27,15 +28,22 @@ static void say(struct sock *s, uint32_t size)
 	pump_control(s);
 }
 
+/*
+ * More receives help a peer that has to wait for credits. Who asks and is
+ * answered, a message at a time, never waits: his few stay in the caches.
+ */
 void rdma_grow(struct sock *s)
 {
 	struct rdma *r = s->rd;
 	uint64_t moved = s->conn.rx_stream;
 	int n = -EOPNOTSUPP;
 
-	if (END(s)->depth > VERBS_RCV_REST || moved - r->idle_seen < BUSY_BYTES)
+	if (conn_peer_view(&s->conn) < ANSWERED)
+		r->pressed += moved - r->seen_rx;
+	r->seen_rx = moved;
+	if (END(s)->depth > VERBS_RCV_REST || r->pressed < BUSY_BYTES)
 		return;
-	r->idle_seen = moved;
+	r->pressed = 0;
 	if (conn_sizes(&s->conn))
 		n = rdma_api->resize(END(s), VERBS_RCV_BULK, VERBS_RCV_MOST);
 	r->bulk = n >= 0;
@@ -137,7 +145,7 @@ void rdma_slim(struct sock *s, bool quiet)
 	if (now < r->quiet_at + SLIM_NS)
 		return;
 	shrink(s);
-	r->idle_seen = s->conn.rx_stream;
+	r->pressed = 0;
 	FAB(s)->trim(r->end);
 	rdma_api->info(r->end, &i);
 	r->fat = i.registered > VERBS_IDLE_MAX;

@@ -47,6 +47,11 @@ tests_unit_test_woken_SOURCES = tests/unit/test_woken.c
 tests_unit_test_woken_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_size
+tests_unit_test_size_SOURCES = tests/unit/test_size.c tests/unit/conn_util.h
+tests_unit_test_size_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_strayed
 tests_unit_test_strayed_SOURCES = tests/unit/test_strayed.c \
 	tests/unit/both_util.h tests/unit/conn_util.h
