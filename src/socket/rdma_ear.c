@@ -2,11 +2,12 @@
 /*
  * Asleep on the completions of one queue pair.
  *
- * A receive that is the only one to wait for what comes sleeps on its end's
- * ear beside the wake-up socket, and the completion wakes it instead of the
- * service thread (V), which would only ring. V must not be woken beside it, so
- * the ear is lent: V does not watch it. To watch it again costs a system call,
- * so it stays lent when the sleep is over: most often the next one comes soon.
+ * A receive that is the only one to wait for what comes, or a send that waits
+ * for room or for the end of a loan, sleeps on its end's ear beside the wake-up
+ * socket, and the completion wakes it instead of the service thread (V), which
+ * would only ring. V must not be woken beside it, so the ear is lent: V does not
+ * watch it. To watch it again costs a system call, so it stays lent when the
+ * sleep is over: most often the next one comes soon.
  *
  * All of this is under the sock's lock. `ear_by` is the thread that hears, from
  * before it arms until it has left. While the ear is lent one of these holds:
@@ -16,7 +17,8 @@
  *             somebody polled under the lock and rang.
  *   ear_owed  V knows that nobody may hear of the next completion, and looks
  *             each 20 ms (calm) until the ear is its own again. Only V takes
- *             this back, at a look, and keeps to it while bytes move.
+ *             this back, at a look, and keeps to it while bytes move, or while
+ *             the kernel has no memory to watch it with.
  *
  * V gives up looking when it has armed: rdma_arm() takes the ear back if nobody
  * hears; and if someone does, he arms V's look anew when he leaves. Whoever else
@@ -36,10 +38,13 @@
 
 #include "socket/rdma.h"
 
-/* Others who wait for what comes here: who takes it in rings them. */
-static bool others(const struct sock *s)
+/*
+ * Others who wait for what comes here: who takes it in rings them. Who waits for
+ * room has said so himself, and takes it back when he sends.
+ */
+static bool others(const struct sock *s, bool room)
 {
-	return s->sleepers || s->full ||
+	return s->sleepers || (s->full && !room) ||
 	       __atomic_load_n(&s->watched, __ATOMIC_SEQ_CST);
 }
 
@@ -49,15 +54,15 @@ static bool another(const struct rdma *r)
 	return r->ear_by && r->ear_by != lock_tid();
 }
 
-bool rdma_ear_free(const struct sock *s)
+bool rdma_ear_free(const struct sock *s, bool room)
 {
 	const struct rdma *r = s->rd;
 
 	return rdma_here(s) && r->state == RDMA_UP && !another(r) &&
-	       !others(s) && rdma_api->ear(r->end) >= 0;
+	       !others(s, room) && rdma_api->ear(r->end) >= 0;
 }
 
-int rdma_ear_take(struct sock *s)
+int rdma_ear_take(struct sock *s, bool room)
 {
 	struct rdma *r = s->rd;
 
@@ -65,6 +70,7 @@ int rdma_ear_take(struct sock *s)
 		rdma_api->deaf(r->end, true);
 	r->ear_lent = true;
 	r->ear_by = lock_tid();
+	r->ear_room = room;
 	return rdma_api->ear(r->end);
 }
 
@@ -79,9 +85,12 @@ void rdma_ear_back(struct sock *s)
 
 	if (likely(!r->ear_lent) || (r->serving && another(r)))
 		return;
-	r->ear_lent = false;
 	r->ear_by = 0;
-	rdma_api->deaf(r->end, false);
+	r->ear_lent = rdma_api->deaf(r->end, false) < 0;
+	if (unlikely(r->ear_lent) && !r->ear_owed) {
+		r->ear_owed = true; /* each look tries it again */
+		rdma_owe(s);
+	}
 }
 
 void rdma_ear_leave(struct sock *s)
@@ -94,7 +103,7 @@ void rdma_ear_leave(struct sock *s)
 	if (r->state != RDMA_UP)
 		return;
 	rdma_api->heard(r->end);
-	if (others(s)) {
+	if (others(s, r->ear_room)) {
 		rdma_ear_back(s);
 		rdma_wake_writers(s);
 		rdma_owe(s); /* it arms */

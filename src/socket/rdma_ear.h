@@ -11,14 +11,17 @@
 
 struct sock;
 
-/* Can this thread be the only one that waits for what comes there? */
-bool rdma_ear_free(const struct sock *s);
+/*
+ * Can this thread be the only one that waits for what comes there? `room`: it
+ * waits for room alone.
+ */
+bool rdma_ear_free(const struct sock *s, bool room);
 /*
  * Then, before it arms and looks for the last time: a descriptor to sleep on
  * beside the wake-up socket. rdma_ear_leave() behind it, and once more before
  * the next sleep.
  */
-int rdma_ear_take(struct sock *s);
+int rdma_ear_take(struct sock *s, bool room);
 void rdma_ear_arm(struct sock *s);
 void rdma_ear_leave(struct sock *s);
 /* Who arms and does not sleep there: the service thread is to hear of it. */

@@ -187,7 +187,8 @@ void rdma_look_after(struct sock *s)
 	r->serving = false;
 	r->calm = busy && !r->restless && !s->conn.spare &&
 		  (r->ear_by || !awaited(s)) && !unsettled(s);
-	if (!quiet || s->conn.spare || unsettled(s))
+	if (!quiet || s->conn.spare || unsettled(s) ||
+	    (r->ear_lent && !r->ear_by))
 		r->restless = true;
 	r->ear_owed = r->ear_lent && r->restless;
 }

@@ -208,6 +208,23 @@ static enum spin_how how_to_spin(uint64_t deadline, int also)
 	return deadline == UINT64_MAX ? SPIN_RESTARTS : SPIN_ENDS;
 }
 
+/*
+ * To be woken by completions: on the ear, if only what is returned (or a signal
+ * put off, by `signals`) is to end the sleep; -1: by the service thread.
+ */
+static int arm_room(struct sock *s, int signals)
+{
+	int ear = -1;
+
+	if (unlikely(s->rd) && signals >= 0 && rdma_ear_free(s, true))
+		ear = rdma_ear_take(s, true);
+	if (unlikely(ear >= 0))
+		rdma_ear_arm(s);
+	else
+		rdma_arm(s);
+	return ear;
+}
+
 /* Armed, and after a last look: to sleep. */
 static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 		      enum anc_state was, uint32_t gen, struct beside also)
@@ -252,7 +269,7 @@ static bool undisturbed(struct sock *s, uint32_t gen)
 {
 	if (s->paired && !s->conn.error && fab_pending(s))
 		pump_poll(s);
-	if (!wait_idle(s) || s->in_gen != gen || !rdma_ear_free(s) ||
+	if (!wait_idle(s) || s->in_gen != gen || !rdma_ear_free(s, false) ||
 	    s->rd->token_wait || s->ar.unsure)
 		return false;
 	pump_control(s);
@@ -272,10 +289,10 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 	bool restarts = true;
 	int ret;
 
-	if (!rdma_ear_free(s) || !hush_begin(&h))
+	if (!rdma_ear_free(s, false) || !hush_begin(&h))
 		return sleep_read(s, fd, deadline, was, gen, nothing);
 	do {
-		struct beside also = { h.fd, rdma_ear_take(s) };
+		struct beside also = { h.fd, rdma_ear_take(s, false) };
 
 		ret = sleep_read(s, fd, deadline, was, gen, also);
 		rdma_ear_leave(s);
@@ -372,7 +389,9 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 
 int wait_lent(struct sock *s, uint64_t until, int signals)
 {
+	struct beside also = { signals, -1 };
 	uint32_t mark;
+	int ret = 0;
 
 	if (!s->rd && spin_tx(s))
 		return 0;
@@ -382,32 +401,30 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 	/* for others, too: before the loan's end there is no room */
 	if (!s->rd)
 		__atomic_store_n(&s->tx->wait, ANC_WAIT_LENT, __ATOMIC_SEQ_CST);
-	rdma_arm(s);
+	also.ear = arm_room(s, signals);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (pump_poll(s) || s->zc.out != ZC_OUT || !tx_by_ring(s) || s->orphan)
-		return 0;
-	if (ring_may_eat(s))
-		ring_eat(s, mark);
-	return sleep_locked(s, until, true, (struct beside){ signals, -1 });
+	if (!pump_poll(s) && s->zc.out == ZC_OUT && tx_by_ring(s) &&
+	    !s->orphan) {
+		if (ring_may_eat(s))
+			ring_eat(s, mark);
+		ret = sleep_locked(s, until, true, also);
+	}
+	rdma_ear_leave(s);
+	return ret;
 }
 
-int wait_tx(struct sock *s, int fd, uint64_t deadline)
+/* Armed, and after a last look: to sleep until there is room. */
+static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals)
 {
+	struct beside also = { signals, -1 };
+	uint32_t mark = ring_mark(s);
 	uint64_t now, limit;
-	uint32_t mark;
 	int ret;
 
-	if (!tx_by_ring(s)) {
-		ret = nap_locked(s);
-		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
-	}
-	if (spin_tx(s))
-		return 0;
-	mark = ring_mark(s);
 	__atomic_store_n(&s->tx->wait, ANC_WAIT_ROOM, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	rdma_tell(s, false);
-	rdma_arm(s);
+	also.ear = arm_room(s, signals);
 	if (pump_poll(s) || pump_room(s) || !tx_by_ring(s) || s->orphan)
 		return 0;
 	now = clock_ns();
@@ -419,13 +436,42 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	}
 	if (ring_may_eat(s))
 		ring_eat(s, mark);
-	ret = sleep_locked(s, limit < deadline ? limit : deadline, true,
-			   nothing);
-	if (ret == -EAGAIN)
-		return clock_ns() >= deadline ? -EAGAIN : 0;
-	if (ret == -EINTR && deadline == UINT64_MAX &&
-	    wait_restarts(UINT64_MAX))
+	ret = sleep_locked(s, limit < deadline ? limit : deadline, true, also);
+	if (ret == -EAGAIN && clock_ns() < deadline)
+		ret = 0;
+	return ret;
+}
+
+/*
+ * Over RDMA by its own ear, as a receive (sleep_ear()): through the service
+ * thread each completion costs two wake-ups, and the lock between them.
+ */
+int wait_tx(struct sock *s, int fd, uint64_t deadline)
+{
+	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	bool restarts;
+	int ret;
+
+	if (!tx_by_ring(s)) {
+		ret = nap_locked(s);
+		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+	}
+	if (spin_tx(s))
 		return 0;
+	if (likely(!s->rd) || !rdma_ear_free(s, true) || !hush_begin(&h)) {
+		ret = sleep_write(s, fd, deadline, -1);
+		restarts = ret == -EINTR && deadline == UINT64_MAX &&
+			   wait_restarts(UINT64_MAX);
+		return restarts ? 0 : ret;
+	}
+	ret = sleep_write(s, fd, deadline, h.fd);
+	rdma_ear_leave(s);
+	if (ret == -EINTR) {
+		ret = hush_heed(s, &h, &restarts);
+		if (deadline == UINT64_MAX && restarts)
+			ret = 0;
+	}
+	hush_end(s, &h);
 	return ret;
 }
 

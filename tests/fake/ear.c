@@ -35,7 +35,7 @@ int fake_ear(struct end *end)
 	return of(end)->fd;
 }
 
-void fake_deaf(struct end *end, bool on)
+int fake_deaf(struct end *end, bool on)
 {
 	struct fend *e = of(end);
 
@@ -43,6 +43,7 @@ void fake_deaf(struct end *end, bool on)
 	e->deaf = on;
 	watch_armed(e);
 	pthread_mutex_unlock(&e->lock);
+	return 0;
 }
 
 /* Nothing but the messages themselves makes it readable. */

@@ -193,7 +193,7 @@ void fake_break(struct fend *e, int error);
 void fake_probe(struct fend *e);
 int fake_arm(struct end *end, bool solicited); /* of verbs_api, as these: */
 int fake_ear(struct end *end);
-void fake_deaf(struct end *end, bool on);
+int fake_deaf(struct end *end, bool on);
 void fake_heard(struct end *end);
 /* mem.c */
 void fake_info(const struct end *end, struct verbs_info *i);

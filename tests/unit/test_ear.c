@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Who hears of the next completion: the sleeper, or the service thread. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,7 @@ int32_t sock_pid = 1;
 static struct rdma rdma;
 static struct sock sock;
 static struct end end;
-static int fd, deaf, changes, heard, armed, pokes, owed, rung;
+static int fd, no_room, deaf, changes, heard, armed, pokes, owed, rung;
 
 static int ear(struct end *e)
 {
@@ -24,11 +25,14 @@ static int ear(struct end *e)
 	return fd;
 }
 
-static void be_deaf(struct end *e, bool on)
+static int be_deaf(struct end *e, bool on)
 {
 	assert_ptr_equal(e, &end);
+	if (!on && no_room)
+		return -ENOMEM;
 	deaf = on;
 	changes++;
+	return 0;
 }
 
 static void hear(struct end *e)
@@ -87,14 +91,14 @@ static int begin(void **state)
 	rdma.end = &end;
 	sock.rd = &rdma;
 	fd = FD;
-	deaf = changes = heard = armed = pokes = owed = rung = 0;
+	no_room = deaf = changes = heard = armed = pokes = owed = rung = 0;
 	return 0;
 }
 
 static void sleep_once(void)
 {
-	assert_true(rdma_ear_free(&sock));
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_true(rdma_ear_free(&sock, false));
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	rdma_ear_arm(&sock);
 	rdma_ear_leave(&sock);
 }
@@ -134,7 +138,7 @@ static void who_arms_and_goes_has_it_watched(void **state)
 	(void)state;
 	rdma_ear_back(&sock);
 	assert_int_equal(changes, 0);
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	/* the service thread: the sleeper tells it when he leaves */
 	rdma.ear_by++;
 	rdma.serving = true;
@@ -152,7 +156,7 @@ static void who_arms_and_goes_has_it_watched(void **state)
 static void what_another_arms_is_not_left_to_the_sleeper(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	rdma.ear_by++;
 	rdma_ear_back(&sock);
 	assert_false(deaf);
@@ -165,24 +169,63 @@ static void what_another_arms_is_not_left_to_the_sleeper(void **state)
 	assert_int_equal(heard, 1);
 }
 
+/* The kernel has no memory for it: V looks until it has. */
+static void what_cannot_be_watched_is_looked_at(void **state)
+{
+	(void)state;
+	no_room = 1;
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	rdma_ear_back(&sock);
+	assert_true(rdma.ear_lent && rdma.ear_owed && rdma.restless);
+	assert_int_equal(rdma.ear_by, 0);
+	assert_int_equal(owed, 1);
+	rdma_ear_back(&sock);
+	assert_int_equal(owed, 1);
+	no_room = 0;
+	rdma_ear_back(&sock);
+	assert_false(rdma.ear_lent || deaf);
+}
+
 static void others_are_not_left_waiting(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	sock.sleepers = 1;
 	rdma_ear_leave(&sock);
 	assert_false(deaf);
 	assert_int_equal(owed, 1);
 	assert_int_equal(rung, 1);
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 	sock.sleepers = 0;
 	sock.watched = 1;
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 	sock.watched = 0;
 	sock.full = true;
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 	sock.full = false;
-	assert_true(rdma_ear_free(&sock));
+	assert_true(rdma_ear_free(&sock, false));
+}
+
+/* That it was refused is its own word: nobody is to be rung for it. */
+static void who_waits_for_room_may_hear(void **state)
+{
+	(void)state;
+	sock.full = true;
+	assert_true(rdma_ear_free(&sock, true));
+	assert_int_equal(rdma_ear_take(&sock, true), FD);
+	rdma_ear_leave(&sock);
+	assert_true(deaf);
+	assert_int_equal(heard, 1);
+	assert_int_equal(rung + owed, 0);
+	/* who receives has others told of it */
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	heard = 0;
+	rdma_ear_leave(&sock);
+	assert_int_equal(rung, 1);
+	assert_int_equal(owed, 1);
+	/* others are rung by whom they wake */
+	sock.watched = 1;
+	assert_false(rdma_ear_free(&sock, true));
 }
 
 static void there_is_one_at_a_time(void **state)
@@ -190,7 +233,7 @@ static void there_is_one_at_a_time(void **state)
 	(void)state;
 	rdma.ear_by = lock_tid() + 1;
 	rdma.ear_lent = true;
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 	rdma_ear_leave(&sock);
 	assert_int_equal(rdma.ear_by, lock_tid() + 1);
 	assert_int_equal(heard, 0);
@@ -200,11 +243,11 @@ static void there_is_one_at_a_time(void **state)
 static void who_was_jumped_out_hears_no_more(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	rdma_ear_back(&sock); /* it asks in another way now */
 	assert_false(deaf);
 	assert_int_equal(rdma.ear_by, 0);
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	sleep_once();
 	assert_int_equal(rdma.ear_by, 0);
 	assert_true(rdma.ear_owed);
@@ -213,25 +256,25 @@ static void who_was_jumped_out_hears_no_more(void **state)
 static void an_end_that_is_gone_is_left_alone(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	rdma.state = RDMA_MENDING;
 	rdma_ear_leave(&sock);
 	assert_int_equal(rdma.ear_by, 0);
 	assert_int_equal(heard, 0);
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 	rdma.state = RDMA_UP;
-	assert_int_equal(rdma_ear_take(&sock), FD);
+	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	sock.rd = NULL;
 	rdma_ear_leave(&sock);
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 	/* another process has it, or it shares its channel */
 	sock.rd = &rdma;
 	rdma.ear_by = 0;
 	rdma.owner = sock_pid + 1;
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 	rdma.owner = sock_pid;
 	fd = -1;
-	assert_false(rdma_ear_free(&sock));
+	assert_false(rdma_ear_free(&sock, false));
 }
 
 int main(void)
@@ -242,7 +285,10 @@ int main(void)
 		cmocka_unit_test_setup(who_arms_and_goes_has_it_watched, begin),
 		cmocka_unit_test_setup(
 			what_another_arms_is_not_left_to_the_sleeper, begin),
+		cmocka_unit_test_setup(what_cannot_be_watched_is_looked_at,
+				       begin),
 		cmocka_unit_test_setup(others_are_not_left_waiting, begin),
+		cmocka_unit_test_setup(who_waits_for_room_may_hear, begin),
 		cmocka_unit_test_setup(there_is_one_at_a_time, begin),
 		cmocka_unit_test_setup(who_was_jumped_out_hears_no_more, begin),
 		cmocka_unit_test_setup(an_end_that_is_gone_is_left_alone,

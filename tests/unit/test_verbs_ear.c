@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -206,6 +207,40 @@ static void each_tells_of_its_own_end(void **state)
 	assert_int_equal(acked, 2);
 }
 
+/* Is the channel among what the set watches? */
+static bool watched(int fd)
+{
+	char path[64], line[128];
+	bool is = false;
+	int which;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", v.ep);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		is |= sscanf(line, "tfd: %d", &which) == 1 && which == fd;
+	fclose(f);
+	return is;
+}
+
+/* For nothing is not enough: the kernel would wake who sleeps on the set. */
+static void nobody_watches_what_is_lent(void **state)
+{
+	int fd;
+
+	(void)state;
+	ear_new(&ends[0]);
+	fd = verbs_ear(&ends[0].end);
+	assert_true(watched(fd));
+	assert_int_equal(verbs_deaf(&ends[0].end, true), 0);
+	assert_false(watched(fd));
+	assert_int_equal(verbs_deaf(&ends[0].end, true), 0);
+	assert_int_equal(verbs_deaf(&ends[0].end, false), 0);
+	assert_true(watched(fd));
+	assert_int_equal(verbs_deaf(&ends[0].end, false), 0);
+}
+
 static void who_sleeps_there_is_the_only_one_told(void **state)
 {
 	int fd;
@@ -339,6 +374,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_tells_of_its_own_end,
+						begin, over),
+		cmocka_unit_test_setup_teardown(nobody_watches_what_is_lent,
 						begin, over),
 		cmocka_unit_test_setup_teardown(
 			who_sleeps_there_is_the_only_one_told, begin, over),

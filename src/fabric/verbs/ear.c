@@ -33,11 +33,11 @@ void ear_new(struct vend *e)
 		ear_free(e);
 }
 
-static void watch(struct vend *e, int op, uint32_t events)
+static int watch(struct vend *e, int op)
 {
-	struct epoll_event ev = { .events = events, .data.ptr = e->ear };
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = e->ear };
 
-	sys_epoll_ctl(e->v->ep, op, e->chan->fd, &ev);
+	return sys_epoll_ctl(e->v->ep, op, e->chan->fd, &ev);
 }
 
 /* A child that has not closed its copy yet would keep it in the set. */
@@ -45,7 +45,7 @@ void ear_free(struct vend *e)
 {
 	if (!e->chan)
 		return;
-	watch(e, EPOLL_CTL_DEL, 0);
+	watch(e, EPOLL_CTL_DEL);
 	verbs_unhide(e->v, e->chan->fd);
 	ibv_destroy_comp_channel(e->chan);
 	*e->ear = NULL;
@@ -95,12 +95,19 @@ int verbs_ear(struct end *end)
 	return e->chan ? e->chan->fd : -1;
 }
 
-void verbs_deaf(struct end *end, bool on)
+/*
+ * A channel does not say what it has to tell. So to watch it for nothing would
+ * wake who sleeps on the set for each completion, inside the kernel, where it
+ * finds nothing and sleeps on: it costs as much and is seen by nobody.
+ */
+int verbs_deaf(struct end *end, bool on)
 {
 	struct vend *e = vend_of(end);
+	int ret = 0;
 
 	if (e->chan)
-		watch(e, EPOLL_CTL_MOD, on ? 0 : EPOLLIN);
+		ret = watch(e, on ? EPOLL_CTL_DEL : EPOLL_CTL_ADD);
+	return ret == -ENOENT || ret == -EEXIST ? 0 : ret;
 }
 
 void verbs_heard(struct end *end)

@@ -346,7 +346,7 @@ void ear_forget(struct vend *e); /* in a forked child */
 /* It was an ear's descriptor: `who` of verbs_watch(). */
 bool ear_event(struct verbs *v, void *who);
 int verbs_ear(struct end *end);
-void verbs_deaf(struct end *end, bool on);
+int verbs_deaf(struct end *end, bool on);
 void verbs_heard(struct end *end);
 
 /* --- event.c ------------------------------------------------------------ */

@@ -33,7 +33,7 @@
 
 #include "fabric/fabric.h"
 
-#define VERBS_API      7 /* version of struct verbs_api */
+#define VERBS_API      8 /* version of struct verbs_api */
 #define VERBS_REQ_LEN  56 /* private data: Hello [2.4] */
 #define VERBS_REQ_LONG 92 /* the same after dial_native() */
 #define VERBS_REP_LEN  196 /* HelloAck */
@@ -245,10 +245,11 @@ struct verbs_api {
 	 * A descriptor for poll(), readable when what arm() asked for comes,
 	 * to this end alone; -1: it has none. While the end is deaf(), nothing
 	 * of that becomes VE_READABLE, and who polls there takes it by heard();
-	 * it is told later what nobody took.
+	 * it is told later what nobody took. To hear again needs a little of
+	 * the kernel's memory: 0, or negative, and it stays deaf.
 	 */
 	int (*ear)(struct end *e);
-	void (*deaf)(struct end *e, bool on);
+	int (*deaf)(struct end *e, bool on);
 	void (*heard)(struct end *e);
 	/*
 	 * Messages sent and not acknowledged by their completion, oldest
