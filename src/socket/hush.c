@@ -103,18 +103,30 @@ void hush_end(struct sock *s, struct hush *h)
 	wait_back(&in);
 }
 
+static uint64_t pending_of(const struct hush *h)
+{
+	uint64_t pending = 0;
+
+	sys_call3(SYS_rt_sigpending, (long)&pending, 8, 0);
+	return pending & ~h->hold.saved[0];
+}
+
+bool hush_pending(const struct hush *h)
+{
+	return pending_of(h) != 0;
+}
+
 int hush_heed(struct sock *s, struct hush *h, bool *restarts)
 {
 	struct timespec now = { 0, 0 };
-	uint64_t pending = 0;
+	uint64_t pending;
 	const sigset_t *mask;
 	int saved = errno, ret;
 	SLEEP(in);
 
 	wait_away(&in, s, false);
 	mask = hold_mask(&h->hold, NULL);
-	sys_call3(SYS_rt_sigpending, (long)&pending, 8, 0);
-	pending &= ~h->hold.saved[0];
+	pending = pending_of(h);
 	ret = hooks.ppoll(NULL, 0, &now, mask) < 0 ? -errno : 0;
 	hold_on(&h->hold);
 	*restarts = wait_restarts(pending ? pending : UINT64_MAX);

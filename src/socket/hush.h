@@ -28,6 +28,8 @@ struct hush {
 
 /* False: it cannot be done (no descriptor), or had better not be. */
 bool hush_begin(struct hush *h);
+/* Is there something pending that the program's mask lets in? */
+bool hush_pending(const struct hush *h);
 /*
  * Something is pending: handlers run now. -EINTR, or 0 if there was none;
  * *restarts: the kernel would have gone on behind them (SA_RESTART).

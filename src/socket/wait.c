@@ -442,9 +442,20 @@ static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals)
 	return ret;
 }
 
+/* Woken there, and still there is no room, nor anything else to be done. */
+static bool in_vain(struct sock *s)
+{
+	if (s->paired && !s->conn.error && fab_pending(s))
+		pump_poll(s);
+	return s->paired && !s->orphan && !s->conn.error && !s->shut_wr &&
+	       !s->fin_due && !s->stand && tx_by_ring(s) && !pump_room(s) &&
+	       rdma_ear_free(s, true);
+}
+
 /*
  * Over RDMA by its own ear, as a receive (sleep_ear()): through the service
- * thread each completion costs two wake-ups, and the lock between them.
+ * thread each completion costs two wake-ups, and the lock between them. A
+ * signal that came with one, or between two sleeps, ends the send as well.
  */
 int wait_tx(struct sock *s, int fd, uint64_t deadline)
 {
@@ -464,8 +475,12 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 			   wait_restarts(UINT64_MAX);
 		return restarts ? 0 : ret;
 	}
-	ret = sleep_write(s, fd, deadline, h.fd);
-	rdma_ear_leave(s);
+	do {
+		ret = sleep_write(s, fd, deadline, h.fd);
+		rdma_ear_leave(s);
+		if (!ret && hush_pending(&h))
+			ret = -EINTR;
+	} while (!ret && in_vain(s));
 	if (ret == -EINTR) {
 		ret = hush_heed(s, &h, &restarts);
 		if (deadline == UINT64_MAX && restarts)
