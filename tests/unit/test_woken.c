@@ -9,8 +9,10 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "socket/rdma.h"
@@ -240,12 +242,103 @@ static void test_signals(void **state)
 	assert_int_equal(handled, 0);
 }
 
+/* --- a send on its own ear ------------------------------------------------ */
+
+static int ear[2];
+
+static int its_ear(struct end *e)
+{
+	(void)e;
+	return ear[0];
+}
+
+static int be_deaf(struct end *e, bool on)
+{
+	(void)e;
+	(void)on;
+	return 0;
+}
+
+static int arm(struct end *e, bool solicited)
+{
+	(void)e;
+	(void)solicited;
+	return 0;
+}
+
+/* The completion is taken, it brought no room, and with it a signal came. */
+static void hear(struct end *e)
+{
+	char byte;
+
+	(void)e;
+	assert_int_equal(read(ear[0], &byte, 1), 1);
+	raise(SIGUSR1);
+	assert_int_equal(handled, 0);
+}
+
+static uint32_t no_room(struct end *e)
+{
+	(void)e;
+	return 0;
+}
+
+static int nothing_came(struct end *e, struct fab_msg *m)
+{
+	(void)e;
+	(void)m;
+	return 0;
+}
+
+/* It has to end the send, as it would end the kernel's: none comes again. */
+static void test_signal_beside_a_completion(void **state)
+{
+	const struct verbs_api api = {
+		.ear = its_ear, .deaf = be_deaf, .heard = hear, .arm = arm
+	};
+	const struct fabric_ops full = { .pending = look,
+					 .poll = nothing_came,
+					 .room = no_room };
+	struct sigaction sa = { .sa_handler = on_signal };
+	struct end end = { .ops = &full };
+	int wake[2];
+
+	(void)state;
+	setup_one();
+	settings.spin_us = 0;
+	settings.spill_ms = 60000;
+	rdma_api = &api;
+	assert_int_equal(pipe(ear), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wake), 0);
+	assert_int_equal(sigaction(SIGUSR1, &sa, NULL), 0);
+	rd.state = RDMA_UP;
+	rd.owner = sock_pid;
+	rd.end = s.end = &end;
+	rd.far = -1;
+	remote_init(&rd.words, &rd.mirror, &s.at, &s.ar);
+	s.tx = rd.words.tx;
+	s.rx = rd.words.rx;
+	s.tx->state = s.rx->state = ANC_LIFTED;
+	s.wake = wake[0];
+	s.row = &sock_spare;
+	s.row_pid = -1;
+	s.conn.state = CONN_EST;
+	assert_int_equal(write(ear[1], "", 1), 1);
+	lock_take(&s.lock);
+	assert_int_equal(wait_tx(&s, -1, UINT64_MAX), -EINTR);
+	sock_unlock(&s);
+	assert_int_equal(handled, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_measure), cmocka_unit_test(test_bounds),
-		cmocka_unit_test(test_late),	cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_measure),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_signal_beside_a_completion),
 	};
 	const struct sock_hooks lent = { .ppoll = ppoll };
 
