@@ -375,9 +375,9 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 	}
 	if (unlikely(!n) && (s->paired || s->eaten))
 		return -lift_end_errno(s);
-	/* the kernel tells it once, and so do we */
-	if (unlikely(n == -ECONNRESET) && s->paired)
-		s->rst_told = true;
+	/* the kernel tells it once, and so do we; it may hear of it later */
+	if (unlikely(n == -ECONNRESET) && s->paired && told_reset(s))
+		return 0;
 	return n;
 }
 

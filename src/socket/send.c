@@ -291,7 +291,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	struct msghdr rest = { 0 };
 	struct iovec one;
 	int saved = errno, flags = w->flags;
-	bool part;
+	bool part, told = s->rst_told;
 	ssize_t n;
 
 	*lifted = raw_passed_by(lifted, &s->tx_shown, &in) ||
@@ -312,8 +312,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		w->ask = w->c.iov->iov_len - w->c.at;
-		one.iov_len = raw_tx_piece(s, w->ask, w->nonblock);
-		w->ask = one.iov_len;
+		one.iov_len = w->ask = raw_tx_piece(s, w->ask, w->nonblock);
 		n = hooks.send(fd, one.iov_base, one.iov_len, flags);
 	} else {
 		rest.msg_iov = (struct iovec *)w->c.iov;
@@ -321,9 +320,10 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		n = hooks.sendmsg(fd, &rest, flags);
 	}
 	n = raw_said(n, saved);
-	/* a bell lay unread as the peer closed: its kernel knew no better */
-	if (unlikely(n == -ECONNRESET && s->rx_eof))
+	/* a bell lay unread as the peer closed; or our kernel hears later */
+	if (unlikely(n == -ECONNRESET) && (s->rx_eof || (told && !w->done)))
 		n = broken_pipe(flags);
+	s->rst_told |= n == -ECONNRESET && !w->done;
 	raw_tx_done(&in, s, n);
 	if (n > 0)
 		noted(s, w);
@@ -377,12 +377,11 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			lift_count(s, fd, n, true);
 			if (w->nonblock && n < (ssize_t)(w->len - w->done))
 				lift_full(s, fd);
-			if (n <= 0 && w->done) {
-				sock_eats(s, n);
-				return (ssize_t)w->done;
+			if (n <= 0) {
+				if (w->done)
+					sock_eats(s, n);
+				return w->done ? (ssize_t)w->done : n;
 			}
-			if (n <= 0)
-				return n;
 			w->done += (size_t)n;
 			/* cut short, the kernel has its reason */
 			if (w->done == w->len || w->nonblock ||

@@ -115,6 +115,43 @@ static void test_library_knows(void **state)
 	told_reset_then_end();
 }
 
+/* Between hosts its word may be here before the RST, which then comes too. */
+static void test_kernel_hears_later(void **state)
+{
+	char byte;
+
+	(void)state;
+	leaves_unread();
+	page.dir[0].state = ANC_LIFTED;
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), -ECONNRESET);
+	page.dir[0].state = ANC_RAW;
+	ends(true);
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
+}
+
+static void test_kernel_hears_later_of_a_send(void **state)
+{
+	(void)state;
+	leaves_unread();
+	page.dir[0].state = ANC_LIFTED;
+	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL),
+			 -ECONNRESET);
+	page.dir[1].state = ANC_RAW;
+	ends(true);
+	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL), -EPIPE);
+}
+
+/* A reset that we were told of, and the kernel tells no more: not EPIPE yet. */
+static void test_send_after_ours(void **state)
+{
+	(void)state;
+	ends(true);
+	assert_int_equal(raw_sink(&sock, fd, (char[1]){ 0 }, 1), -ECONNRESET);
+	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL),
+			 -ECONNRESET);
+	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL), -EPIPE);
+}
+
 /*
  * We had sent an urgent byte, on the anchor, where its reader took it beside the
  * stream. The peer has ended in order, with bytes for us in the ring or none.
@@ -170,11 +207,16 @@ static void test_anchor_unread(void **state)
 
 int main(void)
 {
-	const struct sock_hooks lent = { .recv = recv };
+	const struct sock_hooks lent = { .recv = recv, .send = send };
 	const struct CMUnitTest tests[] = {
-		TEST(test_both_know),	  TEST(test_kernel_knows),
-		TEST(test_library_knows), TEST(test_urgent),
+		TEST(test_both_know),
+		TEST(test_kernel_knows),
+		TEST(test_library_knows),
+		TEST(test_urgent),
 		TEST(test_anchor_unread),
+		TEST(test_kernel_hears_later),
+		TEST(test_send_after_ours),
+		TEST(test_kernel_hears_later_of_a_send),
 	};
 
 	sock_setup(&lent);
