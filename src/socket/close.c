@@ -208,6 +208,8 @@ static void close_lifted(struct sock *s, int fd)
 	bool abort;
 
 	zc_seize(s);
+	if (s->rd)
+		s->rd->out_from = 0;
 	home_serve(s, fd); /* bytes on their way home go first */
 	abort = unread(s, fd) || s->linger0;
 	if (abort) {

@@ -18,6 +18,7 @@
 #define HEAR	 2 /* messages of ours, and the peer may need an answer */
 #define KEPT	 16376
 #define ALIVE_NS 20000000u /* a process takes less to end */
+#define HOLD_NS	 500000000u /* and this thread less to see how */
 
 struct rdma_kept {
 	uint32_t len;
@@ -151,9 +152,7 @@ static bool recorded(struct sock *s, struct rdma *r)
 	size_t n = mend_unacked(r, NULL);
 	uint8_t *to;
 
-	/* nothing for a dying process, whose end it would make a reset */
-	if (!n && !zcr_left(s))
-		r->out_from = clock_ns() + ALIVE_NS;
+	r->out_from = clock_ns() + ALIVE_NS;
 	r->ahead = false;
 	r->out_len = r->token_due + RESUME_RECORD + n + zcr_left(s);
 	r->out = to = larder_map(r->out_len);
@@ -179,6 +178,7 @@ static bool taken_back(struct sock *s, struct rdma *r)
 	if (!r->kept || r->kept->len != n)
 		return false;
 	r->out = larder_map(n);
+	r->out_from = clock_ns() + ALIVE_NS;
 	if (r->out)
 		memcpy(r->out, r->kept->mem, n);
 	return r->out != NULL;
@@ -219,13 +219,31 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 	return ok;
 }
 
+/*
+ * Nothing for a process that is dying or dead: it would make its end a reset,
+ * and in RAW nobody could say any more what it had not taken. Where the anchor
+ * has ended mend_step() has to see what comes in front of that.
+ */
+static bool holds(const struct sock *s, int fd)
+{
+	const struct rdma *r = s->rd;
+	uint64_t now = clock_ns();
+
+	if (!r->out || r->out_at || !r->out_from)
+		return false;
+	return now < r->out_from ||
+	       (now < r->out_from + HOLD_NS && !r->mended && !s->shut_rd &&
+		!s->conn.dis_rcvd && resume_fatal(&r->in) &&
+		resume_turn(&r->in, s->rx, &s->ar) && rdma_fin_came(fd));
+}
+
 void mend_flush(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
 	ssize_t n = 0;
 
 	if (r->state != RDMA_MENDING || anc_state(s->tx) != ANC_PAUSED ||
-	    fd < 0 || (r->out && clock_ns() < r->out_from))
+	    fd < 0 || holds(s, fd))
 		return;
 	while (r->out && r->out_at < r->out_len && n >= 0) {
 		n = sys_send(fd, r->out + r->out_at, r->out_len - r->out_at,
@@ -425,6 +443,8 @@ static int parse(struct sock *s, int fd)
 		if (n == -EAGAIN)
 			return 0;
 		sock_eats(s, n);
+		if (!n && s->shut_rd)
+			return 0; /* our end of it, as far as can be told */
 		if (n <= 0)
 			return stream_ended(s);
 		/* what W counts as arrived has, by the time of its record */
@@ -574,25 +594,4 @@ int mend_now(struct sock *s, int fd)
 		if (sock_lock(s))
 			return -EAGAIN;
 	}
-}
-
-bool mend_old_gone(struct sock *s)
-{
-	struct rdma *r = s->rd;
-
-	if (__atomic_load_n(&s->lookers, __ATOMIC_SEQ_CST)) {
-		r->restless = true;
-		return false;
-	}
-	r->old->ops->destroy(r->old);
-	r->old = NULL;
-	return true;
-}
-
-bool mend_all_home(const struct sock *s)
-{
-	return !s->paired ||
-	       (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW &&
-		!s->pins && !s->rx_avail && !s->rx_eof && !s->shut_wr &&
-		!s->shut_rd && !s->orphan);
 }

@@ -484,7 +484,7 @@ void rdma_again(struct sock *s)
 	r->state = RDMA_WANTED;
 	r->again = r->changed = true;
 	r->down = false;
-	r->dead_at = 0;
+	r->dead_at = r->fin_at = 0;
 	if (r->lingers)
 		return;
 	r->tries = 0;
@@ -506,7 +506,7 @@ static void seek(struct sock *s)
 	enum reason why;
 
 	r->restless = false;
-	if ((r->old && !mend_old_gone(s)) || r->lingers)
+	if ((r->old && !rdma_old_gone(s)) || r->lingers)
 		return;
 	/* by another's tries; what was up once is tried again and again */
 	why = r->again ? WHY_NONE : rdma_barred(&r->names, r->serves);
@@ -516,7 +516,7 @@ static void seek(struct sock *s)
 		rdma_drop(s, why);
 		return;
 	}
-	if (sock_holders(s) != 1 || never_lift(s) || !mend_all_home(s))
+	if (sock_holders(s) != 1 || never_lift(s) || !rdma_all_home(s))
 		return;
 	if (r->dials)
 		dial(s);

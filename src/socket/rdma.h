@@ -207,6 +207,7 @@ struct rdma {
 	uint64_t seen_rx; /* bytes received when last looked at, and */
 	uint64_t pressed; /* those that took the peer its last credits */
 	uint64_t idle_moved; /* bytes moved when last looked at */
+	uint64_t idle_taken; /* those of them that were received */
 	uint64_t quiet_at; /* no more than when it was looked at here */
 	bool fat; /* has memory that a quiet one gives back */
 	bool bulk, sizing; /* receives are to be large; are not so far yet */
@@ -235,6 +236,7 @@ struct rdma {
 	struct sock *was; /* whose it was */
 	int anchor; /* number watched by the service thread, -1 */
 	uint64_t dead_at; /* the kernel has given it up */
+	uint64_t fin_at; /* its FIN was seen, and what it means was not known */
 	bool probes; /* its keep-alive is ours: alive.c, */
 	int keep[4]; /* and what the program set */
 };
@@ -322,10 +324,6 @@ void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
 int mend_now(struct sock *s, int fd);
 void mend_drop(struct rdma *r);
 void mend_revive(struct sock *s); /* its peer is gone, in RESUME */
-/* What broke is destroyed once no thread looks at it: is it? */
-bool mend_old_gone(struct sock *s);
-/* Before it is up once more: is nothing left of the time before? */
-bool mend_all_home(const struct sock *s);
 void mend_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 void mend_forked(void);
 

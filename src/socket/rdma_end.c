@@ -91,8 +91,7 @@ void rdma_down(struct sock *s, int error)
 
 /* --- home behind both ends --------------------------------------------- */
 
-/* Is the peer's FIN on the anchor, whatever lies in front of it? */
-static bool fin_came(int fd)
+bool rdma_fin_came(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
@@ -117,7 +116,7 @@ bool rdma_over(struct sock *s, int fd)
 	if (st == ANC_RAW || st == ANC_GONE || s->orphan)
 		return false;
 	if (s->fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
-	    !fin_came(fd) || pump_poll(s) || !rdma_silent(s) ||
+	    !rdma_fin_came(fd) || pump_poll(s) || !rdma_silent(s) ||
 	    rdma_api->flushed(s->rd->end) != 1)
 		return true;
 	if (st == ANC_RESUME && !rdma_back_home(s, fd))
@@ -317,4 +316,25 @@ void rdma_exit(void)
 		if (left)
 			sys_ppoll(NULL, 0, &nap, NULL);
 	} while (left && clock_ns() < until);
+}
+
+bool rdma_old_gone(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (__atomic_load_n(&s->lookers, __ATOMIC_SEQ_CST)) {
+		r->restless = true;
+		return false;
+	}
+	r->old->ops->destroy(r->old);
+	r->old = NULL;
+	return true;
+}
+
+bool rdma_all_home(const struct sock *s)
+{
+	return !s->paired ||
+	       (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW &&
+		!s->pins && !s->rx_avail && !s->rx_eof && !s->shut_wr &&
+		!s->shut_rd && !s->orphan);
 }

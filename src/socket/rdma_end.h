@@ -26,6 +26,8 @@ static inline bool rdma_silent(const struct sock *s)
 bool rdma_over(struct sock *s, int fd);
 /* DisConn, if it can be sent now; may the FIN follow, as far as that goes? */
 bool rdma_may_end(struct sock *s, bool closes);
+/* Is the peer's FIN on the anchor, whatever lies in front of it? */
+bool rdma_fin_came(int fd);
 /* Its owner's last number goes, while other processes hold it; lock held. */
 void rdma_leave(struct sock *s);
 /* Lock held: are unread bytes on the anchor, or on their way there? */
@@ -33,5 +35,9 @@ bool rdma_unread(const struct sock *s, int fd);
 /* close() of the last number: true, the service thread goes on with it. */
 bool rdma_linger(struct sock *s, int fd);
 bool rdma_lingered(struct sock *s); /* lock held: is it over? */
+/* What broke is destroyed once no thread looks at it: is it? */
+bool rdma_old_gone(struct sock *s);
+/* Before it is up once more: is nothing left of the time before? */
+bool rdma_all_home(const struct sock *s);
 
 #endif

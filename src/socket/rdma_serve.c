@@ -140,6 +140,8 @@ void rdma_look_after(struct sock *s)
 	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
 	uint64_t moved = s->at.sent + s->ar.taken;
 	bool quiet = moved == r->idle_moved, busy = r->active && !quiet;
+	/* told before a long send is over, too: a killed process tells nothing */
+	bool read = s->ar.taken == r->idle_taken;
 
 	if (r->state != RDMA_UP) {
 		r->restless = anc_state(s->tx) == ANC_RESUME;
@@ -159,6 +161,7 @@ void rdma_look_after(struct sock *s)
 		mend_begin(s, -ECONNRESET);
 	r->serving = true;
 	r->idle_moved = moved;
+	r->idle_taken = s->ar.taken;
 	if (s->conn.spare && clock_ns() > r->spare_at + SPARE_NS)
 		rdma_spared(s);
 	if (conn_on_timer(&s->conn, clock_ns()))
@@ -173,7 +176,7 @@ void rdma_look_after(struct sock *s)
 		rdma_token_write(s, fd);
 		rdma_token_read(s, fd);
 		rdma_passed(s);
-		rdma_tell(s, quiet && !s->conn.spare);
+		rdma_tell(s, read && !s->conn.spare);
 		/* its own calls find what comes: see rdma_readable() */
 		if (busy && !awaited(s) && !unsettled(s))
 			break;

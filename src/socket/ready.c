@@ -13,6 +13,7 @@
 
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
+#define HIDE_NS	 1000000000u
 
 static __thread uint32_t wait_no __attribute__((tls_model("initial-exec")));
 
@@ -195,6 +196,26 @@ static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
 	r->now |= (uint32_t)(uint16_t)(p.revents & marks);
 }
 
+/*
+ * The FIN of a process that was killed is here before the end of its queue pair
+ * and what lies in front of both: an end is readable, or it is none yet. Not
+ * for ever, if nothing more comes.
+ */
+static void ready_killed(struct rdma *rd, int fd, struct sock_ready *r)
+{
+	uint64_t now;
+
+	if ((r->now & IN_BITS) || !(r->ours & EPOLLIN) || !rdma_fin_came(fd))
+		return;
+	now = clock_ns();
+	if (!rd->fin_at)
+		rd->fin_at = now;
+	if (now > rd->fin_at + HIDE_NS)
+		return;
+	r->ours |= EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+	r->ms = 1;
+}
+
 /* A ring that stays full is left for the anchor after a while (4.5). */
 static void stalled(struct sock *s, int fd, struct sock_ready *r)
 {
@@ -311,6 +332,10 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 				  anc_state(s->tx) == ANC_GONE || s->rx_eof ||
 				  s->fin_due))
 			ready_ending(s, fd, r);
+		else if (unlikely(s->rd) &&
+			 ((s->rd->state == RDMA_UP && (asks & EPOLLRDHUP)) ||
+			  s->rd->state == RDMA_MENDING))
+			ready_killed(s->rd, fd, r);
 		if (s->conn.error)
 			r->ours |= EPOLLERR | EPOLLHUP;
 		if (s->conn.error && !s->rst_told)

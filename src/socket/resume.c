@@ -262,6 +262,12 @@ bool resume_ended(const struct resume *r)
 	       (r->phase == RESUME_AT_TOKEN && !r->token_got && !r->spilled);
 }
 
+bool resume_fatal(const struct resume *r)
+{
+	return (r->phase == RESUME_AT_TOKEN || r->phase == RESUME_AT_BELLS) &&
+	       !r->spilled;
+}
+
 bool resume_called(const struct resume *r, const uint8_t *p, size_t n)
 {
 	size_t left = RESUME_TOKEN - (size_t)r->token_got;

@@ -119,6 +119,11 @@ void resume_lost(struct resume *r, uint64_t n);
 /* Nothing will follow what was looked at: may it be the stream? */
 bool resume_ended(const struct resume *r);
 /*
+ * Does an end that follows here mean that W's process is no more? Where it may
+ * have ended its direction in order, it may still read the other.
+ */
+bool resume_fatal(const struct resume *r);
+/*
  * Does a record lie behind the bells, while R knows of no break? Never true
  * where the stream may lie.
  */

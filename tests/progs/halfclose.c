@@ -286,8 +286,21 @@ static void quick_peer(struct end *e)
 	quick_exit(0);
 }
 
+/*
+ * Between hosts it is told within a moment what was taken, and who sleeps in
+ * poll() takes what the libraries say to each other: a killed process does not
+ * leave any of it.
+ */
+static void idle(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	CHECK(poll(&p, 1, 500) == 0);
+}
+
 static void kill_peer(struct end *e)
 {
+	idle(e->l.fd);
 	link_put(&e->l, 2000000);
 	kill(getpid(), SIGKILL);
 }
@@ -316,19 +329,26 @@ static void clean_peer(struct end *e)
 static void clean_kill_peer(struct end *e)
 {
 	prog_sync(e);
+	idle(e->l.fd);
 	kill(getpid(), SIGKILL);
+}
+
+/* The kernel notes the error first, then the end: one may look between. */
+static void await_hup(int fd)
+{
+	int64_t end = prog_now_ms() + 5000;
+
+	CHECK(await(fd, 0) & POLLERR);
+	while (!(await(fd, POLLIN) & POLLHUP))
+		CHECK(prog_now_ms() < end);
 }
 
 /* What main sees after the peer closed while bytes for it were unread. */
 static void reset_seen(struct end *e)
 {
-	int64_t end = prog_now_ms() + 5000;
 	uint8_t b[300];
 
-	CHECK(await(e->l.fd, 0) & POLLERR);
-	/* the kernel notes the error first, then the end: one may look between */
-	while (!(await(e->l.fd, POLLIN) & POLLHUP))
-		CHECK(prog_now_ms() < end);
+	await_hup(e->l.fd);
 	/* what the peer had sent before is still there */
 	CHECK(recv(e->l.fd, b, 200, MSG_WAITALL) == 200);
 	flow_check(&e->l.rx, b, 200);
@@ -404,7 +424,7 @@ static void epoll_run(struct end *e)
 	CHECK(ep >= 0);
 	CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
 	prog_sync(e);
-	CHECK(await(e->l.fd, 0) & POLLERR);
+	await_hup(e->l.fd);
 	CHECK(epoll_wait(ep, &ev, 1, 5000) == 1);
 	CHECK(ev.events == (EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLRDHUP));
 	CHECK(!close(ep));

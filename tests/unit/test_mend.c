@@ -317,6 +317,124 @@ static void test_reset(void **state)
 	gets("defg");
 }
 
+/* --- the reader is killed ------------------------------------------------ */
+
+/* One message of ours, of which nobody has said that it arrived. */
+static int one_unacked(struct end *e, uint32_t *pos, struct fab_msg *m)
+{
+	static uint8_t msg[WIRE_BSDH + 5] = { WIRE_DATA };
+
+	(void)e;
+	if ((*pos)++)
+		return 0;
+	*m = (struct fab_msg){ .mem = msg, .len = sizeof(msg) };
+	return 1;
+}
+
+static const struct verbs_api api_unacked = { .disconnect = nowhere_nothing,
+					      .unacked = one_unacked,
+					      .info = info };
+
+/* Both are lifted and know it, and 5 bytes of ours are not taken. */
+static void both_lifted(struct conn *peer)
+{
+	in_lift(peer);
+	rdma_api = &api_unacked;
+	rd.token_wait = false;
+	rd.confirmed = true;
+	sock.tx->state = ANC_LIFTED;
+	sock.at.sent = 105;
+	sock.tx->taken = 100;
+}
+
+static size_t on_its_way(void)
+{
+	char got[64];
+	ssize_t n = recv(writer, got, sizeof(got), MSG_DONTWAIT);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+static void steps(uint64_t ns)
+{
+	uint64_t until = clock_ns() + ns;
+
+	assert_int_equal(lock_take(&sock.lock), 0);
+	mend_begin(&sock, -ECONNRESET);
+	while (clock_ns() < until && rd.state == RDMA_MENDING)
+		mend_step(&sock);
+	lock_drop(&sock.lock);
+}
+
+/* What would make its end in order a reset is not written, and EPIPE of it. */
+static void test_to_the_dead(void **state)
+{
+	struct sock_ready ready;
+	struct conn peer;
+
+	(void)state;
+	both_lifted(&peer);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	mend_begin(&sock, -ECONNRESET);
+	/* the queue pair goes first, and a send comes by before we look */
+	assert_int_equal(on_its_way(), 0);
+	shutdown(writer, SHUT_WR);
+	usleep(40000);
+	mend_flush(&sock, sock.holder[0].fd);
+	lock_drop(&sock.lock);
+	assert_int_equal(on_its_way(), 0);
+	steps(100000000);
+	assert_int_equal(rd.state, RDMA_ENDED);
+	assert_int_equal(on_its_way(), 0);
+	/* what it did not take is a reset */
+	assert_true(was_reset(&sock));
+	close(writer);
+	sock_ready(&sock, sock.holder[0].fd, 0, &ready);
+	assert_int_equal(ready.now & (EPOLLERR | EPOLLHUP),
+			 EPOLLERR | EPOLLHUP);
+	close(sock.holder[0].fd);
+	mend_drop(&rd);
+}
+
+/* Where we read no more the kernel shows no other end. */
+static void test_own_end(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	both_lifted(&peer);
+	sock.shut_rd = true;
+	shutdown(sock.holder[0].fd, SHUT_RD);
+	steps(100000000);
+	assert_int_equal(rd.state, RDMA_MENDING);
+	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
+	assert_int_equal(anc_state(sock.tx), ANC_RAW);
+	close(writer);
+	close(sock.holder[0].fd);
+	mend_drop(&rd);
+}
+
+/* Who lives gets it, soon, and that it has ended its direction is no reason. */
+static void test_to_the_living(void **state)
+{
+	uint8_t rec[RESUME_RECORD];
+	struct conn peer;
+	int ends;
+
+	(void)state;
+	for (ends = 0; ends < 2; ends++) {
+		both_lifted(&peer);
+		resume_record(rec, rd.secret_rx, 100);
+		assert_int_equal(write(writer, rec, sizeof(rec)), sizeof(rec));
+		if (ends)
+			shutdown(writer, SHUT_WR);
+		steps(100000000);
+		assert_int_equal(rd.state, RDMA_WANTED);
+		assert_int_equal(on_its_way(), RESUME_RECORD + 5);
+		gets("");
+	}
+}
+
 static ssize_t at_kernel(int fd, void *buf, size_t n, int flags)
 {
 	return recv(fd, buf, n, flags);
@@ -356,6 +474,9 @@ int main(void)
 		cmocka_unit_test(test_no_token),
 		cmocka_unit_test(test_went_back),
 		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_to_the_dead),
+		cmocka_unit_test(test_to_the_living),
+		cmocka_unit_test(test_own_end),
 		cmocka_unit_test(test_overtaken),
 	};
 
