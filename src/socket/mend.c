@@ -411,13 +411,14 @@ static void drop_hidden(struct rdma *r)
 
 /*
  * Nothing more comes on the anchor. A writer that is no more has neither gone
- * back to x nor written its token: what came behind it is in order.
+ * back to x nor written its token: what came behind it is in order. Nor is
+ * anything missing behind its DisConn, and it may still read.
  */
 static int stream_ended(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (!resume_ended(&r->in))
+	if (!resume_ended(&r->in) && !s->conn.dis_rcvd)
 		return -ECONNRESET;
 	if (r->token_wait && !r->in.back)
 		token_came(s, r);

@@ -396,6 +396,23 @@ static void test_to_the_dead(void **state)
 	mend_drop(&rd);
 }
 
+/* It ended its direction in order, which is all here; ours goes on. */
+static void test_behind_its_end(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	both_lifted(&peer);
+	arrives(&peer, "defg");
+	sock.conn.dis_rcvd = sock.rx_eof = true;
+	shutdown(writer, SHUT_WR);
+	steps(100000000);
+	assert_true(rd.mended);
+	assert_int_equal(anc_state(sock.tx), ANC_RAW);
+	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
+	gets("defg");
+}
+
 /* Where we read no more the kernel shows no other end. */
 static void test_own_end(void **state)
 {
@@ -477,6 +494,7 @@ int main(void)
 		cmocka_unit_test(test_to_the_dead),
 		cmocka_unit_test(test_to_the_living),
 		cmocka_unit_test(test_own_end),
+		cmocka_unit_test(test_behind_its_end),
 		cmocka_unit_test(test_overtaken),
 	};
 
