@@ -240,7 +240,12 @@ static int dissolve(struct sock *s, int fd, const struct sockaddr *sa,
 	int ret = sock_home(s, fd, WHY_RAW_USE);
 
 	sock_bridge_off(s);
-	return ret ? (int)ret_errno(ret) : real_connect(fd, sa, len);
+	if (ret)
+		return (int)ret_errno(ret);
+	ret = real_connect(fd, sa, len);
+	if (!ret)
+		sock_dissolved(s);
+	return ret;
 }
 
 /* Under a rule `native`; whoever has to wait does so in the kernel. */

@@ -323,7 +323,8 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	/* a bell lay unread as the peer closed; or our kernel hears later */
 	if (unlikely(n == -ECONNRESET) && (s->rx_eof || (told && !w->done)))
 		n = broken_pipe(flags);
-	s->rst_told |= n == -ECONNRESET && !w->done;
+	else if (unlikely(n == -ECONNRESET) && !w->done)
+		s->rst_told = true;
 	raw_tx_done(&in, s, n);
 	if (n > 0)
 		noted(s, w);

@@ -227,6 +227,19 @@ void sock_after_connect(struct sock *s, int fd, int ret)
 	lift_connected(s, fd);
 }
 
+/* What was said of the end of one connection is not said of the next. */
+void sock_dissolved(struct sock *s)
+{
+	if (sock_lock(s))
+		return;
+	if (s->paired)
+		lift_unpaired(s, s->why);
+	s->shut_rd = s->shut_wr = s->rx_eof = false;
+	s->rst_told = s->epipe = false;
+	s->eaten = 0;
+	sock_unlock(s);
+}
+
 /* A non-blocking connect is over when the socket has a peer. */
 bool sock_up(struct sock *s, int fd)
 {

@@ -99,6 +99,8 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 			 socklen_t len);
 /* connect() returned `ret` (0 or negative errno, -EINPROGRESS included). */
 void sock_after_connect(struct sock *s, int fd, int ret);
+/* connect() to AF_UNSPEC: it was brought home, and may be connected again. */
+void sock_dissolved(struct sock *s);
 /* Is it a listener (never lifted, but accept() must make socks)? */
 bool sock_listening(const struct sock *s);
 bool sock_native(const struct sock *s); /* family 27 or 28 was asked for */

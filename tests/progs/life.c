@@ -501,6 +501,58 @@ static void stat_run(struct end *e)
 	talk(&e->l, 500);
 }
 
+/* --- connected anew ------------------------------------------------------ */
+
+static void anew_peer(struct end *e)
+{
+	struct linger lg = { 1, 0 };
+	char b;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		if (i)
+			e->l.fd = accept(e->lfd, NULL, NULL);
+		CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_LINGER, &lg,
+				  sizeof(lg)));
+		CHECK(read(e->l.fd, &b, 1) == 1);
+		link_close(&e->l);
+	}
+}
+
+/*
+ * Four connections by one descriptor, each of which is reset: all are told as
+ * the first is, by a receive or by a send.
+ */
+static void anew_main(struct end *e)
+{
+	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+	int fd = e->l.fd, i;
+	char b;
+
+	for (i = 0; i < 4; i++) {
+		if (i)
+			CHECK(!connect(fd, (struct sockaddr *)&e->addr,
+				       e->addrlen));
+		CHECK(write(fd, "x", 1) == 1);
+		CHECK(poll(&p, 1, -1) == 1);
+		CHECK(p.revents == (POLLIN | POLLERR | POLLHUP));
+		if (i & 1)
+			FAILS(recv(fd, &b, 1, 0), ECONNRESET);
+		else
+			FAILS(send(fd, "x", 1, MSG_NOSIGNAL), ECONNRESET);
+		FAILS(send(fd, "x", 1, MSG_NOSIGNAL), EPIPE);
+		CHECK(recv(fd, &b, 1, 0) == 0);
+		CHECK(!connect(fd, &nowhere, sizeof(nowhere)));
+	}
+}
+
+static void anew_run(struct end *e)
+{
+	prog_link(e, &e->l);
+	(e->lfd >= 0 ? anew_peer : anew_main)(e);
+}
+
 static const struct prog_case cases[] = {
 	{ "dups", dups_run, echo, 0 },
 	{ "onto", onto_run, onto_peer, 0 },
@@ -515,6 +567,7 @@ static const struct prog_case cases[] = {
 	{ "kin", kin_run, kin_peer, CASE_PROCESS },
 	{ "marker", marker_run, marker_peer, 0 },
 	{ "stat", stat_run, echo, 0 },
+	{ "anew", anew_run, anew_run, CASE_BARE },
 };
 
 int main(int argc, char **argv)
