@@ -232,9 +232,9 @@ static bool holds(const struct sock *s, int fd)
 	if (!r->out || r->out_at || !r->out_from)
 		return false;
 	return now < r->out_from ||
-	       (now < r->out_from + HOLD_NS && !r->mended && !s->shut_rd &&
+	       (now < r->out_from + HOLD_NS && !r->mended &&
 		!s->conn.dis_rcvd && resume_fatal(&r->in) &&
-		resume_turn(&r->in, s->rx, &s->ar) && rdma_fin_came(fd));
+		resume_turn(&r->in, s->rx, &s->ar) && rdma_fin_came(s, fd));
 }
 
 void mend_flush(struct sock *s, int fd)
@@ -444,8 +444,8 @@ static int parse(struct sock *s, int fd)
 		if (n == -EAGAIN)
 			return 0;
 		sock_eats(s, n);
-		if (!n && s->shut_rd)
-			return 0; /* our end of it, as far as can be told */
+		if (!n && s->shut_rd && !rdma_fin_came(s, fd))
+			return 0; /* our own SHUT_RD */
 		if (n <= 0)
 			return stream_ended(s);
 		/* what W counts as arrived has, by the time of its record */

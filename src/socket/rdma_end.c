@@ -4,6 +4,7 @@
  * last number while bytes are under way, and the end of the process.
  */
 
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
 #include "socket/rdma.h"
@@ -91,14 +92,25 @@ void rdma_down(struct sock *s, int error)
 
 /* --- home behind both ends --------------------------------------------- */
 
-bool rdma_fin_came(int fd)
+static bool peer_may_write(int fd)
+{
+	struct tcp_info i = { .tcpi_state = TCP_CLOSE };
+	socklen_t len = sizeof(i);
+
+	return sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) ||
+	       i.tcpi_state == TCP_ESTABLISHED ||
+	       i.tcpi_state == TCP_FIN_WAIT1 || i.tcpi_state == TCP_FIN_WAIT2;
+}
+
+bool rdma_fin_came(const struct sock *s, int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
 	/* POLLERR alone is what MSG_ZEROCOPY says */
 	return sys_ppoll(&p, 1, &now, NULL) == 1 &&
-	       (p.revents & (POLLRDHUP | POLLHUP));
+	       (p.revents & (POLLRDHUP | POLLHUP)) &&
+	       !(s->shut_rd && peer_may_write(fd));
 }
 
 /*
@@ -116,7 +128,7 @@ bool rdma_over(struct sock *s, int fd)
 	if (st == ANC_RAW || st == ANC_GONE || s->orphan)
 		return false;
 	if (s->fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
-	    !rdma_fin_came(fd) || pump_poll(s) || !rdma_silent(s) ||
+	    !rdma_fin_came(s, fd) || pump_poll(s) || !rdma_silent(s) ||
 	    rdma_api->flushed(s->rd->end) != 1)
 		return true;
 	if (st == ANC_RESUME && !rdma_back_home(s, fd))

@@ -26,8 +26,11 @@ static inline bool rdma_silent(const struct sock *s)
 bool rdma_over(struct sock *s, int fd);
 /* DisConn, if it can be sent now; may the FIN follow, as far as that goes? */
 bool rdma_may_end(struct sock *s, bool closes);
-/* Is the peer's FIN on the anchor, whatever lies in front of it? */
-bool rdma_fin_came(int fd);
+/*
+ * Is the peer's FIN on the anchor, whatever lies in front of it? Our own
+ * SHUT_RD is none, though poll() and recv() make no difference.
+ */
+bool rdma_fin_came(const struct sock *s, int fd);
 /* Its owner's last number goes, while other processes hold it; lock held. */
 void rdma_leave(struct sock *s);
 /* Lock held: are unread bytes on the anchor, or on their way there? */

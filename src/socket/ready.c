@@ -201,11 +201,12 @@ static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
  * and what lies in front of both: an end is readable, or it is none yet. Not
  * for ever, if nothing more comes.
  */
-static void ready_killed(struct rdma *rd, int fd, struct sock_ready *r)
+static void ready_killed(struct sock *s, int fd, struct sock_ready *r)
 {
+	struct rdma *rd = s->rd;
 	uint64_t now;
 
-	if ((r->now & IN_BITS) || !(r->ours & EPOLLIN) || !rdma_fin_came(fd))
+	if ((r->now & IN_BITS) || !(r->ours & EPOLLIN) || !rdma_fin_came(s, fd))
 		return;
 	now = clock_ns();
 	if (!rd->fin_at)
@@ -335,7 +336,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		else if (unlikely(s->rd) &&
 			 ((s->rd->state == RDMA_UP && (asks & EPOLLRDHUP)) ||
 			  s->rd->state == RDMA_MENDING))
-			ready_killed(s->rd, fd, r);
+			ready_killed(s, fd, r);
 		if (s->conn.error)
 			r->ours |= EPOLLERR | EPOLLHUP;
 		if (s->conn.error && !s->rst_told)

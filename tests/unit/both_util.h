@@ -14,7 +14,6 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,6 +23,7 @@
 #include "conn_util.h"
 #include "fabric/nowhere.h"
 #include "socket/rdma.h"
+#include "tcp_util.h"
 
 /* --- the fabric: messages that came, room for none ------------------------ */
 
@@ -135,33 +135,19 @@ static struct writer {
 
 static const uint8_t token[RDMA_TOKEN] = "sixteen bytes!!";
 
-static void tcp_pair(void)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	socklen_t len = sizeof(in);
-	int l = socket(AF_INET, SOCK_STREAM, 0);
-
-	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(l, (struct sockaddr *)&in, len), 0);
-	assert_int_equal(listen(l, 1), 0);
-	assert_int_equal(getsockname(l, (struct sockaddr *)&in, &len), 0);
-	fd = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&in, len), 0);
-	writer.fd = accept(l, NULL, NULL);
-	assert_true(writer.fd >= 0);
-	close(l);
-}
-
 static void both_ends(void)
 {
 	struct conn_params p = params(true, false), q = params(false, false);
+	int pair[2];
 
 	memset(&sock, 0, sizeof(sock));
 	memset(&rd, 0, sizeof(rd));
 	memset(&page, 0, sizeof(page));
 	memset(&writer, 0, sizeof(writer));
 	ncame = polled = released = 0;
-	tcp_pair();
+	tcp_pair(pair);
+	fd = pair[0];
+	writer.fd = pair[1];
 	join(&sock.conn, &p, &writer.conn, &q);
 	end = (struct end){ &ops, 4096, 64 };
 	sock.end = &end;

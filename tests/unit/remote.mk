@@ -29,7 +29,8 @@ tests_unit_test_turn_SOURCES = tests/unit/test_turn.c
 tests_unit_test_turn_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += tests/unit/test_mend
-tests_unit_test_mend_SOURCES = tests/unit/test_mend.c tests/unit/conn_util.h
+tests_unit_test_mend_SOURCES = tests/unit/test_mend.c \
+	tests/unit/conn_util.h tests/unit/tcp_util.h
 tests_unit_test_mend_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
@@ -54,7 +55,7 @@ tests_unit_test_size_LDADD = libsocket.la libsdpproto.la libfabric.la \
 
 check_PROGRAMS += tests/unit/test_strayed
 tests_unit_test_strayed_SOURCES = tests/unit/test_strayed.c \
-	tests/unit/both_util.h tests/unit/conn_util.h
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
 tests_unit_test_strayed_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
@@ -64,7 +65,7 @@ tests_unit_test_room_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_reset
-tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
+tests_unit_test_reset_SOURCES = tests/unit/test_reset.c tests/unit/tcp_util.h
 tests_unit_test_reset_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
@@ -75,19 +76,19 @@ tests_unit_test_adopt_LDADD = libsocket.la libsdpproto.la libfabric.la \
 
 check_PROGRAMS += tests/unit/test_over
 tests_unit_test_over_SOURCES = tests/unit/test_over.c \
-	tests/unit/both_util.h tests/unit/conn_util.h
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
 tests_unit_test_over_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_ghost
 tests_unit_test_ghost_SOURCES = tests/unit/test_ghost.c \
-	tests/unit/both_util.h tests/unit/conn_util.h
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
 tests_unit_test_ghost_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_number
 tests_unit_test_number_SOURCES = tests/unit/test_number.c \
-	tests/unit/both_util.h tests/unit/conn_util.h
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
 tests_unit_test_number_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 

@@ -16,6 +16,7 @@
 #include "fabric/nowhere.h"
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
+#include "tcp_util.h"
 
 #define GIVEN 3 /* bytes that were handed back */
 
@@ -98,6 +99,7 @@ static struct sock sock;
 static struct rdma rd;
 static struct end end;
 static int writer;
+static bool by_tcp; /* and not by a pair of local sockets */
 
 static void arrives(struct conn *peer, const char *bytes)
 {
@@ -124,7 +126,10 @@ static void in_resume(struct conn *peer)
 	ncame = polled = released = 0;
 	rdma_api = &api;
 	sock_pid = getpid();
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	if (by_tcp)
+		tcp_pair(pair);
+	else
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
 	writer = pair[1];
 	join(&sock.conn, &p, peer, &q);
 	end = (struct end){ &ops, 4096, 64 };
@@ -355,13 +360,15 @@ static size_t on_its_way(void)
 	return n > 0 ? (size_t)n : 0;
 }
 
-static void steps(uint64_t ns)
+/* Until it is over, or ours has gone and the peer's record may never come. */
+static void steps(bool no_record)
 {
-	uint64_t until = clock_ns() + ns;
+	uint64_t until = clock_ns() + 5000000000u;
 
 	assert_int_equal(lock_take(&sock.lock), 0);
 	mend_begin(&sock, -ECONNRESET);
-	while (clock_ns() < until && rd.state == RDMA_MENDING)
+	while (clock_ns() < until && rd.state == RDMA_MENDING &&
+	       (!no_record || anc_state(sock.tx) != ANC_RAW))
 		mend_step(&sock);
 	lock_drop(&sock.lock);
 }
@@ -371,19 +378,25 @@ static void test_to_the_dead(void **state)
 {
 	struct sock_ready ready;
 	struct conn peer;
+	uint64_t began;
 
 	(void)state;
 	both_lifted(&peer);
 	assert_int_equal(lock_take(&sock.lock), 0);
+	began = clock_ns();
 	mend_begin(&sock, -ECONNRESET);
-	/* the queue pair goes first, and a send comes by before we look */
+	/* the queue pair goes first */
+	assert_true(rd.out_from > began);
+	rd.out_from = began + 60000000000u;
+	mend_flush(&sock, sock.holder[0].fd);
 	assert_int_equal(on_its_way(), 0);
+	/* it was waited for, and a send comes by before we look */
 	shutdown(writer, SHUT_WR);
-	usleep(40000);
+	rd.out_from = began;
 	mend_flush(&sock, sock.holder[0].fd);
 	lock_drop(&sock.lock);
 	assert_int_equal(on_its_way(), 0);
-	steps(100000000);
+	steps(false);
 	assert_int_equal(rd.state, RDMA_ENDED);
 	assert_int_equal(on_its_way(), 0);
 	/* what it did not take is a reset */
@@ -406,7 +419,7 @@ static void test_behind_its_end(void **state)
 	arrives(&peer, "defg");
 	sock.conn.dis_rcvd = sock.rx_eof = true;
 	shutdown(writer, SHUT_WR);
-	steps(100000000);
+	steps(false);
 	assert_true(rd.mended);
 	assert_int_equal(anc_state(sock.tx), ANC_RAW);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
@@ -419,14 +432,35 @@ static void test_own_end(void **state)
 	struct conn peer;
 
 	(void)state;
+	by_tcp = true;
 	both_lifted(&peer);
+	by_tcp = false;
 	sock.shut_rd = true;
 	shutdown(sock.holder[0].fd, SHUT_RD);
-	steps(100000000);
+	steps(true);
 	assert_int_equal(rd.state, RDMA_MENDING);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
 	assert_int_equal(anc_state(sock.tx), ANC_RAW);
 	close(writer);
+	close(sock.holder[0].fd);
+	mend_drop(&rd);
+}
+
+/* And yet one that has died is not waited for. */
+static void test_end_behind_own(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	by_tcp = true;
+	both_lifted(&peer);
+	by_tcp = false;
+	sock.shut_rd = true;
+	shutdown(sock.holder[0].fd, SHUT_RD);
+	close(writer);
+	steps(false);
+	assert_int_equal(rd.state, RDMA_ENDED);
+	assert_true(was_reset(&sock));
 	close(sock.holder[0].fd);
 	mend_drop(&rd);
 }
@@ -445,7 +479,7 @@ static void test_to_the_living(void **state)
 		assert_int_equal(write(writer, rec, sizeof(rec)), sizeof(rec));
 		if (ends)
 			shutdown(writer, SHUT_WR);
-		steps(100000000);
+		steps(false);
 		assert_int_equal(rd.state, RDMA_WANTED);
 		assert_int_equal(on_its_way(), RESUME_RECORD + 5);
 		gets("");
@@ -494,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_to_the_dead),
 		cmocka_unit_test(test_to_the_living),
 		cmocka_unit_test(test_own_end),
+		cmocka_unit_test(test_end_behind_own),
 		cmocka_unit_test(test_behind_its_end),
 		cmocka_unit_test(test_overtaken),
 	};

@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "socket/rdma.h"
+#include "tcp_util.h"
 
 static struct sock sock;
 static struct anc_page page;
@@ -25,20 +25,12 @@ static int fd, peer;
 
 static int setup(void **state)
 {
-	struct sockaddr_in in = { .sin_family = AF_INET };
-	socklen_t len = sizeof(in);
-	int l = socket(AF_INET, SOCK_STREAM, 0);
+	int pair[2];
 
 	(void)state;
-	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(l, (struct sockaddr *)&in, len), 0);
-	assert_int_equal(listen(l, 1), 0);
-	assert_int_equal(getsockname(l, (struct sockaddr *)&in, &len), 0);
-	fd = socket(AF_INET, SOCK_STREAM, 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&in, len), 0);
-	peer = accept(l, NULL, NULL);
-	assert_true(peer >= 0);
-	close(l);
+	tcp_pair(pair);
+	fd = pair[0];
+	peer = pair[1];
 	memset(&sock, 0, sizeof(sock));
 	memset(&page, 0, sizeof(page));
 	sock.end = &rdma_nowhere;
