@@ -52,12 +52,13 @@
 #define VERBS_RCV_SIZE 8192
 #define VERBS_RCV_REST 5
 #define VERBS_RCV_MOST 64
-#define VERBS_RCV_MAX  32784
+#define VERBS_RCV_MAX  69648
 /*
  * Under load, VERBS_RCV_MOST of them: each message costs both ends and the
- * device about the same, whatever its size, and small ones need many.
+ * device about the same, whatever its size, and small ones need many. A write
+ * of 64 KiB, which many programs make, is one.
  */
-#define VERBS_RCV_BULK 32768
+#define VERBS_RCV_BULK 69632
 
 struct verbs; /* the devices and channels of one process */
 struct verbs_request; /* a connect request not yet answered */
