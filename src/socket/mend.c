@@ -95,7 +95,6 @@ ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
 void mend_seen(struct sock *s)
 {
 	struct rdma *r = s->rd;
-
 	enum anc_state st = anc_state(s->tx);
 
 	if (!remote_seen(&r->words))
@@ -301,10 +300,7 @@ static void let_go(struct sock *s)
 	r->end = NULL;
 }
 
-/*
- * In RESUME, and the writer cannot have all of it: the program may have it,
- * whatever comes on the anchor behind it, and whenever.
- */
+/* In RESUME, and the writer cannot have all of it: the program may have it. */
 static void keep_early(struct sock *s)
 {
 	larder_again(s);
@@ -410,15 +406,17 @@ static void drop_hidden(struct rdma *r)
 }
 
 /*
- * Nothing more comes on the anchor. A writer that is no more has neither gone
- * back to x nor written its token: what came behind it is in order. Nor is
+ * Nothing more comes. A writer that is no more has neither gone back to x nor
+ * written its token, but a `part` of it: what came behind it is in order. Nor is
  * anything missing behind its DisConn, and it may still read.
  */
-static int stream_ended(struct sock *s)
+static int stream_ended(struct sock *s, size_t part)
 {
 	struct rdma *r = s->rd;
+	bool ok = part ? r->token_wait && r->hidden >= part :
+			 resume_ended(&r->in);
 
-	if (!resume_ended(&r->in) && !s->conn.dis_rcvd)
+	if (!ok && !s->conn.dis_rcvd)
 		return -ECONNRESET;
 	if (r->token_wait && !r->in.back)
 		token_came(s, r);
@@ -447,7 +445,7 @@ static int parse(struct sock *s, int fd)
 		if (!n && s->shut_rd && !rdma_fin_came(s, fd))
 			return 0; /* our own SHUT_RD */
 		if (n <= 0)
-			return stream_ended(s);
+			return stream_ended(s, 0);
 		/* what W counts as arrived has, by the time of its record */
 		if (pump_poll(s))
 			return -EPROTO;
@@ -460,6 +458,8 @@ static int parse(struct sock *s, int fd)
 		if (r->token_wait && r->in.token_got == RDMA_TOKEN)
 			token_came(s, r);
 	} while (!ret && eat);
+	if (!ret && rdma_cut_short(s, fd, (size_t)n))
+		return stream_ended(s, (size_t)n);
 	return ret;
 }
 

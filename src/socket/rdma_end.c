@@ -113,6 +113,16 @@ bool rdma_fin_came(const struct sock *s, int fd)
 	       !(s->shut_rd && peer_may_write(fd));
 }
 
+bool rdma_cut_short(struct sock *s, int fd, size_t n)
+{
+	uint8_t buf[RESUME_RECORD];
+
+	/* behind a FIN nothing comes, so what is there now is all */
+	return rdma_fin_came(s, fd) &&
+	       larder_glance(s, fd, buf, sizeof(buf)) == (ssize_t)n &&
+	       larder_swallow(s, fd, buf, n);
+}
+
 /*
  * Nothing can be handed back any more: once the FIN is there all that is unread
  * lies here, but for what is in front of x, and it goes into a stand-in. What

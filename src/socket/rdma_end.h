@@ -31,6 +31,11 @@ bool rdma_may_end(struct sock *s, bool closes);
  * SHUT_RD is none, though poll() and recv() make no difference.
  */
 bool rdma_fin_came(const struct sock *s, int fd);
+/*
+ * `n` bytes on the anchor begin a token or a record: was the writer killed over
+ * it? They are taken away then.
+ */
+bool rdma_cut_short(struct sock *s, int fd, size_t n);
 /* Its owner's last number goes, while other processes hold it; lock held. */
 void rdma_leave(struct sock *s);
 /* Lock held: are unread bytes on the anchor, or on their way there? */

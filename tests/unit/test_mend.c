@@ -208,12 +208,17 @@ static void gets(const char *all)
 	mend_drop(&rd);
 }
 
-static void breaks(void)
+static void a_step(void)
 {
 	assert_int_equal(lock_take(&sock.lock), 0);
 	mend_begin(&sock, -ECONNRESET);
 	mend_step(&sock);
 	lock_drop(&sock.lock);
+}
+
+static void breaks(void)
+{
+	a_step();
 	assert_true(rd.mended);
 	assert_int_equal(rd.state, RDMA_WANTED);
 }
@@ -285,6 +290,45 @@ static void test_no_token(void **state)
 	breaks();
 	assert_int_equal(sock.rx_avail, 4);
 	gets("defg");
+}
+
+/* Its buffer was full: of what announces the stream a part is there. */
+static void test_cut_short(void **state)
+{
+	/* bytes of token, record; sent by SDP; and it had ended in order */
+	static const struct {
+		size_t token, record;
+		const char *sent;
+		bool ended, lost;
+	} cases[] = {
+		{ 5, 0, "defgh", false, false },
+		{ 5, 0, "defg", false, true },
+		{ 0, 31, "defg", false, true },
+		{ 0, 20, "defg", true, false },
+	};
+	uint8_t rec[RESUME_RECORD];
+	struct conn peer;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		in_lift(&peer);
+		arrives(&peer, cases[i].sent);
+		rd.token_wait = cases[i].token;
+		resume_record(rec, rd.secret_rx, 100);
+		assert_int_equal(write(writer, rd.token_rx, cases[i].token),
+				 cases[i].token);
+		assert_int_equal(write(writer, rec, cases[i].record),
+				 cases[i].record);
+		sock.conn.dis_rcvd = sock.rx_eof = cases[i].ended;
+		a_step();
+		assert_int_equal(rd.state, RDMA_MENDING);
+		shutdown(writer, SHUT_WR);
+		a_step();
+		assert_int_equal(rd.state,
+				 cases[i].lost ? RDMA_ENDED : RDMA_WANTED);
+		gets(rd.hidden ? "" : cases[i].sent);
+	}
 }
 
 /* It had gone back to where it lifted: that counts, and nothing twice. */
@@ -523,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_lift_later),
 		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_no_token),
+		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_went_back),
 		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_to_the_dead),
