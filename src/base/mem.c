@@ -9,6 +9,7 @@
 
 #define PAGE_BITS 12 /* the smallest there is */
 #define KNOWN	  32
+#define SPREAD	  0x9e3779b97f4a7c15ull /* 2^64 by the golden ratio */
 #define WALK	  4096 /* pages */
 
 /* A page's number and whether it was found writable; 0: none. */
@@ -41,7 +42,8 @@ static bool writable(uintptr_t at)
 static bool page_good(uintptr_t at, bool write)
 {
 	uintptr_t page = at >> PAGE_BITS, key = page << 1 | write;
-	uintptr_t *slot = &known[key % KNOWN];
+	/* first and last page of a buffer are often a power of two apart */
+	uintptr_t *slot = &known[((uint64_t)key * SPREAD) >> 59];
 
 	if (__builtin_expect(*slot == key && page, 1))
 		return true;
