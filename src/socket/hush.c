@@ -47,6 +47,40 @@ static int signal_fd(uint64_t mask)
 	return fd;
 }
 
+static bool same(const struct stat *a, const struct stat *b)
+{
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+/*
+ * The directory of this process's threads. It is kept open, since it is asked
+ * before each sleep, and its path is most of what that costs. Of the first
+ * thread alone, hence no lock; a child has one of its own.
+ */
+static int tasks(struct stat *st)
+{
+	static const char path[] = "/proc/self/task";
+	static struct stat kept;
+	static int fd = -1, pid;
+
+	if (fd >= 0 && !sys_fstat(fd, st) && same(st, &kept)) {
+		if (pid == sock_pid)
+			return 0;
+		fd_unhide(fd);
+		sys_close(fd);
+	}
+	if (pid != sock_pid) {
+		pid = sock_pid;
+		fd = sys_open(path, O_PATH | O_CLOEXEC, 0);
+		fd = fd < 0 ? fd : fd_hide(fd);
+		if (fd >= 0 && !sys_fstat(fd, &kept)) {
+			*st = kept;
+			return 0;
+		}
+	}
+	return sys_stat(path, st);
+}
+
 /*
  * This is the first thread, and the program has others: its links in /proc are
  * two more than its threads, one of which is our service thread.
@@ -56,10 +90,8 @@ static bool missed(void)
 	struct stat st;
 
 	return settings.zcopy != SET_ZCOPY_ALWAYS &&
-	       lock_tid() == (uint32_t)sys_getpid() &&
-	       (sys_call6(SYS_newfstatat, AT_FDCWD, (long)"/proc/self/task",
-			  (long)&st, 0, 0, 0) ||
-		st.st_nlink > 4);
+	       lock_tid() == (uint32_t)sock_pid &&
+	       (tasks(&st) || st.st_nlink > 4);
 }
 
 bool hush_begin(struct hush *h)
