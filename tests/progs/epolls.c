@@ -107,6 +107,8 @@ static void level_run(struct end *e)
 /* Only one direction is ever used: a report has all of the mask, still. */
 static void oneway_run(struct end *e)
 {
+	/* between hosts room may be short until the peer gives credits */
+	const uint32_t late = prog_far ? EPOLLOUT : 0;
 	const uint32_t both = EPOLLIN | EPOLLOUT;
 	int ep = set_new(), i;
 
@@ -116,9 +118,10 @@ static void oneway_run(struct end *e)
 		CHECK(!set_ctl(ep, EPOLL_CTL_MOD, e->l.fd, EPOLLIN, TAG));
 		CHECK(set_one(ep, 5000) == EPOLLIN);
 		CHECK(!set_ctl(ep, EPOLL_CTL_MOD, e->l.fd, both, TAG));
-		CHECK(set_one(ep, 0) == both && set_one(ep, 0) == both);
+		CHECK((set_one(ep, 0) | late) == both);
+		CHECK((set_one(ep, 0) | late) == both);
 		link_get(&e->l, 10);
-		CHECK(set_one(ep, 0) == EPOLLOUT);
+		CHECK(set_one(ep, late ? 5000 : 0) == EPOLLOUT);
 	}
 	send_me(e, 0);
 	prog_sync(e);
