@@ -23,6 +23,7 @@ libbase_la_SOURCES = \
 	src/base/reason.c \
 	src/base/reason.def \
 	src/base/reason.h \
+	src/base/settle.h \
 	src/base/siphash.c \
 	src/base/siphash.h \
 	src/base/sys.h \

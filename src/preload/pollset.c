@@ -13,6 +13,7 @@
 #endif
 
 #include "base/clock.h"
+#include "base/settle.h"
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
@@ -252,7 +253,7 @@ static void translate(struct pollset *p, bool sleep)
 	}
 }
 
-static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
+static int ask_kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 {
 	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
 
@@ -260,6 +261,24 @@ static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 		return neg_errno(real_poll(p->kern, p->nkern, dl_ms(span)));
 	return neg_errno(real_ppoll(p->kern, p->nkern,
 				    span == DL_NEVER ? NULL : &ts, mask));
+}
+
+/*
+ * A peer's wake-up socket hangs up microseconds before its anchor: who comes out
+ * for the one asks for the other just while the kernel notes a reset.
+ */
+static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
+{
+	int ret = ask_kernel(p, span, mask);
+	nfds_t i;
+
+	for (i = 0; ret > 0 && i < p->nent; i++) {
+		struct pollfd *k = &p->kern[p->ent[i].at];
+
+		if (p->ent[i].sock)
+			k->revents = settled(k->fd, k->events, k->revents);
+	}
+	return ret;
 }
 
 /*
@@ -302,16 +321,38 @@ static int answer(struct pollset *p, bool asked)
 	return (int)count;
 }
 
+/*
+ * The kernel has a say in something only since the look behind its answer: what
+ * it said of that may be of before, a bell or the half of a reset.
+ */
+static bool stale(const struct pollset *p)
+{
+	nfds_t i;
+
+	for (i = 0; i < p->nent; i++) {
+		const struct pollent *e = &p->ent[i];
+
+		if ((uint16_t)p->kern[e->at].revents & e->was & ~e->ours)
+			return true;
+	}
+	return false;
+}
+
 /* What is there now, by the last look and the kernel. */
 static int at_once(struct pollset *p)
 {
+	nfds_t i;
 	int ret;
 
-	translate(p, false);
-	ret = kernel(p, 0, NULL);
-	if (ret < 0)
-		return ret;
-	look_behind(p);
+	do {
+		for (i = 0; i < p->nent; i++)
+			p->ent[i].was = 0;
+		translate(p, false);
+		ret = kernel(p, 0, NULL);
+		if (ret < 0)
+			return ret;
+		look_behind(p);
+	} while (stale(p));
 	return answer(p, true);
 }
 
@@ -535,7 +576,7 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		if (ret < 0)
 			return ret;
 		look_all(p);
-		ret = answer(p, true);
+		ret = stale(p) ? at_once(p) : answer(p, true);
 		if (ret || !left)
 			return ret;
 	}

@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
+#include "base/settle.h"
 #include "socket/rdma.h"
 
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
@@ -149,6 +150,7 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 
 	if (sys_ppoll(&p, 1, &now, NULL) < 0)
 		return;
+	p.revents = settled(fd, p.events, p.revents);
 	if (!s->rd && raw_torn(s, p.revents))
 		lost = true;
 	if (anc_state(s->rx) == ANC_RAW ||
@@ -190,6 +192,7 @@ static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
 
 	if (sys_ppoll(&p, 1, &now, NULL) <= 0)
 		p.revents = 0;
+	p.revents = settled(fd, p.events, p.revents);
 	if (s->shut_wr && (s->rx_eof || s->shut_rd || (p.revents & POLLRDHUP)))
 		p.revents |= POLLHUP | POLLRDHUP; /* never alone */
 	r->ours |= (uint32_t)(uint16_t)(p.revents & marks);

@@ -37,6 +37,8 @@ struct sock {
 extern unsigned int waits, ctls, polls;
 /* What happens just before the next poll() of the kernel, and once. */
 extern void (*fake_meanwhile)(void);
+/* What it does not say yet of the first number the next time. */
+extern short fake_hidden;
 /* How long each sock wants a wait to spin. */
 extern _Atomic uint64_t fake_spin_ns;
 

@@ -95,6 +95,38 @@ static void fills(void)
 	fake_data(lifts);
 }
 
+static void is_reset(void)
+{
+	lifts->ours = lifts->now = 0;
+	assert_int_equal(shutdown(lifts->peer, SHUT_RDWR), 0);
+}
+
+/*
+ * All of an end is told, though the socket becomes the kernel's alone between a
+ * look and the kernel's answer, and though the kernel is in the midst of it.
+ */
+static void t_reset(void **state)
+{
+	const int ends = POLLIN | POLLHUP;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 6; i++) {
+		lifts = fake_new();
+		fake_pair(lifts);
+		if (i & 1) /* half of it was told by the look */
+			lifts->ours = lifts->now = EPOLLRDHUP | EPOLLHUP;
+		fake_meanwhile = is_reset;
+		if (i >= 4)
+			fake_hidden = POLLIN;
+		assert_int_equal(one(lifts->fd, POLLIN, i < 2 ? -1 : 1000),
+				 ends);
+		assert_null(fake_meanwhile);
+		assert_int_equal(fake_hidden, 0);
+		fake_close(lifts);
+	}
+}
+
 /*
  * A socket is lifted behind the look, and in front of the kernel's answer: the
  * bell on its anchor is nothing to read.
@@ -433,6 +465,7 @@ int main(void)
 		cmocka_unit_test(t_large),   cmocka_unit_test(t_signals),
 		cmocka_unit_test(t_select),  cmocka_unit_test(t_select_long),
 		cmocka_unit_test(t_between), cmocka_unit_test(t_together),
+		cmocka_unit_test(t_reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
