@@ -119,9 +119,14 @@ void sock_fork_before(struct sock *s, int fd)
 		home = s->paired && s->pins != 3;
 		sock_why(s, WHY_SHARED);
 	}
-	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
-	if (s->rd && s->paired && s->pins != 3)
-		home = true;
+	/* of no use in a child (rdma-facts.md 1.1): until that is gone */
+	if (s->rd && s->paired && !s->rd->forked) {
+		s->rd->forked = true;
+		if (s->pins != 3)
+			home = true;
+		else
+			s->homes++;
+	}
 	sock_unlock(s);
 	/* with unread bytes the peer cannot help */
 	if (!home || !sock_home(s, fd, WHY_SHARED) || !s->rd)

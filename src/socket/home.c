@@ -351,6 +351,11 @@ static void unpin(struct sock *s, bool ours)
 		let_go(s, ours);
 }
 
+void home_over(struct sock *s)
+{
+	unpin(s, true);
+}
+
 void home_left(struct sock *s)
 {
 	if (!s->homes)
@@ -510,7 +515,7 @@ void sock_unpin(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	unpin(s, true);
+	home_over(s);
 	sock_unlock(s);
 }
 

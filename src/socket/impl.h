@@ -471,7 +471,8 @@ void home_serve(struct sock *s, int fd);
 int home_rx(struct sock *s, int fd);
 /* A homecoming nobody waits for any more is ended by who comes by. */
 void home_abandoned(struct sock *s, int fd);
-/* This process leaves it to others: one that was only begun is none. */
+/* One of s->homes is over; this process leaves: one only begun is none. */
+void home_over(struct sock *s);
 void home_left(struct sock *s);
 
 /* --- standin.c --------------------------------------------------------- */

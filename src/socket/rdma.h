@@ -167,6 +167,7 @@ struct rdma {
 	bool answered; /* somebody did, if only to refuse */
 	bool lingers; /* closed by the program, bytes may be under way */
 	bool down; /* VE_DOWN came */
+	bool forked; /* a child needs it at home: one of s->homes */
 	bool restless; /* the service thread looks again soon: rdma_owe() */
 	bool calm; /* not so soon: only to see if the program is still busy */
 	enum reason why;

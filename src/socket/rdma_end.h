@@ -47,5 +47,12 @@ bool rdma_lingered(struct sock *s); /* lock held: is it over? */
 bool rdma_old_gone(struct sock *s);
 /* Before it is up once more: is nothing left of the time before? */
 bool rdma_all_home(const struct sock *s);
+/* Is it kept at home for a child, and by the process that could lift it? */
+static inline bool rdma_parted(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return unlikely(r != NULL) && r->forked && r->owner == sock_pid;
+}
 
 #endif

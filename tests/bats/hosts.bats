@@ -88,6 +88,38 @@ until_over() {
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
 }
 
+# back FILE PORT BYTES: FILE comes when the child of `held fork` has removed it and
+# both ends go over SDP again; wait for $watch.
+back() {
+	(
+		bad=0
+		until_true 60 gone "$1" || bad=1
+		until_true 60 over "$2" 2 "$3" || bad=1
+		touch "$1"
+		exit $bad
+	) 3>&- &
+	watch=$!
+}
+
+gone() {
+	[ ! -e "$1" ]
+}
+
+@test "hosts: lifted again when the child of a fork is gone" {
+	local lift back
+	SOFT=yes
+	touch "$TMP/hold"
+	until_over "$TMP/hold.waits" 7777 100000
+	lift=$watch
+	back "$TMP/hold" 7777 100000
+	back=$watch
+	talk 100 held fork until "$TMP/hold" 2>"$TMP/talk"
+	wait "$lift"
+	wait "$back"
+	[ "$(sum client homecomings)" -eq 1 ]
+	[ "$(grep -c 'LIFT: .* transmits' "$TMP/talk")" -eq 4 ]
+}
+
 @test "hosts: a program that a vfork() child executes writes to the socket" {
 	local py=$BATS_TEST_DIRNAME/py/child_says.py
 	SOFT=yes
