@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 
-BIG = 3000000
+BIG = 12000000
 PATIENCE = 20
 
 
