@@ -330,6 +330,19 @@ static void test_signal_beside_a_completion(void **state)
 	assert_int_equal(handled, 1);
 }
 
+/* Who waits for room behind much that is under way does not spin. */
+static void test_much(void **state)
+{
+	uint64_t then = now_ns;
+
+	(void)state;
+	setup_one();
+	rd.fat = true;
+	assert_false(spin_tx(&s));
+	assert_int_equal(now_ns, then);
+	rd.fat = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_much),
 		cmocka_unit_test(test_signal_beside_a_completion),
 	};
 	const struct sock_hooks lent = { .ppoll = ppoll };
