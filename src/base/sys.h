@@ -266,8 +266,12 @@ static inline int sys_futex(void *word, int op, uint32_t val,
 
 static inline int sys_fstat(int fd, struct stat *st)
 {
+#ifdef __x86_64__
+	return (int)sys_call3(SYS_fstat, fd, (long)st, 0);
+#else
 	return (int)sys_call6(SYS_newfstatat, fd, (long)"", (long)st,
 			      AT_EMPTY_PATH, 0, 0);
+#endif
 }
 
 static inline int sys_stat(const char *path, struct stat *st)
