@@ -143,6 +143,18 @@ many() {
 	many 4 150 forking
 }
 
+# Each fork brings it home, and is counted if it was lifted.
+@test "lift: a client that forks now and then is lifted again" {
+	between lifted
+	PORT=$(free_port)
+	server talk "$PY" "$TALK" server "$PORT"
+	wait_port "$PORT"
+	client "$PY" "$TALK" client "$HOST" "$PORT" 300 forks 6 3
+	wait_end talk
+	[ "$(stat_sum python3 homecomings)" -ge 4 ]
+	proof 100000 python3
+}
+
 @test "lift: the peer has no library" {
 	local m
 	for m in half half2; do

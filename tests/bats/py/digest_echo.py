@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """digest_echo.py server PORT
-digest_echo.py client HOST PORT COUNT [large N] [[held] fork [FILE] | until FILE | rest DIR]
+digest_echo.py client HOST PORT COUNT [large N] [forks N SECONDS]
+    [[held] fork [FILE] | until FILE | rest DIR]
 
 Requests of many sizes; the answer is the digest of the request's bytes and so
-many of them again as were asked for. The client checks each byte. With fork it goes
-on in a child, and then in itself; with held it forks when FILE.waits is there, and
-the child removes FILE; with until it goes on until FILE is there; with
-rest until DIR/rest is, is silent until DIR/on is, and goes on a little. At the end
-come N large requests."""
+many of them again as were asked for. The client checks each byte. With forks it
+goes on a little in a child, for so long in itself, and so N times; with fork it
+goes on in a child, and then in itself; with held it forks when FILE.waits is
+there, and the child removes FILE; with until it goes on until FILE is there;
+with rest until DIR/rest is, is silent until DIR/on is, and goes on a little. At
+the end come N large requests."""
 import hashlib
 import os
 import random
@@ -59,6 +61,14 @@ def ask(sock, count, sizes=SMALL):
         assert take(sock, back) == echo(data, back)
 
 
+def in_child(sock, count):
+    child = os.fork()
+    if not child:
+        ask(sock, count)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 if sys.argv[1] == "server":
     serve(int(sys.argv[2]))
 else:
@@ -76,6 +86,13 @@ else:
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         ask(peer, 200)
+    if "forks" in sys.argv:
+        at = sys.argv.index("forks")
+        for _ in range(int(sys.argv[at + 1])):
+            in_child(peer, 30)
+            end = time.monotonic() + float(sys.argv[at + 2])
+            while time.monotonic() < end:
+                ask(peer, 10)
     while "until" in sys.argv and not os.path.exists(sys.argv[-1]):
         ask(peer, 100)
     if "rest" in sys.argv:
