@@ -99,7 +99,8 @@ void sock_exec(struct sock *s, int fd, bool leaves)
 void sock_fork_before(struct sock *s, int fd)
 {
 	struct holder *h, *child;
-	bool home = false;
+	bool home = false, apart;
+	int ret;
 
 	if (sock_lock(s))
 		return;
@@ -119,17 +120,21 @@ void sock_fork_before(struct sock *s, int fd)
 		home = s->paired && s->pins != 3;
 		sock_why(s, WHY_SHARED);
 	}
-	/* of no use in a child (rdma-facts.md 1.1): until that is gone */
-	if (s->rd && s->paired && !s->rd->forked) {
-		s->rd->forked = true;
-		if (s->pins != 3)
-			home = true;
-		else
-			s->homes++;
+	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
+	apart = s->rd && s->paired;
+	if (apart) {
+		s->apart = true;
+		home = home || s->pins != 3;
+		rdma_parts(s);
 	}
 	sock_unlock(s);
+	if (!home)
+		return;
+	ret = sock_home(s, fd, WHY_SHARED);
+	if (apart)
+		sock_unpin(s); /* it is the child that needs it from here on */
 	/* with unread bytes the peer cannot help */
-	if (!home || !sock_home(s, fd, WHY_SHARED) || !s->rd)
+	if (!ret || !s->rd)
 		return;
 	mend_now(s, fd);
 	/* it ended by that: its bytes lie where only this process reads them */

@@ -347,18 +347,13 @@ static void let_go(struct sock *s, bool ours)
 
 static void unpin(struct sock *s, bool ours)
 {
-	if (s->homes && --s->homes == 0)
+	if (s->homes && --s->homes == 0 && !s->apart)
 		let_go(s, ours);
-}
-
-void home_over(struct sock *s)
-{
-	unpin(s, true);
 }
 
 void home_left(struct sock *s)
 {
-	if (!s->homes)
+	if (!s->homes && !s->apart)
 		let_go(s, true);
 }
 
@@ -515,7 +510,7 @@ void sock_unpin(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	home_over(s);
+	unpin(s, true);
 	sock_unlock(s);
 }
 

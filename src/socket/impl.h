@@ -96,8 +96,7 @@ struct sock {
 	uint8_t eaten; /* errno that the kernel told to us, and tells once */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
 	bool epipe; /* a send was answered EPIPE */
-	bool dry; /* the last call found nothing to do, */
-	bool busy; /* and so did the one before: nobody waits */
+	bool dry, busy; /* the last call, the one before too, found nothing */
 	int32_t look; /* calls until lift_look(); a lost count is harmless */
 	int32_t byte_weight; /* bytes that count as one call */
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */
@@ -141,7 +140,8 @@ struct sock {
 	uint8_t spills;
 	uint8_t vouches; /* times the counts were compared */
 	uint8_t bell_naps; /* waits for threads that hold a bell uncounted */
-	uint8_t homes; /* calls that need it at home */
+	uint32_t homes; /* calls that need it at home, */
+	bool apart; /* and over RDMA so does a child */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint64_t full_since, lift_not_before;
 	uint64_t taken_seen; /* the progress when full_since was set */
@@ -471,8 +471,7 @@ void home_serve(struct sock *s, int fd);
 int home_rx(struct sock *s, int fd);
 /* A homecoming nobody waits for any more is ended by who comes by. */
 void home_abandoned(struct sock *s, int fd);
-/* One of s->homes is over; this process leaves: one only begun is none. */
-void home_over(struct sock *s);
+/* Unless others need it there; a homecoming that was only begun is none. */
 void home_left(struct sock *s);
 
 /* --- standin.c --------------------------------------------------------- */
@@ -589,7 +588,7 @@ static inline bool told_reset(struct sock *s)
 /* May it be lifted at all? */
 static inline bool never_lift(const struct sock *s)
 {
-	return s->pinned || s->homes || s->use == USE_NATIVE;
+	return s->pinned || s->homes || s->apart || s->use == USE_NATIVE;
 }
 
 static inline bool tx_ours(const struct sock *s)

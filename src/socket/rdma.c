@@ -529,17 +529,6 @@ static void seek(struct sock *s)
 		r->restless = rdma_looks_often(r);
 }
 
-/* The children that had it, too, are gone, or have closed it. */
-static void reunite(struct sock *s)
-{
-	if (sock_holders(s) != 1)
-		return;
-	s->rd->forked = false;
-	home_over(s);
-	rdma_tell(s, true);
-	log_debug("fd %d: nobody else's any more", sock_fd(s));
-}
-
 void rdma_serve(struct sock *s)
 {
 	bool over = false, changed = false, lifts = false;
@@ -550,7 +539,7 @@ void rdma_serve(struct sock *s)
 	r = s->rd;
 	if (r && r->owner == sock_pid) {
 		if (rdma_parted(s))
-			reunite(s);
+			rdma_reunite(s);
 		if (r->state == RDMA_WANTED)
 			seek(s);
 		else if (r->state == RDMA_MENDING)

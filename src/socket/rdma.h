@@ -167,7 +167,7 @@ struct rdma {
 	bool answered; /* somebody did, if only to refuse */
 	bool lingers; /* closed by the program, bytes may be under way */
 	bool down; /* VE_DOWN came */
-	bool forked; /* a child needs it at home: one of s->homes */
+	uint8_t forks; /* one soon after another */
 	bool restless; /* the service thread looks again soon: rdma_owe() */
 	bool calm; /* not so soon: only to see if the program is still busy */
 	enum reason why;
@@ -180,6 +180,7 @@ struct rdma {
 	uint16_t port; /* to be dialled */
 	uint8_t tries, moves;
 	uint64_t sent_then; /* bytes sent at the try before */
+	uint64_t apart_till; /* at least, behind a fork */
 	uint64_t retry_at, begun, give_up_at;
 	bool queued; /* others are dialled first */
 	struct rdma_hist *hist;

@@ -52,7 +52,10 @@ static inline bool rdma_parted(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return unlikely(r != NULL) && r->forked && r->owner == sock_pid;
+	return unlikely(r != NULL) && s->apart && r->owner == sock_pid;
 }
+/* Lock held, a fork: who forks often is lifted the more seldom. */
+void rdma_parts(struct sock *s);
+void rdma_reunite(struct sock *s); /* rdma_parted(): no more, perhaps */
 
 #endif

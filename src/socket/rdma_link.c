@@ -39,6 +39,8 @@ static void forget_words(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
+	if (r->words.reader_busy)
+		anc_idle(s->tx); /* who said so has not said it of this */
 	memset(&r->words, 0, sizeof(r->words));
 	s->tx->epoch = s->rx->epoch = 0;
 	s->ar.base += (int64_t)s->ar.bells;

@@ -10,6 +10,9 @@
 #define SPARE_NS 1000000000ull /* so long a program may take to send */
 #define DEAD_NS \
 	2000000000ull /* a peer that ends says so, and is gone by then */
+#define APART_NS    250000000ull /* after a fork, and twice as long each time */
+#define APART_STEPS 8u
+#define APART_REST  8u /* so many times as long without one: as the first */
 
 /* Does anybody wait for what a completion may bring? */
 static bool awaited(const struct sock *s)
@@ -207,4 +210,44 @@ void rdma_anchor_watch(struct sock *s, int fd)
 	r->anchor = fd;
 	if (fd >= 0)
 		service_anchor(s, fd, true);
+}
+
+void rdma_parts(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	uint64_t now = clock_ns();
+
+	if (now > r->apart_till + APART_REST * (APART_NS << r->forks))
+		r->forks = 0;
+	r->apart_till = now + (APART_NS << r->forks);
+	if (r->forks < APART_STEPS)
+		r->forks++;
+}
+
+/*
+ * Who is killed inside a call is never counted out: a token would be left to
+ * him, and what comes behind it would not be shown.
+ */
+static bool deserted(struct sock *s)
+{
+	return __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * The children that had it, too, are gone, or have closed it. It is tried again
+ * while a thread of ours is inside: it may be one of theirs, for all we know.
+ */
+void rdma_reunite(struct sock *s)
+{
+	if (clock_ns() < s->rd->apart_till || sock_holders(s) != 1 ||
+	    deserted(s))
+		return;
+	s->apart = false;
+	home_left(s);
+	rdma_tell(s, true);
+	log_debug("fd %d: nobody else's any more", sock_fd(s));
 }

@@ -120,6 +120,20 @@ gone() {
 	[ "$(grep -c 'LIFT: .* transmits' "$TMP/talk")" -eq 4 ]
 }
 
+# What was counted for it is never taken back: lifted again, what comes would be
+# left to it for ever.
+@test "hosts: a fork's child is killed in its sleep" {
+	local how watch
+	SOFT=yes
+	for how in poll recv poll recv; do
+		rm -f "$TMP/client.stats" "$TMP/hold.waits"
+		until_over "$TMP/hold.waits" 7777 100000
+		talk 100 held killed "$how" "$TMP/hold"
+		wait "$watch"
+		[ "$(sum client homecomings)" -eq 1 ]
+	done
+}
+
 @test "hosts: a program that a vfork() child executes writes to the socket" {
 	local py=$BATS_TEST_DIRNAME/py/child_says.py
 	SOFT=yes

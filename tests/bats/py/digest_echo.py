@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """digest_echo.py server PORT
 digest_echo.py client HOST PORT COUNT [large N] [forks N SECONDS]
-    [[held] fork [FILE] | until FILE | rest DIR]
+    [[held] fork [FILE] | held killed HOW FILE | until FILE | rest DIR]
 
 Requests of many sizes; the answer is the digest of the request's bytes and so
 many of them again as were asked for. The client checks each byte. With forks it
 goes on a little in a child, for so long in itself, and so N times; with fork it
 goes on in a child, and then in itself; with held it forks when FILE.waits is
-there, and the child removes FILE; with until it goes on until FILE is there;
-with rest until DIR/rest is, is silent until DIR/on is, and goes on a little. At
-the end come N large requests."""
+there, and the child removes FILE; with killed the child is killed in its sleep,
+in recv or poll, and it goes on for two seconds; with until it goes on until FILE
+is there; with rest until DIR/rest is, is silent until DIR/on is, and goes on a
+little. At the end come N large requests."""
 import hashlib
 import os
 import random
+import select
+import signal
 import socket
 import sys
 import time
@@ -69,6 +72,28 @@ def in_child(sock, count):
     assert os.waitpid(child, 0)[1] == 0
 
 
+def killed_asleep(sock, how):
+    ready = os.pipe()
+    child = os.fork()
+    if not child:
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        os.write(ready[1], b"x")
+        if how == "poll":
+            poll.poll()
+        else:
+            sock.recv(1)
+        os._exit(1)
+    signal.alarm(60)  # what hangs has failed
+    os.read(ready[0], 1)
+    state = ""
+    while state != "S":
+        with open("/proc/%d/stat" % child, encoding="ascii") as f:
+            state = f.read().rsplit(")", 1)[1].split()[0]
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
 if sys.argv[1] == "server":
     serve(int(sys.argv[2]))
 else:
@@ -86,6 +111,11 @@ else:
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
         ask(peer, 200)
+    if "killed" in sys.argv:
+        killed_asleep(peer, sys.argv[sys.argv.index("killed") + 1])
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            ask(peer, 10)
     if "forks" in sys.argv:
         at = sys.argv.index("forks")
         for _ in range(int(sys.argv[at + 1])):
