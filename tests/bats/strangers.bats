@@ -462,8 +462,8 @@ anew() {
 		500 rest "$TMP"
 	until_true 120 shown registered 7905 2 65537 10000000
 	# both ends have large ones, and say so
-	until_true 120 grep -q 'receives of 32768 bytes' "$TMP/client.log"
-	until_true 120 grep -q 'receives of 32768 bytes' "$TMP/server.log"
+	until_true 120 grep -q 'receives of 69632 bytes' "$TMP/client.log"
+	until_true 120 grep -q 'receives of 69632 bytes' "$TMP/server.log"
 	touch "$TMP/rest"
 	until_true 120 shown registered 7905 2 1 65536
 	grep -q 'receives of 8192 bytes' "$TMP/client.log"
