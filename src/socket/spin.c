@@ -332,7 +332,7 @@ bool spin_tx(struct sock *s)
 	int burst = turns ? 1 : 16, i;
 	bool paid = false;
 
-	/* a MiB is under way: who comes a little late misses nothing */
+	/* it has grown under load: who comes a little late misses nothing */
 	if (unlikely(s->rd) && s->rd->fat)
 		return false;
 	ns = sock_spin_ns(s);
