@@ -33,13 +33,14 @@ struct end;
  * `held`: it occupies a receive buffer until release(), oldest first. A
  * message that is not held lies in private memory until the next poll(), is
  * not seen by front() and must not be released: its buffer is posted already,
- * or, `shed`, will not be again, since the end keeps fewer now. Who never sheds
- * need not write that.
+ * or, `shed`, will not be again, since the end keeps fewer now. `last`: a look
+ * that was made for it has found no other behind it. Who never sheds, or never
+ * knows that, need not write it.
  */
 struct fab_msg {
 	const uint8_t *mem;
 	uint32_t len;
-	bool held, shed;
+	bool held, shed, last;
 };
 
 /* An RDMA operation or signalled send that completed. */

@@ -65,17 +65,17 @@ static int came_back(struct sock *s, const struct fab_msg *m,
 
 int pump_poll(struct sock *s)
 {
-	struct fab_msg m = { .shed = false };
+	struct fab_msg m = { .last = false };
 	struct conn_in in;
 	uint8_t hdr[CONN_HDR_MAX];
 	bool got = false, credits = false, freed = false;
-	int ret, news = 0, said;
+	int ret = 0, news = 0, said;
 
 	if (unlikely(s->conn.error))
 		return -ECONNRESET;
 	if (unlikely(s->rx_stale))
 		drop_stale(s);
-	while ((ret = FAB(s)->poll(END(s), &m)) > 0) {
+	while (!m.last && (ret = FAB(s)->poll(END(s), &m)) > 0) {
 		bool held = m.held;
 		uint32_t head = m.len < CONN_HDR_MAX ? m.len : CONN_HDR_MAX;
 

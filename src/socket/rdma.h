@@ -200,7 +200,7 @@ struct rdma {
 	bool fresh; /* it took in what the program has not seen yet */
 	bool ear_lent; /* the service thread hears of no completion, */
 	bool ear_owed; /* knows it, and looks again soon; */
-	bool ear_room; /* it waits for room: */
+	bool ear_room, ear_rang; /* it waits for room; it may be readable: */
 	uint32_t ear_by; /* the thread that hears of them, 0: none */
 	uint8_t shown_tx, shown_rx; /* states that peer and sets know of */
 	bool changed; /* a direction changed hands: sets must be told */

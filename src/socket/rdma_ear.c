@@ -27,6 +27,9 @@
  * hear any more (below). What was armed, came and was not taken still makes the
  * ear readable when V watches it again. Who takes it owes what V would pay.
  *
+ * What has woken a thread is taken off the ear before it arms the next time, not
+ * when it leaves (ear_rang): that is a system call less in front of its answer.
+ *
  * A thread that was jumped out of its sleep could not leave: signals are put
  * off meanwhile (hush.h), and one that is cancelled leaves in wait_cancelled().
  * Not put off is what a fault raises, and anybody may send that: who comes here
@@ -62,12 +65,21 @@ bool rdma_ear_free(const struct sock *s, bool room)
 	       !others(s, room) && rdma_api->ear(r->end) >= 0;
 }
 
+/* What has woken a thread is not to wake the next. */
+static void empty(struct rdma *r)
+{
+	if (r->ear_rang)
+		rdma_api->heard(r->end);
+	r->ear_rang = false;
+}
+
 int rdma_ear_take(struct sock *s, bool room)
 {
 	struct rdma *r = s->rd;
 
 	if (!r->ear_lent)
 		rdma_api->deaf(r->end, true);
+	empty(r);
 	r->ear_lent = true;
 	r->ear_by = lock_tid();
 	r->ear_room = room;
@@ -102,8 +114,9 @@ void rdma_ear_leave(struct sock *s)
 	r->ear_by = 0;
 	if (r->state != RDMA_UP)
 		return;
-	rdma_api->heard(r->end);
+	r->ear_rang = true;
 	if (others(s, r->ear_room)) {
+		empty(r);
 		rdma_ear_back(s);
 		rdma_wake_writers(s);
 		rdma_owe(s); /* it arms */

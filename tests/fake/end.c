@@ -435,11 +435,14 @@ static int take(struct end *end, struct fab_msg *out)
 		if (!e->first)
 			e->last = &e->first;
 		m->next = NULL;
-		*out = (struct fab_msg){ m->mem, m->len, true, false };
+		*out = (struct fab_msg){ .mem = m->mem,
+					 .len = m->len,
+					 .held = true };
 		if (!has_stream(m) && m->len <= FAB_CTRL) {
 			memcpy(e->ctrl, m->mem, m->len);
-			*out = (struct fab_msg){ e->ctrl, m->len, false,
-						 !fake_rx_give(e, m, false) };
+			*out = (struct fab_msg){ .mem = e->ctrl,
+						 .len = m->len };
+			out->shed = !fake_rx_give(e, m, false);
 			calm_free(m);
 		} else {
 			*e->held_last = m;
@@ -458,7 +461,7 @@ static int front(struct end *end, struct fab_msg *m)
 
 	if (!h)
 		return 0;
-	*m = (struct fab_msg){ h->mem, h->len, true, false };
+	*m = (struct fab_msg){ .mem = h->mem, .len = h->len, .held = true };
 	return 1;
 }
 
@@ -505,7 +508,7 @@ static int next(struct end *end, bool own, struct fab_walk *w,
 	if (!h)
 		return 0;
 	w->seq++;
-	*m = (struct fab_msg){ h->mem, h->len, true, false };
+	*m = (struct fab_msg){ .mem = h->mem, .len = h->len, .held = true };
 	return 1;
 }
 

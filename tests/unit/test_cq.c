@@ -174,12 +174,62 @@ static void whose_fault_it_is(void **state)
 	assert_int_equal(broken_by(IBV_WC_SUCCESS, 3), 0);
 }
 
+static int left, asked;
+
+static int many_poll(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+	int n = left < max ? left : max, i;
+
+	(void)cq;
+	for (i = 0; i < n; i++)
+		wc[i] = (struct ibv_wc){ .status = IBV_WC_SUCCESS };
+	left -= n;
+	asked++;
+	return n;
+}
+
+/* A device is asked no more often than its answers make it necessary. */
+static void it_is_asked_once(void **state)
+{
+	static struct vend one;
+
+	(void)state;
+	one = (struct vend){ .cq = &queue };
+	ctx.ops.poll_cq = many_poll;
+	may_fail = true;
+	assert_false(cq_dry(&one));
+	left = 1;
+	assert_true(cq_pending(&one.end));
+	assert_false(cq_dry(&one));
+	cq_next(&one);
+	assert_int_equal(asked, 1);
+	assert_true(cq_dry(&one));
+	left = 20;
+	cq_next(&one);
+	assert_int_equal(asked, 2);
+	assert_false(cq_dry(&one)); /* it might have had more */
+	cq_next(&one);
+	assert_int_equal(asked, 3);
+	assert_int_equal(left, 0);
+	assert_true(cq_dry(&one));
+	/* all there is, behind what somebody found before */
+	left = 1;
+	assert_true(cq_pending(&one.end));
+	left = 20;
+	cq_reap(&one);
+	assert_int_equal(left, 0);
+	assert_int_equal(asked, 6);
+	assert_true(cq_dry(&one));
+	may_fail = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(armed_is_never_told_of_nothing),
 		cmocka_unit_test(nobody_is_cancelled_while_it_arms),
 		cmocka_unit_test(whose_fault_it_is),
+		cmocka_unit_test(it_is_asked_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,9 +49,17 @@ void region_free(struct vend *e, struct region *r)
 	regions--;
 }
 
-void cq_reap(struct vend *e)
+static bool dry;
+
+void cq_next(struct vend *e)
 {
 	(void)e;
+}
+
+bool cq_dry(const struct vend *e)
+{
+	(void)e;
+	return dry;
 }
 
 void cq_break(struct vend *e, int err)
@@ -90,6 +98,27 @@ static struct fab_msg come_as(uint8_t mid, uint32_t len)
 static struct fab_msg come(uint32_t len)
 {
 	return come_as(0xff, len);
+}
+
+/* Who takes it for the last does not ask again: there must have been no more. */
+static void only_what_was_looked_for_is_the_last(void **state)
+{
+	struct fab_msg m;
+
+	(void)state;
+	dry = false;
+	assert_false(come(16).last);
+	dry = true;
+	assert_true(come(16).last);
+	assert_true(come(17).last);
+	rx_arrived(&end, posted[head % 256].slot, 16);
+	head++;
+	assert_false(come(16).last);
+	assert_int_equal(rx_poll(&end.end, &m), 1);
+	assert_true(m.last);
+	/* behind it comes the error */
+	end.error = -ECONNRESET;
+	assert_false(come_as(0xfe, 33).last);
 }
 
 static int begin(void **state)
@@ -310,6 +339,8 @@ int main(void)
 		cmocka_unit_test_setup(what_load_brought_goes, begin),
 		cmocka_unit_test_setup(large_ones_come_and_go, begin),
 		cmocka_unit_test_setup(two_sizes_at_a_time_are_not_had, begin),
+		cmocka_unit_test_setup(only_what_was_looked_for_is_the_last,
+				       begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

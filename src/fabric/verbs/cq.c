@@ -32,16 +32,15 @@ static void stash_fill(struct vend *e)
 	struct stash *s = &e->stash;
 	struct ibv_wc wc[BATCH];
 	uint32_t head = __atomic_load_n(&s->head, __ATOMIC_ACQUIRE);
-	int n, i;
+	bool room = STASH_LEN - (s->tail - head) >= BATCH;
+	int n = room ? ibv_poll_cq(e->cq, BATCH, wc) : BATCH, i;
 
-	if (STASH_LEN - (s->tail - head) < BATCH)
-		return;
-	n = ibv_poll_cq(e->cq, BATCH, wc);
-	for (i = 0; i < n; i++)
+	for (i = 0; room && i < n; i++)
 		stash_put(s, &wc[i]);
+	__atomic_store_n(&s->dry, n < BATCH, __ATOMIC_RELEASE);
 }
 
-static bool stash_some(struct stash *s)
+static bool stash_some(const struct stash *s)
 {
 	return __atomic_load_n(&s->head, __ATOMIC_RELAXED) !=
 	       __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE);
@@ -111,23 +110,48 @@ static void use(struct vend *e, const struct done *d)
 		cq_break(e, err);
 }
 
-void cq_reap(struct vend *e)
+/* False: nothing is there, or a signal handler is in the middle of pending(). */
+static bool ask(struct vend *e)
 {
 	struct stash *s = &e->stash;
 
-	for (;;) {
-		if (!stash_some(s)) {
-			/* A signal handler in the middle of pending(). */
-			if (lock_take(&s->lock) == -EDEADLK)
-				return;
-			stash_fill(e);
-			lock_drop(&s->lock);
-			if (!stash_some(s))
-				return;
-		}
+	if (lock_take(&s->lock) == -EDEADLK)
+		return false;
+	stash_fill(e);
+	lock_drop(&s->lock);
+	return stash_some(s);
+}
+
+static void use_found(struct vend *e)
+{
+	struct stash *s = &e->stash;
+
+	while (stash_some(s)) {
 		use(e, &s->q[s->head % STASH_LEN]);
 		__atomic_store_n(&s->head, s->head + 1, __ATOMIC_RELEASE);
 	}
+}
+
+void cq_reap(struct vend *e)
+{
+	use_found(e);
+	while (ask(e)) {
+		use_found(e);
+		if (cq_dry(e))
+			return;
+	}
+}
+
+void cq_next(struct vend *e)
+{
+	if (stash_some(&e->stash) || ask(e))
+		use_found(e);
+}
+
+bool cq_dry(const struct vend *e)
+{
+	return __atomic_load_n(&e->stash.dry, __ATOMIC_ACQUIRE) &&
+	       !stash_some(&e->stash);
 }
 
 int verbs_arm(struct end *end, bool solicited)

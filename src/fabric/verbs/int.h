@@ -141,8 +141,9 @@ struct done {
 
 /* Completions: taken from the CQ by any thread, used by the end's holder. */
 struct stash {
-	struct lock lock; /* guards the CQ and tail */
+	struct lock lock; /* guards the CQ, tail and dry */
 	uint32_t head, tail;
+	bool dry; /* the last look has emptied the CQ */
 	struct done q[STASH_LEN];
 };
 
@@ -443,6 +444,10 @@ int mem_lkey(struct vend *e, const void *mem, size_t len, bool into,
 
 /* Look at every completion there is; the end's holder only. */
 void cq_reap(struct vend *e);
+/* At what the last look has found: the CQ is asked only if that was nothing. */
+void cq_next(struct vend *e);
+/* What the last look has found is used, and it has found all there was. */
+bool cq_dry(const struct vend *e);
 bool cq_pending(struct end *end);
 int verbs_arm(struct end *end, bool solicited);
 /* Nothing more will go out; `err`: negative errno. */

@@ -157,13 +157,14 @@ int rx_poll(struct end *end, struct fab_msg *m)
 	const uint8_t *mem;
 
 	if (r->come.head == r->come.tail)
-		cq_reap(e);
+		cq_next(e);
 	if (r->come.head == r->come.tail) {
 		if (!e->error)
 			return 0;
 		return e->error == -EPROTO ? -EPROTO : -ECONNRESET;
 	}
 	got = pop(&r->come);
+	m->last = r->come.head == r->come.tail && cq_dry(e) && !e->error;
 	mem = slot_mem(e, got.slot);
 	m->len = got.len;
 	m->held = !without_bytes(mem, got.len);
