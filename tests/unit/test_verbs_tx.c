@@ -25,6 +25,7 @@ static uint8_t rest[REST_LEN];
 static struct ibv_send_wr last;
 static uint32_t last_len, posted, signalled;
 static int refuse;
+static size_t memory, most_memory; /* registered beside `rest`; may be */
 
 static int take(struct ibv_qp *of, struct ibv_send_wr *wr,
 		struct ibv_send_wr **bad)
@@ -63,15 +64,20 @@ void rdma_op_note(struct vend *e, const struct sent *s, int status)
 int region_new(struct vend *e, struct region *r, size_t len)
 {
 	(void)e;
-	(void)r;
-	(void)len;
-	return -ENOMEM;
+	if (memory + len > most_memory)
+		return -ENOMEM;
+	*r = (struct region){ malloc(len), len, &mr };
+	assert_non_null(r->mem);
+	memory += len;
+	return 0;
 }
 
 void region_free(struct vend *e, struct region *r)
 {
 	(void)e;
-	(void)r;
+	free(r->mem);
+	memory -= r->len;
+	*r = (struct region){ 0 };
 }
 
 static int begin(void **state)
@@ -85,7 +91,19 @@ static int begin(void **state)
 	end.rest = (struct region){ rest, REST_LEN, &mr };
 	posted = signalled = 0;
 	refuse = 0;
+	memory = most_memory = 0;
 	tx_init(&end);
+	return 0;
+}
+
+static int end_it(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < SENT_BULK; i++)
+		region_free(&end, &end.tx.larger[i]);
+	assert_int_equal(memory, 0);
 	return 0;
 }
 
@@ -139,6 +157,97 @@ static void half_a_ring_asks_for_one(void **state)
 		assert_true(++n * 4096 <= cap);
 	}
 	assert_true(n < QUIET_MAX);
+}
+
+static size_t tx_unacked_len(void)
+{
+	struct fab_msg m;
+	uint32_t pos = 0;
+	size_t n = 0;
+
+	while (verbs_unacked(&end.end, &pos, &m))
+		n += m.len;
+	return n;
+}
+
+/* As long as there is room; so many bytes. */
+static size_t fill(void)
+{
+	uint32_t len;
+	size_t n = 0;
+
+	for (; (len = tx_room(&end.end)); n += len) {
+		len = len < 65536 ? len : 65536;
+		message(len);
+	}
+	return n;
+}
+
+static void all_completes(void)
+{
+	tx_completed(&end, end.tx.seq - 1, 0);
+	assert_int_equal(tx_unacked_len(), 0);
+}
+
+/* All of what a ring takes goes through it again and again, as of a stream. */
+static size_t stream_through(uint8_t ring)
+{
+	size_t sum = 0;
+
+	do {
+		all_completes();
+		sum += fill();
+	} while (end.tx.cur == ring && sum < 4u * BULK_FROM);
+	return sum;
+}
+
+static void a_stream_gets_a_larger_ring(void **state)
+{
+	const struct tx *t = &end.tx;
+	const uint8_t *first;
+	uint32_t pos = 0;
+	struct fab_msg m;
+
+	(void)state;
+	most_memory = 2 * (LOAD_TX + BULK_TX);
+	message(64);
+	assert_int_equal(memory, 0);
+	fill();
+	assert_int_equal(t->cur, SENT_LOAD);
+	assert_int_equal(memory, LOAD_TX);
+	assert_in_range(stream_through(SENT_LOAD), BULK_FROM,
+			BULK_FROM + LOAD_TX + BULK_TX);
+	assert_int_equal(t->cur, SENT_BULK);
+	/* what lies in the smaller one is under way, and it stays for that */
+	assert_int_equal(memory, LOAD_TX + BULK_TX);
+	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 1);
+	first = t->larger[0].mem;
+	assert_in_range((uintptr_t)m.mem, (uintptr_t)first,
+			(uintptr_t)first + LOAD_TX);
+	assert_true(tx_unacked_len() > LOAD_TX + BULK_TX / 2);
+	all_completes();
+	fill();
+	assert_int_equal(memory, BULK_TX);
+	/* and at rest it has none of both */
+	all_completes();
+	tx_trim(&end);
+	assert_int_equal(memory, 0);
+	fill();
+	assert_int_equal(t->cur, SENT_LOAD);
+}
+
+static void without_memory_it_goes_on_with_what_it_has(void **state)
+{
+	(void)state;
+	fill();
+	assert_int_equal(end.tx.cur, SENT_REST);
+	all_completes();
+	tx_trim(&end);
+	most_memory = LOAD_TX + BULK_TX - 1;
+	assert_true(stream_through(SENT_REST) > LOAD_TX / 2);
+	assert_true(stream_through(SENT_LOAD) >= 4u * BULK_FROM);
+	assert_int_equal(end.tx.cur, SENT_LOAD);
+	assert_int_equal(memory, LOAD_TX);
 }
 
 /* Who wants to know sooner posts one mark, and not one more. */
@@ -217,6 +326,11 @@ int main(void)
 		cmocka_unit_test_setup(one_of_many_asks_for_its_completion,
 				       begin),
 		cmocka_unit_test_setup(half_a_ring_asks_for_one, begin),
+		cmocka_unit_test_setup_teardown(a_stream_gets_a_larger_ring,
+						begin, end_it),
+		cmocka_unit_test_setup_teardown(
+			without_memory_it_goes_on_with_what_it_has, begin,
+			end_it),
 		cmocka_unit_test_setup(a_mark_is_posted_once, begin),
 		cmocka_unit_test_setup(what_cannot_be_posted_is_not_lost,
 				       begin),

@@ -168,7 +168,8 @@ void end_free(struct vend *e)
 	for (i = 0; i < REGIONS; i++)
 		if (e->mine[i])
 			ibv_dereg_mr(e->mine[i]);
-	region_free(e, &e->tx.load);
+	for (i = 0; i < SENT_BULK; i++)
+		region_free(e, &e->tx.larger[i]);
 	region_free(e, &e->rx.load);
 	region_free(e, &e->rest);
 	if (e->dev)
@@ -199,7 +200,10 @@ static void region_forget(struct region *r)
 /* Another thread may have been at the lists: they are not touched. */
 void end_forget(struct vend *e)
 {
-	region_forget(&e->tx.load);
+	unsigned int i;
+
+	for (i = 0; i < SENT_BULK; i++)
+		region_forget(&e->tx.larger[i]);
 	region_forget(&e->rx.load);
 	region_forget(&e->rest);
 	ear_forget(e);

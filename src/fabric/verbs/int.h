@@ -27,6 +27,8 @@
 #define LANE	  8u /* control messages beside a full ring */
 #define RX_STRIDE 8192u /* VERBS_RCV_SIZE in whole lines */
 #define LOAD_TX	  1048576u /* send ring under load */
+#define BULK_TX	  4194304u /* of a stream that has filled that one */
+#define BULK_FROM (16 * LOAD_TX) /* after so many bytes through it */
 #define LOAD_RX	  (VERBS_RCV_BULK * VERBS_RCV_MOST) /* receives, at most */
 #define SQ_DATA	  64u /* messages under way */
 #define SQ_RDMA	  16u /* RDMA operations under way */
@@ -79,7 +81,14 @@ struct ring {
 	uint32_t live; /* messages in it */
 };
 
-enum sent_kind { SENT_REST, SENT_LOAD, SENT_LANE, SENT_MARK, SENT_RDMA };
+enum sent_kind {
+	SENT_REST,
+	SENT_LOAD,
+	SENT_BULK,
+	SENT_LANE, /* no ring */
+	SENT_MARK,
+	SENT_RDMA,
+};
 
 struct sent {
 	const uint8_t *mem;
@@ -93,9 +102,10 @@ struct sent {
 struct tx {
 	uint32_t seq, acked; /* next and oldest record */
 	uint32_t quiet, quiet_bytes; /* since the last signalled one */
-	struct ring ring[2]; /* SENT_REST, SENT_LOAD */
+	struct ring ring[SENT_LANE];
 	uint8_t cur; /* which of them takes messages */
-	bool poor; /* no memory for the second one */
+	bool poor; /* no memory for a larger one */
+	uint64_t through; /* bytes into SENT_LOAD's */
 	uint8_t *lane;
 	uint32_t lane_seq, lane_acked;
 	uint32_t rdma; /* RDMA operations under way */
@@ -103,7 +113,7 @@ struct tx {
 	uint8_t *buf;
 	uint32_t buf_len;
 	uint8_t buf_kind;
-	struct region load;
+	struct region larger[SENT_BULK]; /* of SENT_LOAD's ring on */
 	struct sent sent[SENT_LEN];
 };
 

@@ -26,7 +26,7 @@ int mem_err(struct vend *e, int err, size_t len)
 			       "%u, and up to %u when it is busy: set ulimit "
 			       "-l unlimited, or LimitMEMLOCK=infinity",
 			       len, (unsigned long long)lim[0], REST_LEN,
-			       REST_LEN + LOAD_TX + LOAD_RX);
+			       REST_LEN + BULK_TX + LOAD_RX);
 	return err;
 }
 

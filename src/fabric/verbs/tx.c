@@ -56,23 +56,46 @@ static uint32_t fit_now(struct tx *t)
 	return under_way(t) < SQ_DATA ? ring_fit(&t->ring[t->cur], &at) : 0;
 }
 
-/* A second, larger ring; messages of the first stay where they are. */
+static struct region *region_of(struct tx *t, uint8_t ring)
+{
+	return &t->larger[ring - SENT_LOAD];
+}
+
+/*
+ * A larger ring; messages of the one before stay where they are. The largest is
+ * for a stream: with less to send from, the device runs dry before whoever
+ * writes is woken and runs.
+ */
 static void ring_grow(struct vend *e)
 {
 	struct tx *t = &e->tx;
+	const uint8_t next = t->cur == SENT_REST ? SENT_LOAD : SENT_BULK;
+	const uint32_t cap = next == SENT_LOAD ? LOAD_TX : BULK_TX;
+	struct region *mem = region_of(t, next);
 
-	if (t->cur == SENT_LOAD || t->poor)
+	if (t->cur == next || t->poor ||
+	    (next == SENT_BULK && t->through < BULK_FROM))
 		return;
-	if (!t->load.mr && region_new(e, &t->load, LOAD_TX)) {
+	if (region_new(e, mem, cap)) {
 		t->poor = true;
 		return;
 	}
-	t->ring[SENT_LOAD] = (struct ring){
-		.mem = t->load.mem,
-		.lkey = t->load.mr->lkey,
-		.cap = LOAD_TX,
+	t->ring[next] = (struct ring){
+		.mem = mem->mem,
+		.lkey = mem->mr->lkey,
+		.cap = cap,
 	};
-	t->cur = SENT_LOAD;
+	t->cur = next;
+}
+
+/* The ring before the largest is needed as long as messages lie in it. */
+static void ring_shed(struct vend *e)
+{
+	struct tx *t = &e->tx;
+
+	if (t->cur == SENT_BULK && !t->ring[SENT_LOAD].live &&
+	    !(t->buf && t->buf_kind == SENT_LOAD))
+		region_free(e, region_of(t, SENT_LOAD));
 }
 
 void tx_init(struct vend *e)
@@ -149,6 +172,7 @@ static uint32_t room_slow(struct vend *e)
 		ring_grow(e);
 		fit = fit_now(&e->tx);
 	}
+	ring_shed(e);
 	if (fit < ROOM_MIN || e->error)
 		return 0;
 	return fit;
@@ -216,6 +240,8 @@ static void place_take(struct vend *e, struct sent *s)
 		s->end = r->cap;
 	r->head = s->end;
 	r->live++;
+	if (s->kind == SENT_LOAD)
+		t->through += s->len;
 }
 
 int tx_send(struct end *end, uint32_t len, bool solicited)
@@ -250,6 +276,7 @@ static void retire(struct vend *e, const struct sent *s)
 	switch (s->kind) {
 	case SENT_REST:
 	case SENT_LOAD:
+	case SENT_BULK:
 		t->ring[s->kind].tail = s->end;
 		t->ring[s->kind].live--;
 		break;
@@ -307,7 +334,9 @@ void tx_trim(struct vend *e)
 	t->poor = false;
 	t->buf = NULL;
 	t->cur = SENT_REST;
-	region_free(e, &t->load);
+	t->through = 0;
+	region_free(e, region_of(t, SENT_LOAD));
+	region_free(e, region_of(t, SENT_BULK));
 }
 
 int verbs_unacked(struct end *end, uint32_t *pos, struct fab_msg *m)
