@@ -201,17 +201,19 @@ static void it_is_asked_once(void **state)
 	left = 1;
 	assert_true(cq_pending(&one.end));
 	assert_false(cq_dry(&one));
-	cq_next(&one);
+	assert_true(cq_next(&one));
 	assert_int_equal(asked, 1);
 	assert_true(cq_dry(&one));
 	left = 20;
-	cq_next(&one);
+	assert_true(cq_next(&one));
 	assert_int_equal(asked, 2);
 	assert_false(cq_dry(&one)); /* it might have had more */
-	cq_next(&one);
+	assert_true(cq_next(&one));
 	assert_int_equal(asked, 3);
 	assert_int_equal(left, 0);
 	assert_true(cq_dry(&one));
+	assert_false(cq_next(&one));
+	asked = 3;
 	/* all there is, behind what somebody found before */
 	left = 1;
 	assert_true(cq_pending(&one.end));

@@ -142,10 +142,12 @@ void cq_reap(struct vend *e)
 	}
 }
 
-void cq_next(struct vend *e)
+bool cq_next(struct vend *e)
 {
-	if (stash_some(&e->stash) || ask(e))
-		use_found(e);
+	if (!stash_some(&e->stash) && !ask(e))
+		return false;
+	use_found(e);
+	return true;
 }
 
 bool cq_dry(const struct vend *e)

@@ -454,8 +454,11 @@ int mem_lkey(struct vend *e, const void *mem, size_t len, bool into,
 
 /* Look at every completion there is; the end's holder only. */
 void cq_reap(struct vend *e);
-/* At what the last look has found: the CQ is asked only if that was nothing. */
-void cq_next(struct vend *e);
+/*
+ * At what the last look has found: the CQ is asked only if that was nothing.
+ * False: nothing was there.
+ */
+bool cq_next(struct vend *e);
 /* What the last look has found is used, and it has found all there was. */
 bool cq_dry(const struct vend *e);
 bool cq_pending(struct end *end);

@@ -156,8 +156,8 @@ int rx_poll(struct end *end, struct fab_msg *m)
 	struct arrival got;
 	const uint8_t *mem;
 
-	if (r->come.head == r->come.tail)
-		cq_next(e);
+	while (r->come.head == r->come.tail && cq_next(e))
+		;
 	if (r->come.head == r->come.tail) {
 		if (!e->error)
 			return 0;
