@@ -372,7 +372,7 @@ stopped() {
 	rm "$TMP/c.down"
 	kill -CONT "$(cat "$TMP/c.stop")"
 	until_true 30 grep -q 'RDMA connection broke' "$TMP/server.log"
-	sleep 1
+	sleep 1 # the reset, if there is one, has come by then
 	touch "$TMP/c.late"
 	wait "$server" || fail "$(tail -n 5 "$TMP/server.log")"
 	touch "$TMP/c"

@@ -24,12 +24,13 @@
 
 static uint8_t came[4][64];
 static uint32_t came_len[4];
-static unsigned int ncame, polled;
+static unsigned int ncame, polled, asked;
 static struct anc_dir *lifts; /* by a word in front of them */
 
 static int poll_one(struct end *e, struct fab_msg *m)
 {
 	(void)e;
+	asked++;
 	if (polled == ncame)
 		return 0;
 	if (lifts)
@@ -37,7 +38,8 @@ static int poll_one(struct end *e, struct fab_msg *m)
 	lifts = NULL;
 	*m = (struct fab_msg){ .mem = came[polled],
 			       .len = came_len[polled],
-			       .held = came_len[polled] > WIRE_BSDH };
+			       .held = came_len[polled] > WIRE_BSDH,
+			       .last = polled + 1 == ncame };
 	polled++;
 	return 1;
 }
@@ -290,6 +292,20 @@ static void test_no_token(void **state)
 	breaks();
 	assert_int_equal(sock.rx_avail, 4);
 	gets("defg");
+}
+
+static void test_last(void **state)
+{
+	struct conn peer;
+
+	(void)state;
+	in_lift(&peer);
+	arrives(&peer, "de");
+	assert_int_equal(lock_take(&sock.lock), 0);
+	asked = 0;
+	assert_int_equal(pump_poll(&sock), 0);
+	lock_drop(&sock.lock);
+	assert_int_equal(asked, 1); /* nobody asks behind the last */
 }
 
 /* Its buffer was full: of what announces the stream a part is there. */
@@ -567,6 +583,7 @@ int main(void)
 		cmocka_unit_test(test_lift_later),
 		cmocka_unit_test(test_kept),
 		cmocka_unit_test(test_no_token),
+		cmocka_unit_test(test_last),
 		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_went_back),
 		cmocka_unit_test(test_reset),
