@@ -213,7 +213,8 @@ struct rdma {
 	uint64_t quiet_at; /* no more than when it was looked at here */
 	bool fat; /* has memory that a quiet one gives back */
 	bool bulk, sizing; /* receives are to be large; are not so far yet */
-	uint64_t tried_at; /* whether the queue pair is alive */
+	uint64_t tried_at; /* whether the queue pair is alive, */
+	uint64_t waits_since; /* for words of the other end; 0: for none */
 	uint32_t heard; /* conn.mseq_sent, when it was last polled */
 	uint64_t given; /* conn.tx_stream, when credits came last */
 	uint64_t spare_at; /* the program was told that it can send, */

@@ -54,6 +54,14 @@ static inline bool rdma_parted(const struct sock *s)
 
 	return unlikely(r != NULL) && s->apart && r->owner == sock_pid;
 }
+/* Is its queue pair to be tried now and then (rdma_serve.c)? */
+static inline bool rdma_waits(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return unlikely(r != NULL) && r->waits_since && r->state == RDMA_UP &&
+	       r->owner == sock_pid;
+}
 /* Lock held, a fork: who forks often is lifted the more seldom. */
 void rdma_parts(struct sock *s);
 void rdma_reunite(struct sock *s); /* rdma_parted(): no more, perhaps */

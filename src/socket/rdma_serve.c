@@ -6,8 +6,9 @@
 
 #include "socket/rdma.h"
 
-#define TRY_NS	 250000000ull
-#define SPARE_NS 1000000000ull /* so long a program may take to send */
+#define TRY_NS	    250000000ull
+#define TRY_MOST_NS 8000000000ull
+#define SPARE_NS    1000000000ull /* so long a program may take to send */
 #define DEAD_NS \
 	2000000000ull /* a peer that ends says so, and is gone by then */
 #define APART_NS    250000000ull /* after a fork, and twice as long each time */
@@ -32,20 +33,45 @@ static bool waits(const struct sock *s)
 	enum anc_state tx = anc_state(s->tx), rx = anc_state(s->rx);
 
 	return s->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
+	       (tx >= ANC_ASKED && tx <= ANC_RESUME) ||
 	       (tx != ANC_RAW && tx != ANC_GONE && !remote_seen(&s->rd->words));
 }
 
+/*
+ * ... and what that end says when its program has come by: that x was passed,
+ * that a receive of before the lift is over, how much is taken. Who waits for
+ * room spills after a while, and then waits for one of these words.
+ */
+static bool waits_long(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+	enum anc_state tx = anc_state(s->tx);
+
+	return r->words.wait_no != r->words.wait_done ||
+	       (tx != ANC_RAW && tx != ANC_GONE &&
+		(r->ahead || __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)));
+}
+
+/* The longer it waits already, the more seldom. */
 static void try_it(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	uint64_t now = clock_ns();
+	uint64_t now = clock_ns(), apart = r->tried_at - r->waits_since;
 
-	if (r->state != RDMA_UP || !waits(s)) {
-		r->tried_at = now;
-	} else if (now >= r->tried_at + TRY_NS) {
-		r->tried_at = now;
-		rdma_api->probe(r->end);
+	if (r->state != RDMA_UP || (!waits(s) && !waits_long(s))) {
+		r->waits_since = 0;
+		return;
 	}
+	if (!r->waits_since) {
+		r->waits_since = r->tried_at = now;
+		return;
+	}
+	if (apart < TRY_NS)
+		apart = TRY_NS;
+	if (now < r->tried_at + (apart < TRY_MOST_NS ? apart : TRY_MOST_NS))
+		return;
+	r->tried_at = now;
+	rdma_api->probe(r->end);
 }
 
 /* Is there something that no event announces? */

@@ -329,8 +329,8 @@ static void see(struct sock *s, void *arg)
 		tick = TICK_MS;
 	else if (unlikely(s->rd) && rdma_restless(s) && !tick)
 		tick = CALM_MS;
-	else if (unlikely(s->rd) &&
-		 (rdma_seeks(s) || rdma_fat(s) || rdma_parted(s)))
+	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s) ||
+				     rdma_parted(s) || rdma_waits(s)))
 		soon = true;
 }
 

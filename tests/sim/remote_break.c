@@ -37,10 +37,14 @@ static struct pipe *inlet(const struct end *e)
 
 /* --- the break --------------------------------------------------------- */
 
-/* Some of what is under way arrives; of that some is acknowledged. */
+/*
+ * Some of what is under way arrives; of that some is acknowledged. By turns one
+ * message may be all that is lost.
+ */
 static void sever(void)
 {
-	int i;
+	bool last = w.end[0].turn && rnd(2);
+	int i, whose = (int)rnd(2);
 
 	w.severed = true;
 	w.breaks++;
@@ -50,6 +54,8 @@ static void sever(void)
 		uint32_t k, lost = 0;
 
 		p->dead = p->arrived + rnd(p->put - p->arrived + 1);
+		if (last)
+			p->dead = p->put - (i == whose && p->arrived != p->put);
 		for (k = p->dead; k != p->put; k++)
 			lost += !p->q[k % QUEUE].words && !p->q[k % QUEUE].kind;
 		p->arrived = p->dead;
@@ -95,8 +101,6 @@ static void begin_tx(struct end *e)
 	}
 	switch (resume_tx(st, confirmed)) {
 	case RESUME_RECORDED:
-		if (e->ahead)
-			e->token_due = true;
 		for (i = 0; e->token_due && i < TOKEN; i++)
 			out(e, BELL, token_of(e)[i]);
 		from = e->acked > e->at.x ? e->acked : e->at.x;
@@ -391,17 +395,21 @@ static bool called(struct end *e)
 
 /*
  * As rdma_serve.c: for the other end, which may have heard of the break. Who
- * wrote, and is not told that it was heard, gives up after a while (zc_seize()).
+ * wrote, and is not told that it was heard, or asked for what it has lent, gives
+ * up after a while (zc_seize()).
  */
 static bool waits(const struct end *e)
 {
-	enum anc_state rx = anc_state(e->rx);
+	enum anc_state tx = anc_state(e->tx), rx = anc_state(e->rx);
 
+	if (e->wrote || (e->lent && e->recalled))
+		return true;
 	if (!world_rule(RULE_TRY))
 		return false;
-	return e->wrote || e->ar.unsure || rx == ANC_ASKED ||
-	       rx == ANC_PAUSED ||
-	       (anc_state(e->tx) != ANC_RAW && !remote_seen(&e->r));
+	return e->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
+	       (tx >= ANC_ASKED && tx <= ANC_RESUME) ||
+	       (tx != ANC_RAW &&
+		(e->ahead || e->tx->rawrx || !remote_seen(&e->r)));
 }
 
 static bool home_again(const struct end *e)

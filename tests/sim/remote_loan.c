@@ -34,8 +34,8 @@ bool loan_begin(struct end *e)
 	    e->ahead || e->token_due || anc_state(e->tx) != ANC_LIFTED ||
 	    !remote_seen(&e->r) || e->tx->rawrx || !room(outlet(e)))
 		return false;
-	if (n > e->total - e->at.sent)
-		n = (uint32_t)(e->total - e->at.sent);
+	if (n > world_due(e) - e->at.sent)
+		n = (uint32_t)(world_due(e) - e->at.sent);
 	say(e, ITEM_LENT, (uint32_t)e->at.sent, n);
 	e->lent = n;
 	w.loans++;

@@ -43,8 +43,8 @@ bool sink_write(struct end *e)
 	    e->tx->rawrx || !room(outlet(e)))
 		return false;
 	n = 1 + rnd(e->held);
-	if (n > e->total - e->at.sent)
-		n = (uint32_t)(e->total - e->at.sent);
+	if (n > world_due(e) - e->at.sent)
+		n = (uint32_t)(world_due(e) - e->at.sent);
 	say(e, ITEM_WROTE, (uint32_t)e->at.sent, n);
 	e->held = 0;
 	w.writes++;

@@ -113,7 +113,7 @@ static void lift(struct end *e)
 	bool ahead = e->runs_ahead && !rnd(4);
 	int ret;
 
-	if (e->shut || (e->held && world_rule(RULE_LEFT)))
+	if (e->shut || e->held)
 		return;
 	if (!world_rule(RULE_DRAINED))
 		e->tx->taken = e->at.sent;
@@ -172,9 +172,20 @@ static void serve(struct end *e)
 	}
 }
 
+uint32_t world_due(const struct end *e)
+{
+	const struct end *other = &w.end[!id(e)];
+	uint32_t turns;
+
+	if (!e->turn)
+		return e->total;
+	turns = e->expect / other->turn + !id(e);
+	return turns * e->turn < e->total ? turns * e->turn : e->total;
+}
+
 static void write_some(struct end *e)
 {
-	uint32_t n = 1 + rnd(4);
+	uint32_t n = 1 + rnd(4), most = world_due(e);
 	struct pipe *p;
 
 	if (e->lent && (rnd(8) || loan_back(e)))
@@ -186,8 +197,8 @@ static void write_some(struct end *e)
 	if (e->holds && !w.severed && anc_state(e->tx) == ANC_RAW &&
 	    e->at.sent && e->at.sent > e->tx->taken && !e->r.reader_busy)
 		return;
-	if (e->at.sent + n > e->total)
-		n = (uint32_t)(e->total - e->at.sent);
+	if (e->at.sent + n > most)
+		n = (uint32_t)(most - e->at.sent);
 	/* see resume.h */
 	if (anc_state(e->tx) == ANC_SPILL && !remote_seen(&e->r) &&
 	    world_rule(RULE_STAND))
@@ -484,12 +495,12 @@ static void step(struct end *e, bool calm)
 		serve(e);
 		break;
 	case 7:
-		if (e->at.sent < e->total)
+		if (e->at.sent < world_due(e))
 			write_some(e);
 		break;
 	case 8:
 		if (e->r.peer->ready && anc_state(tx) == ANC_RAW &&
-		    e->at.sent < e->total)
+		    (e->turn || e->at.sent < e->total))
 			lift(e);
 		break;
 	case 9:
@@ -502,7 +513,7 @@ static void step(struct end *e, bool calm)
 		break;
 	case 11:
 		if (e->home_at <= e->ar.taken && !e->raw &&
-		    (!w.ends || !rnd(10)))
+		    (!w.ends || !rnd(10)) && (!calm || !e->turn))
 			e->homing = true;
 		if (e->homing)
 			world_come_home(e);
@@ -510,7 +521,7 @@ static void step(struct end *e, bool calm)
 			foreign(e);
 		break;
 	default:
-		if (!rnd(2) && !w.ends)
+		if (!rnd(2) && !w.ends && (!calm || !e->turn))
 			sink_offer(e);
 		if (e->sink && !rnd(40) && sink_back(e))
 			break_sink(e);
@@ -523,6 +534,7 @@ static void step(struct end *e, bool calm)
 
 const char *play(uint64_t seed, uint32_t without, unsigned int kind)
 {
+	uint32_t turns;
 	int i, k, steps;
 
 	memset(&w, 0, sizeof(w));
@@ -531,8 +543,9 @@ const char *play(uint64_t seed, uint32_t without, unsigned int kind)
 	w.may_break = kind & PLAY_BREAKS;
 	w.longer = kind & PLAY_LONG;
 	w.ends = kind & PLAY_ENDS;
-	steps = w.longer || w.ends ? STEPS_LONG : STEPS;
+	steps = w.longer || w.ends || (kind & PLAY_TURNS) ? STEPS_LONG : STEPS;
 	rnd(2);
+	turns = kind & PLAY_TURNS ? 1 + rnd(8) : 0;
 	w.gust = w.longer && rnd(2) ? 1 + rnd(8) : QUEUE;
 	for (i = 0; i < 2; i++) {
 		struct end *e = &w.end[i];
@@ -549,13 +562,18 @@ const char *play(uint64_t seed, uint32_t without, unsigned int kind)
 			e->ends = rnd(8);
 			e->home_at = rnd(4) ? rnd(80) : UINT32_MAX;
 		}
+		if (kind & PLAY_TURNS) {
+			e->turn = 1 + rnd(12);
+			e->total = e->turn * turns;
+		}
 		e->confirmed = true;
 		w.qp[i].dead = w.anchor[i].dead = UINT32_MAX;
 	}
 	for (k = 0; k < steps && !w.fault && !w.lost; k++) {
 		bool done = true;
 
-		step(&w.end[rnd(2)], k > steps / 2);
+		step(&w.end[rnd(2)],
+		     k > steps / 2 || (w.end[0].turn && w.severed));
 		if (w.ends)
 			done = end_done();
 		for (i = 0; i < 2; i++)

@@ -50,7 +50,6 @@ enum rule {
 	RULE_WHOLE, /* which is written when all has come back */
 	RULE_LAST, /* and that is when the writer has said so */
 	RULE_HEARD, /* what is written is kept until it was heard of */
-	RULE_LEFT, /* no lift while memory is held that was on offer before */
 	RULE_ANSWER, /* memory on offer comes back by an answer, or a break */
 	RULE_FIN, /* behind both DisConns the FIN waits for no word */
 	RULE_OVER, /* and who wants home for nothing but that */
@@ -97,6 +96,7 @@ struct end {
 	struct anc_dir *tx, *rx;
 	uint32_t total; /* bytes its program writes */
 	uint32_t expect; /* next byte its program must get */
+	uint32_t turn; /* bytes it says at a time, then it waits; 0: any */
 	uint32_t ring[QUEUE], ring_n; /* arrived by SDP and unread */
 	uint32_t kept[QUEUE]; /* ar.kept bytes off the anchor */
 	uint32_t given[QUEUE], given_n, given_at; /* handed back; sent of it */
@@ -148,6 +148,7 @@ enum { /* kinds of worlds */
        PLAY_BREAKS = 1, /* the queue pair may break */
        PLAY_LONG = 2, /* many lifts, one upon the other */
        PLAY_ENDS = 4, /* programs end their directions, and then want home */
+       PLAY_TURNS = 8, /* they speak by turns */
 };
 /* Plays one world without some rules: what went wrong, or NULL. */
 const char *play(uint64_t seed, uint32_t without, unsigned int kind);
@@ -174,6 +175,8 @@ bool sink_waits(const struct end *e, const struct item *i); /* for room */
 bool sink_item(struct end *e, const struct item *i);
 void sink_forget(struct end *e);
 
+/* Bytes that its program has written by now, if it can: end 0 speaks first. */
+uint32_t world_due(const struct end *e);
 bool world_full(const struct pipe *p, uint32_t n);
 void world_put(struct pipe *p, uint32_t off);
 struct item *world_next(struct pipe *p);

@@ -305,6 +305,107 @@ static void t_busy(void **state)
 	rdma_api = NULL;
 }
 
+static unsigned int tried;
+
+static void try_it(struct end *e)
+{
+	assert_ptr_equal(e, &an_end);
+	tried++;
+}
+
+static uint32_t no_room(struct end *e)
+{
+	assert_non_null(e);
+	return 0;
+}
+
+static void look(void)
+{
+	assert_int_equal(sock_lock(&sock), 0);
+	rdma_look_after(&sock);
+	sock_unlock(&sock);
+}
+
+/* It waits from now on: is it tried, and then no more than is due? */
+static void is_tried(const char *what)
+{
+	uint64_t second = 1000000000u;
+
+	print_message("%s\n", what);
+	rdma.waits_since = 0;
+	tried = 0;
+	look();
+	assert_true(rdma_waits(&sock));
+	assert_int_equal(tried, 0);
+	rdma.waits_since -= second;
+	rdma.tried_at -= second;
+	look();
+	assert_int_equal(tried, 1);
+	look();
+	assert_int_equal(tried, 1);
+	/* after a long time not so soon again */
+	rdma.waits_since -= 4 * second;
+	rdma.tried_at -= second;
+	look();
+	assert_int_equal(tried, 1);
+	rdma.tried_at -= 2 * second;
+	look();
+	assert_int_equal(tried, 2);
+}
+
+/*
+ * Who waits for words, with nothing of its own under way, would never hear that
+ * the queue pair has broken where the other end, whose words were lost by that,
+ * has nothing to say on the anchor.
+ */
+static void t_tried(void **state)
+{
+	static const struct fabric_ops full = { .room = no_room,
+						.poll = nothing,
+						.pending = none };
+	static const struct verbs_api api = { .arm = arm,
+					      .info = info_of,
+					      .probe = try_it };
+	struct remote *w = &rdma.words;
+
+	(void)state;
+	rdma_api = &api;
+	up(0);
+	an_end.ops = &full;
+	rdma.called = false;
+	rdma.far = rdma.anchor = -1;
+	sock.rx->state = ANC_RAW;
+	sock.ar.based = true;
+	look();
+	assert_false(rdma_waits(&sock));
+	w->wait_no = 1;
+	is_tried("how much is taken");
+	w->wait_done = 1;
+	look();
+	assert_false(rdma_waits(&sock));
+	sock.tx->state = w->reader_state = ANC_LIFTED;
+	assert_true(remote_seen(w));
+	look();
+	assert_false(rdma_waits(&sock));
+	sock.tx->rawrx = 1;
+	is_tried("a receive of before the lift is over");
+	sock.tx->state = w->reader_state = ANC_ASKED;
+	is_tried("and the way home is asked for");
+	sock.tx->rawrx = 0;
+	sock.tx->state = w->reader_state = ANC_RISING;
+	sock.at.x = sock.tx->x = 10;
+	rdma.ahead = true;
+	is_tried("x was passed");
+	rdma.ahead = false;
+	sock.tx->state = w->reader_state = ANC_PAUSED;
+	is_tried("it comes home");
+	sock.tx->state = ANC_LIFTED;
+	w->reader_state = ANC_RAW;
+	is_tried("our state is known");
+	an_end.ops = &ops;
+	rdma_api = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_let_go, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_answer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_busy, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_tried, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
