@@ -110,7 +110,7 @@ static void test_long(void **state)
 		sinks_up += w.sinks_up;
 	}
 	assert_true(writes > LONGS);
-	assert_true(sinks_up > LONGS / 100);
+	assert_true(sinks_up > LONGS / 200);
 	assert_true(lifts > 8 * LONGS);
 	assert_true(spills > 4 * LONGS);
 	assert_true(early > LONGS);
