@@ -47,9 +47,11 @@ static bool waits_long(const struct sock *s)
 	const struct rdma *r = s->rd;
 	enum anc_state tx = anc_state(s->tx);
 
-	return r->words.wait_no != r->words.wait_done ||
-	       (tx != ANC_RAW && tx != ANC_GONE &&
-		(r->ahead || __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)));
+	/* once it is LIFTED the credits tell that, and the answer may wait */
+	if (r->words.wait_no != r->words.wait_done && tx != ANC_LIFTED)
+		return true;
+	return tx != ANC_RAW && tx != ANC_GONE &&
+	       (r->ahead || __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST));
 }
 
 /* The longer it waits already, the more seldom. */
