@@ -2,6 +2,7 @@
 #ifndef LIBSDP_BASE_CLOCK_H
 #define LIBSDP_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -23,14 +24,12 @@ static inline uint64_t clock_coarse_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* One step of a spinning loop. */
-static inline void clock_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield" ::: "memory");
-#endif
-}
+/*
+ * One step of a spinning loop: what the processor has for it, but where that
+ * costs others more than it spares them (clock.c).
+ */
+void clock_relax(void);
+/* Is this the name of a hypervisor, as CPUID gives it, whose pause does so? */
+bool clock_no_pause(const char name[12]);
 
 #endif

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libbase.la
 libbase_la_SOURCES = \
 	src/base/arena.c \
 	src/base/arena.h \
+	src/base/clock.c \
 	src/base/clock.h \
 	src/base/hold.c \
 	src/base/hold.h \

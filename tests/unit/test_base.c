@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/mem.h"
 #include "base/proc.h"
@@ -543,6 +544,16 @@ static void proc_state_stands_behind_the_name(void **state)
 	assert_string_equal(proc_state(""), "");
 }
 
+/* --- clock ------------------------------------------------------------ */
+
+static void emulated_processor_does_not_pause(void **state)
+{
+	(void)state;
+	assert_true(clock_no_pause("TCGTCGTCGTCG"));
+	assert_false(clock_no_pause("KVMKVMKVM\0\0"));
+	assert_false(clock_no_pause("Microsoft Hv"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -565,6 +576,7 @@ int main(void)
 		cmocka_unit_test(arena_shared_by_family),
 		cmocka_unit_test(arena_between_threads),
 		cmocka_unit_test(mem_remembers_both_ends),
+		cmocka_unit_test(emulated_processor_does_not_pause),
 		cmocka_unit_test(proc_reads_small_files),
 		cmocka_unit_test(proc_state_stands_behind_the_name),
 	};
