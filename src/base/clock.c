@@ -11,6 +11,8 @@
 
 #ifdef __x86_64__
 #include <cpuid.h>
+
+#include "base/log.h"
 #endif
 
 bool clock_no_pause(const char name[12])
@@ -23,31 +25,32 @@ bool clock_no_pause(const char name[12])
 #define HYPERVISOR	(1u << 31) /* in ECX of leaf 1: there is a name */
 #define HYPERVISOR_NAME 0x40000000u
 
-static bool asked_no_pause(void)
+static bool no_pause;
+
+void clock_learn(void)
 {
 	uint32_t a, b, c, d, name[3];
 
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & HYPERVISOR))
-		return false;
+		return;
 	__cpuid(HYPERVISOR_NAME, a, name[0], name[1], name[2]);
-	return clock_no_pause((const char *)name);
+	if (!clock_no_pause((const char *)name))
+		return;
+	__atomic_store_n(&no_pause, true, __ATOMIC_RELAXED);
+	log_debug("an emulated processor: spins do not pause");
 }
 
 void clock_relax(void)
 {
-	enum { UNKNOWN, PAUSES, DOES_NOT };
-	static uint8_t how;
-	uint8_t is = __atomic_load_n(&how, __ATOMIC_RELAXED);
-
-	if (is == PAUSES) {
+	if (!__atomic_load_n(&no_pause, __ATOMIC_RELAXED))
 		__builtin_ia32_pause();
-	} else if (is == UNKNOWN) {
-		is = asked_no_pause() ? DOES_NOT : PAUSES;
-		__atomic_store_n(&how, is, __ATOMIC_RELAXED);
-	}
 }
 
 #else
+
+void clock_learn(void)
+{
+}
 
 void clock_relax(void)
 {

@@ -29,6 +29,11 @@ static inline uint64_t clock_coarse_ns(void)
  * costs others more than it spares them (clock.c).
  */
 void clock_relax(void);
+/*
+ * Once, before the program runs: later it may have made CPUID fault. Whoever
+ * does not call it pauses.
+ */
+void clock_learn(void);
 /* Is this the name of a hypervisor, as CPUID gives it, whose pause does so? */
 bool clock_no_pause(const char name[12]);
 

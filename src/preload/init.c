@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "preload/real.h"
@@ -46,6 +47,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.risen = ep_risen,
 			.by_inode = fdt_by_inode,
 		};
+		clock_learn();
 		sock_setup(&hooks);
 		jump_learn();
 		at_quick_exit(sock_exit);

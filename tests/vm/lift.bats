@@ -218,3 +218,13 @@ killed() {
 	wait_end duplex 10 && fail "the server took it for a good end"
 	tail -n 1 "$TMP/duplex.err" | grep -qE 'early|Reset|reset|Broken'
 }
+
+@test "lift: who spins on an emulated processor does not pause" {
+	LD_PRELOAD=$SDP_BUILD/.libs/libsdp.so LIBSDP_LOG=1:stderr env true \
+		2>"$TMP/log"
+	if grep -q 'QEMU TCG' /proc/cpuinfo; then
+		grep -q 'spins do not pause' "$TMP/log"
+	else
+		refuse grep -q 'spins do not pause' "$TMP/log"
+	fi
+}
