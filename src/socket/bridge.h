@@ -95,6 +95,11 @@ int gate_begin(struct flow *f, int fd, int family);
 int gate_open(struct flow *f);
 /* 1: both are connected, 0: not yet, or negative errno. */
 int gate_opened(struct flow *f);
+/*
+ * Of at most `most` bytes those that a receive of the gate would bring at once,
+ * up to an urgent one, or that one alone; 0: the end; or negative errno.
+ */
+ssize_t gate_peek(int gate, size_t most, bool *urgent);
 /* Nothing more needs the listener; `reset`: the gate goes with a reset. */
 void gate_settle(struct flow *f);
 void gate_close(struct flow *f, bool reset);

@@ -6,8 +6,6 @@
  * the gate is not read.
  */
 
-#include <linux/sockios.h>
-
 #include "sdp_proto/wire.h"
 #include "socket/bridge.h"
 
@@ -206,19 +204,14 @@ static bool give(struct flow *f)
 /* Bytes that can be read at once: up to an urgent one, or that one. */
 static uint64_t readable(struct flow *f, bool *urgent)
 {
-	int mark = 0;
 	ssize_t n;
 
 	*urgent = false;
 	if (f->read_eof || f->gate_dead)
 		return 0;
-	sys_ioctl(f->gate, SIOCATMARK, &mark);
-	n = sys_recv(f->gate, NULL, mark ? 1 : VERBS_RCV_MAX,
-		     MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-	if (n > 0) {
-		*urgent = mark;
+	n = gate_peek(f->gate, VERBS_RCV_MAX, urgent);
+	if (n > 0)
 		return (uint64_t)n;
-	}
 	if (n == 0) {
 		f->read_eof = true;
 		conn_shutdown(&f->conn, clock_ns(), f->leaving);

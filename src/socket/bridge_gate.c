@@ -7,6 +7,7 @@
  */
 
 #include <linux/filter.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 
@@ -211,6 +212,17 @@ int gate_opened(struct flow *f)
 	if (err)
 		return err < 0 ? -EBADF : -err;
 	return name_of(f->gate, &peer, true) ? 0 : 1;
+}
+
+ssize_t gate_peek(int gate, size_t most, bool *urgent)
+{
+	int mark = 0;
+	ssize_t n =
+		sys_recv(gate, NULL, most, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+
+	/* asked first it would say nothing of a byte that comes in between */
+	*urgent = n > 0 && !sys_ioctl(gate, SIOCATMARK, &mark) && mark;
+	return *urgent ? 1 : n;
 }
 
 void gate_fd_drop(int *fd)

@@ -261,6 +261,7 @@ int option_int(int fd, int opt); /* at SOL_SOCKET; -1: no such thing */
 void option_inherit(struct sock *s, int fd);
 void option_heir(struct sock *s, uint8_t bars);
 enum reason option_reason(const struct sock *s); /* or WHY_WAITING */
+bool option_lowat(const struct sock *s); /* SO_RCVLOWAT above 1 */
 int option_shown(struct sock *s, int fd); /* time stamps; 0 or -EAGAIN */
 /* TCP_INQ behind a receive from the ring; `room` for control messages. */
 void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room);

@@ -69,6 +69,11 @@ enum reason option_reason(const struct sock *s)
 	return s->bars ? WHY_OPTION : WHY_WAITING;
 }
 
+bool option_lowat(const struct sock *s)
+{
+	return s->bars & BAR_LOWAT;
+}
+
 /* 0, or -EAGAIN: it cannot come home, and nothing has changed. */
 static int bar(struct sock *s, int fd, uint8_t bit)
 {

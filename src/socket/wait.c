@@ -18,17 +18,20 @@ uint64_t wait_deadline(int64_t timeo)
 	return timeo > 0 ? clock_ns() + (uint64_t)timeo : UINT64_MAX;
 }
 
-int wait_anchor(int fd, uint64_t deadline)
+int wait_next(struct sock *s, int fd, uint64_t deadline)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLPRI };
 	uint64_t now = clock_ns(), left = deadline > now ? deadline - now : 0;
 	struct timespec ts = { .tv_sec = (time_t)(left / 1000000000u),
 			       .tv_nsec = (long)(left % 1000000000u) };
-	int n = hooks.ppoll(&p, 1, &ts, NULL);
+	int n;
 
-	if (n > 0)
+	if (option_lowat(s))
 		return 0;
-	if (!n)
+	n = hooks.ppoll(&p, 1, &ts, NULL);
+	if (n > 0 && sock_atmark(s, fd) != 1)
+		return 0;
+	if (n >= 0)
 		errno = EAGAIN;
 	return -1;
 }

@@ -78,10 +78,12 @@ uint64_t wait_full(struct sock *s, uint64_t now);
 int wait_lent(struct sock *s, uint64_t until, int signals);
 uint64_t wait_deadline(int64_t timeo);
 /*
- * Until the anchor has something, lock not held: 0, or -1 and errno. For a
- * MSG_WAITALL, which is many receives here and has one time limit.
+ * Lock not held: until the anchor has the next byte of a receive that has some;
+ * 0, or -1 and errno, EAGAIN also where the urgent mark is in front of it. For
+ * a MSG_WAITALL, which is many receives here, but has one time limit, is not
+ * restarted behind a signal, and ends at that mark.
  */
-int wait_anchor(int fd, uint64_t deadline);
+int wait_next(struct sock *s, int fd, uint64_t deadline);
 /*
  * A moment without the lock, for bytes that are on their way to the anchor: 0,
  * -EINTR, or -EAGAIN behind `deadline`.

@@ -132,6 +132,17 @@ one_call() {
 	proof 100000 python3
 }
 
+@test "python: an urgent byte while a receive sleeps for all" {
+	mode plain
+	client "$PY" "$BATS_TEST_DIRNAME/py/marked.py"
+	mode lifted
+	client "$PY" "$BATS_TEST_DIRNAME/py/marked.py"
+	proof 50000 python3
+	mode now
+	client "$PY" "$BATS_TEST_DIRNAME/py/marked.py"
+	proof 50000 python3
+}
+
 @test "python: an urgent byte while the other end is looked for" {
 	mode plain
 	[ "$(client "$PY" "$BATS_TEST_DIRNAME/py/early.py")" = "0 0" ]

@@ -211,8 +211,13 @@ static void hear_server(void)
 			p.tx_room = p.tx_room * 2 + 2 * GULP;
 			p.tx = realloc(p.tx, p.tx_room);
 		}
-		ioctl(p.srv, SIOCATMARK, &mark);
-		n = recv(p.srv, p.tx + p.tx_len, mark ? 1 : GULP, MSG_DONTWAIT);
+		/* the mark of a byte is there when the byte is, not before */
+		n = recv(p.srv, p.tx + p.tx_len, 1, MSG_DONTWAIT | MSG_PEEK);
+		if (n > 0) {
+			ioctl(p.srv, SIOCATMARK, &mark);
+			n = recv(p.srv, p.tx + p.tx_len, mark ? 1 : GULP,
+				 MSG_DONTWAIT);
+		}
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0)

@@ -3,3 +3,8 @@ check_PROGRAMS += tests/unit/test_bridge
 tests_unit_test_bridge_SOURCES = tests/unit/test_bridge.c
 tests_unit_test_bridge_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_gate
+tests_unit_test_gate_SOURCES = tests/unit/test_gate.c
+tests_unit_test_gate_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
