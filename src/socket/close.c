@@ -1,56 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The processes that hold a sock, fork, and its death. */
+/* The numbers of a sock in its processes, fork, and its death. */
 
-#include "base/text.h"
 #include "socket/bridge.h"
 
 /* --- holders ----------------------------------------------------------- */
-
-struct holder *holder_of(struct sock *s, int32_t pid)
-{
-	int i;
-
-	for (i = 0; i < SOCK_HOLDERS; i++)
-		if (s->holder[i].pid == pid)
-			return &s->holder[i];
-	return NULL;
-}
-
-/*
- * A process that executes another program keeps its pid. Has it let go of the
- * number? (Where /proc shows nothing of it: who knows.)
- */
-static bool has_left(const struct sock *s, const struct holder *h)
-{
-	char room[48];
-	struct text path = TEXT_IN(room);
-	struct stat st;
-	int ret;
-
-	if (!h->leaves || !s->inode)
-		return false;
-	text_add(&path, "/proc/%d/fd", h->pid);
-	if (sys_stat(room, &st))
-		return false;
-	text_add(&path, "/%d", h->fd);
-	ret = sys_stat(room, &st);
-	return ret ? ret == -ENOENT : st.st_ino != s->inode;
-}
-
-int sock_holders(struct sock *s)
-{
-	int i, n = 0;
-
-	for (i = 0; i < SOCK_HOLDERS; i++) {
-		struct holder *h = &s->holder[i];
-
-		if (h->pid > 0 && h->pid != sock_pid &&
-		    (sys_kill(h->pid, 0) == -ESRCH || has_left(s, h)))
-			h->pid = 0;
-		n += h->pid != 0;
-	}
-	return n;
-}
 
 int sock_fd(struct sock *s)
 {
@@ -111,6 +64,7 @@ void sock_fork_before(struct sock *s, int fd)
 		child->fds++;
 	} else if ((h = holder_of(s, 0))) {
 		h->pid = -sock_pid;
+		memset(h->inside, 0, sizeof(h->inside));
 		h->leaves = 0;
 		h->fds = 1;
 		h->fd = sock_fd(s);

@@ -27,6 +27,7 @@
 #include "sdp_proto/zcopy.h"
 #include "socket/anchor.h"
 #include "socket/bridged.h"
+#include "socket/holder.h"
 #include "socket/iov.h"
 #include "socket/pair.h"
 #include "socket/sock.h"
@@ -36,23 +37,14 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-#define SOCK_HOLDERS 32
-#define NAMES_AT     4 /* turns after which the page shows names */
-#define LOOK_NEVER   INT32_MAX
+#define NAMES_AT   4 /* turns after which the page shows names */
+#define LOOK_NEVER INT32_MAX
 
 enum sock_phase {
 	PH_NEW,
 	PH_LISTEN,
 	PH_CONNECTING,
 	PH_CONNECTED,
-};
-
-/* A process that has the sock open. */
-struct holder {
-	int32_t pid; /* 0: free; -1: a child about to be born */
-	uint32_t fds : 31; /* numbers that point to it there */
-	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
-	int32_t fd; /* one of them, as last known */
 };
 
 struct rdma;
@@ -227,7 +219,6 @@ static inline void sock_unlock(struct sock *s)
 void sock_why(struct sock *s, enum reason why);
 void sock_is_lifted(struct sock *s);
 void sock_publish(struct sock *s); /* the page's row: paths, reason */
-int sock_holders(struct sock *s); /* living processes; dead ones reaped */
 uint64_t sock_inode_at(struct sock *s, int fd);
 void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 /*
@@ -288,7 +279,6 @@ void row_refresh(struct sock *s); /* the lock is not held */
 void row_seek(struct sock *s);
 void row_miss(struct sock *s);
 void row_forked(void);
-struct holder *holder_of(struct sock *s, int32_t pid);
 
 #include "socket/raw.h"
 

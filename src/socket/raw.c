@@ -21,6 +21,11 @@ static void leave(struct sock *s, struct anc_dir *d)
 		anc_raw_leave(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
 }
 
+static enum holder_part part_of(const struct sock *s, const struct anc_dir *d)
+{
+	return d == &s->local[1] ? HOLDS_OLD_RX : HOLDS_RX;
+}
+
 /* A call is over. True: taken for left, it was counted out, and it came back. */
 static bool over(const void *c, bool noted)
 {
@@ -50,6 +55,7 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 		if (!anc_raw_enter(d, &s->ar))
 			break;
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
+			holder_in(s, part_of(s, d));
 			sock_named(s);
 			if (likely(in != NULL)) {
 				in->rx.d = d;
@@ -108,6 +114,7 @@ void raw_rx_leave(struct rawrx *c)
 	c->held = NULL;
 	if (unlikely(!c->back)) /* first: who finds nobody inside looks here */
 		__atomic_store_n(&c->s->strayed, true, __ATOMIC_SEQ_CST);
+	holder_out(s, part_of(s, c->d));
 	leave(c->s, c->d);
 	/* it may have been a bell, and it was for others, too */
 	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_RAW)
@@ -148,6 +155,7 @@ void raw_rx_stayed(struct sock **stays)
 
 static void tx_leave(struct rawtx *c)
 {
+	holder_out(c->s, HOLDS_TX);
 	__atomic_sub_fetch(&c->s->rawtx, 1, __ATOMIC_SEQ_CST);
 	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
 	c->s = NULL;
@@ -179,6 +187,7 @@ bool raw_tx_enter(struct rawtx *c, struct sock *s)
 	c->noted = in != NULL;
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	holder_in(s, HOLDS_TX);
 	c->s = s;
 	if (!tx_raw(s)) {
 		tx_leave(c);
@@ -236,15 +245,40 @@ void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
 		tx_leave(c);
 }
 
+/* Of a send nobody knows what went. */
+static void tx_lost(struct sock *s)
+{
+	s->pinned = true; /* before the others see that nobody is inside */
+	s->unsent = true;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	sock_why(s, WHY_FOREIGN_IO);
+}
+
 void raw_tx_lost(struct rawtx *c)
 {
 	if (!c->s || over(c, c->noted))
 		return;
-	c->s->pinned = true; /* before the others see that nobody is inside */
-	c->s->unsent = true;
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	sock_why(c->s, WHY_FOREIGN_IO);
+	tx_lost(c->s);
 	tx_leave(c);
+}
+
+void raw_abandoned(struct sock *s, enum holder_part part)
+{
+	if (part == HOLDS_BED) {
+		sock_awake(s, s->asleep_anchor_gen);
+		return;
+	}
+	if (part == HOLDS_TX) {
+		tx_lost(s);
+		__atomic_sub_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	} else {
+		__atomic_store_n(&s->strayed, true, __ATOMIC_SEQ_CST);
+		leave(s, part == HOLDS_OLD_RX ? &s->local[1] : s->rx);
+		/* it may have had a bell that was for others, too */
+		if (anc_state(s->rx) != ANC_RAW)
+			ring_ask_bell(s);
+	}
+	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 }
 
 int raw_where(struct sock *s, uint64_t *n)

@@ -48,6 +48,9 @@ void raw_rx_leave(struct rawrx *c);
 void raw_rx_stay(struct rawrx *c, struct sock **stays, bool bell);
 void raw_rx_stayed(struct sock **stays);
 
+/* A process that has it, too, was killed in such a call, or asleep. */
+void raw_abandoned(struct sock *s, enum holder_part part);
+
 struct rawtx {
 	struct sock *s; /* NULL: not inside */
 	bool noted;

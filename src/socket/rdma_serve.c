@@ -253,26 +253,13 @@ void rdma_parts(struct sock *s)
 }
 
 /*
- * Who is killed inside a call is never counted out: a token would be left to
- * him, and what comes behind it would not be shown.
- */
-static bool deserted(struct sock *s)
-{
-	return __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST);
-}
-
-/*
- * The children that had it, too, are gone, or have closed it. It is tried again
- * while a thread of ours is inside: it may be one of theirs, for all we know.
+ * The children that had it, too, are gone, or have closed it. What one that was
+ * killed in a receive had taken is found out first.
  */
 void rdma_reunite(struct sock *s)
 {
 	if (clock_ns() < s->rd->apart_till || sock_holders(s) != 1 ||
-	    deserted(s))
+	    s->strayed)
 		return;
 	s->apart = false;
 	home_left(s);

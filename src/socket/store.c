@@ -178,12 +178,15 @@ uint32_t sock_sleep(struct sock *s)
 
 	if (unlikely(next != gen)) /* used anew just now */
 		gen_out(&s->watched_word, next);
+	holder_in(s, HOLDS_BED);
 	spin_to_bed(s);
 	return gen;
 }
 
 void sock_awake(struct sock *s, uint32_t number)
 {
+	if (likely(number == s->asleep_anchor_gen))
+		holder_out(s, HOLDS_BED);
 	gen_out(&s->watched_word, number);
 	gen_out(&s->asleep_anchor_word, number);
 	spin_awake(s);

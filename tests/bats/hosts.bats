@@ -2,66 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Between hosts: two network namespaces joined by a veth, and in place of
 # libsdp-verbs.so the pretended devices of tests/fake.
-# shellcheck disable=SC2030,SC2031 # every test has variables of its own
+# shellcheck disable=SC2030,SC2031,SC2034 # every test has variables of its own, and
+# talk.bash uses them
 
 load helpers
 load hosts
-
-# A server that a failed test leaves behind.
-teardown() {
-	[ -z "${server-}" ] || kill "$server" 2>/dev/null || :
-}
-
-setup() {
-	hosts_library
-}
-
-# on NAMESPACE NAME COMMAND...: preloaded, on a host with a device.
-on() {
-	local ns=$1 name=$2
-	shift 2
-	# shellcheck disable=SC2016
-	setpriv --pdeathsig TERM ip netns exec "$ns" env \
-		LIBSDP_STATS_FILE="$TMP/$name.stats" \
-		LIBSDP_LOG=7:stderr LIBSDP_SOFT_DEVICES="$SOFT" \
-		${BREAK:+"$BREAK"} ${DEAF:+"$DEAF"} \
-		sh -c 'mount -t tmpfs none /sys/class &&
-		mkdir -p /sys/class/infiniband/fake0 &&
-		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@"
-}
-
-# there PORT: somebody listens on the other host.
-there() {
-	ip netns exec "$B" ss -ltn | grep -q ":$1"
-}
-
-# talk COUNT...: as the client of digest_echo.py; BREAK: what befalls it.
-talk() {
-	local py=$BATS_TEST_DIRNAME/py/digest_echo.py server
-	on "$B" server /usr/bin/python3 "$py" server 7777 3>&- &
-	server=$!
-	until_true 10 there 7777
-	on "$A" client /usr/bin/python3 "$py" client 10.99.0.2 7777 "$@"
-	wait "$server"
-}
-
-# sum NAME FIELD: over the processes of that side.
-sum() {
-	grep -o "\"$2\":[0-9]*" "$TMP/$1.stats" |
-		awk -F: '{ n += $2 } END { print n + 0 }'
-}
-
-# until_over FILE PORT BYTES: FILE comes when both ends of the connection go over
-# SDP and have sent so much by it; wait for $watch.
-until_over() {
-	(
-		bad=0
-		until_true 30 over "$2" 2 "$3" || bad=1
-		touch "$1"
-		exit $bad
-	) 3>&- &
-	watch=$!
-}
+load talk
 
 @test "hosts: a dialogue is lifted over RDMA, every byte right" {
 	local watch
@@ -74,97 +20,6 @@ until_over() {
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
 	[ "$(sum client bytes_sdp_tx)" -eq "$(sum server bytes_sdp_rx)" ]
 	[ "$(sum server bytes_sdp_tx)" -eq "$(sum client bytes_sdp_rx)" ]
-}
-
-@test "hosts: a fork brings the stream home, parent and child go on" {
-	local watch
-	SOFT=yes
-	touch "$TMP/hold"
-	until_over "$TMP/hold.waits" 7777 100000
-	talk 100 held fork "$TMP/hold"
-	wait "$watch"
-	[ "$(sum client lifted)" -eq 1 ]
-	[ "$(sum client homecomings)" -eq 1 ]
-	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
-}
-
-# back FILE PORT BYTES: FILE comes when the child of `held fork` has removed it and
-# both ends go over SDP again; wait for $watch.
-back() {
-	(
-		bad=0
-		until_true 60 gone "$1" || bad=1
-		until_true 60 over "$2" 2 "$3" || bad=1
-		touch "$1"
-		exit $bad
-	) 3>&- &
-	watch=$!
-}
-
-gone() {
-	[ ! -e "$1" ]
-}
-
-@test "hosts: lifted again when the child of a fork is gone" {
-	local lift back
-	SOFT=yes
-	touch "$TMP/hold"
-	until_over "$TMP/hold.waits" 7777 100000
-	lift=$watch
-	back "$TMP/hold" 7777 100000
-	back=$watch
-	talk 100 held fork until "$TMP/hold" 2>"$TMP/talk"
-	wait "$lift"
-	wait "$back"
-	[ "$(sum client homecomings)" -eq 1 ]
-	[ "$(grep -c 'LIFT: .* transmits' "$TMP/talk")" -eq 4 ]
-}
-
-# What was counted for it is never taken back: lifted again, what comes would be
-# left to it for ever.
-@test "hosts: a fork's child is killed in its sleep" {
-	local how watch
-	SOFT=yes
-	for how in poll recv poll recv; do
-		rm -f "$TMP/client.stats" "$TMP/hold.waits"
-		until_over "$TMP/hold.waits" 7777 100000
-		talk 100 held killed "$how" "$TMP/hold"
-		wait "$watch"
-		[ "$(sum client homecomings)" -eq 1 ]
-	done
-}
-
-@test "hosts: a program that a vfork() child executes writes to the socket" {
-	local py=$BATS_TEST_DIRNAME/py/child_says.py
-	SOFT=yes
-	for _ in {1..30}; do
-		on "$B" server /usr/bin/python3 "$py" server 7781 3>&- &
-		server=$!
-		until_true 60 there 7781
-		on "$A" client timeout 60 /usr/bin/python3 "$py" \
-			client 10.99.0.2 7781 5000
-		wait "$server"
-		[ "$(sum client bytes_sdp_tx)" -eq 0 ] || break
-	done
-	[ "$(sum client bytes_sdp_tx)" -gt 0 ]
-}
-
-# What the program wrote comes behind what is still in the ring, and both have to
-# be handed back.
-@test "hosts: a program was given the socket, and the reader forks" {
-	local py=$BATS_TEST_DIRNAME/py/given.py
-	SOFT=yes
-	for _ in {1..30}; do
-		on "$B" server timeout 100 /usr/bin/python3 "$py" \
-			server 7782 3>&- &
-		server=$!
-		until_true 60 there 7782
-		on "$A" client timeout 100 /usr/bin/python3 "$py" \
-			client 10.99.0.2 7782 3000
-		wait "$server"
-		[ "$(sum client bytes_sdp_tx)" -eq 0 ] || break
-	done
-	[ "$(sum client bytes_sdp_tx)" -gt 0 ]
 }
 
 @test "hosts: closed with bytes unread on the anchor: a reset, as on TCP" {
@@ -181,19 +36,6 @@ gone() {
 		[ "$(sum client spills)" -eq 0 ] || break
 	done
 	[ "$(sum client spills)" -gt 0 ]
-}
-
-@test "hosts: a fork while the two ends are about to meet" {
-	local py=$BATS_TEST_DIRNAME/py/digest_echo.py
-	SOFT=yes
-	touch "$TMP/hold"
-	on "$B" server timeout 90 /usr/bin/python3 "$py" server 7780 3>&- &
-	server=$!
-	until_true 10 there 7780
-	BREAK=FAKE_HOLD=$TMP/hold
-	on "$A" client timeout 90 /usr/bin/python3 "$py" client 10.99.0.2 \
-		7780 100 held fork "$TMP/hold"
-	wait "$server"
 }
 
 @test "hosts: software devices are left alone unless a setting says so" {
@@ -377,20 +219,6 @@ stopped() {
 	wait "$server" || fail "$(tail -n 5 "$TMP/server.log")"
 	touch "$TMP/c"
 	wait "$client"
-}
-
-@test "hosts: a fork with unread bytes: the child has them" {
-	local watch py=$BATS_TEST_DIRNAME/py/fork_unread.py
-	SOFT=yes
-	until_over "$TMP/lifted" 7779 100
-	on "$B" server timeout 300 /usr/bin/python3 "$py" server 7779 3>&- &
-	server=$!
-	until_true 60 there 7779
-	on "$A" client timeout 300 /usr/bin/python3 "$py" client 10.99.0.2 7779 \
-		"$TMP/lifted"
-	wait "$server"
-	wait "$watch"
-	[ "$(sum client lifted)" -eq 1 ]
 }
 
 # lent N ARGUMENT...: as talk() with N large requests, when both are lifted;

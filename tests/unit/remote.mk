@@ -59,6 +59,11 @@ tests_unit_test_strayed_SOURCES = tests/unit/test_strayed.c \
 tests_unit_test_strayed_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_holder
+tests_unit_test_holder_SOURCES = tests/unit/test_holder.c
+tests_unit_test_holder_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_room
 tests_unit_test_room_SOURCES = tests/unit/test_room.c tests/unit/conn_util.h
 tests_unit_test_room_LDADD = libsocket.la libsdpproto.la libfabric.la \

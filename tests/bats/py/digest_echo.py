@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """digest_echo.py server PORT
 digest_echo.py client HOST PORT COUNT [large N] [forks N SECONDS]
-    [[held] fork [FILE] | held killed HOW FILE | until FILE | rest DIR]
+    [[held] fork [FILE] | [held] killed HOW | until FILE | rest DIR]
 
 Requests of many sizes; the answer is the digest of the request's bytes and so
 many of them again as were asked for. The client checks each byte. With forks it
 goes on a little in a child, for so long in itself, and so N times; with fork it
 goes on in a child, and then in itself; with held it forks when FILE.waits is
 there, and the child removes FILE; with killed the child is killed in its sleep,
-in recv or poll, and it goes on for two seconds; with until it goes on until FILE
+in recv or poll, and FILE removed; with until it goes on until FILE
 is there; with rest until DIR/rest is, is silent until DIR/on is, and goes on a
 little. At the end come N large requests."""
 import hashlib
@@ -113,9 +113,8 @@ else:
         ask(peer, 200)
     if "killed" in sys.argv:
         killed_asleep(peer, sys.argv[sys.argv.index("killed") + 1])
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
-            ask(peer, 10)
+        if "held" in sys.argv:
+            os.unlink(sys.argv[-1])
     if "forks" in sys.argv:
         at = sys.argv.index("forks")
         for _ in range(int(sys.argv[at + 1])):

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The processes that have a sock open (holder.h). */
+
+#include "base/text.h"
+#include "socket/impl.h"
+
+struct holder *holder_of(struct sock *s, int32_t pid)
+{
+	int i;
+
+	for (i = 0; i < SOCK_HOLDERS; i++)
+		if (s->holder[i].pid == pid)
+			return &s->holder[i];
+	return NULL;
+}
+
+/* --- inside of calls ----------------------------------------------------- */
+
+void holder_in(struct sock *s, enum holder_part part)
+{
+	struct holder *h = holder_of(s, sock_pid);
+
+	if (likely(h != NULL))
+		__atomic_add_fetch(&h->inside[part], 1, __ATOMIC_SEQ_CST);
+}
+
+void holder_out(struct sock *s, enum holder_part part)
+{
+	struct holder *h = holder_of(s, sock_pid);
+	uint32_t n;
+
+	if (unlikely(!h)) /* closed meanwhile */
+		return;
+	n = __atomic_load_n(&h->inside[part], __ATOMIC_SEQ_CST);
+	/* or forked inside: then its parent is counted, and it is not */
+	while (n &&
+	       !__atomic_compare_exchange_n(&h->inside[part], &n, n - 1, 0,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+static bool any_inside(const struct holder *h)
+{
+	int i;
+
+	for (i = 0; i < HOLDS_PARTS; i++)
+		if (__atomic_load_n(&h->inside[i], __ATOMIC_SEQ_CST))
+			return true;
+	return false;
+}
+
+/* --- who is no more ------------------------------------------------------ */
+
+/*
+ * A process that executes another program keeps its pid. Has it let go of the
+ * number? (Where /proc shows nothing of it: who knows.)
+ */
+static bool has_left(const struct sock *s, const struct holder *h)
+{
+	char room[48];
+	struct text path = TEXT_IN(room);
+	struct stat st;
+	int ret;
+
+	if (!h->leaves || !s->inode)
+		return false;
+	text_add(&path, "/proc/%d/fd", h->pid);
+	if (sys_stat(room, &st))
+		return false;
+	text_add(&path, "/%d", h->fd);
+	ret = sys_stat(room, &st);
+	return ret ? ret == -ENOENT : st.st_ino != s->inode;
+}
+
+static bool is_gone(const struct sock *s, const struct holder *h)
+{
+	return h->pid > 0 && h->pid != sock_pid &&
+	       (sys_kill(h->pid, 0) == -ESRCH || has_left(s, h));
+}
+
+/* Killed inside of calls, perhaps. Each count is taken out once. */
+static void count_out(struct sock *s, struct holder *h)
+{
+	enum holder_part i;
+	uint32_t n;
+
+	for (i = 0; i < HOLDS_PARTS; i++) {
+		n = __atomic_exchange_n(&h->inside[i], 0, __ATOMIC_SEQ_CST);
+		while (n-- > 0)
+			raw_abandoned(s, i);
+	}
+}
+
+int sock_holders(struct sock *s)
+{
+	/* who has it no more has the words no more either */
+	bool ours = holder_of(s, sock_pid) != NULL;
+	int i, n = 0;
+
+	for (i = 0; i < SOCK_HOLDERS; i++) {
+		struct holder *h = &s->holder[i];
+
+		if (!is_gone(s, h)) {
+			n += h->pid != 0;
+			continue;
+		}
+		if (!ours && any_inside(h))
+			continue;
+		count_out(s, h);
+		h->pid = 0;
+	}
+	return n;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_HOLDER_H
+#define LIBSDP_SOCKET_HOLDER_H
+
+/*
+ * The processes that have a sock open, and the part of each in its counts of
+ * calls: who is killed inside one is counted out by the others (holder.c). Part
+ * of impl.h.
+ */
+
+#include <stdint.h>
+
+#define SOCK_HOLDERS 32
+
+/* What a thread is counted in. */
+enum holder_part {
+	HOLDS_OLD_RX, /* raw receives, by the words of before the pairing */
+	HOLDS_RX, /* and by those since */
+	HOLDS_TX, /* raw sends */
+	HOLDS_BED, /* asleep in poll on the anchor */
+	HOLDS_PARTS,
+};
+
+struct holder {
+	int32_t pid; /* 0: free; -1: a child about to be born */
+	uint32_t fds : 31; /* numbers that point to it there */
+	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
+	int32_t fd; /* one of them, as last known */
+	uint32_t inside[HOLDS_PARTS]; /* atomic */
+};
+
+struct sock;
+
+/* The place of that process, or of that pid's next child, or NULL. */
+struct holder *holder_of(struct sock *s, int32_t pid);
+/*
+ * A thread of this process, behind its being counted and in front of its being
+ * counted out: who is killed in between leaves a count, and never takes one
+ * that is another's.
+ */
+void holder_in(struct sock *s, enum holder_part part);
+void holder_out(struct sock *s, enum holder_part part);
+/* Living processes; the dead are struck off, and counted out. */
+int sock_holders(struct sock *s);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A process that is killed inside of calls is counted out by the others. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "socket/impl.h"
+
+/* Children share both. */
+static struct sock *s;
+static struct anc_dir *words; /* of a pairing */
+static int ready[2];
+
+static int begin(void **state)
+{
+	(void)state;
+	s = store_get();
+	words = mmap(NULL, sizeof(*words) * 2, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (!s || words == MAP_FAILED || pipe(ready))
+		return -1;
+	s->ghost = s->wake = s->pair.fd = -1;
+	s->look = LOOK_NEVER;
+	s->tx = &s->local[0];
+	s->rx = &s->local[1];
+	s->holder[0].pid = sock_pid;
+	s->holder[0].fds = 1;
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	return !sock_bury(s) || munmap(words, sizeof(*words) * 2) ||
+	       close(ready[0]) || close(ready[1]);
+}
+
+static void receives(void)
+{
+	static struct rawrx in;
+
+	if (!raw_rx_enter(&in, s))
+		_exit(1);
+}
+
+static void sends(void)
+{
+	static struct rawtx in;
+
+	if (!raw_tx_enter(&in, s))
+		_exit(1);
+}
+
+static void sleeps(void)
+{
+	sock_sleep(s);
+}
+
+/* In a handler, which lies deeper by a signal's frame at least. */
+static __attribute__((noinline)) void sends_deeper(void)
+{
+	char frame[4096];
+	struct rawtx in;
+
+	__asm__ volatile("" : : "r"(frame) : "memory");
+	if (!raw_tx_enter(&in, s))
+		_exit(1);
+	__asm__ volatile("" : : "r"(frame) : "memory");
+}
+
+static void does_all(void)
+{
+	struct rawrx in;
+
+	sleeps();
+	if (!raw_rx_enter(&in, s))
+		_exit(1);
+	sends_deeper();
+}
+
+/* A child has the sock, too, and is killed behind the beginning of `call`. */
+static pid_t killed(void (*call)(void))
+{
+	int status;
+	char byte;
+	pid_t pid = fork();
+
+	if (!pid) {
+		sock_pid = getpid();
+		raw_forked();
+		s->holder[1].pid = sock_pid;
+		s->holder[1].fds = 1;
+		call();
+		if (write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(s->holder[1].pid, pid);
+	return pid;
+}
+
+static void nobody_is_inside(void)
+{
+	assert_int_equal(s->local[1].rawrx, 0);
+	assert_int_equal(s->rx->rawrx, 0);
+	assert_int_equal(s->carry, 0);
+	assert_int_equal(s->rawtx, 0);
+	assert_int_equal(s->users, 0);
+	assert_int_equal(s->asleep_anchor, 0);
+	assert_int_equal(s->watched, 0);
+}
+
+static void t_receive(void **state)
+{
+	(void)state;
+	killed(receives);
+	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(s->users, 1);
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+	assert_int_equal(s->holder[1].pid, 0);
+	assert_true(s->strayed); /* it may have taken something */
+	assert_false(s->pinned);
+}
+
+static void t_send(void **state)
+{
+	(void)state;
+	killed(sends);
+	assert_int_equal(s->rawtx, 1);
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+	assert_true(s->unsent && s->pinned); /* nobody knows what went */
+	assert_false(s->strayed);
+}
+
+static void t_sleep(void **state)
+{
+	(void)state;
+	killed(sleeps);
+	assert_int_equal(s->asleep_anchor, 1);
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+	assert_false(s->strayed || s->pinned);
+}
+
+/* The token of the lift was left to whoever was inside since before. */
+static void t_before_the_pairing(void **state)
+{
+	(void)state;
+	killed(receives);
+	lift_adopt(s, &words[0], &words[1]);
+	assert_int_equal(s->carry, 1);
+	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+}
+
+static void t_behind_the_pairing(void **state)
+{
+	(void)state;
+	lift_adopt(s, &words[0], &words[1]);
+	killed(receives);
+	assert_int_equal(words[1].rawrx, 1);
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+}
+
+/* Our own threads are still inside. */
+static void t_others(void **state)
+{
+	struct rawrx rx = { 0 };
+	uint32_t number;
+
+	(void)state;
+	assert_true(raw_rx_enter(&rx, s));
+	number = sock_sleep(s);
+	killed(does_all);
+	assert_int_equal(s->rx->rawrx, 2);
+	assert_int_equal(s->rawtx, 1);
+	assert_int_equal(s->users, 3);
+	assert_int_equal(s->asleep_anchor, 2);
+	assert_int_equal(sock_holders(s), 1);
+	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(s->rawtx, 0);
+	assert_int_equal(s->users, 1);
+	assert_int_equal(s->asleep_anchor, 1);
+	sock_awake(s, number);
+	rx.back = true;
+	raw_rx_leave(&rx);
+	nobody_is_inside();
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+}
+
+/* Who has closed it has no say in it: it is left to those who have it. */
+static void t_stranger(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	s->holder[0].pid = 0;
+	pid = killed(receives);
+	assert_int_equal(sock_holders(s), 0);
+	assert_int_equal(s->holder[1].pid, pid);
+	assert_int_equal(s->rx->rawrx, 1);
+	s->holder[0].pid = sock_pid;
+	assert_int_equal(sock_holders(s), 1);
+	assert_int_equal(s->holder[1].pid, 0);
+	nobody_is_inside();
+}
+
+/* Closed by another thread while this one is inside: its place is gone. */
+static void t_closed(void **state)
+{
+	struct rawrx rx = { 0 };
+
+	(void)state;
+	assert_true(raw_rx_enter(&rx, s));
+	s->holder[0].pid = 0;
+	rx.back = true;
+	raw_rx_leave(&rx);
+	nobody_is_inside();
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(t_receive),
+		T(t_send),
+		T(t_sleep),
+		T(t_before_the_pairing),
+		T(t_behind_the_pairing),
+		T(t_others),
+		T(t_stranger),
+		T(t_closed),
+	};
+
+	sock_pid = getpid();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
