@@ -11,7 +11,7 @@
 #include "socket/rdma.h"
 
 /* Looks at up to n bytes of the anchor, into the first vector only. */
-static size_t anchor_peek(int fd, struct cursor *c, size_t n)
+static size_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
 {
 	int flags = MSG_PEEK | MSG_DONTWAIT;
 	void *to = NULL;
@@ -24,6 +24,7 @@ static size_t anchor_peek(int fd, struct cursor *c, size_t n)
 	}
 	got = sys_recv(fd, to, n < room ? n : room,
 		       c ? flags : flags | MSG_TRUNC);
+	sock_eats(s, got);
 	if (got > 0 && c)
 		cursor_skip(c, (size_t)got);
 	return got > 0 ? (size_t)got : 0;
@@ -55,7 +56,7 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 	if (front) {
 		n = front < n ? front : n;
 		got = s->ar.kept ? (size_t)keep_take(s, c, 0, n, true) :
-				   anchor_peek(fd, c, n);
+				   anchor_peek(s, fd, c, n);
 		if (got < n || n == all)
 			return got;
 	}
@@ -68,14 +69,14 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 	if (front || peek_no_bell(s) || s->asleep_anchor || s->rx->rawrx ||
 	    keep_bells(s, fd))
 		return got;
-	return got + anchor_peek(fd, c, all - got);
+	return got + anchor_peek(s, fd, c, all - got);
 }
 
 /*
  * Where a look for `len` bytes of the anchor saw n: does the urgent mark end it,
  * as it ends a read? FIONREAD counts up to it, or all if it is in line.
  */
-static bool marked(int fd, size_t len, size_t n)
+static bool marked(struct sock *s, int fd, size_t len, size_t n)
 {
 	struct pollfd p = { .fd = fd, .events = POLLPRI };
 	struct timespec now = { 0, 0 };
@@ -88,7 +89,7 @@ static bool marked(int fd, size_t len, size_t n)
 	    sys_ioctl(fd, FIONREAD, &there))
 		return false;
 	seen = sys_recv(fd, NULL, len, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-	if (seen < 0)
+	if (sock_eats(s, seen) < 0)
 		seen = 0;
 	return (size_t)seen == n && (in_line ? seen < there : seen == there);
 }
@@ -102,7 +103,7 @@ bool peek_final(struct sock *s, int fd, size_t len, size_t n)
 	if (s->rx_eof || s->shut_rd || s->orphan || s->conn.error)
 		return true;
 	if (anc_state(s->rx) == ANC_SPILL && s->ar.taken + n >= y &&
-	    marked(fd, s->ar.taken + len - y, s->ar.taken + n - y))
+	    marked(s, fd, s->ar.taken + len - y, s->ar.taken + n - y))
 		return true;
 	/* behind the ring the anchor has the stream's end */
 	return anc_state(s->rx) != ANC_LIFTED &&
@@ -146,14 +147,25 @@ void peek_home(struct sock *s, int fd)
 	sock_unpin(s);
 }
 
-bool peek_wait(int fd, size_t len, size_t n, uint64_t until)
+bool peek_wait(struct sock *s, int fd, size_t len, size_t n, uint64_t until)
 {
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec ms = { 0, 1000000 };
 	struct timespec now = { 0, 0 };
 
 	if (n >= len || sys_ppoll(&p, 1, &now, NULL) || clock_ns() >= until ||
-	    marked(fd, len, n))
+	    marked(s, fd, len, n))
 		return false;
 	return hooks.ppoll(NULL, 0, &ms, NULL) >= 0;
+}
+
+ssize_t peek_end(struct sock *s, int fd)
+{
+	ssize_t got;
+	char byte;
+
+	if (unlikely(s->eaten) && !told_reset(s))
+		return -s->eaten;
+	got = sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	return got > 0 ? -EAGAIN : got;
 }

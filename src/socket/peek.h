@@ -29,11 +29,13 @@ uint64_t peek_hidden(struct sock *s, int fd);
  */
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was);
 void peek_home(struct sock *s, int fd);
+/* Where the anchor shows nothing: -EAGAIN, 0 at its end, or its error, once. */
+ssize_t peek_end(struct sock *s, int fd);
 /*
  * Only n of the `len` bytes that MSG_WAITALL looks for are on the anchor; asleep
  * in the kernel it would be lifted over. True: look again; false: no more comes
  * or is shown, or not in time, or a signal did.
  */
-bool peek_wait(int fd, size_t len, size_t n, uint64_t until);
+bool peek_wait(struct sock *s, int fd, size_t len, size_t n, uint64_t until);
 
 #endif

@@ -99,12 +99,17 @@ ssize_t raw_answer(int fd, struct msghdr *m, int flags);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 
-/* The kernel's word on the end of the connection: kept for the program. */
-static inline void sock_eats(struct sock *s, ssize_t n)
+/*
+ * What the kernel said to a call of the library's own at the anchor, a look or a
+ * send included: its word on the end of the connection, which it says but once,
+ * is kept for the program. Returns n.
+ */
+static inline ssize_t sock_eats(struct sock *s, ssize_t n)
 {
-	if (n == -ECONNRESET || n == -ETIMEDOUT || n == -EHOSTUNREACH ||
-	    n == -ENETUNREACH)
+	if (unlikely(n == -ECONNRESET || n == -ETIMEDOUT ||
+		     n == -EHOSTUNREACH || n == -ENETUNREACH))
 		s->eaten = (uint8_t)-n;
+	return n;
 }
 
 static inline int reset_errno(const struct sock *s)

@@ -58,6 +58,7 @@ int rdma_token_ahead(struct sock *s, int fd)
 	    __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
 	n = sys_send(fd, r->token_tx, RDMA_TOKEN, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sock_eats(s, n);
 	if (n <= 0)
 		return n == -EAGAIN ? -EBUSY : (int)n;
 	rdma_token_begin(s);

@@ -408,6 +408,7 @@ void rdma_token_write(struct sock *s, int fd)
 	mend_seen(s); /* with the token no way leads back to x */
 	n = sys_send(fd, r->token_tx + RDMA_TOKEN - r->token_due, r->token_due,
 		     MSG_DONTWAIT | MSG_NOSIGNAL);
+	sock_eats(s, n);
 	if (n > 0)
 		r->token_due = (uint8_t)(r->token_due - n);
 	if (r->token_due)

@@ -77,14 +77,10 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 	size_t n = w->len - w->done, room;
 	int flags = MSG_DONTWAIT | (w->flags & MSG_TRUNC);
 	ssize_t got;
-	char byte;
 
 	if (w->peek) {
 		got = (ssize_t)look(s, fd, w);
-		if (got)
-			return got;
-		got = sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-		return got > 0 ? -EAGAIN : got;
+		return got ? got : peek_end(s, fd);
 	}
 	if (n > lim)
 		n = lim;
@@ -485,7 +481,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		fd = sock_at(s, fd);
 		if (!lifted) {
 			if (unlikely(w->peek_all) && s->rd && n > 0 &&
-			    peek_wait(fd, w->len, (size_t)n, deadline(s, w)))
+			    peek_wait(s, fd, w->len, (size_t)n, deadline(s, w)))
 				continue;
 			lift_count(s, fd, n, false);
 			if (n <= 0 && ((s->rx_stale && keep_revived(s, n)) ||

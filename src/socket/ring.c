@@ -40,7 +40,8 @@ static bool strike(struct sock *s, int fd, int flags)
 	static const char byte;
 
 	anc_bell(s->tx, &s->at);
-	if (sys_send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL | flags) == 1)
+	if (sock_eats(s, sys_send(fd, &byte, 1,
+				  MSG_DONTWAIT | MSG_NOSIGNAL | flags)) == 1)
 		return true;
 	__atomic_store_n(&s->tx->bells, --s->at.bells, __ATOMIC_SEQ_CST);
 	return false;
@@ -56,7 +57,8 @@ static void bell(struct sock *s, int fd)
 		/* told when it is written: the reader knows of no other */
 		if (!rdma_may_bell(s))
 			anc_arm(s->tx, ANC_ANCHOR);
-		else if (sys_send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+		else if (sock_eats(s, sys_send(fd, &byte, 1,
+					       MSG_DONTWAIT | MSG_NOSIGNAL)) ==
 			 1)
 			anc_bell(s->tx, &s->at);
 		rdma_tell(s, false);

@@ -105,7 +105,8 @@ static void first_bell(struct sock *s, int fd)
 		return;
 	}
 	anc_bell(s->tx, &s->at);
-	if (sys_send(fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+	if (sock_eats(s, sys_send(fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL)) !=
+	    1)
 		__atomic_store_n(&s->tx->bells, --s->at.bells,
 				 __ATOMIC_SEQ_CST);
 }

@@ -144,6 +144,38 @@ static void test_send_after_ours(void **state)
 	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL), -EPIPE);
 }
 
+/* The kernel tells it to a bell of ours, which nobody asked for. */
+static void test_bell(void **state)
+{
+	struct sock_ready ready;
+
+	(void)state;
+	page.dir[1].state = ANC_LIFTED;
+	sock.at.y = ANC_OPEN;
+	ends(true);
+	assert_true(ring_told(&sock, fd) < 0);
+	page.dir[1].state = ANC_RAW;
+	sock_ready(&sock, fd, 0, &ready);
+	assert_true(ready.now & EPOLLERR);
+	told_reset_then_end();
+}
+
+/* Bytes are on their way by the anchor, and a look for them is told of its end. */
+static void test_look(void **state)
+{
+	char byte;
+	int i;
+
+	(void)state;
+	page.dir[0].state = ANC_RISING;
+	page.dir[0].x = 10;
+	page.dir[0].y = ANC_OPEN;
+	ends(true);
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, MSG_PEEK), -ECONNRESET);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(sock_recv(&sock, fd, &byte, 1, MSG_PEEK), 0);
+}
+
 /*
  * We had sent an urgent byte, on the anchor, where its reader took it beside the
  * stream. The peer has ended in order, with bytes for us in the ring or none.
@@ -205,6 +237,8 @@ int main(void)
 		TEST(test_kernel_knows),
 		TEST(test_library_knows),
 		TEST(test_urgent),
+		TEST(test_bell),
+		TEST(test_look),
 		TEST(test_anchor_unread),
 		TEST(test_kernel_hears_later),
 		TEST(test_send_after_ours),
