@@ -536,7 +536,7 @@ static void anew_main(struct end *e)
 				       e->addrlen));
 		CHECK(write(fd, "x", 1) == 1);
 		CHECK(poll(&p, 1, -1) == 1);
-		CHECK(p.revents == (POLLIN | POLLERR | POLLHUP));
+		BITS(p.revents, POLLIN | POLLERR | POLLHUP);
 		if (i & 1)
 			FAILS(recv(fd, &b, 1, 0), ECONNRESET);
 		else

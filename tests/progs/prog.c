@@ -42,6 +42,17 @@ void prog_fail(const char *file, int line, const char *what)
 	_exit(1);
 }
 
+void prog_bits(const char *file, int line, const char *what, int got, int want)
+{
+	char text[200];
+
+	if (got == want)
+		return;
+	snprintf(text, sizeof(text), "%s is 0x%x, not 0x%x", what,
+		 (unsigned int)got, (unsigned int)want);
+	prog_fail(file, line, text);
+}
+
 /* --- small things ------------------------------------------------------ */
 
 uint32_t prog_rand(uint32_t *state)

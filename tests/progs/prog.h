@@ -81,6 +81,7 @@ int prog_main(int argc, char **argv, const struct prog_case *cases, size_t n);
 
 void prog_fail(const char *file, int line, const char *what)
 	__attribute__((noreturn));
+void prog_bits(const char *file, int line, const char *what, int got, int want);
 
 /* Ends the process with a message on stderr when a promise is broken. */
 #define CHECK(cond)                                           \
@@ -96,6 +97,9 @@ void prog_fail(const char *file, int line, const char *what)
 		if ((call) != -1 || errno != (err))                       \
 			prog_fail(__FILE__, __LINE__, #call " -> " #err); \
 	} while (0)
+
+/* Just these bits; what is there instead is shown. */
+#define BITS(got, want) prog_bits(__FILE__, __LINE__, #got, got, want)
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
