@@ -180,6 +180,17 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 		r->now &= ~(uint32_t)(EPOLLERR | EPOLLHUP);
 }
 
+/* All of a reset, though the kernel may hear of it later. */
+static void ready_failed(const struct sock *s, struct sock_ready *r)
+{
+	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLHUP;
+
+	r->ours |= all | EPOLLERR;
+	r->now |= all;
+	if (!s->rst_told)
+		r->now |= EPOLLERR;
+}
+
 /*
  * The peer has closed or shut down, or the program has: the kernel's marks come
  * along. It hears of both ends late (close.c), and then hangs up late.
@@ -341,9 +352,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 			  s->rd->state == RDMA_MENDING))
 			ready_killed(s, fd, r);
 		if (s->conn.error)
-			r->ours |= EPOLLERR | EPOLLHUP;
-		if (s->conn.error && !s->rst_told)
-			r->now |= EPOLLERR | EPOLLHUP;
+			ready_failed(s, r);
 		/* the kernel shows what it told to us no more; it hangs up */
 		if (s->eaten && !s->rst_told) {
 			r->ours |= EPOLLERR;

@@ -144,6 +144,27 @@ static void test_send_after_ours(void **state)
 	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL), -EPIPE);
 }
 
+/* The queue pair's word of it is here, and the kernel has not heard of it. */
+static void test_fabric_knows(void **state)
+{
+	const uint32_t all = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLHUP;
+	struct sock_ready ready;
+	char byte;
+
+	(void)state;
+	leaves_unread();
+	page.dir[0].state = ANC_LIFTED;
+	sock.conn.error = -ECONNRESET;
+	sock_ready(&sock, fd, 0, &ready);
+	assert_int_equal(ready.now & (all | EPOLLERR), all | EPOLLERR);
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), -ECONNRESET);
+	sock_ready(&sock, fd, 0, &ready);
+	assert_int_equal(ready.now & (all | EPOLLERR), all);
+	assert_int_equal(ready.ours & EPOLLERR, EPOLLERR);
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
+	close(peer);
+}
+
 /* The kernel tells it to a bell of ours, which nobody asked for. */
 static void test_bell(void **state)
 {
@@ -237,6 +258,7 @@ int main(void)
 		TEST(test_kernel_knows),
 		TEST(test_library_knows),
 		TEST(test_urgent),
+		TEST(test_fabric_knows),
 		TEST(test_bell),
 		TEST(test_look),
 		TEST(test_anchor_unread),
