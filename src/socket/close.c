@@ -325,8 +325,11 @@ static bool drop(struct sock *s, int fd, bool *last)
 		return false;
 	}
 	__atomic_store_n(&s->closer, sock_pid, __ATOMIC_SEQ_CST);
-	h->pid = 0;
-	*last = sock_holders(s) == 0;
+	/* as long as it has it: the dead are counted out */
+	*last = sock_holders(s) == 1;
+	h->fds = 0;
+	if (!holder_inside(h))
+		h->pid = 0;
 	if (!*last)
 		s->closer = 0;
 	return true;

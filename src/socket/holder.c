@@ -4,7 +4,8 @@
 #include "base/text.h"
 #include "socket/impl.h"
 
-struct holder *holder_of(struct sock *s, int32_t pid)
+/* Its place, though its last number may be closed. */
+static struct holder *place_of(struct sock *s, int32_t pid)
 {
 	int i;
 
@@ -14,11 +15,18 @@ struct holder *holder_of(struct sock *s, int32_t pid)
 	return NULL;
 }
 
+struct holder *holder_of(struct sock *s, int32_t pid)
+{
+	struct holder *h = place_of(s, pid);
+
+	return h && pid > 0 && !h->fds ? NULL : h;
+}
+
 /* --- inside of calls ----------------------------------------------------- */
 
 void holder_in(struct sock *s, enum holder_part part)
 {
-	struct holder *h = holder_of(s, sock_pid);
+	struct holder *h = place_of(s, sock_pid);
 
 	if (likely(h != NULL))
 		__atomic_add_fetch(&h->inside[part], 1, __ATOMIC_SEQ_CST);
@@ -26,10 +34,10 @@ void holder_in(struct sock *s, enum holder_part part)
 
 void holder_out(struct sock *s, enum holder_part part)
 {
-	struct holder *h = holder_of(s, sock_pid);
+	struct holder *h = place_of(s, sock_pid);
 	uint32_t n;
 
-	if (unlikely(!h)) /* closed meanwhile */
+	if (unlikely(!h))
 		return;
 	n = __atomic_load_n(&h->inside[part], __ATOMIC_SEQ_CST);
 	/* or forked inside: then its parent is counted, and it is not */
@@ -39,7 +47,7 @@ void holder_out(struct sock *s, enum holder_part part)
 		;
 }
 
-static bool any_inside(const struct holder *h)
+bool holder_inside(const struct holder *h)
 {
 	int i;
 
@@ -62,7 +70,7 @@ static bool has_left(const struct sock *s, const struct holder *h)
 	struct stat st;
 	int ret;
 
-	if (!h->leaves || !s->inode)
+	if (!h->leaves || !s->inode || h->fd < 0)
 		return false;
 	text_add(&path, "/proc/%d/fd", h->pid);
 	if (sys_stat(room, &st))
@@ -101,13 +109,67 @@ int sock_holders(struct sock *s)
 		struct holder *h = &s->holder[i];
 
 		if (!is_gone(s, h)) {
-			n += h->pid != 0;
+			if (h->pid > 0 && !h->fds && !holder_inside(h))
+				h->pid = 0; /* its threads are out */
+			n += h->pid && h->fds;
 			continue;
 		}
-		if (!ours && any_inside(h))
+		if (!ours && holder_inside(h))
 			continue;
 		count_out(s, h);
 		h->pid = 0;
 	}
 	return n;
+}
+
+bool sock_held(const struct sock *s)
+{
+	int i;
+
+	for (i = 0; i < SOCK_HOLDERS; i++)
+		if (s->holder[i].pid && s->holder[i].fds &&
+		    !is_gone(s, &s->holder[i]))
+			return true;
+	return false;
+}
+
+void holders_sweep(struct sock *s)
+{
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+		sock_holders(s);
+}
+
+void holders_visit(struct sock *s)
+{
+	if (!__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) || lock_try(&s->lock))
+		return;
+	if (sock_here(s))
+		holders_sweep(s);
+	sock_unlock(s);
+}
+
+/* The count first, then the part: nobody else's goes up by that. */
+static bool above(const uint32_t *count, uint32_t less, struct holder *h,
+		  enum holder_part part)
+{
+	uint32_t n = __atomic_load_n(count, __ATOMIC_SEQ_CST) - less;
+
+	return n > __atomic_load_n(&h->inside[part], __ATOMIC_SEQ_CST);
+}
+
+bool holders_lost(struct sock *s)
+{
+	struct holder *h = holder_of(s, sock_pid);
+	const struct anc_dir *old = &s->local[1];
+
+	if (!h)
+		return true;
+	return above(&old->rawrx, 0, h, HOLDS_OLD_RX) ||
+	       (s->rx != old &&
+		above(&s->rx->rawrx,
+		      __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST), h,
+		      HOLDS_RX)) ||
+	       above(&s->rawtx, 0, h, HOLDS_TX) ||
+	       above(&s->asleep_anchor, 0, h, HOLDS_BED);
 }

@@ -8,6 +8,7 @@
  * of impl.h.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SOCK_HOLDERS 32
@@ -23,7 +24,8 @@ enum holder_part {
 
 struct holder {
 	int32_t pid; /* 0: free; -1: a child about to be born */
-	uint32_t fds : 31; /* numbers that point to it there */
+	/* numbers that point to it there; 0: closed, with threads inside */
+	uint32_t fds : 31;
 	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
 	int32_t fd; /* one of them, as last known */
 	uint32_t inside[HOLDS_PARTS]; /* atomic */
@@ -40,7 +42,22 @@ struct holder *holder_of(struct sock *s, int32_t pid);
  */
 void holder_in(struct sock *s, enum holder_part part);
 void holder_out(struct sock *s, enum holder_part part);
-/* Living processes; the dead are struck off, and counted out. */
+bool holder_inside(const struct holder *h);
+/*
+ * Lock held. Living processes; the dead are struck off, and counted out by who
+ * has it himself.
+ */
 int sock_holders(struct sock *s);
+/* Lock not held: is there one? */
+bool sock_held(const struct sock *s);
+/* If threads are counted in: those of the dead are counted out, lock held or */
+void holders_sweep(struct sock *s);
+/* not. */
+void holders_visit(struct sock *s);
+/*
+ * Lock held: is anybody counted in who is not a thread of ours? One who is just
+ * coming or going, or was killed so.
+ */
+bool holders_lost(struct sock *s);
 
 #endif

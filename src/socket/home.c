@@ -449,6 +449,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		fd = number(s, fd);
 		if (fd < 0)
 			return left(s, words);
+		holders_sweep(s);
 		if (s->rd && s->paired) {
 			pin(s);
 			if (!s->conn.error)

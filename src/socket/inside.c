@@ -79,13 +79,15 @@ static void trim(void)
 bool inside_end(const void *at)
 {
 	struct inside *in = inside_of(at);
+	bool own;
 
 	if (unlikely(!in))
 		return false;
+	own = !in->parents; /* he comes back, too */
 	inside_set(in, NULL);
 	__atomic_store_n(&in->at, 0, __ATOMIC_RELEASE);
 	trim();
-	return true;
+	return own;
 }
 
 /* --- jumps -------------------------------------------------------------- */

@@ -264,8 +264,10 @@ void raw_tx_lost(struct rawtx *c)
 
 void raw_abandoned(struct sock *s, enum holder_part part)
 {
+	struct anc_dir *d = part == HOLDS_OLD_RX ? &s->local[1] : s->rx;
+
 	if (part == HOLDS_BED) {
-		sock_awake(s, s->asleep_anchor_gen);
+		sock_awoken(s, s->asleep_anchor_gen);
 		return;
 	}
 	if (part == HOLDS_TX) {
@@ -273,7 +275,9 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 		__atomic_sub_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
 	} else {
 		__atomic_store_n(&s->strayed, true, __ATOMIC_SEQ_CST);
-		leave(s, part == HOLDS_OLD_RX ? &s->local[1] : s->rx);
+		/* unpaired since, or given up for dead: not counted any more */
+		if (d->rawrx)
+			leave(s, d);
 		/* it may have had a bell that was for others, too */
 		if (anc_state(s->rx) != ANC_RAW)
 			ring_ask_bell(s);

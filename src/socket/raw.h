@@ -50,6 +50,8 @@ void raw_rx_stayed(struct sock **stays);
 
 /* A process that has it, too, was killed in such a call, or asleep. */
 void raw_abandoned(struct sock *s, enum holder_part part);
+/* store.c: as sock_awake(), of another process's thread. */
+void sock_awoken(struct sock *s, uint32_t number);
 
 struct rawtx {
 	struct sock *s; /* NULL: not inside */
@@ -142,7 +144,10 @@ static inline void inside_set(struct inside *in, struct sock *s)
 	__atomic_store_n(&in->s, s, __ATOMIC_RELEASE);
 }
 struct inside *inside_of(const void *at); /* NULL: it is not noted */
-/* False: it is not noted, or, if it was, it has been counted out by now. */
+/*
+ * False: it is not noted, or, if it was, it has been counted out by now, or it is
+ * for the parent to do so, who came into it.
+ */
 bool inside_end(const void *at);
 /* Counts out what this thread jumped out of, seen from `frame`. */
 void raw_jumped(uintptr_t frame);

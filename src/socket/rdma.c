@@ -516,7 +516,7 @@ static void seek(struct sock *s)
 		rdma_drop(s, why);
 		return;
 	}
-	if (sock_holders(s) != 1 || never_lift(s) || !rdma_all_home(s))
+	if (!rdma_alone(s) || never_lift(s) || !rdma_all_home(s))
 		return;
 	if (r->dials)
 		dial(s);

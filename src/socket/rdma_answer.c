@@ -101,7 +101,7 @@ static int accept_it(struct verbs *v, struct sock *s,
 	int ret;
 
 	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED || r->dials ||
-	    sock_holders(s) != 1 || never_lift(s) || !rdma_all_home(s))
+	    !rdma_alone(s) || never_lift(s) || !rdma_all_home(s))
 		return -EAGAIN;
 	if (!(bare ? rdma_find_bare(r) : rdma_find(r, ask->window)) ||
 	    ask->check != rdma_check(r, true, ask->token))

@@ -64,6 +64,7 @@ static inline bool rdma_waits(const struct sock *s)
 }
 /* Lock held, a fork: who forks often is lifted the more seldom. */
 void rdma_parts(struct sock *s);
+bool rdma_alone(struct sock *s); /* nobody else's, and nobody is lost in it */
 void rdma_reunite(struct sock *s); /* rdma_parted(): no more, perhaps */
 
 #endif

@@ -253,13 +253,24 @@ void rdma_parts(struct sock *s)
 }
 
 /*
+ * To whoever is counted in and never counted out a token would be left, and what
+ * comes behind it would not be shown.
+ */
+bool rdma_alone(struct sock *s)
+{
+	return sock_holders(s) == 1 && !holders_lost(s);
+}
+
+/*
  * The children that had it, too, are gone, or have closed it. What one that was
  * killed in a receive had taken is found out first.
  */
 void rdma_reunite(struct sock *s)
 {
-	if (clock_ns() < s->rd->apart_till || sock_holders(s) != 1 ||
-	    s->strayed)
+	if (clock_ns() < s->rd->apart_till || !rdma_alone(s))
+		return;
+	lift_strayed(s, sock_fd(s), 0);
+	if (s->strayed)
 		return;
 	s->apart = false;
 	home_left(s);

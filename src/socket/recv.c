@@ -376,8 +376,9 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
 		return 0;
-	if (unlikely(w->done && !w->nonblock) &&
-	    wait_next(s, fd, deadline(s, w))) {
+	if (unlikely(w->done && !w->nonblock))
+		fd = wait_next(s, fd, deadline(s, w));
+	if (unlikely(fd < 0)) {
 		n = -1;
 	} else if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
 		/* thrown away by us: what it was has to be looked at */

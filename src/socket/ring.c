@@ -240,6 +240,7 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 	char sink[256];
 	ssize_t got;
 
+	holders_sweep(s);
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
 		/* one that was killed inside will never count itself out */
 		if (++s->bell_naps > 200) {

@@ -265,6 +265,7 @@ static void serve(struct sock *s, void *arg)
 		sock_exorcise(s);
 	if (lift_awaited(s) && sock_fd(s) >= 0)
 		lift_look(s, sock_fd(s));
+	holders_visit(s);
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
 	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell && !asked) ||

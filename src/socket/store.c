@@ -100,7 +100,7 @@ static bool ward_alone(struct sock *s)
 {
 	if (__atomic_load_n(&s->buried, __ATOMIC_ACQUIRE))
 		return true;
-	if (sock_holders(s))
+	if (sock_held(s))
 		return false;
 	return !s->closer || sys_kill(s->closer, 0) == -ESRCH;
 }
@@ -183,12 +183,17 @@ uint32_t sock_sleep(struct sock *s)
 	return gen;
 }
 
+void sock_awoken(struct sock *s, uint32_t number)
+{
+	gen_out(&s->watched_word, number);
+	gen_out(&s->asleep_anchor_word, number);
+}
+
 void sock_awake(struct sock *s, uint32_t number)
 {
 	if (likely(number == s->asleep_anchor_gen))
 		holder_out(s, HOLDS_BED);
-	gen_out(&s->watched_word, number);
-	gen_out(&s->asleep_anchor_word, number);
+	sock_awoken(s, number);
 	spin_awake(s);
 }
 

@@ -26,11 +26,12 @@ int wait_next(struct sock *s, int fd, uint64_t deadline)
 			       .tv_nsec = (long)(left % 1000000000u) };
 	int n;
 
-	if (option_lowat(s))
-		return 0;
+	if (option_lowat(s) && deadline == UINT64_MAX)
+		return fd;
 	n = hooks.ppoll(&p, 1, &ts, NULL);
-	if (n > 0 && sock_atmark(s, fd) != 1)
-		return 0;
+	/* closed meanwhile, the number may be another socket's */
+	if (n > 0 && sock_here(s) && sock_atmark(s, fd) != 1)
+		return sock_at(s, fd);
 	if (n >= 0)
 		errno = EAGAIN;
 	return -1;
@@ -192,6 +193,7 @@ static int nap_locked(struct sock *s)
 	SLEEP(in);
 
 	rdma_unspare(s);
+	holders_sweep(s);
 	wait_away(&in, s, false);
 	ret = hooks.ppoll(NULL, 0, &ms, NULL) < 0 ? -errno : 0;
 	errno = saved;

@@ -78,9 +78,9 @@ uint64_t wait_full(struct sock *s, uint64_t now);
 int wait_lent(struct sock *s, uint64_t until, int signals);
 uint64_t wait_deadline(int64_t timeo);
 /*
- * Lock not held: until the anchor has the next byte of a receive that has some;
- * 0, or -1 and errno, EAGAIN also where the urgent mark is in front of it. For
- * a MSG_WAITALL, which is many receives here, but has one time limit, is not
+ * Lock not held: until the anchor has the next byte of a receive that has some.
+ * Its number from here on, or -1 and errno: EAGAIN also where the urgent mark is
+ * in front of that byte, or another thread has closed it. For a MSG_WAITALL, which is many receives here, but has one time limit, is not
  * restarted behind a signal, and ends at that mark.
  */
 int wait_next(struct sock *s, int fd, uint64_t deadline);

@@ -79,18 +79,17 @@ gone() {
 @test "family: a fork's child is killed in its sleep" {
 	local how lift back
 	SOFT=yes
-	for how in poll recv poll recv; do
+	for how in poll recv poll recv close; do
 		rm -f "$TMP/client.stats" "$TMP/hold.waits"
 		touch "$TMP/hold"
 		until_over "$TMP/hold.waits" 7777 100000
 		lift=$watch
 		back "$TMP/hold" 7777 100000
 		back=$watch
-		talk 100 held killed "$how" until "$TMP/hold" 2>"$TMP/talk"
+		talk 100 held killed "$how" again until "$TMP/hold" 2>"$TMP/talk"
 		wait "$lift"
 		wait "$back"
-		[ "$(sum client homecomings)" -eq 1 ]
-		[ "$(grep -c 'LIFT: .* transmits' "$TMP/talk")" -eq 4 ]
+		[ "$(grep -c 'LIFT: .* transmits' "$TMP/talk")" -ge 4 ]
 	done
 }
 

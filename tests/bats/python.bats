@@ -132,6 +132,16 @@ one_call() {
 	proof 100000 python3
 }
 
+@test "python: a child is killed in a receive, and its parent goes on" {
+	local how
+	for how in home exec close; do
+		mode plain
+		client "$PY" "$BATS_TEST_DIRNAME/py/killed_in.py" "$how"
+		mode lifted
+		client "$PY" "$BATS_TEST_DIRNAME/py/killed_in.py" "$how"
+	done
+}
+
 @test "python: an urgent byte while a receive sleeps for all" {
 	mode plain
 	client "$PY" "$BATS_TEST_DIRNAME/py/marked.py"

@@ -86,6 +86,13 @@ static void does_all(void)
 	sends_deeper();
 }
 
+/* And another of its threads has closed it. */
+static void receives_closed(void)
+{
+	receives();
+	s->holder[1].fds = 0;
+}
+
 /* A child has the sock, too, and is killed behind the beginning of `call`. */
 static pid_t killed(void (*call)(void))
 {
@@ -222,17 +229,64 @@ static void t_stranger(void **state)
 	nobody_is_inside();
 }
 
-/* Closed by another thread while this one is inside: its place is gone. */
 static void t_closed(void **state)
+{
+	(void)state;
+	killed(receives_closed);
+	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+	assert_int_equal(s->holder[1].pid, 0);
+}
+
+/* The place is kept until this thread is out. */
+static void t_closed_here(void **state)
 {
 	struct rawrx rx = { 0 };
 
 	(void)state;
 	assert_true(raw_rx_enter(&rx, s));
-	s->holder[0].pid = 0;
+	s->holder[0].fds = 0;
+	assert_int_equal(sock_holders(s), 0);
+	assert_null(holder_of(s, sock_pid));
+	assert_int_equal(s->holder[0].pid, sock_pid);
 	rx.back = true;
 	raw_rx_leave(&rx);
 	nobody_is_inside();
+	assert_int_equal(sock_holders(s), 0);
+	assert_int_equal(s->holder[0].pid, 0);
+}
+
+/* Killed between a count and his part of it. */
+static void t_lost(void **state)
+{
+	struct rawrx rx = { 0 };
+	uint32_t number = sock_sleep(s);
+
+	(void)state;
+	assert_true(raw_rx_enter(&rx, s));
+	lift_adopt(s, &words[0], &words[1]);
+	assert_int_equal(s->rx->rawrx,
+			 1); /* the token's, while we are inside */
+	assert_false(holders_lost(s));
+	s->rawtx++;
+	assert_true(holders_lost(s));
+	s->rawtx--;
+	s->rx->rawrx++;
+	assert_true(holders_lost(s));
+	s->rx->rawrx--;
+	s->local[1].rawrx++;
+	assert_true(holders_lost(s));
+	s->local[1].rawrx--;
+	s->asleep_anchor++;
+	assert_true(holders_lost(s));
+	s->asleep_anchor--;
+	assert_false(holders_lost(s));
+	rx.back = true;
+	raw_rx_leave(&rx);
+	sock_awake(s, number);
+	nobody_is_inside();
+	assert_false(holders_lost(s));
 }
 
 int main(void)
@@ -247,6 +301,8 @@ int main(void)
 		T(t_others),
 		T(t_stranger),
 		T(t_closed),
+		T(t_closed_here),
+		T(t_lost),
 	};
 
 	sock_pid = getpid();

@@ -193,7 +193,7 @@ static void t_back(void **state)
 	comes_back(here(&frame));
 }
 
-/* A child counts nothing out that its parent counted in, but by coming back. */
+/* A child counts nothing out that its parent counted in: both come back. */
 __attribute__((noinline)) static void forked(uintptr_t to)
 {
 	struct rawrx in = { 0 };
@@ -205,8 +205,10 @@ __attribute__((noinline)) static void forked(uintptr_t to)
 		assert_int_equal(s.local[1].rawrx, 1);
 	} else {
 		raw_rx_leave(&in);
-		nobody();
 	}
+	assert_int_equal(s.local[1].rawrx, 1);
+	assert_int_equal(s.users, 1);
+	setup(NULL);
 }
 
 static void t_forked(void **state)

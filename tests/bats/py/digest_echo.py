@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """digest_echo.py server PORT
 digest_echo.py client HOST PORT COUNT [large N] [forks N SECONDS]
-    [[held] fork [FILE] | [held] killed HOW | until FILE | rest DIR]
+    [[held] fork [FILE] | [held] killed HOW [again] | until FILE | rest DIR]
 
 Requests of many sizes; the answer is the digest of the request's bytes and so
 many of them again as were asked for. The client checks each byte. With forks it
 goes on a little in a child, for so long in itself, and so N times; with fork it
 goes on in a child, and then in itself; with held it forks when FILE.waits is
 there, and the child removes FILE; with killed the child is killed in its sleep,
-in recv or poll, and FILE removed; with until it goes on until FILE
+in recv or poll, or when it has closed it under a receive of its own, and FILE
+removed; with again it forks once more behind until; with until it goes on until FILE
 is there; with rest until DIR/rest is, is silent until DIR/on is, and goes on a
 little. At the end come N large requests."""
 import hashlib
@@ -18,6 +19,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 
 
@@ -78,8 +80,14 @@ def killed_asleep(sock, how):
     if not child:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
+        if how == "close":
+            threading.Thread(target=sock.recv, args=(1,), daemon=True).start()
+            time.sleep(0.2)  # it has most likely begun
+            os.close(sock.fileno())
         os.write(ready[1], b"x")
-        if how == "poll":
+        if how == "close":
+            time.sleep(60)
+        elif how == "poll":
             poll.poll()
         else:
             sock.recv(1)
@@ -123,6 +131,9 @@ else:
             while time.monotonic() < end:
                 ask(peer, 10)
     while "until" in sys.argv and not os.path.exists(sys.argv[-1]):
+        ask(peer, 100)
+    if "again" in sys.argv:
+        in_child(peer, 30)
         ask(peer, 100)
     if "rest" in sys.argv:
         while not os.path.exists(sys.argv[-1] + "/rest"):
