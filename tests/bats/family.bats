@@ -105,36 +105,15 @@ gone() {
 }
 
 @test "family: a program that a vfork() child executes writes to the socket" {
-	local py=$BATS_TEST_DIRNAME/py/child_says.py
 	SOFT=yes
-	for _ in {1..30}; do
-		on "$B" server /usr/bin/python3 "$py" server 7781 3>&- &
-		server=$!
-		until_true 60 there 7781
-		on "$A" client timeout 60 /usr/bin/python3 "$py" \
-			client 10.99.0.2 7781 5000
-		wait "$server"
-		[ "$(sum client bytes_sdp_tx)" -eq 0 ] || break
-	done
-	[ "$(sum client bytes_sdp_tx)" -gt 0 ]
+	until_counted bytes_sdp_tx child_says.py 7781 5000
 }
 
 # What the program wrote comes behind what is still in the ring, and both have to
 # be handed back.
 @test "family: a program was given the socket, and the reader forks" {
-	local py=$BATS_TEST_DIRNAME/py/given.py
 	SOFT=yes
-	for _ in {1..30}; do
-		on "$B" server timeout 100 /usr/bin/python3 "$py" \
-			server 7782 3>&- &
-		server=$!
-		until_true 60 there 7782
-		on "$A" client timeout 100 /usr/bin/python3 "$py" \
-			client 10.99.0.2 7782 3000
-		wait "$server"
-		[ "$(sum client bytes_sdp_tx)" -eq 0 ] || break
-	done
-	[ "$(sum client bytes_sdp_tx)" -gt 0 ]
+	until_counted bytes_sdp_tx given.py 7782 3000
 }
 
 @test "family: a fork while the two ends are about to meet" {

@@ -47,6 +47,24 @@ sum() {
 		awk -F: '{ n += $2 } END { print n + 0 }'
 }
 
+# until_counted FIELD PROGRAM.py PORT COUNT: its server and its client, up to 30
+# times, until the client has counted some of that: what is looked for has to
+# happen before the program is over.
+until_counted() {
+	local field=$1 py=$BATS_TEST_DIRNAME/py/$2 port=$3 count=$4
+	for _ in {1..30}; do
+		on "$B" server timeout 100 /usr/bin/python3 "$py" \
+			server "$port" 3>&- &
+		server=$!
+		until_true 60 there "$port"
+		on "$A" client timeout 100 /usr/bin/python3 "$py" \
+			client 10.99.0.2 "$port" "$count"
+		wait "$server"
+		[ "$(sum client "$field")" -eq 0 ] || break
+	done
+	[ "$(sum client "$field")" -gt 0 ]
+}
+
 # until_over FILE PORT BYTES: FILE comes when both ends of the connection go over
 # SDP and have sent so much by it; wait for $watch.
 until_over() {
