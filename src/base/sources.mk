@@ -5,6 +5,8 @@ libbase_la_SOURCES = \
 	src/base/arena.h \
 	src/base/clock.c \
 	src/base/clock.h \
+	src/base/guard.c \
+	src/base/guard.h \
 	src/base/hold.c \
 	src/base/hold.h \
 	src/base/lock.c \
