@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "base/clock.h"
 #include "base/log_int.h"
 #include "base/sys.h"
 #include "base/text.h"
@@ -195,7 +196,7 @@ static void log_line(int dest, int level, const char *fmt, va_list ap)
 	struct text t = TEXT_IN(line);
 	size_t stamp;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_source(CLOCK_REALTIME, &now);
 	log_date(&t, now.tv_sec / 86400, now.tv_sec % 86400);
 	text_char(&t, ' ');
 	stamp = t.len;

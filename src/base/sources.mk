@@ -34,4 +34,6 @@ libbase_la_SOURCES = \
 	src/base/text.c \
 	src/base/text.h \
 	src/base/told.c \
-	src/base/told.h
+	src/base/told.h \
+	src/base/vdso.c \
+	src/base/vdso.h

@@ -64,6 +64,16 @@ static inline uint64_t dl_left(uint64_t now, uint64_t at)
 	return at > now ? at - now : 0;
 }
 
+/*
+ * The kernel has slept all that was `left`, in a nap of that length: the time
+ * is over, whatever the clock says to a program for which a library in front of
+ * the kernel has it run faster. Longer ones may have been cut (dl_ms()).
+ */
+static inline bool dl_slept(int ret, uint64_t nap, uint64_t left)
+{
+	return !ret && nap == left && left / DL_MS < INT_MAX;
+}
+
 /* A span for poll() and epoll_wait(): -1 for ever. */
 static inline int dl_ms(uint64_t span)
 {

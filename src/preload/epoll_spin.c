@@ -74,6 +74,11 @@ void epspin_end(struct epset *set, struct epspin *sp)
 	__atomic_sub_fetch(&set->spinners, 1, __ATOMIC_SEQ_CST);
 }
 
+static bool epspin_over(struct epspin *sp, uint64_t end)
+{
+	return !sp->clocks || !--sp->clocks || clock_ns() >= end;
+}
+
 enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end)
 {
 	uint32_t epoch = __atomic_load_n(&set->epoch, __ATOMIC_SEQ_CST);
@@ -91,7 +96,7 @@ enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end)
 		}
 		if (__atomic_load_n(&set->inbox, __ATOMIC_ACQUIRE))
 			return SPUN_CALLED;
-		if ((++turn & 7) == 0 && clock_ns() >= end)
+		if ((++turn & 7) == 0 && epspin_over(sp, end))
 			return SPUN_OUT;
 		looks += sp->n;
 		if (looks > YIELD_AFTER && (turn & 3) == 0)

@@ -302,8 +302,10 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 	for (;;) {
 		if (!epspin_begin(set, &sp))
 			return 0;
-		if (!end)
+		if (!end) {
 			end = dl_after(now, sp.ns < left ? sp.ns : left);
+			sp.clocks = clock_looks(end - now);
+		}
 		till = dl_after(now, slice);
 		out = epspin_some(set, &sp, till < end ? till : end);
 		now = clock_ns();
@@ -312,7 +314,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 			sock_spun(sp.best, out == SPUN_PAID);
 		epspin_end(set, &sp);
 		*again = out != SPUN_OUT;
-		if (*again || now >= end)
+		if (*again || now >= end || !sp.clocks)
 			return 0;
 		hold_signals(&w->hold);
 		n = slice == SPIN_OPEN ? 0 : kernel_wait(w, 0, NULL);
@@ -342,16 +344,16 @@ static void leave(struct epwait *w)
 }
 
 /*
- * One kernel wait of at most `left`. Returns what the kernel says; 0 with
- * *again set: there is something in user space.
+ * One kernel wait of at most *left, which is 0 behind it if it is over. Returns
+ * what the kernel says; 0 with *again set: there is something in user space.
  */
-static int sleep_once(struct epwait *w, uint64_t left, bool *again)
+static int sleep_once(struct epwait *w, uint64_t *left, bool *again)
 {
-	uint64_t nap = left;
+	uint64_t nap = *left;
 	int n;
 
 	*again = false;
-	if (left) {
+	if (nap) {
 		/*
 		 * Counted first, and then the lock: whoever changed a member
 		 * before is seen here, whoever does it later kicks.
@@ -369,6 +371,8 @@ static int sleep_once(struct epwait *w, uint64_t left, bool *again)
 	n = kernel_wait(w, nap, hold_mask(&w->hold, w->mask));
 	hold_on(&w->hold);
 	out_of_bed(w);
+	if (dl_slept(n, nap, *left))
+		*left = 0;
 	return n;
 }
 
@@ -377,7 +381,7 @@ static int wait_for(struct epwait *w, uint64_t span)
 	struct epset *set = w->set;
 	uint64_t left = span, end = DL_NEVER;
 	int spins = 0, n;
-	bool again;
+	bool again, last;
 
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
@@ -398,11 +402,14 @@ static int wait_for(struct epwait *w, uint64_t span)
 		}
 		if (end != DL_NEVER)
 			left = dl_left(clock_ns(), end);
-		n = sleep_once(w, left, &again);
+		last = !left;
+		n = sleep_once(w, &left, &again);
 		if (n > 0)
 			n = fill(w, n, false);
-		if (n || (!again && !left))
+		if (n || (!again && last))
 			return n;
+		if (!left)
+			end = 0; /* one look more */
 	}
 }
 

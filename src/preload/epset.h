@@ -284,6 +284,7 @@ struct epspin {
 	int n;
 	struct sock *best; /* who was asked for the time */
 	uint64_t ns; /* how long to spin */
+	uint64_t clocks; /* how often the clock may be read, by the caller */
 };
 
 enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
@@ -294,7 +295,7 @@ enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
  */
 bool epspin_begin(struct epset *set, struct epspin *sp);
 void epspin_end(struct epset *set, struct epspin *sp);
-/* Until a message waits, or mail (or the members change), or `end`. */
+/* Until a message waits, or mail (or the members change), `end`, or clocks. */
 enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end);
 
 /* The sock whose readiness this thread is just asking for. */

@@ -11,6 +11,8 @@
 #include "base/sys.h"
 #include "preload/epset.h"
 
+#define SHOO_NS 20000000u
+
 bool epset_take(struct epset *set)
 {
 	return lock_take(&set->lock) != -EDEADLK;
@@ -163,13 +165,13 @@ void epreg_watch(struct epreg *r, bool on)
  */
 void epset_shoo(struct epset *set)
 {
-	uint64_t end;
+	uint64_t end, clocks = clock_looks(SHOO_NS);
 
 	if (!__atomic_load_n(&set->spinners, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_add_fetch(&set->epoch, 1, __ATOMIC_SEQ_CST);
-	end = clock_ns() + 20000000;
+	end = clock_ns() + SHOO_NS;
 	while (__atomic_load_n(&set->spinners, __ATOMIC_SEQ_CST) &&
-	       clock_ns() < end)
+	       clock_ns() < end && clocks--)
 		sys_call3(SYS_sched_yield, 0, 0, 0);
 }

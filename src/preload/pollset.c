@@ -425,12 +425,14 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 	const nfds_t n = sp->n;
 	uint64_t now, end, look_at, open_till;
 	unsigned int looks = 0, turn = 0, clock_at = 16;
+	uint64_t clocks;
 	nfds_t i;
 	bool others;
 
 	others = mixed(p);
 	now = clock_ns();
 	end = dl_after(now, sp->ns < left ? sp->ns : left);
+	clocks = clock_looks(end - now);
 	look_at = dl_after(now, SPIN_LOOK);
 	open_till = dl_after(now, SPIN_OPEN);
 	for (;;) {
@@ -451,7 +453,7 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 			continue;
 		clock_at = looks + 16;
 		now = clock_ns();
-		if (now >= end)
+		if (now >= end || !clocks--)
 			break;
 		if (now >= open_till)
 			hold_signals(&p->hold);
@@ -575,6 +577,8 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		woken(p);
 		if (ret < 0)
 			return ret;
+		if (dl_slept(ret, nap, left))
+			left = 0;
 		look_all(p);
 		ret = stale(p) ? at_once(p) : answer(p, true);
 		if (ret || !left)

@@ -249,6 +249,7 @@ static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
 {
 	bool turns = in_turns(s), paid = false;
 	int burst = turns ? 1 : 64, i;
+	uint64_t clocks = clock_looks(longest(s));
 
 	do {
 		for (i = 0; i < burst && !paid; i++) {
@@ -262,7 +263,7 @@ static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
 		/* what was there at once tells nothing */
 		if (!paid || i > SPIN_LOOKS || *now)
 			*now = clock_ns();
-	} while (!paid && *now < end);
+	} while (!paid && *now < end && clocks--);
 	return paid;
 }
 
@@ -327,7 +328,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 
 bool spin_tx(struct sock *s)
 {
-	uint64_t ns, end, now;
+	uint64_t ns, end, now, clocks;
 	bool turns = in_turns(s);
 	int burst = turns ? 1 : 16, i;
 	bool paid = false;
@@ -342,6 +343,7 @@ bool spin_tx(struct sock *s)
 		ns = (uint64_t)settings.spin_us * 1000;
 	now = clock_ns();
 	end = now + ns;
+	clocks = clock_looks(ns);
 	do {
 		sock_keep(s);
 		sock_unlock(s);
@@ -355,7 +357,7 @@ bool spin_tx(struct sock *s)
 			pump_poll(s); /* credits may come with it */
 		paid = pump_room(s) || !tx_by_ring(s) || s->orphan;
 		now = clock_ns();
-	} while (!paid && now < end);
+	} while (!paid && now < end && clocks--);
 	sock_spin_ended(now, end, ns);
 	sock_spun(s, paid);
 	return paid;

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "preload/epset.h"
 #include "ready_util.h"
 
@@ -102,6 +103,25 @@ static void t_ends(void **state)
 	close(by_set.ep);
 }
 
+static int still(clockid_t id, struct timespec *ts)
+{
+	(void)id;
+	*ts = (struct timespec){ 1000, 5 };
+	return 0;
+}
+
+/* Where the clock stands still the kernel's time limits are left. */
+static void t_still(void **state)
+{
+	int (*real)(clockid_t, struct timespec *) = clock_source;
+
+	alarm(30);
+	clock_source = still;
+	t_ends(state);
+	clock_source = real;
+	alarm(0);
+}
+
 /* Where nobody is going to spin, nothing is kept, and no lock taken for it. */
 static void t_none(void **state)
 {
@@ -129,6 +149,7 @@ int main(void)
 		cmocka_unit_test(t_epoll_closed),
 		cmocka_unit_test(t_poll_closed),
 		cmocka_unit_test(t_ends),
+		cmocka_unit_test(t_still),
 		cmocka_unit_test(t_none),
 	};
 

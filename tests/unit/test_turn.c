@@ -9,16 +9,22 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "socket/rdma.h"
 
 static uint64_t now_ms = 1000000;
 
-int clock_gettime(clockid_t id, struct timespec *ts)
+static int stopped_clock(clockid_t id, struct timespec *ts)
 {
 	(void)id;
 	ts->tv_sec = (time_t)(now_ms / 1000);
 	ts->tv_nsec = (long)(now_ms % 1000) * 1000000;
 	return 0;
+}
+
+static void __attribute__((constructor)) stop_clock(void)
+{
+	clock_source = stopped_clock;
 }
 
 static void setup_one(struct rdma *r, uint8_t host, bool dials)
