@@ -53,6 +53,7 @@ libsocket_la_SOURCES = \
 	src/socket/row.c \
 	src/socket/send.c \
 	src/socket/service.c \
+	src/socket/shutdown.c \
 	src/socket/sock.c src/socket/sock.h \
 	src/socket/spin.c \
 	src/socket/standin.c \

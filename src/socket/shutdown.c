@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Half-close. */
+
+#include "socket/rdma.h"
+
+/*
+ * True: the FIN is taken care of. DisConn goes out as the last message. The
+ * kernel's FIN follows as soon as the reader has taken the last byte (home.c,
+ * finish()): at once when it has already, else by our next call or the service
+ * thread.
+ */
+static bool shut_write(struct sock *s, int fd)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+	int err = 0;
+
+	while (s->paired && !err) {
+		home_serve(s, fd);
+		switch (anc_state(s->tx)) {
+		case ANC_RISING:
+		case ANC_LIFTED:
+			zc_recall(s);
+			zc_settled(s);
+			if (likely(!s->rd))
+				conn_shutdown(&s->conn, clock_ns(), false);
+			else
+				rdma_may_end(s, false);
+			pump_control(s);
+			s->shut_wr = s->fin_due = true;
+			ring_note(s);
+			home_serve(s, fd);
+			return true;
+		case ANC_SPILL: /* the reader may still ask for bytes */
+			if (s->shut_wr && !s->fin_due)
+				return false; /* the FIN is out */
+			s->shut_wr = s->fin_due = true;
+			home_serve(s, fd);
+			/* else it is what brings out who sends in the kernel */
+			if (!s->fin_due ||
+			    !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+				return true;
+			s->fin_due = false;
+			return false;
+		case ANC_RAW:
+		case ANC_GONE:
+			s->shut_wr = true;
+			return false;
+		default: /* on its way home: its bytes go first */
+			err = wait_tx(s, fd, until);
+			break;
+		}
+	}
+	s->shut_wr = true;
+	return false;
+}
+
+/* Not paired yet, and not to be any more. */
+static int shut_raw(struct sock *s, int fd, int how)
+{
+	int ret = sys_shutdown(fd, how);
+
+	if (!ret && s->phase == PH_CONNECTED) {
+		s->shut_wr |= how != SHUT_RD;
+		s->shut_rd |= how != SHUT_WR;
+	}
+	return ret;
+}
+
+int sock_shutdown(struct sock *s, int fd, int how)
+{
+	bool sent = false;
+	int ret = 0;
+
+	if (how < SHUT_RD || how > SHUT_RDWR)
+		return sys_shutdown(fd, how);
+	if (sock_lock(s))
+		return s->paired ? -EINTR : sys_shutdown(fd, how);
+	if (!s->paired) {
+		ret = shut_raw(s, fd, how);
+		sock_unlock(s);
+		return ret;
+	}
+	if (how != SHUT_RD)
+		sent = shut_write(s, fd);
+	if (how != SHUT_WR) {
+		s->shut_rd = true;
+		if (__atomic_load_n(&s->sleepers, __ATOMIC_RELAXED))
+			sys_shutdown(s->wake, SHUT_RD);
+	}
+	sock_unlock(s);
+	if (sent && how == SHUT_RDWR)
+		sys_shutdown(fd, SHUT_RD);
+	else if (!sent)
+		ret = sys_shutdown(fd, how);
+	sock_changed(s);
+	return ret;
+}
