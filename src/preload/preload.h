@@ -169,6 +169,10 @@ extern uint32_t uring_any; /* rings that are known */
 void uring_made(int fd, const struct io_uring_params *p);
 void uring_entering(int fd, unsigned int n, unsigned int flags);
 void uring_registering(unsigned int op, uint64_t arg, unsigned int n);
+/* The same for a list of descriptors. */
+void uring_files(const int *fds, unsigned int n);
+/* liburing made the ring `fd`: it is read only if the program enters it. */
+void uring_noted(int fd, const struct io_uring_params *p);
 /*
  * An entry that is about to be submitted. after: behind one that it is linked
  * to; returns whether the next one is.

@@ -65,6 +65,7 @@ enum {
 };
 
 #define URINGS 256
+#define NOTED  64
 
 struct uring {
 	int fd;
@@ -80,6 +81,18 @@ uint32_t uring_any;
 static TABLE struct uring urings[URINGS];
 static struct lock urings_lock;
 static int urings_pid; /* whose they are: no child has the mappings */
+
+/*
+ * Rings of liburing, which looks at its submissions by itself (liburing.c):
+ * they are opened when the program enters one past it. The oldest goes where
+ * there is no room.
+ */
+static TABLE struct noted {
+	int fd;
+	bool used;
+	struct io_uring_params p;
+} noted[NOTED];
+static unsigned int noted_next;
 
 /* --- birth and end ------------------------------------------------------ */
 
@@ -172,30 +185,94 @@ static bool open_ring(struct uring *u, int fd, const struct io_uring_params *p)
 static void forget_parents(void)
 {
 	memset(urings, 0, sizeof(urings));
+	memset(noted, 0, sizeof(noted));
 	urings_lock.word = 0;
 	uring_any = 0;
 	urings_pid = sys_getpid();
+}
+
+static bool readable(const struct io_uring_params *p)
+{
+	return !(p->flags & ~(uint32_t)SETUP_READABLE);
+}
+
+/* Lock held. NULL: there is no room, or it cannot be mapped. */
+static struct uring *add(int fd, const struct io_uring_params *p)
+{
+	struct uring *u = find_free();
+
+	if (!u || !open_ring(u, fd, p))
+		return NULL;
+	__atomic_add_fetch(&uring_any, 1, __ATOMIC_RELEASE);
+	return u;
+}
+
+/* A new ring: whatever is known of its number is of an older one. */
+static bool begin(int fd)
+{
+	if (!sock_possible() || !fdt_is_owner())
+		return false;
+	if (!ours())
+		forget_parents();
+	uring_closing((unsigned int)fd, (unsigned int)fd);
+	return true;
 }
 
 void uring_made(int fd, const struct io_uring_params *p)
 {
 	struct uring *u = NULL;
 
-	if (!sock_possible() || !fdt_is_owner())
+	if (!begin(fd))
 		return;
-	if (!ours())
-		forget_parents();
-	uring_closing((unsigned int)fd, (unsigned int)fd);
-	if (!(p->flags & ~(uint32_t)SETUP_READABLE) && take()) {
-		u = find_free();
-		if (u && !open_ring(u, fd, p))
-			u = NULL;
-		if (u)
-			__atomic_add_fetch(&uring_any, 1, __ATOMIC_RELEASE);
+	if (readable(p) && take()) {
+		u = add(fd, p);
 		lock_drop(&urings_lock);
 	}
 	if (!u)
 		blind();
+}
+
+void uring_noted(int fd, const struct io_uring_params *p)
+{
+	struct noted *n;
+
+	if (!begin(fd))
+		return;
+	if (!readable(p)) {
+		blind();
+		return;
+	}
+	if (!take())
+		return;
+	n = &noted[noted_next++ % NOTED];
+	if (!n->used)
+		__atomic_add_fetch(&uring_any, 1, __ATOMIC_RELEASE);
+	*n = (struct noted){ .fd = fd, .used = true, .p = *p };
+	lock_drop(&urings_lock);
+}
+
+/* Lock held: the program enters a ring of liburing's by itself. */
+static struct uring *open_noted(int fd)
+{
+	int i;
+
+	for (i = 0; i < NOTED; i++)
+		if (noted[i].used && noted[i].fd == fd)
+			return add(fd, &noted[i].p);
+	return NULL;
+}
+
+static void forget_noted(unsigned int first, unsigned int last)
+{
+	struct noted *n;
+
+	for (n = noted; n < noted + NOTED; n++) {
+		if (!n->used || (unsigned int)n->fd < first ||
+		    (unsigned int)n->fd > last)
+			continue;
+		n->used = false;
+		__atomic_sub_fetch(&uring_any, 1, __ATOMIC_RELEASE);
+	}
 }
 
 void uring_closing_slow(unsigned int first, unsigned int last)
@@ -204,6 +281,7 @@ void uring_closing_slow(unsigned int first, unsigned int last)
 
 	if (!ours() || !take())
 		return;
+	forget_noted(first, last);
 	for (u = urings; u < urings + URINGS; u++) {
 		if (!u->size || (unsigned int)u->fd < first ||
 		    (unsigned int)u->fd > last)
@@ -353,8 +431,11 @@ void uring_entering(int fd, unsigned int n, unsigned int flags)
 
 	if (!n || !fdt_ever || !fdt_is_owner() || !take())
 		return;
-	if (ours() && !(flags & ENTER_REGISTERED))
+	if (ours() && !(flags & ENTER_REGISTERED)) {
 		u = find(fd);
+		if (!u)
+			u = open_noted(fd);
+	}
 	if (u)
 		look_at_new(u, n);
 	lock_drop(&urings_lock);
@@ -363,6 +444,12 @@ void uring_entering(int fd, unsigned int n, unsigned int flags)
 }
 
 /* --- registered descriptors --------------------------------------------- */
+
+void uring_files(const int *fds, unsigned int n)
+{
+	if (fdt_any && fdt_is_owner())
+		bring_home_all((uintptr_t)fds, n);
+}
 
 /* From there on the kernel uses them by other numbers. */
 void uring_registering(unsigned int op, uint64_t arg, unsigned int n)

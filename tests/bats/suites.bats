@@ -137,3 +137,43 @@ sanitized_fault() {
 	[ "$(stat_sum ringed lifted)" -eq 1 ]
 	[ "$(grep '"program":"ringed"' "$STATS" | grep -c '"raw-use":1')" -eq 1 ]
 }
+
+# A stream that is registered with a ring is the kernel's from there on, however
+# it was registered; and where the kernel takes entries by itself nothing lifts.
+@test "liburing: registered descriptors" {
+	need gcc
+	gcc -O1 -o "$TMP/registered" "$BATS_TEST_DIRNAME/c/registered.c" \
+		-luring || lack "no liburing"
+	"$SDP_PROGS/uring" -t || skip "this kernel gives out no io_uring"
+	built_here
+	local how
+	for how in early late update tags entry enter thread; do
+		mode plain
+		[ "$(client registered $how)" = "ok $how" ]
+		mode now
+		[ "$(client registered $how)" = "ok $how" ]
+		case $how in
+		late | update | tags | entry)
+			[ "$(stat_sum registered lifted)" -gt 0 ]
+			;;
+		*) [ "$(stat_sum registered lifted)" -eq 0 ] ;;
+		esac
+		[ "$(grep -c '"raw-use":' "$STATS")" -eq 1 ]
+	done
+}
+
+# The probes of the program's memory are no mistakes of the program.
+@test "dialogue: C, under a memory checker" {
+	need gcc valgrind
+	gcc -g -O1 -o "$TMP/checked" "$BATS_TEST_DIRNAME/c/lines.c"
+	mode now
+	PORT=$(free_port)
+	server lines "$PY" "$BATS_TEST_DIRNAME/py/lines.py" "$PORT"
+	wait_port "$PORT"
+	[ "$(client valgrind -q --error-exitcode=9 --log-file="$TMP/log" \
+		"$TMP/checked" "$PORT")" -eq 200 ]
+	stop lines
+	cat "$TMP/log"
+	[ ! -s "$TMP/log" ]
+	[ "$(stat_sum python3 lifted)" -gt 0 ]
+}
