@@ -46,7 +46,7 @@ static void *real_of(const char *name)
 	size_t i;
 
 	for (i = 0; !p && i < sizeof(lib) / sizeof(lib[0]); i++) {
-		h = dlopen(lib[i], RTLD_LAZY | RTLD_NOLOAD);
+		h = real_dlopen(lib[i], RTLD_LAZY | RTLD_NOLOAD);
 		if (h)
 			p = dlsym(h, name);
 	}

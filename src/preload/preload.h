@@ -191,6 +191,12 @@ static inline void uring_closing(unsigned int first, unsigned int last)
 /* seccomp(op, flags, arg) is about to be called. */
 void sandbox_by_call(unsigned int op, unsigned int flags, const void *arg);
 
+/* --- deepbind.c -------------------------------------------------------- */
+
+/* libc's; NULL until the first dlopen() or the constructor. */
+extern void *(*real_dlopen)(const char *file, int mode);
+void deepbind_resolve(void);
+
 /* --- jump.c ------------------------------------------------------------ */
 
 /* Before main(): can the target of a jump be read? */

@@ -65,4 +65,5 @@ void real_resolve(void)
 #define CALL_LIB CALL
 #include "preload/calls.def"
 	real_find("vfork", (void **)&real_vfork);
+	deepbind_resolve();
 }

@@ -6,6 +6,7 @@ libpreload_la_SOURCES = \
 	src/preload/calls.def \
 	src/preload/creators.c \
 	src/preload/data.c \
+	src/preload/deepbind.c \
 	src/preload/exec.c \
 	src/preload/exports.c \
 	src/preload/fatal.c \

@@ -32,7 +32,9 @@ static void *unwinder(const char *name)
 	void *h = __atomic_load_n(&lib, __ATOMIC_RELAXED);
 
 	if (!h) {
-		h = dlopen("libgcc_s.so.1", RTLD_LAZY);
+		if (!real_dlopen)
+			deepbind_resolve();
+		h = real_dlopen("libgcc_s.so.1", RTLD_LAZY);
 		__atomic_store_n(&lib, h, __ATOMIC_RELAXED);
 	}
 	return h ? dlsym(h, name) : NULL;

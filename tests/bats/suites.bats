@@ -177,3 +177,51 @@ sanitized_fault() {
 	[ ! -s "$TMP/log" ]
 	[ "$(stat_sum python3 lifted)" -gt 0 ]
 }
+
+# Built as extensions are: plugged -> libouter.so -> liblines.so, found by the
+# search path of the program (`flags` say which kind of that).
+plugged() {
+	local flags=$1 how=$2
+	mkdir -p "$TMP/plug"
+	gcc -O1 -shared -fPIC -Dmain=plugged -Wl,-z,relro,-z,"$how" \
+		-o "$TMP/plug/liblines.so" "$BATS_TEST_DIRNAME/c/lines.c"
+	gcc -shared -o "$TMP/plug/libouter.so" -L"$TMP/plug" -Wl,-z,"$how" \
+		-Wl,--no-as-needed -llines -Wl,-rpath,"\$ORIGIN"
+	gcc -O1 -o "$TMP/plugged" "$BATS_TEST_DIRNAME/c/plugged.c" \
+		-Wl,-rpath,"\$ORIGIN/plug" -Wl,"$flags" -ldl
+}
+
+# plugged_talk NAME HOW: all of its lines come back, by SDP where it is on.
+plugged_talk() {
+	PORT=$(free_port)
+	server lines "$PY" "$BATS_TEST_DIRNAME/py/lines.py" "$PORT"
+	wait_port "$PORT"
+	[ "$(client "$TMP/plugged" "$1" "$2" "$PORT")" -eq 200 ]
+	stop lines
+}
+
+@test "dialogue: C, in a library opened with RTLD_DEEPBIND" {
+	need gcc
+	local flags how name
+	for flags in --enable-new-dtags --disable-new-dtags; do
+		for how in now lazy; do
+			plugged $flags $how
+			mode plain
+			plugged_talk libouter.so $how
+			for name in libouter.so "$TMP/plug/libouter.so" \
+				"\$ORIGIN/plug/libouter.so"; do
+				mode now
+				plugged_talk "$name" $how
+				[ "$(stat_sum plugged lifted)" -eq 1 ]
+			done
+		done
+	done
+	refuse client "$TMP/plugged" libnowhere.so now 1 2>"$TMP/err"
+	grep -q 'libnowhere.so: cannot open' "$TMP/err"
+}
+
+@test "dialogue: php, by its extension for sockets" {
+	need php
+	php -m | grep -qx sockets || lack "php has no extension for sockets"
+	dialogue php php "$BATS_TEST_DIRNAME/lines/sockets.php"
+}
