@@ -173,7 +173,7 @@ struct sock {
 	bool told; /* a MSG_ZEROCOPY send was announced, nothing went yet */
 	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
 	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
-	uint8_t bars; /* atomic: options that only the kernel has (option.c) */
+	uint16_t bars; /* atomic: options that only the kernel has (option.h) */
 	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
 
 	/* store.c */
@@ -250,7 +250,7 @@ bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
 int option_int(int fd, int opt); /* at SOL_SOCKET; -1: no such thing */
 /* A new connection: all from the anchor, or the bars of its listener. */
 void option_inherit(struct sock *s, int fd);
-void option_heir(struct sock *s, uint8_t bars);
+void option_heir(struct sock *s, uint16_t bars);
 enum reason option_reason(const struct sock *s); /* or WHY_WAITING */
 bool option_lowat(const struct sock *s); /* SO_RCVLOWAT above 1 */
 int option_shown(struct sock *s, int fd); /* time stamps; 0 or -EAGAIN */

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Socket options and ioctls: the anchor's answers, and where ours differ. */
 
-#include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <sys/ioctl.h>
 #include <sys/time.h>
 
-#include "socket/peek.h"
 #include "socket/bridge.h"
+#include "socket/option.h"
 #include "socket/rdma.h"
 #include "socket/zcopy.h"
 
 #define SOL_SDP_KEEPALIVE 27 /* SO_KEEPALIVE at level AF_INET_SDP */
 #define SDP_ZCOPY_THRESH  80
 #define SDP_LAST_BIND_ERR 81
+
+/* with times of 64 bits, where others are the default */
+#define SO_TIMESTAMP_WIDE   63
+#define SO_TIMESTAMPNS_WIDE 64
 
 /* --- set --------------------------------------------------------------- */
 
@@ -51,19 +53,6 @@ static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
 	return 0;
 }
 
-/*
- * What only the kernel has: while a bit is set its own TCP carries the stream.
- * Each counts as one of s->homes.
- */
-enum {
-	BAR_LOWAT = 1,
-	BAR_PEEK = 2,
-	BAR_TIMES = 4,
-	BAR_SHOWN = 8, /* time stamps, and somebody looked */
-	BAR_ASYNC = 16,
-	BAR_EVER = 32, /* cannot be taken back */
-};
-
 enum reason option_reason(const struct sock *s)
 {
 	return s->bars ? WHY_OPTION : WHY_WAITING;
@@ -75,39 +64,55 @@ bool option_lowat(const struct sock *s)
 }
 
 /* 0, or -EAGAIN: it cannot come home, and nothing has changed. */
-static int bar(struct sock *s, int fd, uint8_t bit)
+static int bar(struct sock *s, int fd, uint16_t bit)
 {
 	if (__atomic_fetch_or(&s->bars, bit, __ATOMIC_RELAXED) & bit)
 		return 0;
 	if (!sock_home(s, fd, WHY_OPTION))
 		return 0;
-	__atomic_and_fetch(&s->bars, (uint8_t)~bit, __ATOMIC_RELAXED);
+	__atomic_and_fetch(&s->bars, (uint16_t)~bit, __ATOMIC_RELAXED);
 	sock_unpin(s);
 	return -EAGAIN;
 }
 
-static void unbar(struct sock *s, uint8_t bit)
+static void unbar(struct sock *s, uint16_t bit)
 {
-	if (!(__atomic_fetch_and(&s->bars, (uint8_t)~bit, __ATOMIC_RELAXED) &
+	if (!(__atomic_fetch_and(&s->bars, (uint16_t)~bit, __ATOMIC_RELAXED) &
 	      bit))
 		return;
 	sock_unpin(s);
 	lift_again(s);
 }
 
-/* An option at SOL_SOCKET that bars while it is `on`. */
-static int set_barring(struct sock *s, int fd, int opt, const void *v,
-		       socklen_t len, uint8_t bit, bool on)
+/* An option that bars unless what it is set to is idle. */
+static int set_barring(struct sock *s, int fd, const struct option *o,
+		       const void *v, socklen_t len)
 {
-	bool was = s->bars & bit;
+	bool was = s->bars & o->bar, on = !option_idle(o, v, len);
 	int ret;
 
-	if (on && bar(s, fd, bit))
+	if (on && bar(s, fd, o->bar))
 		return -EAGAIN;
-	ret = sys_setsockopt(fd, SOL_SOCKET, opt, v, len);
+	ret = sys_setsockopt(fd, o->level, o->opt, v, len);
 	if (ret ? on && !was : !on)
-		unbar(s, bit);
+		unbar(s, o->bar);
 	return ret;
+}
+
+/* Nobody has thought of it: what the kernel takes is left to the kernel. */
+static int set_unknown(struct sock *s, int fd, int level, int opt,
+		       const void *v, socklen_t len)
+{
+	int ret = sys_setsockopt(fd, level, opt, v, len);
+
+	if (!ret)
+		bar(s, fd, BAR_EVER);
+	return ret;
+}
+
+bool option_async(const struct sock *s)
+{
+	return s->bars & BAR_ASYNC;
 }
 
 int sock_async(struct sock *s, int fd, bool on)
@@ -123,9 +128,9 @@ int option_shown(struct sock *s, int fd)
 	return bar(s, fd, BAR_SHOWN);
 }
 
-void option_heir(struct sock *s, uint8_t bars)
+void option_heir(struct sock *s, uint16_t bars)
 {
-	s->bars = bars & (uint8_t)~BAR_ASYNC;
+	s->bars = bars & (uint16_t)~BAR_ASYNC;
 	s->homes = (uint8_t)__builtin_popcount(s->bars);
 	sock_why(s, option_reason(s));
 }
@@ -179,38 +184,6 @@ static int set_stamps(struct sock *s, int fd, int opt, const void *v,
 	return 0;
 }
 
-static int set_socket(struct sock *s, int fd, int opt, const void *v,
-		      socklen_t len)
-{
-	int one = 0;
-
-	if (len >= sizeof(one) && v)
-		memcpy(&one, v, sizeof(one));
-	switch (opt) {
-	case SO_LINGER:
-		return set_linger(s, fd, v, len);
-	case SO_RCVTIMEO:
-		return set_timeo(fd, opt, v, len, &s->rcvtimeo);
-	case SO_SNDTIMEO:
-		return set_timeo(fd, opt, v, len, &s->sndtimeo);
-	case SO_RCVLOWAT: /* below zero: more than there can be */
-		return set_barring(s, fd, opt, v, len, BAR_LOWAT,
-				   one > 1 || one < 0);
-	case SO_PEEK_OFF:
-		return set_barring(s, fd, opt, v, len, BAR_PEEK, one >= 0);
-	case SO_TIMESTAMPING:
-		return set_barring(s, fd, opt, v, len, BAR_TIMES, one != 0);
-	case SO_TIMESTAMP:
-	case SO_TIMESTAMPNS:
-		return set_stamps(s, fd, opt, v, len, one != 0);
-	case SO_ATTACH_FILTER:
-	case SO_ATTACH_BPF:
-		return one && bar(s, fd, BAR_EVER) ? -EAGAIN : 1;
-	default:
-		return 1;
-	}
-}
-
 static int set_inq(struct sock *s, int fd, const void *v, socklen_t len)
 {
 	int ret = sys_setsockopt(fd, IPPROTO_TCP, TCP_INQ, v, len), on;
@@ -222,10 +195,44 @@ static int set_inq(struct sock *s, int fd, const void *v, socklen_t len)
 	return 0;
 }
 
+static int obey(struct sock *s, int fd, const struct option *o, const void *v,
+		socklen_t len)
+{
+	int on = 0;
+
+	if (len >= sizeof(on) && v)
+		memcpy(&on, v, sizeof(on));
+	switch (o->id) {
+	case OPT_SO_LINGER:
+		return set_linger(s, fd, v, len);
+	case OPT_SO_RCVTIMEO:
+	case OPT_SO_RCVTIMEO_NEW:
+		return set_timeo(fd, o->opt, v, len, &s->rcvtimeo);
+	case OPT_SO_SNDTIMEO:
+	case OPT_SO_SNDTIMEO_NEW:
+		return set_timeo(fd, o->opt, v, len, &s->sndtimeo);
+	case OPT_SO_TIMESTAMP:
+	case OPT_SO_TIMESTAMPNS:
+	case OPT_SO_TIMESTAMP_NEW:
+	case OPT_SO_TIMESTAMPNS_NEW:
+		return set_stamps(s, fd, o->opt, v, len, on != 0);
+	case OPT_TCP_NODELAY:
+	case OPT_TCP_CORK:
+		if (s->paired && tx_by_ring(s))
+			return nagle(s, o->opt, v, len);
+		return 1;
+	case OPT_TCP_INQ:
+		return set_inq(s, fd, v, len);
+	default: /* as it is asked for, or as it sends */
+		return 1;
+	}
+}
+
 int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 		    socklen_t len)
 {
 	bool of_sdp = level == SOL_SDP_KEEPALIVE && opt == SO_KEEPALIVE;
+	const struct option *o;
 	int ret = 1;
 
 	if (of_sdp)
@@ -236,24 +243,18 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 		ret = sys_setsockopt(fd, level, opt, v, len);
 	if (ret != 1 || of_sdp)
 		return ret;
-	if (level == SOL_SOCKET)
-		return set_socket(s, fd, opt, v, len);
-	if (level != IPPROTO_TCP)
-		return 1;
-	switch (opt) {
-	case TCP_NODELAY:
-	case TCP_CORK:
-		if (s->paired && tx_by_ring(s))
-			return nagle(s, opt, v, len);
-		return 1;
-	case TCP_INQ:
-		return set_inq(s, fd, v, len);
-	case TCP_ULP:
-	case TCP_REPAIR:
-	case TCP_MD5SIG:
-		return bar(s, fd, BAR_EVER) ? -EAGAIN : 1;
-	case SDP_ZCOPY_THRESH:
-		return s->native ? set_least(s, v, len) : 1;
+	if (level == IPPROTO_TCP && opt == SDP_ZCOPY_THRESH && s->native)
+		return set_least(s, v, len);
+	o = option_find(level, opt);
+	if (!o)
+		return level == SOL_SOCKET || level == IPPROTO_TCP ?
+			       set_unknown(s, fd, level, opt, v, len) :
+			       1;
+	switch (o->way) {
+	case WAY_OBEYED:
+		return obey(s, fd, o, v, len);
+	case WAY_TCP:
+		return set_barring(s, fd, o, v, len);
 	default:
 		return 1;
 	}
@@ -405,7 +406,7 @@ void option_inherit(struct sock *s, int fd)
 {
 	struct linger l = { 0, 0 };
 	socklen_t len = sizeof(l);
-	uint8_t bars = 0;
+	uint16_t bars = option_bars(fd);
 	int on = 0;
 
 	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
@@ -415,182 +416,10 @@ void option_inherit(struct sock *s, int fd)
 	len = sizeof(on);
 	s->inq = !sys_getsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, &len) && on;
 	s->stamps = option_int(fd, SO_TIMESTAMP) > 0 ||
-		    option_int(fd, SO_TIMESTAMPNS) > 0;
-	if (option_int(fd, SO_RCVLOWAT) > 1)
-		bars |= BAR_LOWAT;
-	if (option_int(fd, SO_TIMESTAMPING) > 0)
-		bars |= BAR_TIMES;
+		    option_int(fd, SO_TIMESTAMPNS) > 0 ||
+		    option_int(fd, SO_TIMESTAMP_WIDE) > 0 ||
+		    option_int(fd, SO_TIMESTAMPNS_WIDE) > 0;
 	if (filtered(fd))
 		bars |= BAR_EVER;
 	option_heir(s, bars);
-}
-
-/* --- ioctl ------------------------------------------------------------- */
-
-/* Bytes at hand: the kernel's, the ring's, and what was kept. */
-static int unread_bytes(struct sock *s, int fd, int *n)
-{
-	int kernel, ret = sys_ioctl(fd, FIONREAD, n);
-	uint64_t sum = 0;
-	int64_t bells;
-
-	if (ret)
-		return ret;
-	if (sock_lock(s))
-		return -EINTR;
-	pump_poll(s);
-	/* what the token hides has come, and a program may wait for it */
-	if (unlikely(s->rd))
-		sum = peek_hidden(s, fd);
-	bells = anc_bells(s->rx, &s->ar);
-	ret = sys_ioctl(fd, FIONREAD, &kernel);
-	switch (anc_state(s->rx)) {
-	case ANC_LIFTED:
-		/* the kernel has bells only */
-		sum += s->rx_avail;
-		sum += zc_here(s) ? conn_source(&s->conn) : 0;
-		break;
-	case ANC_RISING:
-	case ANC_SPILL:
-	case ANC_ASKED:
-	case ANC_PAUSED:
-		sum += s->rx_avail + s->ar.kept;
-		if (bells > 0)
-			kernel -= kernel < bells ? kernel : (int)bells;
-		sum += (uint64_t)kernel;
-		break;
-	case ANC_RESUME:
-		/* the record is not the program's */
-		sum = s->ar.unsure ? s->rd->give.len : (uint64_t)kernel;
-		break;
-	default:
-		sum = (uint64_t)kernel;
-		break;
-	}
-	sock_unlock(s);
-	if (!ret)
-		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
-	return ret;
-}
-
-void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
-{
-	struct cmsghdr *c = m->msg_control;
-	size_t len = CMSG_LEN(sizeof(int));
-	int n = 0;
-
-	m->msg_controllen = 0;
-	if (!c || room < sizeof(*c)) {
-		m->msg_flags |= MSG_CTRUNC;
-		return;
-	}
-	if (unread_bytes(s, fd, &n))
-		return;
-	n += s->rx_eof; /* the end counts as one */
-	if (room < len) {
-		m->msg_flags |= MSG_CTRUNC;
-		len = room;
-	}
-	c->cmsg_level = IPPROTO_TCP;
-	c->cmsg_type = TCP_CM_INQ;
-	c->cmsg_len = len;
-	memcpy(CMSG_DATA(c), &n, len - CMSG_LEN(0));
-	m->msg_controllen =
-		room < CMSG_SPACE(sizeof(n)) ? room : CMSG_SPACE(sizeof(n));
-}
-
-/*
- * SIOCOUTQ: what the other host does not have yet, whether its program reads or
- * not. On one host it has all of the ring; between hosts what the queue pair
- * has not seen acknowledged is added to what the kernel has not.
- */
-static int unsent_bytes(struct sock *s, int fd, int *n)
-{
-	int ret = sys_ioctl(fd, SIOCOUTQ, n);
-	struct rdma *r = s->rd;
-
-	if (ret || !r || sock_lock(s))
-		return ret;
-	if (rdma_here(s) && r->state == RDMA_UP && r->end) {
-		pump_poll(s);
-		if (!rdma_api->flushed(r->end))
-			*n += (int)(mend_unacked(r, NULL) + zcr_left(s));
-	}
-	sock_unlock(s);
-	return 0;
-}
-
-/* The kernel reads the number first: what it cannot read changes nothing. */
-static int set_async(struct sock *s, int fd, void *arg)
-{
-	bool was = s->bars & BAR_ASYNC;
-	int ret;
-
-	if (!was && sock_async(s, fd, true))
-		return -EAGAIN;
-	ret = sys_ioctl(fd, FIOASYNC, arg);
-	if (ret ? !was : !*(int *)arg)
-		sock_async(s, fd, false);
-	return ret;
-}
-
-int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
-{
-	int ret;
-
-	switch (req) {
-	case FIONBIO:
-		ret = sys_ioctl(fd, FIONBIO, arg);
-		if (!ret)
-			sock_nonblock(s, *(int *)arg != 0);
-		return ret;
-	case FIOASYNC: /* SIGIO comes from the kernel's queue or not at all */
-		return set_async(s, fd, arg);
-	case FIONREAD:
-		return s->paired ? unread_bytes(s, fd, arg) : 1;
-	case SIOCOUTQ:
-		return s->paired && tx_by_ring(s) ? unsent_bytes(s, fd, arg) :
-						    1;
-	case SIOCATMARK:
-		ret = sys_ioctl(fd, SIOCATMARK, arg);
-		if (!ret && s->paired)
-			*(int *)arg = sock_atmark(s, fd);
-		return ret;
-	default:
-		return 1;
-	}
-}
-
-/* Does anything lie in front of the first byte that the kernel would give? */
-static bool behind(struct sock *s, int fd)
-{
-	bool ret = true;
-	uint64_t n;
-	int where;
-
-	if (sock_lock(s))
-		return true;
-	pump_poll(s);
-	where = raw_where(s, &n);
-	if (where == ANC_AT_BELLS && !peek_no_bell(s) &&
-	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
-		keep_bells(s, fd);
-		where = raw_where(s, &n);
-	}
-	if (where == ANC_AT_RING)
-		ret = s->rx_avail > 0 || zc_here(s);
-	else if (where != ANC_AT_BELLS)
-		ret = s->ar.kept > 0;
-	sock_unlock(s);
-	return ret;
-}
-
-int sock_atmark(struct sock *s, int fd)
-{
-	int mark = 0, ret;
-
-	if (s->paired && anc_state(s->rx) != ANC_RAW && behind(s, fd))
-		return 0;
-	ret = sys_ioctl(fd, SIOCATMARK, &mark);
-	return ret < 0 ? ret : mark;
 }

@@ -76,7 +76,7 @@ struct sock_legacy {
 	uint32_t rule_line;
 	int family;
 	uint8_t use; /* enum rule_use */
-	uint8_t bars; /* options that only the kernel has */
+	uint16_t bars; /* options that only the kernel has */
 	bool inq;
 	bool native, linger0, stamps;
 };

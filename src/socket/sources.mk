@@ -18,13 +18,16 @@ libsocket_la_SOURCES = \
 	src/socket/hush.c src/socket/hush.h \
 	src/socket/impl.h \
 	src/socket/inside.c \
+	src/socket/ioctl.c \
 	src/socket/iov.c src/socket/iov.h \
 	src/socket/keep.c \
 	src/socket/larder.c \
 	src/socket/lift.c \
 	src/socket/mend.c \
 	src/socket/move.c \
-	src/socket/option.c \
+	src/socket/option.c src/socket/option.h \
+	src/socket/option.def \
+	src/socket/option_list.c \
 	src/socket/pair.c src/socket/pair.h \
 	src/socket/peek.c src/socket/peek.h \
 	src/socket/pump.c \

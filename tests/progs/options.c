@@ -15,6 +15,10 @@
 
 #include <linux/sockios.h>
 
+#ifndef SO_MAX_PACING_RATE
+#define SO_MAX_PACING_RATE 47
+#endif
+
 /* Integer options: set to a value, read back as another (or the same). */
 static const struct {
 	int level, name, set, get;
@@ -455,10 +459,9 @@ static void heir_stamps(struct end *e)
 static const struct {
 	int name, on, off;
 } bars[] = {
-	{ SO_RCVLOWAT, 7, 1 },
-	{ SO_RCVLOWAT, -1, 0 },
+	{ SO_RCVLOWAT, 7, 1 },	    { SO_RCVLOWAT, -1, 0 },
 	{ SO_TIMESTAMPING, 16, 0 }, /* SOF_TIMESTAMPING_SOFTWARE */
-	{ SO_TIMESTAMP, 1, 0 },
+	{ SO_TIMESTAMP, 1, 0 },	    { SO_MAX_PACING_RATE, 100000000, -1 },
 };
 
 static void freed_turns(struct link *l, bool leader)

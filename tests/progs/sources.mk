@@ -20,6 +20,7 @@ check_PROGRAMS += \
 	tests/progs/epolls \
 	tests/progs/faults \
 	tests/progs/flags \
+	tests/progs/flow \
 	tests/progs/halfclose \
 	tests/progs/idlers \
 	tests/progs/leaks \
@@ -73,6 +74,11 @@ tests_progs_flags_SOURCES = tests/progs/flags.c $(PROGS_COMMON)
 tests_progs_flags_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_flags_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_flags_LDADD = -lpthread
+
+tests_progs_flow_SOURCES = tests/progs/flow.c $(PROGS_COMMON)
+tests_progs_flow_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_flow_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_flow_LDADD = -lpthread
 
 tests_progs_halfclose_SOURCES = tests/progs/halfclose.c $(PROGS_COMMON)
 tests_progs_halfclose_CPPFLAGS = $(PROGS_CPPFLAGS)

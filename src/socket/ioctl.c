@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ioctl(): the anchor's answers, and where ours differ. */
+
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+
+#include "socket/option.h"
+#include "socket/peek.h"
+#include "socket/rdma.h"
+#include "socket/zcopy.h"
+
+/* Bytes at hand: the kernel's, the ring's, and what was kept. */
+static int unread_bytes(struct sock *s, int fd, int *n)
+{
+	int kernel, ret = sys_ioctl(fd, FIONREAD, n);
+	uint64_t sum = 0;
+	int64_t bells;
+
+	if (ret)
+		return ret;
+	if (sock_lock(s))
+		return -EINTR;
+	pump_poll(s);
+	/* what the token hides has come, and a program may wait for it */
+	if (unlikely(s->rd))
+		sum = peek_hidden(s, fd);
+	bells = anc_bells(s->rx, &s->ar);
+	ret = sys_ioctl(fd, FIONREAD, &kernel);
+	switch (anc_state(s->rx)) {
+	case ANC_LIFTED:
+		/* the kernel has bells only */
+		sum += s->rx_avail;
+		sum += zc_here(s) ? conn_source(&s->conn) : 0;
+		break;
+	case ANC_RISING:
+	case ANC_SPILL:
+	case ANC_ASKED:
+	case ANC_PAUSED:
+		sum += s->rx_avail + s->ar.kept;
+		if (bells > 0)
+			kernel -= kernel < bells ? kernel : (int)bells;
+		sum += (uint64_t)kernel;
+		break;
+	case ANC_RESUME:
+		/* the record is not the program's */
+		sum = s->ar.unsure ? s->rd->give.len : (uint64_t)kernel;
+		break;
+	default:
+		sum = (uint64_t)kernel;
+		break;
+	}
+	sock_unlock(s);
+	if (!ret)
+		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
+	return ret;
+}
+
+void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
+{
+	struct cmsghdr *c = m->msg_control;
+	size_t len = CMSG_LEN(sizeof(int));
+	int n = 0;
+
+	m->msg_controllen = 0;
+	if (!c || room < sizeof(*c)) {
+		m->msg_flags |= MSG_CTRUNC;
+		return;
+	}
+	if (unread_bytes(s, fd, &n))
+		return;
+	n += s->rx_eof; /* the end counts as one */
+	if (room < len) {
+		m->msg_flags |= MSG_CTRUNC;
+		len = room;
+	}
+	c->cmsg_level = IPPROTO_TCP;
+	c->cmsg_type = TCP_CM_INQ;
+	c->cmsg_len = len;
+	memcpy(CMSG_DATA(c), &n, len - CMSG_LEN(0));
+	m->msg_controllen =
+		room < CMSG_SPACE(sizeof(n)) ? room : CMSG_SPACE(sizeof(n));
+}
+
+/*
+ * SIOCOUTQ: what the other host does not have yet, whether its program reads or
+ * not. On one host it has all of the ring; between hosts what the queue pair
+ * has not seen acknowledged is added to what the kernel has not.
+ */
+static int unsent_bytes(struct sock *s, int fd, int *n)
+{
+	int ret = sys_ioctl(fd, SIOCOUTQ, n);
+	struct rdma *r = s->rd;
+
+	if (ret || !r || sock_lock(s))
+		return ret;
+	if (rdma_here(s) && r->state == RDMA_UP && r->end) {
+		pump_poll(s);
+		if (!rdma_api->flushed(r->end))
+			*n += (int)(mend_unacked(r, NULL) + zcr_left(s));
+	}
+	sock_unlock(s);
+	return 0;
+}
+
+/* The kernel reads the number first: what it cannot read changes nothing. */
+static int set_async(struct sock *s, int fd, void *arg)
+{
+	bool was = option_async(s);
+	int ret;
+
+	if (!was && sock_async(s, fd, true))
+		return -EAGAIN;
+	ret = sys_ioctl(fd, FIOASYNC, arg);
+	if (ret ? !was : !*(int *)arg)
+		sock_async(s, fd, false);
+	return ret;
+}
+
+int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
+{
+	int ret;
+
+	switch (req) {
+	case FIONBIO:
+		ret = sys_ioctl(fd, FIONBIO, arg);
+		if (!ret)
+			sock_nonblock(s, *(int *)arg != 0);
+		return ret;
+	case FIOASYNC: /* SIGIO comes from the kernel's queue or not at all */
+		return set_async(s, fd, arg);
+	case FIONREAD:
+		return s->paired ? unread_bytes(s, fd, arg) : 1;
+	case SIOCOUTQ:
+		return s->paired && tx_by_ring(s) ? unsent_bytes(s, fd, arg) :
+						    1;
+	case SIOCATMARK:
+		ret = sys_ioctl(fd, SIOCATMARK, arg);
+		if (!ret && s->paired)
+			*(int *)arg = sock_atmark(s, fd);
+		return ret;
+	default:
+		return 1;
+	}
+}
+
+/* Does anything lie in front of the first byte that the kernel would give? */
+static bool behind(struct sock *s, int fd)
+{
+	bool ret = true;
+	uint64_t n;
+	int where;
+
+	if (sock_lock(s))
+		return true;
+	pump_poll(s);
+	where = raw_where(s, &n);
+	if (where == ANC_AT_BELLS && !peek_no_bell(s) &&
+	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		keep_bells(s, fd);
+		where = raw_where(s, &n);
+	}
+	if (where == ANC_AT_RING)
+		ret = s->rx_avail > 0 || zc_here(s);
+	else if (where != ANC_AT_BELLS)
+		ret = s->ar.kept > 0;
+	sock_unlock(s);
+	return ret;
+}
+
+int sock_atmark(struct sock *s, int fd)
+{
+	int mark = 0, ret;
+
+	if (s->paired && anc_state(s->rx) != ANC_RAW && behind(s, fd))
+		return 0;
+	ret = sys_ioctl(fd, SIOCATMARK, &mark);
+	return ret < 0 ? ret : mark;
+}
