@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
+#include "base/seccomp.h"
 #include "base/sys.h"
 
 #define LOCK_SPINS	 40 /* about 2000 cycles */
@@ -23,7 +24,7 @@ const struct lock_mask *lock_mask_first;
 /* Caches nothing: of a fork before the first socket we may not hear. */
 __attribute__((constructor)) static void lock_first(void)
 {
-	if (sys_gettid() == sys_getpid())
+	if (!seccomp_bars() && sys_gettid() == sys_getpid())
 		lock_mask_first = &lock_mask;
 }
 

@@ -26,6 +26,8 @@ libbase_la_SOURCES = \
 	src/base/reason.c \
 	src/base/reason.def \
 	src/base/reason.h \
+	src/base/seccomp.c \
+	src/base/seccomp.h \
 	src/base/settle.h \
 	src/base/siphash.c \
 	src/base/siphash.h \

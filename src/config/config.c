@@ -189,6 +189,7 @@ static void load_file(struct load *l, const char *file, bool named)
 /* The words of the environment; empty is not the same as absent. */
 struct env {
 	const char *disable, *simple, *always, *file, *log, *use, *stats;
+	const char *seccomp; /* read before all others: base/seccomp.h */
 };
 
 static const struct {
@@ -202,6 +203,7 @@ static const struct {
 	{ "LIBSDP_LOG", offsetof(struct env, log) },
 	{ "LIBSDP_USE", offsetof(struct env, use) },
 	{ "LIBSDP_STATS_FILE", offsetof(struct env, stats) },
+	{ "LIBSDP_SECCOMP", offsetof(struct env, seccomp) },
 };
 
 #define ENV_NAMES (sizeof(env_names) / sizeof(env_names[0]))

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/seccomp.h"
 #include "config/config.h"
 #include "preload/real.h"
 
@@ -34,6 +35,10 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 	struct sock_hooks hooks;
 
 	real_resolve();
+	if (seccomp_bars()) {
+		errno = keep;
+		return;
+	}
 	log_begin();
 	config_load(argc > 0 ? argv[0] : NULL);
 	if (!config.disabled && (!config.secure || settings.secure_sdp)) {

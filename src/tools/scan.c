@@ -271,6 +271,7 @@ static void add_strays(struct scan *s)
 	for (i = 0; i < s->nfound; i++)
 		if (!s->only || s->found[i].pid == s->only)
 			s->found[i].stray = stray_rows(s->found[i].pid,
+						       !s->found[i].page->magic,
 						       &s->found[i].strays);
 }
 

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "base/seccomp.h"
 #include "base/text.h"
 #include "config/config.h"
 #include "tools/launch.h"
+#include "tools/probe.h"
 
 /* Read by argp, inside libc. */
 __attribute__((visibility("default")))
@@ -19,7 +22,7 @@ const char *argp_program_version = "sdprun (libsdp) " PACKAGE_VERSION;
 
 struct options {
 	const char *use, *rules, *log;
-	bool stats;
+	bool stats, probe;
 	char **program; /* and its arguments */
 };
 
@@ -98,6 +101,34 @@ static void preload(void)
 	free(list);
 }
 
+/*
+ * What the program's library may call is tried here. The number of filters goes
+ * with the answer: whoever has more is under others.
+ */
+static void probe(void)
+{
+	int filters = seccomp_filters("/proc/self/status");
+	const char *what;
+	char word[32];
+
+	if (!filters)
+		return;
+	if (filters < 0) {
+		warnx("this kernel does not count filters of system calls: "
+		      "nothing will go over SDP");
+		return;
+	}
+	what = probe_filter();
+	if (what) {
+		warnx("the filter of system calls is in the way of %s: "
+		      "nothing will go over SDP",
+		      what);
+		return;
+	}
+	snprintf(word, sizeof(word), "probed:%d", filters);
+	set_env(SECCOMP_ENV, word);
+}
+
 /* --- command line ----------------------------------------------------- */
 
 /* The program may change its directory before it starts others. */
@@ -133,7 +164,7 @@ static void environment(const struct options *o)
 	set_env("LIBSDP_LOG", o->log);
 }
 
-enum { KEY_TCP = 256, KEY_SDP, KEY_BOTH, KEY_STATS };
+enum { KEY_TCP = 256, KEY_SDP, KEY_BOTH, KEY_STATS, KEY_PROBE };
 
 static error_t option(int key, char *arg, struct argp_state *state)
 {
@@ -151,6 +182,9 @@ static error_t option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_STATS:
 		o->stats = true;
+		return 0;
+	case KEY_PROBE:
+		o->probe = true;
 		return 0;
 	case 'r':
 		o->rules = arg;
@@ -177,6 +211,8 @@ static const struct argp_option option_list[] = {
 	{ "rules", 'r', "FILE", 0, "read these rules", 0 },
 	{ "log", 'l', "LEVEL[:DEST]", 0, "log from LEVEL (1-9) to DEST", 0 },
 	{ "stats", KEY_STATS, NULL, 0, "print what went where at the end", 0 },
+	{ "probe", KEY_PROBE, NULL, 0,
+	  "try what a filter of system calls allows", 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -193,6 +229,8 @@ int main(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
 	environment(&o);
+	if (o.probe)
+		probe();
 	if (o.stats)
 		return launch_with_stats(o.program);
 	launch(o.program);

@@ -10,8 +10,10 @@ sdprun_SOURCES = \
 	src/tools/launch.h \
 	src/tools/out.c \
 	src/tools/out.h \
+	src/tools/probe.c \
+	src/tools/probe.h \
 	src/tools/sdprun.c
-sdprun_LDADD = libconfig.la libbase.la
+sdprun_LDADD = libconfig.la libbase.la -lpthread
 sdpstat_SOURCES = \
 	src/tools/home.c \
 	src/tools/home.h \

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/reason.h"
+#include "base/seccomp.h"
 #include "base/text.h"
 
 /* Followed by some process: a family shares its sockets. */
@@ -218,11 +219,22 @@ static void add_rows(const char *name, pid_t pid, const struct number *list,
 	fclose(f);
 }
 
-struct page_row *stray_rows(pid_t pid, size_t *count)
+/* A process under a filter of system calls is let alone altogether. */
+static bool filtered(pid_t pid)
+{
+	char path[64];
+	int n;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	n = seccomp_filters(path);
+	return n > 0 || n == SECCOMP_UNCOUNTED;
+}
+
+struct page_row *stray_rows(pid_t pid, bool bare, size_t *count)
 {
 	struct page_row *rows = NULL;
 	struct number *list;
-	size_t n;
+	size_t n, i;
 
 	*count = 0;
 	list = numbers_of(pid, &n);
@@ -232,6 +244,9 @@ struct page_row *stray_rows(pid_t pid, size_t *count)
 	}
 	if (*count)
 		qsort(rows, *count, sizeof(*rows), by_fd);
+	if (*count && bare && filtered(pid))
+		for (i = 0; i < *count; i++)
+			rows[i].why = WHY_SANDBOX;
 	free(list);
 	return rows;
 }

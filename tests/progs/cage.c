@@ -3,12 +3,15 @@
  * cage - runs a program with less than it might expect; static, so that what
  * is preloaded into the program is not preloaded here
  *
- * cage [-r NAME=N]... [-f CALL]... [-k CALL]... [-e NAME=VALUE]...
+ * cage [-r NAME=N]... [-a] [-f CALL]... [-k CALL]... [-e NAME=VALUE]...
  *	PROGRAM [ARG]...
  *	-r nofile=20	both resource limits of that name
  *	-f memfd_create	the system call fails with EPERM, for good
  *	-f unix		so does socket(AF_UNIX); `netlink` likewise
- *	-k kill		the process is killed for it
+ *	-k kill		the process is killed for it,
+ *	-x kill		the thread, or
+ *	-t kill		it is sent SIGSYS
+ *	-a		a filter that allows everything
  *	-e LD_PRELOAD=x	the program's environment, not this one's
  */
 #include <errno.h>
@@ -28,22 +31,59 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
+#define BY_NAME(name)                \
+	{                            \
+#name, SYS_##name, 0 \
+	}
+
 static const struct {
 	const char *name;
 	int nr, domain; /* domain: of socket(), 0 all calls */
 } calls[] = {
-	{ "memfd_create", SYS_memfd_create, 0 },
-	{ "sendmsg", SYS_sendmsg, 0 },
-	{ "recvmsg", SYS_recvmsg, 0 },
-	{ "clone", SYS_clone, 0 },
-	{ "clone3", SYS_clone3, 0 },
-	{ "ptrace", SYS_ptrace, 0 },
-	{ "process_vm_readv", SYS_process_vm_readv, 0 },
-	{ "process_vm_writev", SYS_process_vm_writev, 0 },
-	{ "getrandom", SYS_getrandom, 0 },
-	{ "accept4", SYS_accept4, 0 },
-	{ "epoll_create1", SYS_epoll_create1, 0 },
-	{ "kill", SYS_kill, 0 },
+	BY_NAME(memfd_create),
+	BY_NAME(membarrier),
+	BY_NAME(sendmsg),
+	BY_NAME(recvmsg),
+	BY_NAME(clone),
+	BY_NAME(clone3),
+	BY_NAME(ptrace),
+	BY_NAME(process_vm_readv),
+	BY_NAME(process_vm_writev),
+	BY_NAME(getrandom),
+	BY_NAME(accept4),
+	BY_NAME(socketpair),
+	BY_NAME(epoll_create1),
+	BY_NAME(epoll_ctl),
+	BY_NAME(epoll_pwait),
+	BY_NAME(eventfd2),
+	BY_NAME(kill),
+	BY_NAME(tgkill),
+	BY_NAME(getpid),
+	BY_NAME(gettid),
+	BY_NAME(geteuid),
+	BY_NAME(prctl),
+	BY_NAME(readlinkat),
+	BY_NAME(unlinkat),
+	BY_NAME(mkdirat),
+	BY_NAME(ftruncate),
+	BY_NAME(fallocate),
+	BY_NAME(fstatfs),
+	BY_NAME(getdents64),
+	BY_NAME(fcntl),
+	BY_NAME(ioctl),
+	BY_NAME(ppoll),
+	BY_NAME(dup3),
+	BY_NAME(mremap),
+	BY_NAME(madvise),
+	BY_NAME(sched_yield),
+	BY_NAME(recvfrom),
+	BY_NAME(sendto),
+	BY_NAME(rt_sigpending),
+	BY_NAME(rt_sigtimedwait),
+	BY_NAME(rt_sigqueueinfo),
+	BY_NAME(clock_gettime),
+	BY_NAME(getpeername),
+	BY_NAME(shutdown),
 	{ "unix", SYS_socket, AF_UNIX },
 	{ "netlink", SYS_socket, AF_NETLINK },
 };
@@ -114,17 +154,35 @@ static void forbid(const char *name, uint32_t verdict)
 		die(name);
 }
 
+static void allow_all(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { ARRAY_SIZE(code), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		die("filter");
+}
+
 int main(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+r:f:k:e:")) != -1) {
+	while ((c = getopt(argc, argv, "+r:f:k:x:t:ae:")) != -1) {
 		if (c == 'r')
 			limit(optarg);
 		else if (c == 'f')
 			forbid(optarg, SECCOMP_RET_ERRNO | EPERM);
 		else if (c == 'k')
 			forbid(optarg, SECCOMP_RET_KILL_PROCESS);
+		else if (c == 'x')
+			forbid(optarg, SECCOMP_RET_KILL_THREAD);
+		else if (c == 't')
+			forbid(optarg, SECCOMP_RET_TRAP);
+		else if (c == 'a')
+			allow_all();
 		else if (c != 'e' || putenv(optarg))
 			return 126;
 	}

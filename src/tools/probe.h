@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_TOOLS_PROBE_H
+#define LIBSDP_TOOLS_PROBE_H
+
+/*
+ * Does the filter of system calls that this process is under, and what it
+ * executes will be under, let the library do its work? A child tries each call
+ * that the library makes on its own account; a filter that kills for one kills
+ * the child. Of those that do the program's work none may be refused either.
+ *
+ * The child is made by fork() and waited for: under a filter that kills for
+ * that the caller is killed. So it is for a launcher that was told to, never
+ * for the library.
+ *
+ * NULL: yes. Else what stood in the way, for a message.
+ */
+const char *probe_filter(void);
+
+#endif
