@@ -56,6 +56,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 		sock_setup(&hooks);
 		jump_learn();
 		at_quick_exit(sock_exit);
+		fork_handlers();
 		preload_off = false;
 	}
 	errno = keep;

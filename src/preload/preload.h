@@ -136,10 +136,12 @@ bool fdt_is_owner(void);
  */
 bool sock_retry(int ret);
 
-/* --- process.c, exec.c ------------------------------------------------- */
+/* --- fork.c, exec.c ---------------------------------------------------- */
 
 /* In a new child: locks, process id, table, sets. Safe to call twice. */
 void proc_child(void);
+/* Before main(): ours run inside of all other handlers of fork(). */
+void fork_handlers(void);
 
 /*
  * Foreign code is about to get descriptors (exec, spawn): bring home every

@@ -23,6 +23,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+struct termios;
+struct winsize;
+
 #define CALL(name, ret, params, args, raw) \
 	extern ret(*real_##name) params;   \
 	ret do_##name params;

@@ -12,6 +12,7 @@ libpreload_la_SOURCES = \
 	src/preload/fatal.c \
 	src/preload/fdtable.c \
 	src/preload/files.c \
+	src/preload/fork.c \
 	src/preload/fortify.c \
 	src/preload/init.c \
 	src/preload/jump.c \

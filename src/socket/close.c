@@ -30,6 +30,17 @@ void sock_hold(struct sock *s)
 	sock_unlock(s);
 }
 
+bool sock_shared(struct sock *s)
+{
+	bool yes;
+
+	if (sock_lock(s))
+		return true;
+	yes = s->pinned || s->pins || sock_holders(s) > 1;
+	sock_unlock(s);
+	return yes;
+}
+
 /*
  * `leaves`: this process is about to execute another program, which will not
  * have `fd`; else it does have it, or the exec failed.
@@ -49,7 +60,19 @@ void sock_exec(struct sock *s, int fd, bool leaves)
 	sock_unlock(s);
 }
 
-void sock_fork_before(struct sock *s, int fd)
+/*
+ * Unlike that of any other process of the family: with the process id, which
+ * has 22 bits at most.
+ */
+int32_t sock_birth(void)
+{
+	static uint32_t births;
+	uint32_t n = __atomic_add_fetch(&births, 1, __ATOMIC_RELAXED);
+
+	return -(int32_t)((uint32_t)sock_pid << 9 | n % 512);
+}
+
+void sock_fork_before(struct sock *s, int fd, int32_t birth)
 {
 	struct holder *h, *child;
 	bool home = false, apart;
@@ -59,11 +82,11 @@ void sock_fork_before(struct sock *s, int fd)
 		return;
 	if (!holder_of(s, 0))
 		sock_holders(s); /* the dead make room */
-	child = holder_of(s, -sock_pid);
+	child = holder_of(s, birth);
 	if (child) {
 		child->fds++;
 	} else if ((h = holder_of(s, 0))) {
-		h->pid = -sock_pid;
+		h->pid = birth;
 		memset(h->inside, 0, sizeof(h->inside));
 		h->leaves = 0;
 		h->fds = 1;
@@ -96,17 +119,14 @@ void sock_fork_before(struct sock *s, int fd)
 		sock_home(s, fd, WHY_SHARED);
 }
 
-/*
- * Whoever is first gives the child its place, parent or child: the parent's
- * next fork must not find this one's still open.
- */
-void sock_fork_parent(struct sock *s, int pid)
+/* Whoever is first gives the child its name, parent or child. */
+void sock_fork_parent(struct sock *s, int32_t birth, int pid)
 {
 	struct holder *h;
 
 	if (sock_lock(s))
 		return;
-	h = holder_of(s, -sock_pid);
+	h = holder_of(s, birth);
 	if (h)
 		h->pid = pid > 0 ? pid : 0;
 	sock_unlock(s);
@@ -127,16 +147,15 @@ static void leave_pairing(const struct sock *s)
 	shm_unmap(&seg);
 }
 
-bool sock_fork_child(struct sock *s)
+bool sock_fork_child(struct sock *s, int32_t birth)
 {
 	struct holder *h;
 	bool known;
 
 	if (sock_lock(s))
 		return false;
-	/* the parent may be at its next fork: then -sock_forker is not ours */
 	h = holder_of(s, sock_pid);
-	if (!h && (h = holder_of(s, -sock_forker)))
+	if (!h && birth && (h = holder_of(s, birth)))
 		h->pid = sock_pid;
 	known = h != NULL;
 	if (!known)

@@ -23,7 +23,7 @@ enum holder_part {
 };
 
 struct holder {
-	int32_t pid; /* 0: free; -1: a child about to be born */
+	int32_t pid; /* 0: free; below: a child about to be born */
 	/* numbers that point to it there; 0: closed, with threads inside */
 	uint32_t fds : 31;
 	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
@@ -33,7 +33,7 @@ struct holder {
 
 struct sock;
 
-/* The place of that process, or of that pid's next child, or NULL. */
+/* The place of that process, or of a child (sock_birth()), or NULL. */
 struct holder *holder_of(struct sock *s, int32_t pid);
 /*
  * A thread of this process, behind its being counted and in front of its being

@@ -12,20 +12,27 @@
 #define MASKS	  4 /* signalfds of a process, one for each mask */
 #define BIT_OF(s) (1ull << ((s)-1))
 
+static struct {
+	uint64_t mask;
+	int fd; /* plus 1 */
+} known[MASKS];
+static struct lock known_lock;
+
+/* In the child: another thread may have had it. */
+void hush_forked(void)
+{
+	known_lock = (struct lock){ 0 };
+}
+
 /* A signalfd of all that this mask lets through; -1: none. */
 static int signal_fd(uint64_t mask)
 {
-	static struct {
-		uint64_t mask;
-		int fd; /* plus 1 */
-	} known[MASKS];
-	static struct lock lock;
 	uint64_t all = ~mask;
 	int i, fd = -1;
 
 	for (i = 0; i < MASKS && fd < 0; i++) {
 		if (!__atomic_load_n(&known[i].fd, __ATOMIC_ACQUIRE)) {
-			if (lock_take(&lock))
+			if (lock_take(&known_lock))
 				return -1;
 			if (!known[i].fd) {
 				fd = (int)sys_call6(SYS_signalfd4, -1,
@@ -38,7 +45,7 @@ static int signal_fd(uint64_t mask)
 					__atomic_store_n(&known[i].fd, fd + 1,
 							 __ATOMIC_RELEASE);
 			}
-			lock_drop(&lock);
+			lock_drop(&known_lock);
 			if (fd < 0 && !known[i].fd)
 				return -1;
 		}

@@ -39,5 +39,7 @@ int hush_heed(struct sock *s, struct hush *h, bool *restarts);
 void hush_end(struct sock *s, struct hush *h);
 /* The same where the lock stays as it is, and for threads that unwind. */
 void hush_drop(struct hush *h);
+/* In a forked child. */
+void hush_forked(void);
 
 #endif

@@ -188,7 +188,6 @@ struct sock {
 
 extern struct sock_hooks hooks;
 extern int32_t sock_pid; /* this process */
-extern int32_t sock_forker; /* the process that forked this one */
 extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
 extern struct page_row sock_spare; /* sums of sockets without a row */
 

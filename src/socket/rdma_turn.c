@@ -164,6 +164,8 @@ void rdma_turn_over(void)
 	queued = false;
 }
 
+static struct lock known_lock; /* of what is known of hosts */
+
 /* Not touched in vain: a forked child pays for each page. */
 void rdma_turns_forked(void)
 {
@@ -174,6 +176,7 @@ void rdma_turns_forked(void)
 			turns[i] = NULL;
 	if (queued)
 		queued = false;
+	known_lock = (struct lock){ 0 };
 }
 
 /* --- hosts of no use --------------------------------------------------- */
@@ -195,7 +198,6 @@ static struct {
 	enum reason why; /* barred; none: not */
 	const struct rdma *trier;
 } known[KNOWN] TABLE;
-static struct lock known_lock;
 
 /* The port that counts. */
 static uint32_t key(const struct diag_names *n, bool serves)

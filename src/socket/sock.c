@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Birth and names of a sock. */
 
+#include "base/guard.h"
 #include "config/rules.h"
 #include "socket/bridge.h"
+#include "socket/hush.h"
 
 struct sock_hooks hooks;
 int32_t sock_pid;
-int32_t sock_forker; /* the process that forked this one */
 
 void sock_setup(const struct sock_hooks *h)
 {
@@ -316,15 +317,16 @@ void sock_fork_resume(void)
 
 void sock_forked(void)
 {
-	sock_forker = sock_pid;
 	sock_pid = sys_getpid();
 	lock_forked();
+	guard_forked();
 	raw_forked();
 	log_forked();
 	row_forked();
 	store_forked();
 	diag_forked();
 	service_forked();
+	hush_forked();
 	rdma_forked();
 	bridge_forked();
 }

@@ -156,11 +156,14 @@ void sock_exec(struct sock *s, int fd, bool leaves);
 /*
  * fork: `before` in the parent for each number of the table; afterwards
  * `parent` (pid: the child, or -1) for each number, `child` once for each
- * sock; it returns false when its numbers must be forgotten there.
+ * sock; it returns false when its numbers must be forgotten there. `birth` is
+ * the child's name until its pid is known, of which sock_birth() makes one for
+ * each fork: several may be under way.
  */
-void sock_fork_before(struct sock *s, int fd);
-void sock_fork_parent(struct sock *s, int pid);
-bool sock_fork_child(struct sock *s);
+int32_t sock_birth(void);
+void sock_fork_before(struct sock *s, int fd, int32_t birth);
+void sock_fork_parent(struct sock *s, int32_t birth, int pid);
+bool sock_fork_child(struct sock *s, int32_t birth);
 /* In the parent, after the last `before` and in front of the first `parent`. */
 void sock_fork_hold(void);
 void sock_fork_resume(void);
@@ -185,6 +188,8 @@ void sock_unpin(struct sock *s);
 int sock_async(struct sock *s, int fd, bool on);
 bool sock_lifted(const struct sock *s); /* any direction not the anchor's */
 uint64_t sock_inode(struct sock *s);
+/* Does another process have it, or has foreign code got it? */
+bool sock_shared(struct sock *s);
 /* Free an internal descriptor (EMFILE): 0 if one was freed. */
 int sock_yield_fd(void);
 /* No thread can be made soon: the service thread starts now, and stays. */
