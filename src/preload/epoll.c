@@ -10,7 +10,7 @@
 #include "preload/ready.h"
 #include "preload/real.h"
 
-static bool has_forked; /* others may hold our open files */
+static bool has_forked; /* others may hold our sets */
 
 /* --- epoll_ctl ----------------------------------------------------------- */
 
@@ -375,10 +375,11 @@ static void closing_set(int fd)
 
 /*
  * The first registration of the bucket that goes with a number; it is doomed
- * and left to the set's holder.
+ * and left to the set's holder. `shared`: the kernel's entry lives on with the
+ * open file, which another process has: it gets the program's word back.
  */
 static struct epset *doom(struct epbucket *b, const struct sock *s, int fd,
-			  bool all)
+			  bool all, bool shared)
 {
 	struct epset *set = NULL;
 	struct epreg *r;
@@ -390,9 +391,8 @@ static struct epset *doom(struct epbucket *b, const struct sock *s, int fd,
 			break;
 	if (r) {
 		set = r->set;
-		/* a stranger may keep the open file, and with it the entry */
-		if (has_forked && !set->inherited && r->fd >= 0)
-			sys_epoll_ctl(set->fd, EPOLL_CTL_DEL, r->fd, NULL);
+		if (shared && !set->inherited && r->fd >= 0)
+			epreg_hand_back(r);
 		r->doomed = true;
 		epreg_dress(r);
 		epreg_unlink(b, r);
@@ -407,9 +407,10 @@ static struct epset *doom(struct epbucket *b, const struct sock *s, int fd,
 static void closing_all(struct sock *s, int fd)
 {
 	struct epbucket *b = epbucket_of(s, fd);
+	bool shared = s ? sock_shared(s) : has_forked;
 	struct epset *set;
 
-	while ((set = doom(b, s, fd, s != NULL))) {
+	while ((set = doom(b, s, fd, s != NULL, shared))) {
 		if (epset_take(set))
 			epset_release(set); /* frees it */
 		epset_shoo(set);
@@ -504,5 +505,5 @@ void ep_give_away(int fd)
 
 void ep_parent_forked(void)
 {
-	has_forked = true;
+	__atomic_store_n(&has_forked, true, __ATOMIC_RELAXED);
 }

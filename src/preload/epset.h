@@ -221,9 +221,12 @@ void epreg_bury(struct epreg *r);
 bool epreg_kick(struct epbucket *b, struct epreg *r);
 void epreg_unkick(struct epreg *r);
 /*
- * The kernel gets the program's own words and masks back, of all members or of
- * one sock; the registrations die. Lock held.
+ * The kernel gets the program's own word and mask back, or loses the entry that
+ * the program has deleted. The number is open, and the set's lock or the
+ * bucket's is held.
  */
+void epreg_hand_back(const struct epreg *r);
+/* The same of all members, or of one sock; the registrations die. Lock held. */
 void epset_hand_back(struct epset *set, const struct sock *only);
 /* Bring the members home: the kernel alone decides. No lock held. */
 void epset_settle(struct epset *set, bool give_away);

@@ -174,14 +174,25 @@ static struct sock *next_lifted(struct epset *set, int *fd)
 	return s;
 }
 
+void epreg_hand_back(const struct epreg *r)
+{
+	uint32_t mask = r->off ? EPOLLONESHOT | (uint32_t)EPOLLET : r->mask;
+
+	if (r->ghost) {
+		ctl(r->set, EPOLL_CTL_DEL, r->fd, 0, 0);
+	} else if ((mask | r->kmask) & (uint32_t)EPOLLEXCLUSIVE) {
+		ctl(r->set, EPOLL_CTL_DEL, r->fd, 0, 0);
+		ctl(r->set, EPOLL_CTL_ADD, r->fd, mask, r->data);
+	} else {
+		ctl(r->set, EPOLL_CTL_MOD, r->fd, mask, r->data);
+	}
+}
+
 void epset_hand_back(struct epset *set, const struct sock *only)
 {
 	struct epreg *r, *next;
 
 	for (r = set->all; r; r = next) {
-		uint32_t mask = r->off ? EPOLLONESHOT | (uint32_t)EPOLLET :
-					 r->mask;
-
 		next = r->anext;
 		if (only && r->sock != only)
 			continue;
@@ -194,12 +205,7 @@ void epset_hand_back(struct epset *set, const struct sock *only)
 			epreg_free(r, true);
 			continue;
 		}
-		if ((mask | r->kmask) & (uint32_t)EPOLLEXCLUSIVE) {
-			ctl(set, EPOLL_CTL_DEL, r->fd, 0, 0);
-			ctl(set, EPOLL_CTL_ADD, r->fd, mask, r->data);
-		} else {
-			ctl(set, EPOLL_CTL_MOD, r->fd, mask, r->data);
-		}
+		epreg_hand_back(r);
 		epreg_free(r, true);
 	}
 }

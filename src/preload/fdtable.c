@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "preload/preload.h"
+#include "preload/ready.h"
 
 #include <sys/mman.h>
 
@@ -292,6 +293,8 @@ bool fdt_is_owner(void)
 		return true;
 	if (sys_getpid() != owner_pid)
 		return false;
+	if (fdt_vforked)
+		ep_parent_forked();
 	fdt_vforked = 0;
 	return true;
 }

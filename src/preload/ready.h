@@ -15,7 +15,7 @@
  *  - ep_dup() after dup(), dup2(), F_DUPFD of a number with ep_is_set(),
  *    managed numbers or not: a set may get managed members later.
  *  - ep_forget() before sock_forget(), while the table is still filled.
- *  - ep_forked() in every child, ep_parent_forked() in the parent.
+ *  - ep_forked() in every child, ep_parent_forked() where one is made.
  *  - ep_give_away() before a set itself leaves the process (SCM_RIGHTS, exec
  *    with the number open).
  */
@@ -46,7 +46,7 @@ int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 int ep_born(int fd);
 /* The number stays open, the sock behind it is forgotten (rule tcp). */
 void ep_forget(int fd, struct sock *s);
-/* In the parent, after any call that made a child with our descriptors. */
+/* A child is being made, or has been, that has our descriptors. */
 void ep_parent_forked(void);
 /* From now on code that libsdp does not see waits on the set `fd`. */
 void ep_give_away(int fd);

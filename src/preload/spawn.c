@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "preload/preload.h"
+#include "preload/ready.h"
 
 /*
  * The source of a duplicate may be close-on-exec and is known only to libc
@@ -28,6 +29,7 @@ int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 	int ret_;            \
                              \
 	exec_home(WHY_EXEC); \
+	ep_parent_forked();  \
 	ret_ = call;         \
 	if (ret_)            \
 		exec_undo(); \
@@ -69,8 +71,10 @@ int do_system(const char *command)
 {
 	int ret;
 
-	if (command)
+	if (command) {
 		exec_home(WHY_EXEC);
+		ep_parent_forked();
+	}
 	ret = real_system(command);
 	if (command)
 		exec_undo();
@@ -82,6 +86,7 @@ FILE *do_popen(const char *command, const char *mode)
 	FILE *f;
 
 	exec_home(WHY_EXEC);
+	ep_parent_forked();
 	f = real_popen(command, mode);
 	if (!f)
 		exec_undo();

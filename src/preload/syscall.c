@@ -200,6 +200,7 @@ static void cloning(uint64_t flags)
 {
 	if (!fdt_any || flags & CLONE_THREAD || !fdt_is_owner())
 		return;
+	ep_parent_forked();
 	if (flags & CLONE_VM)
 		fdt_vforked = 1;
 	else

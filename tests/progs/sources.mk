@@ -21,6 +21,7 @@ check_PROGRAMS += \
 	tests/progs/faults \
 	tests/progs/flags \
 	tests/progs/flow \
+	tests/progs/forks \
 	tests/progs/halfclose \
 	tests/progs/idlers \
 	tests/progs/leaks \
@@ -79,6 +80,11 @@ tests_progs_flow_SOURCES = tests/progs/flow.c $(PROGS_COMMON)
 tests_progs_flow_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_flow_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_flow_LDADD = -lpthread
+
+tests_progs_forks_SOURCES = tests/progs/forks.c $(PROGS_COMMON)
+tests_progs_forks_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_forks_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_forks_LDADD = -lpthread -lutil
 
 tests_progs_halfclose_SOURCES = tests/progs/halfclose.c $(PROGS_COMMON)
 tests_progs_halfclose_CPPFLAGS = $(PROGS_CPPFLAGS)

@@ -109,6 +109,11 @@ void proc_child(void)
 {
 }
 
+bool sock_shared(struct sock *s)
+{
+	return s->shared;
+}
+
 /* --- the socket room ---------------------------------------------------------- */
 
 bool sock_wait_seen;

@@ -27,6 +27,7 @@ struct sock {
 	_Atomic int watched, sleepers, homed, unwaited;
 	_Atomic int slept; /* all that slept here so far */
 	_Atomic uint32_t looks, asked, rang;
+	_Atomic bool shared; /* another process has it */
 	_Atomic bool broken; /* no promise holds */
 	_Atomic bool stuck; /* who asks what is pending does not come back */
 	_Atomic int stays; /* threads that keep it, now, */

@@ -16,6 +16,7 @@
 
 #include "base/sys.h"
 #include "preload/preload.h"
+#include "preload/ready.h"
 
 /* --- the neighbours ---------------------------------------------------- */
 
@@ -57,6 +58,10 @@ void ep_dup(int from, int to)
 		return;
 	fdt_put_set(to, fdt_set(from));
 	dups++;
+}
+
+void ep_parent_forked(void)
+{
 }
 
 void proc_child(void)
