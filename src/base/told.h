@@ -13,7 +13,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define TOLD_HOME 0x656d6f6870647375ull /* "usdphome" */
+#define TOLD_HOME   0x656d6f6870647375ull /* "usdphome" */
+#define TOLD_PASSED 0x7373617070647375ull /* "usdppass": the same, by a taker */
 
 struct told_ask {
 	uint64_t magic;

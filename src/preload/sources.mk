@@ -19,6 +19,7 @@ libpreload_la_SOURCES = \
 	src/preload/liburing.c \
 	src/preload/move.c \
 	src/preload/msg.c \
+	src/preload/pidfd.c \
 	src/preload/preload.h \
 	src/preload/process.c \
 	src/preload/range.c \

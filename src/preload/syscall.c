@@ -135,6 +135,11 @@ static bool file_call(long nr, const struct args *g, long *ret)
 	case SYS_fcntl:
 		*ret = do_fcntl(I(g->a), I(g->b), g->c);
 		return true;
+#ifdef SYS_pidfd_getfd
+	case SYS_pidfd_getfd:
+		*ret = do_pidfd_getfd(I(g->a), I(g->b), (unsigned int)g->c);
+		return true;
+#endif
 	case SYS_ioctl:
 		*ret = do_ioctl(I(g->a), (unsigned long)g->b, P(g->c));
 		return true;

@@ -182,6 +182,12 @@ void sock_home_begin(struct sock *s, int fd, enum reason why);
 int sock_home(struct sock *s, int fd, enum reason why);
 /* Bring all home and never lift again in this process (seccomp, unshare). */
 void sock_home_all(enum reason why);
+/*
+ * This process has taken a descriptor of process `pid`, a socket with this
+ * inode: asks libsdp there, if it is there, to have it on TCP for good. 0: raw
+ * code may use it; -EAGAIN: that process does not answer.
+ */
+int sock_passed_by(int pid, uint64_t inode);
 /* The reason above no longer holds (exec failed): may lift again. */
 void sock_unpin(struct sock *s);
 /* Signals for input: the kernel's alone. 0, or -EAGAIN: it cannot come home. */

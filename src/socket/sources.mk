@@ -63,6 +63,7 @@ libsocket_la_SOURCES = \
 	src/socket/store.c \
 	src/socket/switch.c \
 	src/socket/told.c \
+	src/socket/told_ask.c \
 	src/socket/vouch.c \
 	src/socket/wait.c \
 	src/socket/wait.h \

@@ -10,6 +10,7 @@
 
 struct telling {
 	uint64_t inode;
+	enum reason why;
 	struct told_answer a;
 };
 
@@ -20,8 +21,10 @@ static bool meant(struct sock *s, const struct telling *t)
 
 static void begin_one(struct sock *s, void *arg)
 {
-	if (meant(s, arg))
-		sock_home_begin(s, -1, WHY_TOLD);
+	const struct telling *t = arg;
+
+	if (meant(s, t))
+		sock_home_begin(s, -1, t->why);
 }
 
 static void home_one(struct sock *s, void *arg)
@@ -31,7 +34,21 @@ static void home_one(struct sock *s, void *arg)
 	if (!meant(s, t))
 		return;
 	t->a.found++;
-	if (!sock_home(s, -1, WHY_TOLD))
+	if (!sock_home(s, -1, t->why))
+		t->a.home++;
+}
+
+/* Not paired yet: it is not in the registry, and never will be. */
+static void pin_one(struct telling *t)
+{
+	struct sock *s;
+	int fd;
+
+	s = hooks.by_inode ? hooks.by_inode(t->inode, &fd) : NULL;
+	if (!s)
+		return;
+	t->a.found++;
+	if (!sock_home(s, fd, t->why))
 		t->a.home++;
 }
 
@@ -70,13 +87,19 @@ void told_hear(int dgram)
 		n = sys_recvmsg(dgram, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (n < 0)
 			return;
-		if (n != (ssize_t)sizeof(ask) || ask.magic != TOLD_HOME ||
-		    !may_tell(&m))
+		if (n != (ssize_t)sizeof(ask) ||
+		    (ask.magic != TOLD_HOME && ask.magic != TOLD_PASSED) ||
+		    (ask.magic == TOLD_PASSED && !ask.inode) || !may_tell(&m))
 			continue;
 		t = (struct telling){ .inode = ask.inode,
-				      .a.magic = TOLD_HOME };
+				      .why = ask.magic == TOLD_HOME ?
+						     WHY_TOLD :
+						     WHY_PASSED,
+				      .a.magic = ask.magic };
 		service_each(begin_one, &t);
 		service_each(home_one, &t);
+		if (!t.a.found && t.inode)
+			pin_one(&t);
 		log_note("TOLD: %u of %u sockets came home", t.a.home,
 			 t.a.found);
 		sys_sendto(dgram, &t.a, sizeof(t.a),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +55,15 @@ static int take(int via, size_t *n)
 	CHECK(c && c->cmsg_type == SCM_RIGHTS);
 	memcpy(&fd, CMSG_DATA(c), sizeof(int));
 	return fd;
+}
+
+/* "pass -T PID FD": takes that process's connection and echoes 300 bytes. */
+static int taker(const char *pid, const char *fd)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, atoi(pid), 0);
+	int got = (int)syscall(SYS_pidfd_getfd, pidfd, atoi(fd), 0);
+
+	return got < 0 || !fd_echo(got, 300) || close(got);
 }
 
 /* "pass -S FD" serves: takes connections from FD and echoes n bytes each. */
@@ -336,9 +346,52 @@ static void late_run(struct end *e)
 	e->l.fd = -1;
 }
 
+/* Taken by its number, unasked: by a stranger, then by a child. */
+static void taken_run(struct end *e)
+{
+	char pid[16], fd[16];
+	pid_t child;
+	int i;
+
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	snprintf(fd, sizeof(fd), "%d", e->l.fd);
+	for (i = 0; i < 2; i++) {
+		child = fork();
+		CHECK(child >= 0);
+		if (!child && i)
+			_exit(close(e->l.fd) || taker(pid, fd));
+		if (!child) {
+			execl(prog_self, prog_self, "-T", pid, fd, NULL);
+			_exit(9);
+		}
+		prog_tell(e, 1);
+		prog_reap(child, 0);
+		CHECK(prog_hear(e) == 2);
+		e->l.rx.off += 300;
+		e->l.tx.off += 300;
+		prog_warm(&e->l, true, 60);
+	}
+	link_turn(&e->l, 100000, true);
+}
+
+static void taken_peer(struct end *e)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		CHECK(prog_hear(e) == 1);
+		echoed(e, 300);
+		prog_tell(e, 2);
+		e->l.rx.off += 300;
+		prog_warm(&e->l, false, 60);
+	}
+	link_turn(&e->l, 100000, false);
+}
+
 static const struct prog_case cases[] = {
 	{ "away", away_run, away_peer, CASE_PROCESS },
 	{ "lend", lend_run, lend_peer, CASE_PROCESS },
+	{ "taken", taken_run, taken_peer, CASE_PROCESS },
 	{ "self", self_run, NULL, CASE_SOLO },
 	{ "fdopen", fdopen_run, liner, 0 },
 	{ "two", two_run, liner, 0 },
@@ -351,5 +404,7 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "-S"))
 		return server(atoi(argv[2]));
+	if (argc == 4 && !strcmp(argv[1], "-T"))
+		return taker(argv[2], argv[3]);
 	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
 }
