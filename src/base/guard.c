@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "base/guard.h"
 
+#include <errno.h>
 #include <linux/membarrier.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
@@ -34,67 +36,112 @@ static bool crowded;
 static struct lock lock; /* of the list */
 static struct retired *list;
 static uint32_t count;
+static uint32_t since; /* weight of those since the last were freed */
 
 void guard_begin(bool barriers)
 {
 	const int reg = MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
 
 	if (barriers && !sys_call3(SYS_membarrier, reg, 0, 0))
-		guard_exchanges = false;
+		__atomic_store_n(&guard_exchanges, false, __ATOMIC_SEQ_CST);
 }
 
+/* --- slots ---------------------------------------------------------------- */
+
+/*
+ * A child of vfork() is a thread of this memory, too, but of another process:
+ * so it is asked for by its own number alone. One that another process has by
+ * now keeps a slot, and an epoch if its thread ended inside, for a while.
+ */
 static bool tid_dead(uint32_t tid)
 {
-	return sys_call3(SYS_tgkill, sys_getpid(), (long)tid, 0) == -ESRCH;
+	return sys_call3(SYS_tkill, (long)tid, 0, 0) == -ESRCH;
 }
 
-static struct guard *claim(struct chunk *c, uint32_t tid)
+static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 {
+	if (!__atomic_compare_exchange_n(&g->tid, &was, tid, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return NULL;
+	__atomic_store_n(&g->epoch, 0, __ATOMIC_RELEASE);
+	g->put_off = 0;
+	g->nested = 0;
+	return g;
+}
+
+/* One of that thread number, 0: a free one. */
+static struct guard *claim_of(uint32_t was, uint32_t tid)
+{
+	struct guard *g;
+	struct chunk *c;
 	int i;
 
-	for (i = 0; i < SLOTS; i++) {
-		struct guard *g = &c->slot[i].g;
-		uint32_t was = __atomic_load_n(&g->tid, __ATOMIC_RELAXED);
-
-		if ((was && !tid_dead(was)) ||
-		    !__atomic_compare_exchange_n(&g->tid, &was, tid, false,
-						 __ATOMIC_ACQ_REL,
-						 __ATOMIC_RELAXED))
-			continue;
-		__atomic_store_n(&g->epoch, 0, __ATOMIC_RELEASE);
-		g->put_off = 0;
-		return g;
-	}
+	for (c = &first; c; c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE))
+		for (i = 0; i < SLOTS; i++) {
+			g = &c->slot[i].g;
+			if (__atomic_load_n(&g->tid, __ATOMIC_RELAXED) == was &&
+			    claim(g, was, tid))
+				return g;
+		}
 	return NULL;
 }
 
-/* The one behind c, made if there is none; NULL: no memory. */
-static struct chunk *chunk_after(struct chunk *c)
+/*
+ * All are taken: those of the dead are free again. Returns the last chunk;
+ * *found: so many that it was worth it.
+ */
+static struct chunk *sweep(bool *found)
 {
-	struct chunk *next = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE);
-	struct chunk *none = NULL;
+	struct chunk *c = &first;
+	uint32_t was, all = 0, dead = 0;
+	int i;
 
-	if (next)
-		return next;
-	next = sys_mmap(NULL, sizeof(*next), PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sys_is_err(next))
-		return NULL;
-	if (__atomic_compare_exchange_n(&c->next, &none, next, false,
-					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-		return next;
-	sys_munmap(next, sizeof(*next));
-	return none;
+	for (;;) {
+		for (i = 0; i < SLOTS; i++) {
+			struct guard *g = &c->slot[i].g;
+
+			was = __atomic_load_n(&g->tid, __ATOMIC_RELAXED);
+			if (was && tid_dead(was) && claim(g, was, 0))
+				dead++;
+		}
+		all += SLOTS;
+		if (!__atomic_load_n(&c->next, __ATOMIC_ACQUIRE))
+			break;
+		c = c->next;
+	}
+	*found = dead >= all / 4;
+	return c;
 }
 
+static void more_behind(struct chunk *c)
+{
+	struct chunk *none = NULL, *next;
+
+	next = sys_mmap(NULL, sizeof(*next), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!sys_is_err(next) &&
+	    !__atomic_compare_exchange_n(&c->next, &none, next, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		sys_munmap(next, sizeof(*next));
+}
+
+/* A dead thread that had this one's number may have left its slot inside. */
 struct guard *guard_slot(void)
 {
 	uint32_t tid = (uint32_t)sys_gettid();
-	struct guard *g = NULL;
-	struct chunk *c;
+	struct guard *g = claim_of(tid, tid);
+	struct chunk *last;
+	bool found;
+	int i;
 
-	for (c = &first; c && !g; c = g ? c : chunk_after(c))
-		g = claim(c, tid);
+	if (!g)
+		g = claim_of(0, tid);
+	for (i = 0; !g && i < 2; i++) {
+		last = sweep(&found);
+		if (!found)
+			more_behind(last);
+		g = claim_of(0, tid);
+	}
 	if (!g) {
 		__atomic_store_n(&crowded, true, __ATOMIC_SEQ_CST);
 		g = &crowd;
@@ -103,23 +150,71 @@ struct guard *guard_slot(void)
 	return g;
 }
 
+/* --- nested --------------------------------------------------------------- */
+
+/*
+ * On a stack for signals frames cannot be compared with those of the call that
+ * was interrupted. Doubt means that `at` lies on one.
+ */
+static bool on_signal_stack(uintptr_t at)
+{
+	stack_t ss = { .ss_flags = 0 };
+
+	return sys_call3(SYS_sigaltstack, 0, (long)&ss, 0) ||
+	       ((ss.ss_flags & SS_ONSTACK) &&
+		at - (uintptr_t)ss.ss_sp <= ss.ss_size);
+}
+
+/* Is the call that is inside left by what runs, or goes on, at `frame`? */
+static bool left(const struct guard *g, uintptr_t frame)
+{
+	return g != &crowd && g->frame && frame >= g->frame &&
+	       !on_signal_stack(frame);
+}
+
+void guard_jumping(uintptr_t to)
+{
+	struct guard *g = guard_own;
+
+	if (!g || !g->epoch || !left(g, to))
+		return;
+	g->nested = 0;
+	guard_leave(0);
+}
+
+uint64_t guard_nested(struct guard *g, uintptr_t frame)
+{
+	if (left(g, frame)) {
+		g->nested = 0;
+		guard_in(g, frame);
+		return 0;
+	}
+	g->nested++;
+	return 1;
+}
+
+/* --- processes ------------------------------------------------------------ */
+
 void guard_forked(void)
 {
+	struct guard *g;
 	struct chunk *c;
 	int i;
 
 	for (c = &first; c; c = c->next)
 		for (i = 0; i < SLOTS; i++) {
-			struct guard *g = &c->slot[i].g;
-
-			if (g == guard_own) {
+			g = &c->slot[i].g;
+			if (g == guard_own)
 				g->tid = (uint32_t)sys_gettid();
-				continue;
-			}
-			*g = (struct guard){ 0 };
+			else if (g->tid)
+				*g = (struct guard){ 0 };
 		}
 	lock.word = 0;
+	list = NULL;
+	count = since = 0;
 }
+
+/* --- memory --------------------------------------------------------------- */
 
 /* The oldest epoch that a thread is inside of; the present one if none is. */
 static uint64_t oldest(uint64_t now)
@@ -134,26 +229,69 @@ static uint64_t oldest(uint64_t now)
 
 			at = __atomic_load_n(&g->epoch, __ATOMIC_ACQUIRE);
 			/* a thread that ended inside holds up nothing */
-			if (at && at < now && !tid_dead(g->tid))
+			if (at && at < now &&
+			    !tid_dead(
+				    __atomic_load_n(&g->tid, __ATOMIC_RELAXED)))
 				now = at;
 		}
 	return now;
 }
 
-static void retire(struct retired *r)
+/* A barrier on every thread that runs: what each had stored is seen behind it. */
+static void barrier(void)
+{
+	const int cmd = MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+
+	if (!__atomic_load_n(&guard_exchanges, __ATOMIC_SEQ_CST))
+		sys_call3(SYS_membarrier, cmd, 0, 0);
+#ifndef __x86_64__
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+/* With the lock. */
+static void append(struct retired *r)
 {
 	r->next = list;
 	list = r;
 	count++;
 }
 
+/* It is too early: to be looked at again. */
+static void put_back(struct retired *r)
+{
+	if (lock_take(&lock) == -EDEADLK)
+		return; /* cannot be: inside, no handler runs; it is lost */
+	append(r);
+	lock_drop(&lock);
+}
+
+static void look_at(struct retired *r, uint64_t now, uint64_t safe)
+{
+	bool idle;
+
+	if (r->epoch >= safe) {
+		put_back(r);
+		return;
+	}
+	idle = !r->idle || r->idle(r);
+	if (idle && (r->was_idle || !r->idle)) {
+		r->free(r);
+		return;
+	}
+	r->was_idle = idle;
+	r->epoch = now;
+	put_back(r);
+}
+
 void guard_reap(void)
 {
-	const int cmd = MEMBARRIER_CMD_PRIVATE_EXPEDITED;
 	struct retired *r, *next;
-	uint64_t safe;
+	uint64_t now, safe;
 
-	if (__atomic_load_n(&crowded, __ATOMIC_SEQ_CST) || lock_take(&lock))
+	if (__atomic_load_n(&crowded, __ATOMIC_SEQ_CST) ||
+	    !__atomic_load_n(&count, __ATOMIC_RELAXED) ||
+	    lock_take(&lock) == -EDEADLK)
 		return;
 	r = list;
 	list = NULL;
@@ -161,18 +299,12 @@ void guard_reap(void)
 	lock_drop(&lock);
 	if (!r)
 		return;
-	safe = __atomic_add_fetch(&guard_now, 1, __ATOMIC_SEQ_CST);
-	if (!guard_exchanges)
-		sys_call3(SYS_membarrier, cmd, 0, 0);
-	safe = oldest(safe);
+	now = __atomic_add_fetch(&guard_now, 1, __ATOMIC_SEQ_CST);
+	barrier();
+	safe = oldest(now);
 	for (; r; r = next) {
 		next = r->next;
-		if (r->epoch < safe && r->free(r))
-			continue;
-		if (lock_take(&lock))
-			continue; /* cannot be: inside, no handler runs */
-		retire(r);
-		lock_drop(&lock);
+		look_at(r, now, safe);
 	}
 }
 
@@ -180,11 +312,16 @@ void guard_retire(struct retired *r)
 {
 	bool many;
 
-	r->epoch = __atomic_load_n(&guard_now, __ATOMIC_SEQ_CST);
-	if (lock_take(&lock))
-		return;
-	retire(r);
-	many = count >= RETIRED_MOST;
+	r->was_idle = false;
+	/* in the order of all that raise it, behind what unlinked r */
+	r->epoch = __atomic_fetch_add(&guard_now, 0, __ATOMIC_SEQ_CST);
+	if (lock_take(&lock) == -EDEADLK)
+		return; /* as put_back() */
+	append(r);
+	since += r->weight;
+	many = since >= RETIRED_MOST;
+	if (many)
+		since = 0;
 	lock_drop(&lock);
 	if (many)
 		guard_reap();

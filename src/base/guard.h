@@ -29,15 +29,17 @@
 /* A thread's own part. Slots are never unmapped; those of the dead are reused. */
 struct guard {
 	uint64_t epoch; /* atomic; of the moment it went inside, 0: outside */
-	uint64_t put_off; /* signals that wait until then, bit number - 1 */
+	uintptr_t frame; /* of the call that is inside; 0: not known */
+	uint32_t nested; /* calls in that one */
 	uint32_t tid; /* atomic; 0: nobody's */
+	uint64_t put_off; /* signals that wait until then, bit number - 1 */
 };
 
 /* NULL until its thread enters for the first time. */
 extern __thread struct guard *guard_own
 	__attribute__((tls_model("initial-exec")));
 extern uint64_t guard_now; /* atomic: the current epoch, never 0 */
-extern bool guard_exchanges; /* no membarrier() here */
+extern bool guard_exchanges; /* atomic: no membarrier() here */
 
 /*
  * Once in a process, while it has one thread if possible (a first registration
@@ -46,32 +48,66 @@ extern bool guard_exchanges; /* no membarrier() here */
  */
 void guard_begin(bool barriers);
 struct guard *guard_slot(void); /* never NULL */
-void guard_forked(void); /* in a child: of all threads this one is left */
+/*
+ * In a child: of all threads this one is left, in the call that made the child
+ * if it was inside. What was retired is its parent's to free.
+ */
+void guard_forked(void);
+/*
+ * It is inside already. In a call of that call it stays as it is; but if that
+ * one's frame is not above this one's it is no more: a handler jumped out of
+ * it, and this is the first call again. Returns what guard_enter() does.
+ */
+uint64_t guard_nested(struct guard *g, uintptr_t frame);
+/* A handler is about to jump to where the stack pointer is `to`. */
+void guard_jumping(uintptr_t to);
+
+/*
+ * The epoch is read before what is looked up: with a younger one a thread finds
+ * nothing that was unlinked before (acquire). What it did before it went out is
+ * over by then (release).
+ */
+static inline void guard_in(struct guard *g, uintptr_t frame)
+{
+	uint64_t now = __atomic_load_n(&guard_now, __ATOMIC_ACQUIRE);
+
+	if (__builtin_expect(
+		    __atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED), 0)) {
+		(void)__atomic_exchange_n(&g->epoch, now, __ATOMIC_SEQ_CST);
+#ifndef __x86_64__
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+	} else {
+		__atomic_store_n(&g->epoch, now, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(&g->frame, frame, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The frame goes first: a handler in between takes it for a call of its own. */
+static inline void guard_out(struct guard *g)
+{
+	__atomic_store_n(&g->frame, 0, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&g->epoch, 0, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
 
 /*
  * Inside from here on. Returns what guard_leave() wants back: calls may nest,
- * as in a handler that was not put off. Async-signal-safe.
+ * as in a handler that was not put off. Async-signal-safe. A function that goes
+ * inside and is inlined must not do it a second time before it is out.
  */
 static inline uint64_t guard_enter(void)
 {
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 	struct guard *g = guard_own;
-	uint64_t was;
 
 	if (__builtin_expect(!g, 0))
 		g = guard_slot();
-	was = g->epoch;
-	if (was)
-		return was;
-	if (__builtin_expect(guard_exchanges, 0))
-		(void)__atomic_exchange_n(&g->epoch,
-					  __atomic_load_n(&guard_now,
-							  __ATOMIC_RELAXED),
-					  __ATOMIC_SEQ_CST);
-	else
-		__atomic_store_n(&g->epoch,
-				 __atomic_load_n(&guard_now, __ATOMIC_RELAXED),
-				 __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (__builtin_expect(g->epoch != 0, 0))
+		return guard_nested(g, frame);
+	guard_in(g, frame);
 	return 0;
 }
 
@@ -83,9 +119,12 @@ static inline void guard_leave(uint64_t was)
 {
 	struct guard *g = guard_own;
 
-	__atomic_store_n(&g->epoch, was, __ATOMIC_RELEASE);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(!was && g->put_off, 0))
+	if (__builtin_expect(was != 0, 0)) {
+		g->nested--;
+		return;
+	}
+	guard_out(g);
+	if (__builtin_expect(g->put_off != 0, 0))
 		guard_let_in(g);
 }
 
@@ -97,35 +136,83 @@ static inline bool guard_inside(void)
 /*
  * Around a sleep in the kernel: outside, without letting in what was put off,
  * since the sleep does that (sigdefer.h); and inside again, in a new epoch.
- * Returns what guard_wake() wants back.
+ * Returns what guard_wake() wants back. A call in another call's handler stays
+ * inside, for that one's sake.
  */
 static inline uint64_t guard_sleep(void)
 {
 	struct guard *g = guard_own;
-	uint64_t was = g ? g->epoch : 0;
+	uint64_t was = g && g->epoch && !g->nested ? g->frame : 0;
 
 	if (was)
-		__atomic_store_n(&g->epoch, 0, __ATOMIC_RELEASE);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		guard_out(g);
 	return was;
 }
 
 static inline void guard_wake(uint64_t was)
 {
 	if (was)
-		(void)guard_enter();
+		guard_in(guard_own, (uintptr_t)was);
 }
 
+/* --- the same by scope, left by whatever leaves the block ---------------- */
+
+/* Proof that its holder is inside, for functions that look something up. */
+struct guarded {
+	uint64_t was;
+	bool on;
+};
+
+static inline void guarded_begin(struct guarded *in)
+{
+	if (!in->on)
+		in->was = guard_enter();
+	in->on = true;
+}
+
+static inline void guarded_end(struct guarded *in)
+{
+	if (in->on)
+		guard_leave(in->was);
+	in->on = false;
+}
+
+/* GUARDED: inside to the end of the block; GUARDED_LATER: from begin() on. */
+#define GUARDED_LATER(name) \
+	struct guarded name __attribute__((cleanup(guarded_end))) = { 0, false }
+#define GUARDED(name)                                                    \
+	struct guarded name                                              \
+		__attribute__((cleanup(guarded_end))) = { guard_enter(), \
+							  true }
+
+static inline void guarded_woken(const uint64_t *was)
+{
+	guard_wake(*was);
+}
+
+/* Outside to the end of the block, which sleeps in the kernel. */
+#define ASLEEP(name)                                                    \
+	uint64_t name __attribute__((cleanup(guarded_woken), unused)) = \
+		guard_sleep()
+
+/* --- memory --------------------------------------------------------------- */
+
 /*
- * Memory that no look-up finds any more, to be freed when no thread is inside
- * that may have found it before. `free` says false when it must wait for
- * something else, too (threads that sleep in it): it is asked again.
- * The struct lies in that memory.
+ * Memory that no look-up finds any more. free() is called when no thread is
+ * inside that may have found it before, and idle() (NULL: always) says that
+ * none has counted itself in to sleep in it: since a sleeper is inside again
+ * before it counts itself out, idle() is asked twice, all threads being out of
+ * the epoch of the first time. Both may be called by any thread, inside or not,
+ * without locks. The struct lies in that memory.
  */
+#define RETIRED_HEAVY 8
 struct retired {
 	struct retired *next;
 	uint64_t epoch;
-	bool (*free)(struct retired *r);
+	bool was_idle;
+	uint8_t weight; /* 1 or RETIRED_HEAVY, which is freed sooner */
+	bool (*idle)(struct retired *r);
+	void (*free)(struct retired *r);
 };
 void guard_retire(struct retired *r);
 /* Frees what can be by now: of the background thread, or for want of memory. */
