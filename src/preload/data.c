@@ -14,92 +14,61 @@
 void __chk_fail(void) __attribute__((noreturn));
 
 /* read() of nothing returns at once on a socket, recv() would wait. */
-__attribute__((noinline)) static ssize_t read_sock(struct sock *s, int fd,
-						   void *buf, size_t n)
+__attribute__((noinline)) static ssize_t read_sock(int fd, void *buf, size_t n)
 {
-	ssize_t ret;
-
 	if (unlikely(!n))
 		return real_read(fd, buf, n);
-	ret = sock_recv(s, fd, buf, n, 0);
-	if (likely(ret >= 0))
-		return ret;
-	if (fdt_stale(fd, s, ret))
-		return real_read(fd, buf, n);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_recv(e.sock, fd, buf, n, 0), real_read(fd, buf, n));
 }
 
 ssize_t do_read(int fd, void *buf, size_t n)
 {
-	struct sock *s = fdt_sock(fd);
-
-	if (likely(!s))
+	if (likely(!fdt_has_sock(fd)))
 		return real_read(fd, buf, n);
-	return read_sock(s, fd, buf, n);
+	return read_sock(fd, buf, n);
 }
 
-__attribute__((noinline)) static ssize_t write_sock(struct sock *s, int fd,
-						    const void *buf, size_t n)
+__attribute__((noinline)) static ssize_t write_sock(int fd, const void *buf,
+						    size_t n)
 {
-	ssize_t ret = sock_send(s, fd, buf, n, 0);
-
-	if (likely(ret >= 0))
-		return ret;
-	if (fdt_stale(fd, s, ret))
-		return real_write(fd, buf, n);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_send(e.sock, fd, buf, n, 0), real_write(fd, buf, n));
 }
 
 ssize_t do_write(int fd, const void *buf, size_t n)
 {
-	struct sock *s = fdt_sock(fd);
-
-	if (likely(!s))
+	if (likely(!fdt_has_sock(fd)))
 		return real_write(fd, buf, n);
-	return write_sock(s, fd, buf, n);
+	return write_sock(fd, buf, n);
 }
 
 ssize_t do_recv(int fd, void *buf, size_t n, int flags)
 {
-	struct sock *s = fdt_sock(fd);
-	ssize_t ret;
-
-	if (likely(!s))
-		return real_recv(fd, buf, n, flags);
-	ret = sock_recv(s, fd, buf, n, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_recv(fd, buf, n, flags);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_recv(e.sock, fd, buf, n, flags),
+		 real_recv(fd, buf, n, flags));
 }
 
 ssize_t do_send(int fd, const void *buf, size_t n, int flags)
 {
-	struct sock *s = fdt_sock(fd);
-	ssize_t ret;
-
-	if (likely(!s))
-		return real_send(fd, buf, n, flags);
-	ret = sock_send(s, fd, buf, n, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_send(fd, buf, n, flags);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_send(e.sock, fd, buf, n, flags),
+		 real_send(fd, buf, n, flags));
 }
 
 /* TCP gives no address: *len becomes 0, as recvmsg() says it. */
+static ssize_t recvfrom_sock(struct entered *e, void *buf, size_t n, int flags,
+			     struct sockaddr *sa, socklen_t *len)
+{
+	ssize_t ret = sock_recv(e->sock, e->fd, buf, n, flags);
+
+	if (ret >= 0 && sa && len)
+		*len = 0;
+	return ret;
+}
+
 ssize_t do_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *sa,
 		    socklen_t *len)
 {
-	struct sock *s = fdt_sock(fd);
-	ssize_t ret;
-
-	if (likely(!s))
-		return real_recvfrom(fd, buf, n, flags, sa, len);
-	ret = sock_recv(s, fd, buf, n, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_recvfrom(fd, buf, n, flags, sa, len);
-	if (ret >= 0 && sa && len)
-		*len = 0;
-	return ret_errno(ret);
+	FDT_CALL(fd, recvfrom_sock(&e, buf, n, flags, sa, len),
+		 real_recvfrom(fd, buf, n, flags, sa, len));
 }
 
 /*
@@ -109,20 +78,13 @@ ssize_t do_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *sa,
 ssize_t do_sendto(int fd, const void *buf, size_t n, int flags,
 		  const struct sockaddr *sa, socklen_t len)
 {
-	struct sock *s = fdt_sock(fd);
-	ssize_t ret;
-
-	if (likely(!s))
-		return real_sendto(fd, buf, n, flags, sa, len);
-	if (unlikely(flags & MSG_FASTOPEN)) {
+	if (unlikely(flags & MSG_FASTOPEN) && fdt_has_sock(fd)) {
 		if (sa && do_connect(fd, sa, len))
 			return -1;
 		return do_send(fd, buf, n, flags & ~MSG_FASTOPEN);
 	}
-	ret = sock_send(s, fd, buf, n, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_sendto(fd, buf, n, flags, sa, len);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_send(e.sock, fd, buf, n, flags),
+		 real_sendto(fd, buf, n, flags, sa, len));
 }
 
 static bool vector_empty(const struct iovec *iov, int n)
@@ -142,52 +104,42 @@ static bool vector_bad(const struct iovec *iov, int n)
 	       !mem_good(iov, (size_t)n * sizeof(*iov), false);
 }
 
-static ssize_t readv_sock(struct sock *s, int fd, const struct iovec *iov,
-			  int n, int flags)
+__attribute__((noinline)) static ssize_t
+readv_sock(int fd, const struct iovec *iov, int n, int flags)
 {
 	struct msghdr m = { .msg_iov = (struct iovec *)iov,
 			    .msg_iovlen = (size_t)n };
-	ssize_t ret;
 
 	if (vector_bad(iov, n) || vector_empty(iov, n))
 		return real_readv(fd, iov, n);
-	ret = sock_recvmsg(s, fd, &m, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_readv(fd, iov, n);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_recvmsg(e.sock, fd, &m, flags),
+		 real_readv(fd, iov, n));
 }
 
-static ssize_t writev_sock(struct sock *s, int fd, const struct iovec *iov,
-			   int n, int flags)
+__attribute__((noinline)) static ssize_t
+writev_sock(int fd, const struct iovec *iov, int n, int flags)
 {
 	struct msghdr m = { .msg_iov = (struct iovec *)iov,
 			    .msg_iovlen = (size_t)n };
-	ssize_t ret;
 
 	if (vector_bad(iov, n))
 		return real_writev(fd, iov, n);
-	ret = sock_sendmsg(s, fd, &m, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_writev(fd, iov, n);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_sendmsg(e.sock, fd, &m, flags),
+		 real_writev(fd, iov, n));
 }
 
 ssize_t do_readv(int fd, const struct iovec *iov, int n)
 {
-	struct sock *s = fdt_sock(fd);
-
-	if (likely(!s))
+	if (likely(!fdt_has_sock(fd)))
 		return real_readv(fd, iov, n);
-	return readv_sock(s, fd, iov, n, 0);
+	return readv_sock(fd, iov, n, 0);
 }
 
 ssize_t do_writev(int fd, const struct iovec *iov, int n)
 {
-	struct sock *s = fdt_sock(fd);
-
-	if (likely(!s))
+	if (likely(!fdt_has_sock(fd)))
 		return real_writev(fd, iov, n);
-	return writev_sock(s, fd, iov, n, 0);
+	return writev_sock(fd, iov, n, 0);
 }
 
 /*
@@ -199,23 +151,17 @@ ssize_t do_writev(int fd, const struct iovec *iov, int n)
 
 ssize_t do_preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 {
-	struct sock *s = fdt_sock(fd);
-
-	if (likely(!s) || off != -1 || flags & ~RWF_KNOWN)
+	if (likely(!fdt_has_sock(fd)) || off != -1 || flags & ~RWF_KNOWN)
 		return real_preadv2(fd, iov, n, off, flags);
-	return readv_sock(s, fd, iov, n,
-			  flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
+	return readv_sock(fd, iov, n, flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
 }
 
 ssize_t do_pwritev2(int fd, const struct iovec *iov, int n, off_t off,
 		    int flags)
 {
-	struct sock *s = fdt_sock(fd);
-
-	if (likely(!s) || off != -1 || flags & ~RWF_KNOWN)
+	if (likely(!fdt_has_sock(fd)) || off != -1 || flags & ~RWF_KNOWN)
 		return real_pwritev2(fd, iov, n, off, flags);
-	return writev_sock(s, fd, iov, n,
-			   flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
+	return writev_sock(fd, iov, n, flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
 }
 
 ssize_t do___read_chk(int fd, void *buf, size_t n, size_t room)

@@ -44,7 +44,7 @@ static bool is_anon(int fd)
 
 bool ep_is_set(int fd)
 {
-	if (fdt_set(fd))
+	if (fdt_has_set(fd))
 		return true;
 	if (!epbits_get(EP_SET, fd))
 		return false;
@@ -58,7 +58,7 @@ int ep_born(int fd)
 {
 	if (fd < 0)
 		return fd;
-	if (fdt_set(fd)) /* closed unseen */
+	if (fdt_has_set(fd)) /* closed unseen */
 		ep_fd_closing(fd, NULL, false);
 	epbits_set(EP_SET, fd, true);
 	epbits_set(EP_WAITED, fd, false);

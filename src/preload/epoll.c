@@ -241,12 +241,17 @@ static bool ctl_concerns(struct ctl *c)
 
 int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 {
-	struct ctl c = { ep, op, fd, ev, fdt_sock(fd), fdt_set(ep), NULL, NULL };
+	struct ctl c = { ep, op, fd, ev, NULL, NULL, NULL, NULL };
 	bool made;
 	int ret;
+	GUARDED_LATER(in);
 
-	if (ep_likely(!c.s && !c.set && !epbits_get(EP_SET, fd)))
+	if (ep_likely(!fdt_has_sock(fd) && !fdt_has_set(ep) &&
+		      !epbits_get(EP_SET, fd)))
 		return ctl_real(&c);
+	guarded_begin(&in);
+	c.s = fdt_sock(&in, fd);
+	c.set = fdt_set(&in, ep);
 	if ((ev && !mem_good(ev, sizeof(*ev), false)) || !ctl_concerns(&c))
 		return ctl_real(&c);
 	if (c.set && c.set->inherited)
@@ -367,7 +372,7 @@ static void closing_set(int fd)
 	if (set->fd != fd)
 		return;
 	for (i = 0, top = fdt_top(); i <= top; i++)
-		if (fdt_set(i) == set) {
+		if (fdt_is_set(i, set)) {
 			__atomic_store_n(&set->fd, i, __ATOMIC_RELAXED);
 			return;
 		}
@@ -459,7 +464,7 @@ static void closing_one(struct sock *s, int fd)
 
 void ep_fd_closing(int fd, struct sock *s, bool last_number)
 {
-	if (fdt_set(fd))
+	if (fdt_has_set(fd))
 		closing_set(fd);
 	epbits_set(EP_SET, fd, false);
 	if (!__atomic_load_n(&ep_nregs, __ATOMIC_RELAXED))
@@ -497,8 +502,10 @@ void ep_forget(int fd, struct sock *s)
 
 void ep_give_away(int fd)
 {
-	struct epset *set = fdt_set(fd);
+	struct epset *set;
+	GUARDED(in);
 
+	set = fdt_set(&in, fd);
 	if (set && !set->inherited)
 		epset_settle(set, true);
 }

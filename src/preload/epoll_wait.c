@@ -39,6 +39,7 @@ static int kernel_wait(const struct epwait *w, uint64_t span,
 		       const sigset_t *mask)
 {
 	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
+	ASLEEP(out);
 
 	if (w->kind == PWAIT2)
 		return neg_errno(
@@ -428,7 +429,10 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
 	for (;;) {
+		w->asleep = true;
+		epset_sleeps(w->set, 1);
 		got = kernel_wait(w, left, w->mask);
+		out_of_bed(w);
 		if (got <= 0)
 			return got;
 		if (begin(w))
@@ -485,7 +489,7 @@ static int plain_sleep(struct epwait *w, uint64_t span)
 	uint32_t *at __attribute__((cleanup(plain_back))) = ep_plain_at(w->ep);
 
 	__atomic_add_fetch(at, 1, __ATOMIC_SEQ_CST);
-	if (ep_unlikely(fdt_set(w->ep) != NULL))
+	if (ep_unlikely(fdt_has_set(w->ep)))
 		return -EAGAIN;
 	return kernel_wait(w, span, w->mask);
 }
@@ -498,20 +502,23 @@ static int do_plain(struct epwait *w, uint64_t span)
 {
 	uint64_t began = 0;
 	int n;
+	GUARDED_LATER(in);
 
 	epbits_set(EP_WAITED, w->ep, true);
 	if (span && span != DL_NEVER && fdt_any)
 		began = clock_ns();
 	n = span ? plain_sleep(w, span) : kernel_wait(w, span, w->mask);
+	if (ep_likely(n <= 0) && n != -EAGAIN)
+		return n;
+	if (ep_likely(!fdt_has_set(w->ep)) && n > 0)
+		return n;
+	guarded_begin(&in);
+	w->set = fdt_set(&in, w->ep);
 	if (ep_unlikely(n == -EAGAIN)) {
-		w->set = fdt_set(w->ep);
 		return w->set ? do_wait(w, span) :
 				kernel_wait(w, span, w->mask);
 	}
-	if (ep_likely(n <= 0))
-		return n;
-	w->set = fdt_set(w->ep);
-	if (ep_likely(!w->set))
+	if (ep_unlikely(!w->set))
 		return n;
 	w->life = w->set->life;
 	n = fill(w, n, false);
@@ -525,15 +532,19 @@ static int do_plain(struct epwait *w, uint64_t span)
 static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,
 		 uint64_t span, const sigset_t *mask)
 {
-	struct epset *set = fdt_set(ep);
-	struct epwait w = { .set = set,
-			    .ep = ep,
-			    .max = max,
-			    .ev = ev,
-			    .kind = kind,
-			    .mask = mask };
+	GUARDED_LATER(in);
+	struct epwait w = {
+		.ep = ep, .max = max, .ev = ev, .kind = kind, .mask = mask
+	};
 
-	return ep_likely(!set) ? do_plain(&w, span) : do_wait(&w, span);
+	if (ep_likely(!fdt_has_set(ep)))
+		return do_plain(&w, span);
+	guarded_begin(&in);
+	w.set = fdt_set(&in, ep);
+	if (ep_likely(w.set != NULL))
+		return do_wait(&w, span);
+	guarded_end(&in);
+	return do_plain(&w, span);
 }
 
 int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)

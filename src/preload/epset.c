@@ -51,8 +51,7 @@ static struct epset *epset_new(void)
 
 	for (set = sets; set; set = set->next)
 		if (!(set->life & 1) &&
-		    !__atomic_load_n(&set->sleepers, __ATOMIC_ACQUIRE) &&
-		    !__atomic_load_n(&set->spinners, __ATOMIC_ACQUIRE))
+		    !__atomic_load_n(&set->waits, __ATOMIC_ACQUIRE))
 			return set;
 	set = sys_mmap(NULL, n * sizeof(*set), PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -67,11 +66,13 @@ static struct epset *epset_new(void)
 
 struct epset *epset_get(int fd)
 {
-	struct epset *set = fdt_set(fd);
+	struct epset *set;
+	GUARDED(in);
 
+	set = fdt_set(&in, fd);
 	if (set || !pool_take())
 		return set;
-	set = fdt_set(fd); /* another thread was faster? */
+	set = fdt_set(&in, fd); /* another thread was faster? */
 	if (!set) {
 		set = epset_new();
 		if (set) {
@@ -95,15 +96,36 @@ struct epset *epset_first(void)
 	return __atomic_load_n(&sets, __ATOMIC_ACQUIRE);
 }
 
+#define SET_OF(r) \
+	((struct epset *)(void *)((char *)(r)-offsetof(struct epset, retired)))
+
+static bool epset_idle(struct retired *r)
+{
+	const struct epset *set = SET_OF(r);
+
+	return !__atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&set->spinners, __ATOMIC_SEQ_CST);
+}
+
+static void epset_free(struct retired *r)
+{
+	__atomic_store_n(&SET_OF(r)->waits, false, __ATOMIC_RELEASE);
+}
+
 void epset_drop(struct epset *set)
 {
 	if (!epset_take(set))
 		return; /* closed by a handler inside us: never used again */
 	while (set->all)
 		epreg_free(set->all, false);
+	__atomic_store_n(&set->waits, true, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&set->life, 1, __ATOMIC_RELEASE);
 	epset_release(set);
 	epset_shoo(set);
+	set->retired.weight = 1;
+	set->retired.idle = epset_idle;
+	set->retired.free = epset_free;
+	guard_retire(&set->retired);
 }
 
 /* --- registrations ------------------------------------------------------ */
@@ -278,6 +300,7 @@ static void set_inherit(struct epset *set)
 	set->nhot = set->nrearm = 0;
 	set->inherited = set->life & 1;
 	set->settled = false;
+	set->waits = false; /* its parent's threads did */
 	for (r = set->all; r; r = r->anext) {
 		r->hot = r->watched = r->rearm = false;
 		r->bare = false; /* the parent has counted it */

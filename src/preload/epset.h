@@ -27,7 +27,9 @@
  * and after it drops the lock. No lock is held over a wait in the kernel.
  *
  * Sets and registrations live in memory that is never unmapped or used for
- * something else; `life` and the generations in the words tell old from new.
+ * something else; `life` and the generations in the words tell old from new. A
+ * set is another one only when no thread is inside that may have found it
+ * (guard.h), nor asleep in it.
  */
 
 #include <stdbool.h>
@@ -82,6 +84,7 @@ struct epset {
 	int fd; /* one number of it; atomic */
 	uint32_t numbers; /* atomic */
 	uint32_t life; /* odd: in use */
+	bool waits; /* atomic: not in use, but a thread may still be inside */
 	uint32_t sleepers; /* atomic: threads in (or near) a kernel wait */
 	uint32_t spinners; /* atomic: threads that look at members unlocked */
 	uint32_t epoch; /* atomic: raised to call spinners away */
@@ -95,6 +98,7 @@ struct epset {
 	bool settled; /* inherited, and members were brought home */
 	bool yield; /* the kernel's filled the array: now the hot ones */
 	struct epset *next; /* of all sets ever */
+	struct retired retired;
 };
 
 /* --- epbits.c: numbers -------------------------------------------------- */

@@ -29,7 +29,7 @@ void epreg_tell(struct epreg *r, bool again)
 	}
 	if (k == was && !again)
 		return;
-	if (r->fd < 0 || fdt_sock(r->fd) != r->sock)
+	if (r->fd < 0 || !fdt_is(r->fd, r->sock))
 		return;
 	if (!r->set->inherited)
 		r->mod++;
@@ -122,7 +122,7 @@ void epreg_unwake(struct epbucket *b, struct epreg *r)
 
 void epreg_bury(struct epreg *r)
 {
-	if (r->fd >= 0 && !r->set->inherited && fdt_sock(r->fd) == r->sock)
+	if (r->fd >= 0 && !r->set->inherited && fdt_is(r->fd, r->sock))
 		ctl(r->set, EPOLL_CTL_DEL, r->fd, 0, 0);
 	epreg_free(r, true);
 }
@@ -164,7 +164,7 @@ static struct sock *next_lifted(struct epset *set, int *fd)
 	for (r = set->all; r; r = r->anext)
 		if (r->sock && r->ms != -2) {
 			r->ms = -2;
-			if (r->fd < 0 || fdt_sock(r->fd) != r->sock)
+			if (r->fd < 0 || !fdt_is(r->fd, r->sock))
 				continue;
 			s = r->sock;
 			*fd = r->fd;
@@ -201,7 +201,7 @@ void epset_hand_back(struct epset *set, const struct sock *only)
 			continue;
 		}
 		if (r->fd < 0 || set->inherited ||
-		    (r->sock && fdt_sock(r->fd) != r->sock)) {
+		    (r->sock && !fdt_is(r->fd, r->sock))) {
 			epreg_free(r, true);
 			continue;
 		}

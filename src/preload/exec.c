@@ -33,12 +33,12 @@ static bool survives(int fd)
 }
 
 /* The next managed socket from `fd` on that an exec would hand over. */
-static struct sock *next_survivor(int *fd)
+static struct sock *next_survivor(const struct guarded *in, int *fd)
 {
 	struct sock *s;
 
 	for (*fd = fdt_next(*fd); *fd >= 0; *fd = fdt_next(*fd + 1)) {
-		s = fdt_sock(*fd);
+		s = fdt_sock(in, *fd);
 		if (s && !sock_listening(s) && survives(*fd))
 			return s;
 	}
@@ -52,10 +52,11 @@ static struct sock *next_survivor(int *fd)
 static void leave(bool leaves)
 {
 	struct sock *s;
+	GUARDED(in);
 	int fd;
 
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
-		s = fdt_sock(fd);
+		s = fdt_sock(&in, fd);
 		if (s && !sock_listening(s))
 			sock_exec(s, fd, leaves);
 	}
@@ -70,9 +71,11 @@ static void home_one(int fd, enum reason why)
 	struct stat st;
 	struct sock *s;
 	int number;
+	GUARDED_LATER(in);
 
 	if (!survives(fd) || sys_fstat(fd, &st) || !S_ISSOCK(st.st_mode))
 		return;
+	guarded_begin(&in);
 	s = fdt_by_inode(st.st_ino, &number);
 	if (s && !sock_listening(s) && sock_home(s, fd, why))
 		log_warn("descriptor %d could not be brought home for exec",
@@ -118,6 +121,7 @@ void exec_home(enum reason why)
 {
 	struct sock *s;
 	int fd;
+	GUARDED_LATER(in);
 
 	if (!fdt_any)
 		return;
@@ -125,16 +129,17 @@ void exec_home(enum reason why)
 		home_by_kernel(why);
 		return;
 	}
+	guarded_begin(&in);
 	leave(true);
-	for (fd = 0; (s = next_survivor(&fd)); fd++) {
+	for (fd = 0; (s = next_survivor(&in, &fd)); fd++) {
 		sock_exec(s, fd, false);
 		sock_home_begin(s, fd, why);
 	}
-	for (fd = 0; (s = next_survivor(&fd)); fd++)
+	for (fd = 0; (s = next_survivor(&in, &fd)); fd++)
 		if (sock_home(s, fd, why))
 			log_warn("descriptor %d could not be brought home", fd);
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
-		if (fdt_set(fd) && survives(fd))
+		if (fdt_has_set(fd) && survives(fd))
 			ep_give_away(fd);
 }
 
@@ -160,10 +165,12 @@ void exec_undo(void)
 {
 	struct sock *s;
 	int fd, keep = errno;
+	GUARDED_LATER(in);
 
 	if (fdt_any && fdt_is_owner()) {
+		guarded_begin(&in);
 		leave(false);
-		for (fd = 0; (s = next_survivor(&fd)); fd++)
+		for (fd = 0; (s = next_survivor(&in, &fd)); fd++)
 			sock_unpin(s);
 	}
 	errno = keep;

@@ -191,10 +191,10 @@ int fdt_other(const struct sock *s, int but)
 	struct fdent *e = fdt_at(but);
 	int fd;
 
-	if (e && fdt_sock(but) == s && !e->shared)
+	if (e && fdt_is(but, s) && !e->shared)
 		return -1;
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
-		if (fd != but && fdt_sock(fd) == s)
+		if (fd != but && fdt_is(fd, s))
 			return fd;
 	return -1;
 }
@@ -202,10 +202,11 @@ int fdt_other(const struct sock *s, int but)
 struct sock *fdt_by_inode(uint64_t inode, int *fd)
 {
 	struct sock *s;
+	GUARDED(in);
 	int n;
 
 	for (n = fdt_next(0); n >= 0; n = fdt_next(n + 1)) {
-		s = fdt_sock(n);
+		s = fdt_sock(&in, n);
 		if (s && sock_inode(s) == inode) {
 			*fd = n;
 			return s;
@@ -216,13 +217,13 @@ struct sock *fdt_by_inode(uint64_t inode, int *fd)
 
 void fdt_dup(int from, int to)
 {
-	struct sock *s = fdt_sock(from);
 	struct fdent *e;
+	ENTER(of, from);
 
-	if (s) {
-		sock_hold(s);
-		if (fdt_put_sock(to, s)) {
-			sock_forget(s, to);
+	if (of.sock) {
+		sock_hold(of.sock);
+		if (fdt_put_sock(to, of.sock)) {
+			sock_forget(of.sock, to);
 			return;
 		}
 		e = fdt_at(from);
@@ -240,10 +241,12 @@ void fdt_forget_slow(int fd)
 {
 	struct sock *s;
 	bool last;
+	GUARDED_LATER(in);
 
 	if (!fdt_is_owner())
 		return;
-	s = fdt_sock(fd);
+	guarded_begin(&in);
+	s = fdt_sock(&in, fd);
 	last = s && fdt_other(s, fd) < 0;
 	ep_fd_closing(fd, s, last);
 	s = fdt_take_sock(fd);
@@ -253,24 +256,28 @@ void fdt_forget_slow(int fd)
 	}
 }
 
-bool fdt_stale_slow(int fd, struct sock *s)
+bool fdt_stale_slow(struct entered *e)
 {
 	struct stat st;
 
-	if (fdt_sock(fd) != s)
+	if (!fdt_is(e->fd, e->sock))
 		return true; /* changed by another thread meanwhile */
-	if (!sys_fstat(fd, &st) && S_ISSOCK(st.st_mode) &&
-	    st.st_ino == sock_inode(s))
+	if (!sys_fstat(e->fd, &st) && S_ISSOCK(st.st_mode) &&
+	    st.st_ino == sock_inode(e->sock))
 		return false;
-	fdt_forget_slow(fd);
+	fdt_forget_slow(e->fd);
 	return true;
 }
 
-struct sock *fdt_checked(int fd)
+struct entered fdt_enter_checked(int fd)
 {
-	struct sock *s = fdt_sock(fd);
+	struct entered e = fdt_enter(fd);
 
-	return s && fdt_stale_slow(fd, s) ? fdt_sock(fd) : s;
+	while (e.sock && fdt_stale_slow(&e)) {
+		fdt_leave(&e);
+		e = fdt_enter(fd);
+	}
+	return e;
 }
 
 void fdt_forked(void)

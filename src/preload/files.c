@@ -15,10 +15,19 @@
 #include "base/sys.h"
 #include "preload/preload.h"
 
+/* A close may wait (SO_LINGER). */
+static int close_real(int fd)
+{
+	ASLEEP(out);
+
+	return real_close(fd);
+}
+
 int do_close(int fd)
 {
 	struct fdent *e;
 	struct sock *s;
+	GUARDED_LATER(in);
 
 	uring_closing((unsigned int)fd, (unsigned int)fd);
 	if (likely(!fdt_ever))
@@ -31,12 +40,13 @@ int do_close(int fd)
 	}
 	if (!fdt_is_owner())
 		return real_close(fd);
-	s = fdt_sock(fd);
+	guarded_begin(&in);
+	s = fdt_sock(&in, fd);
 	ep_fd_closing(fd, s, s && fdt_other(s, fd) < 0);
 	s = fdt_take_sock(fd);
 	if (s && sock_close(s, fd) == SOCK_CLOSED)
 		return 0;
-	return real_close(fd);
+	return close_real(fd);
 }
 
 /* --- duplicates -------------------------------------------------------- */
@@ -47,11 +57,13 @@ int do_close(int fd)
  */
 static void duplicated(int from, int to)
 {
-	struct sock *s = fdt_sock(from);
+	if (to <= STDERR_FILENO) {
+		ENTER(e, from);
 
-	if (s && to <= STDERR_FILENO && !sock_listening(s)) {
-		sock_home(s, from, WHY_STDIO);
-		return;
+		if (e.sock && !sock_listening(e.sock)) {
+			sock_home(e.sock, from, WHY_STDIO);
+			return;
+		}
 	}
 	fdt_dup(from, to);
 }
@@ -92,6 +104,7 @@ static int replace(int from, int to, int flags, int (*real)(int, int, int))
 {
 	struct sock *old, *s;
 	int aside = -1, ret;
+	GUARDED_LATER(in);
 
 	if (from == to || !(fdt_ever || uring_any || ep_is_set(from)) ||
 	    !fdt_is_owner() || sys_fcntl(from, F_GETFD, 0) < 0)
@@ -100,8 +113,9 @@ static int replace(int from, int to, int flags, int (*real)(int, int, int))
 	ret = make_way(to);
 	if (ret)
 		return (int)ret_errno(ret);
-	old = fdt_sock(to);
-	s = fdt_sock(from);
+	guarded_begin(&in);
+	old = fdt_sock(&in, to);
+	s = fdt_sock(&in, from);
 	if (s && to <= STDERR_FILENO && !sock_listening(s)) {
 		ret = sock_home(s, from, WHY_STDIO);
 		if (ret)
@@ -111,7 +125,7 @@ static int replace(int from, int to, int flags, int (*real)(int, int, int))
 		return real(from, to, flags);
 	if (old)
 		aside = sys_fcntl(to, F_DUPFD_CLOEXEC, to + 1);
-	if (old || fdt_set(to)) {
+	if (old || fdt_has_set(to)) {
 		ep_fd_closing(to, old, old && fdt_other(old, to) < 0);
 		old = fdt_take_sock(to);
 	}
@@ -171,7 +185,6 @@ static int fcntl_sock(struct sock *s, int fd, int cmd, long arg)
 
 int do_fcntl(int fd, int cmd, long arg)
 {
-	struct sock *s;
 	int ret;
 
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
@@ -184,21 +197,17 @@ int do_fcntl(int fd, int cmd, long arg)
 		}
 		return ret;
 	}
-	s = fdt_sock(fd);
-	if (likely(!s))
+	if (likely(!fdt_has_sock(fd)))
 		return real_fcntl(fd, cmd, arg);
-	return fcntl_sock(s, fd, cmd, arg);
+	ENTER(e, fd);
+	if (unlikely(!e.sock))
+		return real_fcntl(fd, cmd, arg);
+	return fcntl_sock(e.sock, fd, cmd, arg);
 }
 
 int do_ioctl(int fd, unsigned long req, void *arg)
 {
-	struct sock *s = fdt_sock(fd);
-	int ret;
-
-	if (likely(!s))
+	if (likely(!fdt_has_sock(fd)))
 		return real_ioctl(fd, req, arg);
-	ret = sock_ioctl(s, fd, req, arg);
-	if (ret == 1 || fdt_stale(fd, s, ret))
-		return real_ioctl(fd, req, arg);
-	return (int)ret_errno(ret);
+	FDT_ASK(fd, sock_ioctl(e.sock, fd, req, arg), real_ioctl(fd, req, arg));
 }

@@ -41,16 +41,18 @@ static __thread struct turn turn __attribute__((tls_model("initial-exec")));
 static void before(void)
 {
 	struct sock *s;
+	GUARDED_LATER(in);
 	int fd;
 
 	if (!fdt_ever || !fdt_is_owner())
 		return;
+	guarded_begin(&in);
 	ep_parent_forked();
 	fdt_freeze();
 	turn.held = true;
 	turn.birth = sock_birth();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
-		s = fdt_sock(fd);
+		s = fdt_sock(&in, fd);
 		if (s)
 			sock_fork_before(s, fd, turn.birth);
 	}
@@ -78,13 +80,15 @@ static void in_child(void)
 static void named(pid_t pid)
 {
 	struct sock *s;
+	GUARDED_LATER(in);
 	int fd;
 
 	if (!turn.birth)
 		return;
+	guarded_begin(&in);
 	fdt_freeze();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
-		s = fdt_sock(fd);
+		s = fdt_sock(&in, fd);
 		if (s)
 			sock_fork_parent(s, turn.birth, pid);
 	}
@@ -100,7 +104,7 @@ static bool seen_before(const struct sock *s, int fd)
 	if (!e || !e->shared)
 		return false;
 	for (n = fdt_next(0); n >= 0 && n < fd; n = fdt_next(n + 1))
-		if (fdt_sock(n) == s)
+		if (fdt_is(n, s))
 			return true;
 	return false;
 }
@@ -108,6 +112,7 @@ static bool seen_before(const struct sock *s, int fd)
 void proc_child(void)
 {
 	struct sock *s;
+	GUARDED_LATER(in);
 	int fd;
 
 	fdt_forked();
@@ -116,10 +121,12 @@ void proc_child(void)
 	child_of = sys_getpid();
 	log_forked();
 	lock_forked();
+	guard_forked();
+	guarded_begin(&in);
 	sock_forked();
 	ep_forked();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
-		s = fdt_sock(fd);
+		s = fdt_sock(&in, fd);
 		if (!s || seen_before(s, fd) || sock_fork_child(s, turn.birth))
 			continue;
 		ep_forget(fd, s);

@@ -11,6 +11,46 @@
 
 bool preload_off = true;
 
+/* --- the calls that the socket room sleeps in, outside of the library ----- */
+
+static ssize_t recv_outside(int fd, void *buf, size_t n, int flags)
+{
+	ASLEEP(out);
+
+	return real_recv(fd, buf, n, flags);
+}
+
+static ssize_t send_outside(int fd, const void *buf, size_t n, int flags)
+{
+	ASLEEP(out);
+
+	return real_send(fd, buf, n, flags);
+}
+
+static ssize_t recvmsg_outside(int fd, struct msghdr *m, int flags)
+{
+	ASLEEP(out);
+
+	return real_recvmsg(fd, m, flags);
+}
+
+static ssize_t sendmsg_outside(int fd, const struct msghdr *m, int flags)
+{
+	ASLEEP(out);
+
+	return real_sendmsg(fd, m, flags);
+}
+
+static int ppoll_outside(struct pollfd *p, nfds_t n, const struct timespec *ts,
+			 const sigset_t *mask)
+{
+	ASLEEP(out);
+
+	return real_ppoll(p, n, ts, mask);
+}
+
+/* --- the beginning and the end --------------------------------------------- */
+
 /*
  * Programs built with gcc's address sanitizer refuse to start where its library
  * is not the first one, unless told that it need not be. Nothing in here stands
@@ -43,16 +83,17 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 	config_load(argc > 0 ? argv[0] : NULL);
 	if (!config.disabled && (!config.secure || settings.secure_sdp)) {
 		hooks = (struct sock_hooks){
-			.recv = real_recv,
-			.send = real_send,
-			.recvmsg = real_recvmsg,
-			.sendmsg = real_sendmsg,
-			.ppoll = real_ppoll,
+			.recv = recv_outside,
+			.send = send_outside,
+			.recvmsg = recvmsg_outside,
+			.sendmsg = sendmsg_outside,
+			.ppoll = ppoll_outside,
 			.changed = ep_changed,
 			.risen = ep_risen,
 			.by_inode = fdt_by_inode,
 		};
 		clock_learn();
+		guard_begin(true);
 		sock_setup(&hooks);
 		jump_learn();
 		at_quick_exit(sock_exit);

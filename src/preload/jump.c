@@ -47,17 +47,19 @@ static void tell(const void *env)
 {
 	int keep = errno;
 
-	if (known)
+	if (known) {
 		sock_jumping(target(env));
+		guard_jumping(target(env));
+	}
 	errno = keep;
 }
 
-#define JUMP(name)                           \
-	void do_##name(void *env, int val)   \
-	{                                    \
-		if (unlikely(sock_within())) \
-			tell(env);           \
-		real_##name(env, val);       \
+#define JUMP(name)                                             \
+	void do_##name(void *env, int val)                     \
+	{                                                      \
+		if (unlikely(sock_within() || guard_inside())) \
+			tell(env);                             \
+		real_##name(env, val);                         \
 	}
 JUMP(longjmp)
 JUMP(_longjmp)

@@ -10,43 +10,34 @@
 
 ssize_t do_sendfile(int out, int in, off_t *off, size_t n)
 {
-	struct sock *s = fdt_sock(out);
-	ssize_t ret;
-
-	if (likely(!s) || fdt_sock(in))
+	if (likely(!fdt_has_sock(out)) || fdt_has_sock(in))
 		return real_sendfile(out, in, off, n);
 	if (off && !mem_good(off, sizeof(*off), true))
 		return ret_errno(-EFAULT);
-	ret = sock_sendfile(s, out, in, off, n);
-	if (fdt_stale(out, s, ret))
-		return real_sendfile(out, in, off, n);
-	return ret_errno(ret);
+	FDT_CALL(out, sock_sendfile(e.sock, out, in, off, n),
+		 real_sendfile(out, in, off, n));
 }
 
 /* An offset for the socket, or sockets at both ends: the kernel refuses. */
 ssize_t do_splice(int in, off64_t *ioff, int out, off64_t *ooff, size_t n,
 		  unsigned int flags)
 {
-	struct sock *from = fdt_sock(in), *to = fdt_sock(out);
-	ssize_t ret;
+	bool from = fdt_has_sock(in), to = fdt_has_sock(out);
 
-	if (likely(!from && !to) || (from && to) || ioff || ooff || !n)
+	if (likely(from == to) || ioff || ooff || !n)
 		return real_splice(in, ioff, out, ooff, n, flags);
-	if (from)
-		ret = sock_splice_from(from, in, out, n, flags);
-	else
-		ret = sock_splice_to(to, out, in, n, flags);
-	if (from ? fdt_stale(in, from, ret) : fdt_stale(out, to, ret))
-		return real_splice(in, ioff, out, ooff, n, flags);
-	return ret_errno(ret);
+	FDT_CALL(from ? in : out,
+		 from ? sock_splice_from(e.sock, in, out, n, flags) :
+			sock_splice_to(e.sock, out, in, n, flags),
+		 real_splice(in, ioff, out, ooff, n, flags));
 }
 
 /* 0, or a negative errno: the socket cannot be brought home. */
 static int aio_home(const struct aiocb *cb)
 {
-	struct sock *s = cb ? fdt_sock(cb->aio_fildes) : NULL;
+	ENTER(e, cb ? cb->aio_fildes : -1);
 
-	return s ? sock_home(s, cb->aio_fildes, WHY_RAW_USE) : 0;
+	return e.sock ? sock_home(e.sock, e.fd, WHY_RAW_USE) : 0;
 }
 
 int do_aio_read(struct aiocb *cb)

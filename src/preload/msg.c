@@ -18,21 +18,19 @@ enum rights { RIGHTS_BEGIN, RIGHTS_HOME, RIGHTS_UNDO, RIGHTS_FORGET };
 /* One descriptor in a control message; -EAGAIN: cannot be brought home. */
 static int right_do(int fd, enum rights what)
 {
-	struct sock *s;
-
 	if (what == RIGHTS_FORGET) {
 		fdt_forget(fd);
 		return 0;
 	}
-	s = fdt_sock(fd);
-	if (!s || sock_listening(s))
+	ENTER(e, fd);
+	if (!e.sock || sock_listening(e.sock))
 		return 0;
 	if (what == RIGHTS_BEGIN)
-		sock_home_begin(s, fd, WHY_PASSED);
+		sock_home_begin(e.sock, fd, WHY_PASSED);
 	else if (what == RIGHTS_HOME)
-		return sock_home(s, fd, WHY_PASSED);
+		return sock_home(e.sock, fd, WHY_PASSED);
 	else
-		sock_unpin(s);
+		sock_unpin(e.sock);
 	return 0;
 }
 
@@ -86,22 +84,26 @@ static bool has_control(const struct msghdr *m)
 
 /* --- one message ------------------------------------------------------- */
 
-ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
+/* On a socket that is none of ours. */
+static ssize_t send_real(int fd, const struct msghdr *m, int flags)
 {
-	struct sock *s = fdt_sock(fd);
 	ssize_t ret;
 
-	if (likely(!s)) {
-		if (likely(!has_control(m)))
-			return real_sendmsg(fd, m, flags);
-		ret = rights_leave(m);
-		if (ret)
-			return ret_errno(ret);
-		ret = real_sendmsg(fd, m, flags);
-		if (ret < 0)
-			rights_do(m, RIGHTS_UNDO);
-		return ret;
-	}
+	if (likely(!has_control(m)))
+		return real_sendmsg(fd, m, flags);
+	ret = rights_leave(m);
+	if (ret)
+		return ret_errno(ret);
+	ret = real_sendmsg(fd, m, flags);
+	if (ret < 0)
+		rights_do(m, RIGHTS_UNDO);
+	return ret;
+}
+
+ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	if (likely(!fdt_has_sock(fd)))
+		return send_real(fd, m, flags);
 	if (unlikely(!mem_good(m, sizeof(*m), false)))
 		return ret_errno(-EFAULT);
 	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name) {
@@ -109,29 +111,27 @@ ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
 			return -1;
 		return do_sendmsg(fd, m, flags & ~MSG_FASTOPEN);
 	}
-	ret = sock_sendmsg(s, fd, m, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_sendmsg(fd, m, flags);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_sendmsg(e.sock, fd, m, flags),
+		 send_real(fd, m, flags));
+}
+
+static ssize_t recv_real(int fd, struct msghdr *m, int flags)
+{
+	ssize_t ret = real_recvmsg(fd, m, flags);
+
+	if (unlikely(ret >= 0 && has_control(m)))
+		rights_do(m, RIGHTS_FORGET);
+	return ret;
 }
 
 ssize_t do_recvmsg(int fd, struct msghdr *m, int flags)
 {
-	struct sock *s = fdt_sock(fd);
-	ssize_t ret;
-
-	if (likely(!s)) {
-		ret = real_recvmsg(fd, m, flags);
-		if (unlikely(ret >= 0 && has_control(m)))
-			rights_do(m, RIGHTS_FORGET);
-		return ret;
-	}
+	if (likely(!fdt_has_sock(fd)))
+		return recv_real(fd, m, flags);
 	if (unlikely(!mem_good(m, sizeof(*m), true)))
 		return ret_errno(-EFAULT);
-	ret = sock_recvmsg(s, fd, m, flags);
-	if (fdt_stale(fd, s, ret))
-		return real_recvmsg(fd, m, flags);
-	return ret_errno(ret);
+	FDT_CALL(fd, sock_recvmsg(e.sock, fd, m, flags),
+		 recv_real(fd, m, flags));
 }
 
 /* --- several ----------------------------------------------------------- */
@@ -163,11 +163,10 @@ static int send_rights(int fd, struct mmsghdr *v, unsigned int n, int flags)
 
 int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
-	struct sock *s = fdt_sock(fd);
 	unsigned int i, left;
 	ssize_t ret;
 
-	if (likely(!s)) {
+	if (likely(!fdt_has_sock(fd))) {
 		left = fdt_any ? messages(v, n) : 0;
 		for (i = 0; i < left; i++)
 			if (has_control(&v[i].msg_hdr))
@@ -193,12 +192,11 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 		struct timespec *ts)
 {
-	struct sock *s = fdt_sock(fd);
 	uint64_t end = 0, now;
 	unsigned int i, left;
 	ssize_t ret;
 
-	if (likely(!s)) {
+	if (likely(!fdt_has_sock(fd))) {
 		int got = real_recvmmsg(fd, v, n, flags, ts);
 
 		for (i = 0; fdt_any && (int)i < got; i++)

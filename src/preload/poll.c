@@ -14,24 +14,26 @@
  * be lifted while the thread sleeps: then it comes out for a bell, which is
  * not for the program, and the rest of the time is waited here.
  */
-static bool done(const struct pollfd *fds, nfds_t n, int ret)
+static bool done(const struct guarded *in, const struct pollfd *fds, nfds_t n,
+		 int ret)
 {
 	nfds_t i;
 
 	if (ret <= 0)
 		return true;
 	for (i = 0; i < n; i++)
-		if (fds[i].revents && pollset_warm(fds[i].fd))
+		if (fds[i].revents && pollset_warm(in, fds[i].fd))
 			return false;
 	return true;
 }
 
-static int wait_here(struct pollfd *fds, nfds_t n, uint64_t span,
-		     enum pollkind kind, const sigset_t *mask)
+static int wait_here(const struct guarded *in, struct pollfd *fds, nfds_t n,
+		     uint64_t span, enum pollkind kind, const sigset_t *mask)
 {
 	struct pollset p __attribute__((cleanup(pollset_end)));
 	int ret;
 
+	p.in = in;
 	p.fds = fds;
 	p.n = n;
 	p.kind = kind;
@@ -40,12 +42,33 @@ static int wait_here(struct pollfd *fds, nfds_t n, uint64_t span,
 	return ret ? ret : pollset_wait(&p, span);
 }
 
-/* Arrays the kernel refuses are not ours to read. */
-static bool concerns(const struct pollfd *fds, nfds_t n, bool *warm)
+/*
+ * Do entries concern the library? Then the caller is inside from here on, and
+ * *warm: one needs more than a load.
+ */
+static bool scan(struct guarded *in, const struct pollfd *fds, nfds_t n,
+		 bool *warm)
+{
+	bool any = false;
+	nfds_t i;
+
+	*warm = false;
+	for (i = 0; i < n; i++) {
+		if (!fdt_has_sock(fds[i].fd) && !fdt_has_set(fds[i].fd))
+			continue;
+		guarded_begin(in);
+		any = true;
+		*warm = *warm || pollset_warm(in, fds[i].fd);
+	}
+	return any;
+}
+
+/* Arrays the kernel refuses are not ours to read. True: inside from here on. */
+static bool concerns(struct guarded *in, const struct pollfd *fds, nfds_t n,
+		     bool *warm)
 {
 	if (!fdt_any || !n || n > FDT_ROOT * FDT_LEAF ||
-	    !mem_good(fds, n * sizeof(*fds), true) ||
-	    !pollset_scan(fds, n, warm))
+	    !mem_good(fds, n * sizeof(*fds), true) || !scan(in, fds, n, warm))
 		return false;
 	sock_saw_wait();
 	return true;
@@ -58,51 +81,68 @@ static uint64_t rest(uint64_t began, uint64_t span)
 	return dl_left(clock_ns(), dl_after(began, span));
 }
 
+static int poll_outside(struct pollfd *fds, nfds_t n, int ms)
+{
+	ASLEEP(out);
+
+	return neg_errno(real_poll(fds, n, ms));
+}
+
+static int ppoll_outside(struct pollfd *fds, nfds_t n,
+			 const struct timespec *ts, const sigset_t *mask)
+{
+	ASLEEP(out);
+
+	return neg_errno(real_ppoll(fds, n, ts, mask));
+}
+
 int do_poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	uint64_t span = dl_span_ms(ms), began = 0;
+	GUARDED_LATER(inside);
 	DOZE(in);
 	bool warm;
 	int ret;
 
-	if (!concerns(fds, n, &warm))
+	if (!concerns(&inside, fds, n, &warm))
 		return neg_errno(real_poll(fds, n, ms));
 	if (!warm) {
 		if (ms > 0)
 			began = clock_ns();
-		if (!span || pollset_doze(&in, fds, n)) {
-			ret = neg_errno(real_poll(fds, n, ms));
-			if (done(fds, n, ret))
+		if (!span || pollset_doze(&inside, &in, fds, n)) {
+			ret = poll_outside(fds, n, ms);
+			if (done(&inside, fds, n, ret))
 				return ret;
 		}
 		sock_dozed(&in);
 		span = rest(began, span);
 	}
-	return wait_here(fds, n, span, POLL_MS, NULL);
+	return wait_here(&inside, fds, n, span, POLL_MS, NULL);
 }
 
 int do_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
 	     const sigset_t *mask)
 {
 	uint64_t span = DL_NEVER, began = 0;
+	GUARDED_LATER(inside);
 	DOZE(in);
 	bool warm;
 	int ret;
 
-	if (!concerns(fds, n, &warm) || !dl_sound(ts))
+	if (!dl_sound(ts) || !concerns(&inside, fds, n, &warm))
 		return neg_errno(real_ppoll(fds, n, ts, mask));
 	if (ts)
 		span = dl_span(ts);
 	if (!warm) {
 		if (span && span != DL_NEVER)
 			began = clock_ns();
-		if (!span || pollset_doze(&in, fds, n)) {
-			ret = neg_errno(real_ppoll(fds, n, ts, mask));
-			if (done(fds, n, ret))
+		if (!span || pollset_doze(&inside, &in, fds, n)) {
+			ret = ppoll_outside(fds, n, ts, mask);
+			if (done(&inside, fds, n, ret))
 				return ret;
 		}
 		sock_dozed(&in);
 		span = rest(began, span);
 	}
-	return wait_here(fds, n, span, POLL_NS, mask);
+	return wait_here(&inside, fds, n, span, POLL_NS, mask);
 }

@@ -40,26 +40,6 @@ static uint32_t want(const struct pollfd *f)
 
 /* --- birth and end -------------------------------------------------------- */
 
-static bool concerned(int fd, struct fdent **e)
-{
-	*e = fdt_at(fd);
-	return *e && ((*e)->sock || (*e)->set);
-}
-
-nfds_t pollset_scan(const struct pollfd *fds, nfds_t n, bool *warm)
-{
-	nfds_t i, count = 0;
-	struct fdent *e;
-
-	*warm = false;
-	for (i = 0; i < n; i++)
-		if (concerned(fds[i].fd, &e)) {
-			count++;
-			*warm = *warm || pollset_warm(fds[i].fd);
-		}
-	return count;
-}
-
 /* No other thread could read what this one sleeps on. */
 static bool alone(void)
 {
@@ -70,7 +50,8 @@ static bool alone(void)
 #endif
 }
 
-bool pollset_doze(struct sock_doze *in, const struct pollfd *fds, nfds_t n)
+bool pollset_doze(const struct guarded *inside, struct sock_doze *in,
+		  const struct pollfd *fds, nfds_t n)
 {
 	struct sock *s;
 	nfds_t i;
@@ -81,19 +62,28 @@ bool pollset_doze(struct sock_doze *in, const struct pollfd *fds, nfds_t n)
 		/* what comes wakes nobody else */
 		if (!(fds[i].events & (POLLIN | POLLRDNORM)))
 			continue;
-		s = fdt_sock(fds[i].fd);
+		s = fdt_sock(inside, fds[i].fd);
 		if (s && !sock_doze(in, s))
 			break;
 	}
 	for (i = 0; in->s && i < n; i++)
-		if (pollset_warm(fds[i].fd))
+		if (pollset_warm(inside, fds[i].fd))
 			return false;
 	return true;
 }
 
+static struct pollent entry_of(const struct pollset *p, nfds_t i)
+{
+	struct pollent e = { .at = i, .ms = -1 };
+
+	e.sock = fdt_sock(p->in, p->fds[i].fd);
+	if (!e.sock)
+		e.set = fdt_set(p->in, p->fds[i].fd);
+	return e;
+}
+
 int pollset_begin(struct pollset *p)
 {
-	struct fdent *e;
 	nfds_t i;
 
 	sock_wait_begins();
@@ -114,14 +104,11 @@ int pollset_begin(struct pollset *p)
 		p->ent = p->map;
 		p->kern = (struct pollfd *)(void *)(p->ent + p->n);
 	}
-	for (i = 0; i < p->n; i++)
-		if (concerned(p->fds[i].fd, &e) && p->nent < p->n)
-			p->ent[p->nent++] = (struct pollent){
-				.sock = e->sock,
-				.set = e->sock ? NULL : e->set,
-				.at = i,
-				.ms = -1,
-			};
+	for (i = 0; i < p->n; i++) {
+		p->ent[p->nent] = entry_of(p, i);
+		if (p->ent[p->nent].sock || p->ent[p->nent].set)
+			p->nent++;
+	}
 	return 0;
 }
 
@@ -159,7 +146,7 @@ void pollset_end(struct pollset *p)
 /* Not all the kernel's, and not closed by another thread meanwhile? */
 static bool living(const struct pollset *p, const struct pollent *e)
 {
-	return !sock_cold(e->sock) && fdt_sock(p->fds[e->at].fd) == e->sock;
+	return !sock_cold(e->sock) && fdt_is(p->fds[e->at].fd, e->sock);
 }
 
 static void look(struct pollset *p, struct pollent *e)
@@ -174,7 +161,7 @@ static void look(struct pollset *p, struct pollent *e)
 		e->now = epset_ready(e->set) ? POLLIN | POLLRDNORM : 0;
 		return;
 	}
-	if (living(p, e))
+	if (e->sock && living(p, e))
 		sock_ready(e->sock, fd, want(&p->fds[e->at]), &r);
 	e->ours = ep_expand(r.ours);
 	e->now = ep_expand(r.now) & e->ours;
@@ -256,6 +243,8 @@ static void translate(struct pollset *p, bool sleep)
 static int ask_kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 {
 	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
+
+	ASLEEP(out);
 
 	if (p->kind == POLL_MS && !mask)
 		return neg_errno(real_poll(p->kern, p->nkern, dl_ms(span)));
@@ -501,8 +490,11 @@ static bool arm(struct pollset *p, uint64_t *nap)
 			found = epset_arm(e->set, nap) || found;
 			continue;
 		}
+		if (!e->sock)
+			continue;
 		if (!living(p, e)) {
-			found = (!pollset_doze(&p->doze, &p->fds[e->at], 1) &&
+			found = (!pollset_doze(p->in, &p->doze, &p->fds[e->at],
+					       1) &&
 				 living(p, e)) ||
 				found;
 			continue;
@@ -541,6 +533,13 @@ static void woken(struct pollset *p)
 			e->strikes++;
 	}
 	out_of_bed(p);
+	/* what was not counted may be no more, or the number another's */
+	for (i = 0; i < p->nent; i++) {
+		struct pollent *e = &p->ent[i], now = entry_of(p, e->at);
+
+		if (now.sock != e->sock || now.set != e->set)
+			*e = now;
+	}
 }
 
 int pollset_wait(struct pollset *p, uint64_t span)

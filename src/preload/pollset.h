@@ -35,6 +35,7 @@ struct pollent {
 enum pollkind { POLL_MS, POLL_NS, POLL_SELECT };
 
 struct pollset {
+	const struct guarded *in; /* the caller is inside */
 	struct pollfd *fds; /* the program's */
 	nfds_t n;
 	struct pollfd *kern; /* the kernel's: as fds, then wake-ups */
@@ -52,26 +53,25 @@ struct pollset {
 };
 
 /*
- * Prepare; `fds`, `n`, `mask` and `kind` are set. The caller holds the set in
+ * Prepare; `in`, `fds`, `n`, `mask` and `kind` are set. The caller holds the set in
  * a variable with cleanup(pollset_end). 0 or -ENOMEM.
  */
 int pollset_begin(struct pollset *p);
 void pollset_end(struct pollset *p);
-/* How many entries concern the library; *warm: one needs more than a load. */
-nfds_t pollset_scan(const struct pollfd *fds, nfds_t n, bool *warm);
 /*
  * In front of a sleep in the kernel where none is warm. Another thread may read
  * what one of them is lifted by, before this one is woken by it: who asks for
  * data is counted. False: one is warm now. sock_dozed() behind it in any case.
  */
-bool pollset_doze(struct sock_doze *in, const struct pollfd *fds, nfds_t n);
+bool pollset_doze(const struct guarded *inside, struct sock_doze *in,
+		  const struct pollfd *fds, nfds_t n);
 #define DOZE(name) \
 	__attribute__((cleanup(sock_dozed))) struct sock_doze name = { NULL }
-static inline bool pollset_warm(int fd)
+static inline bool pollset_warm(const struct guarded *in, int fd)
 {
-	struct fdent *e = fdt_at(fd);
+	struct sock *s = fdt_sock(in, fd);
 
-	return e && (e->set || (e->sock && !sock_cold(e->sock)));
+	return (s && !sock_cold(s)) || fdt_has_set(fd);
 }
 /* Wait at most `span`; what poll() returns, or a negative errno. */
 int pollset_wait(struct pollset *p, uint64_t span);

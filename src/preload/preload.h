@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/guard.h"
 #include "socket/sock.h"
 
 /* Exported from the library; everything else is hidden. */
@@ -19,6 +20,16 @@
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* Turn a negative errno into -1 and errno. */
+static inline long ret_errno(long r)
+{
+	if (r < 0) {
+		errno = (int)-r;
+		return -1;
+	}
+	return r;
+}
 
 /* --- fdtable.c --------------------------------------------------------- */
 
@@ -56,19 +67,89 @@ static inline struct fdent *fdt_at(int fd)
 	return leaf ? &leaf[(unsigned int)fd % FDT_LEAF] : NULL;
 }
 
-static inline struct sock *fdt_sock(int fd)
+/* Is there a sock, is it this one, is there a set? Nothing to be used. */
+static inline bool fdt_has_sock(int fd)
 {
 	struct fdent *e = fdt_at(fd);
 
+	return e && __atomic_load_n(&e->sock, __ATOMIC_RELAXED);
+}
+
+static inline bool fdt_is(int fd, const struct sock *s)
+{
+	struct fdent *e = fdt_at(fd);
+
+	return e && __atomic_load_n(&e->sock, __ATOMIC_ACQUIRE) == s;
+}
+
+static inline bool fdt_is_set(int fd, const struct epset *set)
+{
+	struct fdent *e = fdt_at(fd);
+
+	return e && __atomic_load_n(&e->set, __ATOMIC_ACQUIRE) == set;
+}
+
+static inline bool fdt_has_set(int fd)
+{
+	struct fdent *e = fdt_at(fd);
+
+	return e && __atomic_load_n(&e->set, __ATOMIC_RELAXED);
+}
+
+/*
+ * What a number stands for, to be used by a thread that is inside (guard.h),
+ * which `in` is the proof of, until it is not.
+ */
+static inline struct sock *fdt_sock(const struct guarded *in, int fd)
+{
+	struct fdent *e = fdt_at(fd);
+
+	(void)in;
 	return e ? __atomic_load_n(&e->sock, __ATOMIC_ACQUIRE) : NULL;
 }
 
-static inline struct epset *fdt_set(int fd)
+static inline struct epset *fdt_set(const struct guarded *in, int fd)
 {
 	struct fdent *e = fdt_at(fd);
 
+	(void)in;
 	return e ? __atomic_load_n(&e->set, __ATOMIC_ACQUIRE) : NULL;
 }
+
+/*
+ * A call by a number: the sock behind it, which stays what it is until the end
+ * of the block, whoever closes it; NULL: the number is the kernel's alone, and
+ * the thread is not inside, so that the real call may sleep. Entered last in a
+ * function, and never twice (guard_enter()).
+ */
+struct entered {
+	struct guarded in;
+	int fd;
+	struct sock *sock;
+};
+
+static inline struct entered fdt_enter(int fd)
+{
+	struct entered e = { { 0, false }, fd, NULL };
+
+	if (likely(!fdt_has_sock(fd)))
+		return e;
+	guarded_begin(&e.in);
+	e.sock = fdt_sock(&e.in, fd);
+	if (unlikely(!e.sock))
+		guarded_end(&e.in);
+	return e;
+}
+
+static inline void fdt_leave(struct entered *e)
+{
+	guarded_end(&e->in);
+	e->sock = NULL;
+}
+
+#define ENTER(name, number) \
+	struct entered name \
+		__attribute__((cleanup(fdt_leave))) = fdt_enter(number)
 
 /* Put a sock / set at a number (the entry's old content must be gone). */
 int fdt_put_sock(int fd, struct sock *s);
@@ -85,7 +166,7 @@ void fdt_dup(int from, int to);
 /* Number of this process whose sock is `s`, other than `but`; -1: none. */
 int fdt_other(const struct sock *s, int but);
 /* sock_hooks.by_inode */
-struct sock *fdt_by_inode(uint64_t inode, int *fd);
+struct sock *fdt_by_inode(uint64_t inode, int *fd); /* caller inside */
 /*
  * The kernel has just given out the number `fd`: whatever the table believes
  * about it is the remains of a close that nobody saw.
@@ -100,17 +181,42 @@ static inline void fdt_forget(int fd)
 		fdt_forget_slow(fd);
 }
 /*
- * A call on `fd` said `ret`. True: the number is not the socket it was when
- * the entry was made; the entry is gone now and the caller asks the kernel.
+ * A call on the sock of `e` said `ret`. True: the number is not the socket it
+ * was when the entry was made; the entry is another one, or gone, and the
+ * caller looks the number up again.
  */
-bool fdt_stale_slow(int fd, struct sock *s);
-static inline bool fdt_stale(int fd, struct sock *s, long ret)
+bool fdt_stale_slow(struct entered *e);
+static inline bool fdt_stale(struct entered *e, long ret)
 {
 	return __builtin_expect(ret == -EBADF || ret == -ENOTSOCK, 0) &&
-	       fdt_stale_slow(fd, s);
+	       fdt_stale_slow(e);
 }
-/* The sock of `fd` after a look at the inode, for calls that are rare. */
-struct sock *fdt_checked(int fd);
+/* As fdt_enter(), after a look at the inode, for calls that are rare. */
+struct entered fdt_enter_checked(int fd);
+#define ENTER_CHECKED(name, number)                               \
+	struct entered name __attribute__((cleanup(fdt_leave))) = \
+		fdt_enter_checked(number)
+
+/*
+ * The whole of an exported call: `call`, a count or a negative errno, on
+ * e.sock, and again where the number has become another socket meanwhile;
+ * `real` where it is the kernel's. FDT_ASK: 1 also says that it is.
+ */
+#define FDT_CALL_(number, call, real, ask)                        \
+	for (;;) {                                                \
+		ENTER(e, number);                                 \
+		long ret_;                                        \
+                                                                  \
+		if (likely(!e.sock))                              \
+			return real;                              \
+		ret_ = call;                                      \
+		if ((ask) && ret_ == 1)                           \
+			return real;                              \
+		if (!fdt_stale(&e, ret_))                         \
+			return (__typeof__(real))ret_errno(ret_); \
+	}
+#define FDT_CALL(number, call, real) FDT_CALL_(number, call, real, false)
+#define FDT_ASK(number, call, real)  FDT_CALL_(number, call, real, true)
 
 /* Hold the table still (fork); the child frees it by fdt_forked(). */
 void fdt_freeze(void);
@@ -208,16 +314,6 @@ void jump_learn(void);
 
 /* LIBSDP_DISABLE, AT_SECURE, a filter of system calls: manage nothing */
 extern bool preload_off;
-
-/* Turn a negative errno into -1 and errno. */
-static inline long ret_errno(long r)
-{
-	if (r < 0) {
-		errno = (int)-r;
-		return -1;
-	}
-	return r;
-}
 
 /* --- epoll.c, poll.c --------------------------------------------------- */
 

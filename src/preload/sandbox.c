@@ -19,28 +19,30 @@
 #include "preload/preload.h"
 #include "preload/ready.h"
 
-static struct sock *next_sock(int *fd)
+static struct sock *next_sock(const struct guarded *in, int *fd)
 {
-	for (*fd = fdt_next(*fd); *fd >= 0; *fd = fdt_next(*fd + 1))
-		if (fdt_sock(*fd))
-			return fdt_sock(*fd);
+	struct sock *s;
+
+	for (*fd = fdt_next(*fd); *fd >= 0; *fd = fdt_next(*fd + 1)) {
+		s = fdt_sock(in, *fd);
+		if (s)
+			return s;
+	}
 	return NULL;
 }
 
 /* The socks stay: who else holds them must not think that we closed. */
-static void forget_all(void)
+static void forget_all(const struct guarded *in)
 {
-	struct epset *set;
 	struct sock *s;
 	int fd;
 
-	for (fd = 0; (s = next_sock(&fd)); fd++) {
+	for (fd = 0; (s = next_sock(in, &fd)); fd++) {
 		ep_forget(fd, s);
 		fdt_take_sock(fd);
 	}
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
-		set = fdt_set(fd);
-		if (!set)
+		if (!fdt_has_set(fd))
 			continue;
 		ep_give_away(fd);
 		fdt_take_set(fd);
@@ -51,17 +53,19 @@ static void retreat(void)
 {
 	struct sock *s;
 	int fd;
+	GUARDED_LATER(in);
 
 	if (preload_off || !fdt_is_owner())
 		return;
-	for (fd = 0; (s = next_sock(&fd)); fd++)
+	guarded_begin(&in);
+	for (fd = 0; (s = next_sock(&in, &fd)); fd++)
 		if (!sock_listening(s))
 			sock_home_begin(s, fd, WHY_SANDBOX);
-	for (fd = 0; (s = next_sock(&fd)); fd++)
+	for (fd = 0; (s = next_sock(&in, &fd)); fd++)
 		if (!sock_listening(s) && sock_home(s, fd, WHY_SANDBOX))
 			log_warn("descriptor %d could not be brought home", fd);
 	sock_home_all(WHY_SANDBOX);
-	forget_all();
+	forget_all(&in);
 	fatal_end();
 	sock_last_words();
 	preload_off = true;

@@ -43,8 +43,12 @@ static unsigned long word(const struct sel *s, int set, size_t i)
 
 /* --- what it is about -------------------------------------------------------- */
 
-/* Is a managed number among them, and is one not the kernel's alone? */
-static bool concerns(int n, unsigned long *const set[3], bool *warm)
+/*
+ * Is a managed number among them (then the caller is inside from here on), and
+ * is one not the kernel's alone?
+ */
+static bool concerns(struct guarded *in, int n, unsigned long *const set[3],
+		     bool *warm)
 {
 	bool any = false;
 	size_t i;
@@ -62,12 +66,12 @@ static bool concerns(int n, unsigned long *const set[3], bool *warm)
 
 		for (; bits; bits &= bits - 1) {
 			int fd = (int)i * WORD_BITS + __builtin_ctzl(bits);
-			struct fdent *e = fd < n ? fdt_at(fd) : NULL;
 
-			if (!e || (!e->sock && !e->set))
+			if (fd >= n || (!fdt_has_sock(fd) && !fdt_has_set(fd)))
 				continue;
 			any = true;
-			if (pollset_warm(fd))
+			guarded_begin(in);
+			if (pollset_warm(in, fd))
 				*warm = true;
 		}
 	}
@@ -226,7 +230,8 @@ static void put_back(struct sel *s)
 
 /* --- the calls ------------------------------------------------------------------ */
 
-static int wait_here(struct sel *s, uint64_t end, const sigset_t *mask)
+static int wait_here(const struct guarded *in, struct sel *s, uint64_t end,
+		     const sigset_t *mask)
 {
 	uint64_t left = end;
 	bool mute;
@@ -236,6 +241,7 @@ static int wait_here(struct sel *s, uint64_t end, const sigset_t *mask)
 	for (;;) {
 		struct pollset p __attribute__((cleanup(pollset_end)));
 
+		p.in = in;
 		p.fds = s->fds;
 		p.n = s->nfds;
 		p.kind = POLL_SELECT;
@@ -259,16 +265,25 @@ static int wait_here(struct sel *s, uint64_t end, const sigset_t *mask)
 }
 
 /* The kernel's answer concerns a socket that was lifted meanwhile. */
-static bool turned(const struct sel *s)
+static bool turned(struct guarded *in, const struct sel *s)
 {
 	bool warm;
 
-	return concerns(s->n, s->set, &warm) && warm;
+	return concerns(in, s->n, s->set, &warm) && warm;
+}
+
+static int pselect_outside(int n, unsigned long *const set[3],
+			   const struct timespec *ts, const sigset_t *mask)
+{
+	ASLEEP(out);
+
+	return neg_errno(real_pselect(n, (fd_set *)set[0], (fd_set *)set[1],
+				      (fd_set *)set[2], ts, mask));
 }
 
 /* `end`: 0 only look, DL_NEVER. The kernel's own call first if all is cold. */
-static int sel_wait(int n, unsigned long *const set[3], bool warm, uint64_t end,
-		    const sigset_t *mask)
+static int sel_wait(struct guarded *inside, int n, unsigned long *const set[3],
+		    bool warm, uint64_t end, const sigset_t *mask)
 {
 	struct sel s __attribute__((cleanup(sel_end)));
 	uint64_t left = end;
@@ -282,21 +297,20 @@ static int sel_wait(int n, unsigned long *const set[3], bool warm, uint64_t end,
 		return ret;
 	if (!warm) {
 		to_poll(&s);
-		if (end && !pollset_doze(&in, s.fds, s.nfds)) {
+		if (end && !pollset_doze(inside, &in, s.fds, s.nfds)) {
 			sock_dozed(&in);
-			return wait_here(&s, end, mask);
+			return wait_here(inside, &s, end, mask);
 		}
 		if (end && end != DL_NEVER)
 			left = dl_left(clock_ns(), end);
 		ts = dl_ts(left == DL_NEVER ? 0 : left);
-		ret = neg_errno(real_pselect(
-			n, (fd_set *)set[0], (fd_set *)set[1], (fd_set *)set[2],
-			left == DL_NEVER ? NULL : &ts, mask));
-		if (ret <= 0 || !turned(&s))
+		ret = pselect_outside(n, set, left == DL_NEVER ? NULL : &ts,
+				      mask);
+		if (ret <= 0 || !turned(inside, &s))
 			return ret;
 		sock_dozed(&in);
 	}
-	return wait_here(&s, end, mask);
+	return wait_here(inside, &s, end, mask);
 }
 
 int do_pselect(int n, fd_set *r, fd_set *w, fd_set *x,
@@ -305,15 +319,16 @@ int do_pselect(int n, fd_set *r, fd_set *w, fd_set *x,
 	unsigned long *set[3] = { (unsigned long *)r, (unsigned long *)w,
 				  (unsigned long *)x };
 	uint64_t span = DL_NEVER;
+	GUARDED_LATER(in);
 	bool warm;
 
-	if (!concerns(n, set, &warm) || !dl_sound(ts))
+	if (!dl_sound(ts) || !concerns(&in, n, set, &warm))
 		return neg_errno(real_pselect(n, r, w, x, ts, mask));
 	if (ts)
 		span = dl_span(ts);
 	if (span)
 		span = dl_after(clock_ns(), span);
-	return sel_wait(n, set, warm, span, mask);
+	return sel_wait(&in, n, set, warm, span, mask);
 }
 
 int do_select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
@@ -322,12 +337,14 @@ int do_select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 				  (unsigned long *)x };
 	uint64_t end = DL_NEVER, left;
 	struct timespec ts;
+	GUARDED_LATER(in);
 	bool warm;
 	int ret;
 
-	if (!concerns(n, set, &warm) ||
-	    (tv && (!mem_good(tv, sizeof(*tv), true) || tv->tv_sec < 0 ||
-		    tv->tv_usec < 0)))
+	if ((fdt_any && tv &&
+	     (!mem_good(tv, sizeof(*tv), true) || tv->tv_sec < 0 ||
+	      tv->tv_usec < 0)) ||
+	    !concerns(&in, n, set, &warm))
 		return neg_errno(real_select(n, r, w, x, tv));
 	if (tv) {
 		/* microseconds may be more than a second's */
@@ -340,7 +357,7 @@ int do_select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 		if (end)
 			end = dl_after(clock_ns(), end);
 	}
-	ret = sel_wait(n, set, warm, end, NULL);
+	ret = sel_wait(&in, n, set, warm, end, NULL);
 	if (tv) {
 		left = end == DL_NEVER ? dl_span(&ts) : 0;
 		if (end && end != DL_NEVER)

@@ -113,10 +113,10 @@ static const struct sockaddr *native_name(int fd, const struct sockaddr *sa,
 
 int do_bind(int fd, const struct sockaddr *sa, socklen_t len)
 {
-	struct sock *s = fdt_checked(fd);
 	struct sockaddr_storage name;
+	ENTER_CHECKED(e, fd);
 
-	if (unlikely(s && sock_native(s)))
+	if (unlikely(e.sock && sock_native(e.sock)))
 		sa = native_name(fd, sa, &len, &name);
 	return real_bind(fd, sa, len);
 }
@@ -153,10 +153,10 @@ static void listener_is_dull(int fd)
 
 int do_listen(int fd, int backlog)
 {
-	struct sock *s = fdt_checked(fd);
+	ENTER_CHECKED(e, fd);
 
-	if (s && fdt_is_owner() && !sock_before_listen(s, fd)) {
-		let_go(fd, s);
+	if (e.sock && fdt_is_owner() && !sock_before_listen(e.sock, fd)) {
+		let_go(fd, e.sock);
 		listener_is_dull(fd);
 	}
 	return real_listen(fd, backlog);
@@ -171,9 +171,9 @@ struct accepting {
 
 static void look_at_listener(struct accepting *a)
 {
-	struct sock *l = fdt_sock(a->listener);
+	ENTER(l, a->listener);
 
-	if (l && sock_legacy(l, &a->legacy))
+	if (l.sock && sock_legacy(l.sock, &a->legacy))
 		a->known = true;
 }
 
@@ -184,7 +184,7 @@ static struct sock *accepted_sock(struct accepting *a, int fd, int flags)
 	look_at_listener(a);
 	if (a->known)
 		return sock_accepted(&a->legacy, fd, flags);
-	if (listener_dull(a->listener) || fdt_sock(a->listener))
+	if (listener_dull(a->listener) || fdt_has_sock(a->listener))
 		return NULL;
 	s = sock_inherited(a->listener, fd, flags);
 	if (!s)
@@ -230,6 +230,16 @@ int do_accept4(int fd, struct sockaddr *sa, socklen_t *len, int flags)
 	return ret;
 }
 
+/* The kernel's, which may sleep, while the sock stays what it is. */
+static int connect_real(struct sock *s, int fd, const struct sockaddr *sa,
+			socklen_t len)
+{
+	SOCK_STAYS(stays, s);
+	ASLEEP(out);
+
+	return neg_errno(real_connect(fd, sa, len));
+}
+
 /*
  * connect() to AF_UNSPEC dissolves the association and the descriptor may be
  * connected again. That is rare: the socket stays the kernel's from then on.
@@ -242,10 +252,10 @@ static int dissolve(struct sock *s, int fd, const struct sockaddr *sa,
 	sock_bridge_off(s);
 	if (ret)
 		return (int)ret_errno(ret);
-	ret = real_connect(fd, sa, len);
+	ret = connect_real(s, fd, sa, len);
 	if (!ret)
 		sock_dissolved(s);
-	return ret;
+	return (int)ret_errno(ret);
 }
 
 /* Under a rule `native`; whoever has to wait does so in the kernel. */
@@ -258,34 +268,44 @@ static int bridge(struct sock *s, int fd, const struct sockaddr *sa,
 
 	if (how <= 0)
 		return (int)ret_errno(how);
-	ret = real_connect(fd, (const struct sockaddr *)&to, to_len);
-	ret = sock_bridged(s, fd, ret < 0 ? -errno : ret, how == 2);
+	ret = connect_real(s, fd, (const struct sockaddr *)&to, to_len);
+	ret = sock_bridged(s, fd, ret, how == 2);
 	return (int)ret_errno(ret);
 }
 
-int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
+static int connect_sock(struct sock *s, int fd, const struct sockaddr *sa,
+			socklen_t len)
 {
-	struct sock *s = fdt_sock(fd);
 	struct sockaddr_storage name;
 	int ret;
 
-	if (!s || len < sizeof(sa_family_t) || !sa ||
-	    !mem_good(sa, len, false) || !fdt_is_owner())
-		return real_connect(fd, sa, len);
 	if (unlikely(sock_native(s)))
 		sa = native_name(fd, sa, &len, &name);
 	if (unlikely(sa->sa_family == AF_UNSPEC))
 		return dissolve(s, fd, sa, len);
 	if (!sock_before_connect(s, fd, sa, len)) {
 		let_go(fd, s);
-		return real_connect(fd, sa, len);
+		return (int)ret_errno(connect_real(s, fd, sa, len));
 	}
 	if (unlikely(sock_bridges(s)))
 		return bridge(s, fd, sa, len);
-	ret = real_connect(fd, sa, len);
-	ret = ret < 0 ? -errno : ret;
-	sock_after_connect(s, fd, ret);
+	ret = connect_real(s, fd, sa, len);
+	/* closed meanwhile by another thread, nothing is connected */
+	if (likely(fdt_is(fd, s)))
+		sock_after_connect(s, fd, ret);
 	return (int)ret_errno(ret);
+}
+
+int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	if (fdt_has_sock(fd) && len >= sizeof(sa_family_t) && sa &&
+	    mem_good(sa, len, false) && fdt_is_owner()) {
+		ENTER(e, fd);
+
+		if (likely(e.sock))
+			return connect_sock(e.sock, fd, sa, len);
+	}
+	return real_connect(fd, sa, len);
 }
 
 int do_getsockname(int fd, struct sockaddr *sa, socklen_t *len)
@@ -295,67 +315,50 @@ int do_getsockname(int fd, struct sockaddr *sa, socklen_t *len)
 
 int do_getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 {
-	struct sock *s = fdt_sock(fd);
 	socklen_t room = 0;
+	ENTER(e, fd);
 	int ret;
 
-	if (unlikely(s && sock_bridges(s)) && mem_good(len, sizeof(*len), true))
+	if (unlikely(e.sock && sock_bridges(e.sock)) &&
+	    mem_good(len, sizeof(*len), true))
 		room = *len;
 	ret = real_getpeername(fd, sa, len);
 	if (likely(!room) || ret)
 		return ret;
-	return (int)ret_errno(sock_peername(s, sa, room, len));
+	return (int)ret_errno(sock_peername(e.sock, sa, room, len));
 }
 
 int do_getsockopt(int fd, int level, int opt, void *v, socklen_t *len)
 {
-	struct sock *s = fdt_sock(fd);
-	int ret;
-
-	if (likely(!s) || !mem_good(len, sizeof(*len), true) ||
+	if (likely(!fdt_has_sock(fd)) || !mem_good(len, sizeof(*len), true) ||
 	    !mem_good(v, *len, true))
 		return real_getsockopt(fd, level, opt, v, len);
-	ret = sock_getsockopt(s, fd, level, opt, v, len);
-	if (ret == 1 || fdt_stale(fd, s, ret))
-		return real_getsockopt(fd, level, opt, v, len);
-	return (int)ret_errno(ret);
+	FDT_ASK(fd, sock_getsockopt(e.sock, fd, level, opt, v, len),
+		real_getsockopt(fd, level, opt, v, len));
 }
 
 int do_setsockopt(int fd, int level, int opt, const void *v, socklen_t len)
 {
-	struct sock *s = fdt_sock(fd);
-	int ret;
-
-	if (likely(!s) || !mem_good(v, len, false))
+	if (likely(!fdt_has_sock(fd)) || !mem_good(v, len, false))
 		return real_setsockopt(fd, level, opt, v, len);
-	ret = sock_setsockopt(s, fd, level, opt, v, len);
-	if (ret == 1 || fdt_stale(fd, s, ret))
-		return real_setsockopt(fd, level, opt, v, len);
-	return (int)ret_errno(ret);
+	FDT_ASK(fd, sock_setsockopt(e.sock, fd, level, opt, v, len),
+		real_setsockopt(fd, level, opt, v, len));
 }
 
 int do_shutdown(int fd, int how)
 {
-	struct sock *s = fdt_sock(fd);
-	int ret;
-
-	if (likely(!s))
-		return real_shutdown(fd, how);
-	ret = sock_shutdown(s, fd, how);
-	if (fdt_stale(fd, s, ret))
-		return real_shutdown(fd, how);
-	return (int)ret_errno(ret);
+	FDT_CALL(fd, sock_shutdown(e.sock, fd, how), real_shutdown(fd, how));
 }
 
 int do_sockatmark(int fd)
 {
-	struct sock *s = fdt_sock(fd);
-	int ret;
+	for (;;) {
+		ENTER(e, fd);
+		int ret = likely(!e.sock) ? -2 : sock_atmark(e.sock, fd);
 
-	if (likely(!s))
-		return real_sockatmark(fd);
-	ret = sock_atmark(s, fd);
-	if (ret == -2 || fdt_stale(fd, s, ret))
-		return real_sockatmark(fd);
-	return (int)ret_errno(ret);
+		if (ret == -2)
+			return real_sockatmark(fd);
+		if (!fdt_stale(&e, ret))
+			return (int)ret_errno(ret);
+	}
 }

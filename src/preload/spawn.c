@@ -17,9 +17,10 @@
 int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 					int from, int to)
 {
-	struct sock *s = fdt_checked(from);
+	ENTER_CHECKED(e, from);
 
-	if (s && !sock_listening(s) && sock_home(s, from, WHY_EXEC))
+	if (e.sock && !sock_listening(e.sock) &&
+	    sock_home(e.sock, from, WHY_EXEC))
 		log_warn("descriptor %d could not be brought home for a child",
 			 from);
 	return real_posix_spawn_file_actions_adddup2(fa, from, to);

@@ -20,10 +20,12 @@ int dprintf_chk_out(int fd, int flag, const char *fmt,
 
 FILE *do_fdopen(int fd, const char *mode)
 {
-	struct sock *s = fdt_checked(fd);
+	struct sock *s;
 	FILE *f;
 	int ret;
+	ENTER_CHECKED(e, fd);
 
+	s = e.sock;
 	if (likely(!s) || !fdt_is_owner())
 		return real_fdopen(fd, mode);
 	ret = sock_listening(s) ? 0 : sock_home(s, fd, WHY_STDIO);
@@ -65,7 +67,7 @@ int do_vdprintf(int fd, const char *fmt, va_list ap)
 	char *text;
 	int len;
 
-	if (likely(!fdt_sock(fd)))
+	if (likely(!fdt_has_sock(fd)))
 		return real_vdprintf(fd, fmt, ap);
 	len = vasprintf(&text, fmt, ap);
 	return len < 0 ? len : put_all(fd, text, len);
@@ -76,7 +78,7 @@ int do___vdprintf_chk(int fd, int flag, const char *fmt, va_list ap)
 	char *text;
 	int len;
 
-	if (likely(!fdt_sock(fd)))
+	if (likely(!fdt_has_sock(fd)))
 		return real___vdprintf_chk(fd, flag, fmt, ap);
 	len = __vasprintf_chk(&text, flag, fmt, ap);
 	return len < 0 ? len : put_all(fd, text, len);

@@ -296,9 +296,10 @@ void uring_closing_slow(unsigned int first, unsigned int last)
 
 static void bring_home(int fd)
 {
-	struct sock *s = fdt_sock(fd);
+	ENTER(e, fd);
 
-	if (s && !sock_listening(s) && sock_home(s, fd, WHY_RAW_USE))
+	if (e.sock && !sock_listening(e.sock) &&
+	    sock_home(e.sock, fd, WHY_RAW_USE))
 		log_warn("descriptor %d could not be brought home", fd);
 }
 
@@ -325,17 +326,17 @@ static int do_here(const struct io_uring_sqe *e)
 {
 	switch (e->opcode) {
 	case OP_EPOLL_CTL:
-		if (!fdt_set(e->fd) && !fdt_sock((int)e->off) &&
+		if (!fdt_has_set(e->fd) && !fdt_has_sock((int)e->off) &&
 		    !ep_is_set((int)e->off))
 			break;
 		return do_epoll_ctl(e->fd, (int)e->len, (int)e->off,
 				    (void *)(uintptr_t)e->addr);
 	case OP_SHUTDOWN:
-		if (fdt_sock(e->fd))
+		if (fdt_has_sock(e->fd))
 			return do_shutdown(e->fd, (int)e->len);
 		break;
 	case OP_CLOSE:
-		if (fdt_sock(e->fd) || fdt_set(e->fd))
+		if (fdt_has_sock(e->fd) || fdt_has_set(e->fd))
 			return do_close(e->fd);
 		break;
 	}

@@ -233,7 +233,7 @@ static void leave_to_others(struct sock *s)
 	}
 	/* our mapping only: the other holders have theirs */
 	if (s->paired && !mapped)
-		service_leave(s, s->pair.seg);
+		store_leave(s, s->pair.seg);
 	leave_pairing(s);
 	row_close(s);
 	store_ward(s, mapped);
@@ -325,8 +325,8 @@ void sock_exorcise(struct sock *s)
 		return;
 	fd_unhide(ghost);
 	sys_close(ghost);
-	if (over && !sock_bury(s))
-		sock_limbo(s);
+	if (over)
+		sock_bury(s);
 }
 
 /* Counts one number less; true when it was this process's last. */
@@ -378,8 +378,8 @@ enum sock_close sock_close_at(struct sock *s, int fd, int at)
 	if (gone)
 		release(s, at, last);
 	sock_unlock(s);
-	if (gone && last && !sock_bury(s))
-		sock_limbo(s);
+	if (gone && last)
+		sock_bury(s);
 	return SOCK_CLOSE_IT;
 }
 

@@ -428,7 +428,6 @@ int sock_home(struct sock *s, int fd, enum reason why)
 {
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
-	struct timespec ts = { 0, 1000000 };
 	enum anc_state tx_state, rx_state;
 	const struct anc_dir *words;
 	bool was, late;
@@ -477,12 +476,8 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		sock_unlock(s);
 		/* the other end may be ours: its part is done right here */
 		service_each(serve_one, NULL);
-		if (s->wake >= 0) {
-			struct pollfd p = { .fd = s->wake, .events = POLLIN };
-
-			sys_ppoll(&p, 1, &ts, NULL);
-			sock_rang(s, false);
-		}
+		if (s->wake >= 0)
+			wait_apart(s);
 	}
 	s->homing--;
 	/* on one host the reader counts what came behind y */

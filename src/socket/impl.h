@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/guard.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
@@ -177,7 +178,7 @@ struct sock {
 	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
 
 	/* store.c */
-	struct sock *next_limbo; /* good in the process that closed it last */
+	struct retired retired; /* of the process that closed it last, or maker */
 	struct sock *next_ward; /* good in the maker only */
 	struct shm_seg ward_seg; /* what the maker has mapped of it still */
 	uint32_t buried; /* atomic: another process was the last and is done */
@@ -221,8 +222,9 @@ void sock_publish(struct sock *s); /* the page's row: paths, reason */
 uint64_t sock_inode_at(struct sock *s, int fd);
 void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
 /*
- * Lock held: this thread is inside until sock_go_on(), also while the lock is
- * let go. Who closes it takes neither memory nor mapping away.
+ * Lock held, or the sock entered: this thread is counted in until sock_go_on(),
+ * also while the lock is let go. Who closes it takes neither memory nor mapping
+ * away.
  */
 static inline void sock_keep(struct sock *s)
 {
@@ -260,9 +262,10 @@ void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room);
 
 struct sock *store_get(void); /* zeroed; NULL: no memory */
 void store_forked(void);
-bool sock_bury(struct sock *s); /* false: a thread is still inside */
-void sock_limbo(struct sock *s); /* to be buried later */
-void store_tidy(void); /* buries who can be now */
+/* It was closed for good: its memory is given back when no thread is inside. */
+void sock_bury(struct sock *s);
+/* The same for the segment of a sock that only others hold from now on. */
+void store_leave(const struct sock *s, struct shm_seg seg);
 /* This process lets go of what others hold; `mapped`: not of its segment. */
 void store_ward(struct sock *s, bool mapped);
 
@@ -489,8 +492,6 @@ void service_poke(uint64_t id);
 void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
 /* Is somebody just looking at it from there? Its memory must stay then. */
 bool service_visits(const struct sock *s);
-/* Unmaps the segment of a sock that others hold, now or behind a visitor. */
-void service_leave(const struct sock *s, struct shm_seg seg);
 /* told.c: takes what was sent to the service thread's socket. */
 void told_hear(int dgram);
 

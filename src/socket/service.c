@@ -134,8 +134,7 @@ void service_del(struct sock *s)
  * Who goes through the registry looks at a sock without its lock, or waits for
  * the lock, while another thread closes it. So the visitor leaves a note of
  * where it is: until it has gone on, the sock's memory is nobody else's
- * (sock_bury(), wards), and the segment of one that other processes hold on
- * to stays mapped here. The first note is the service thread's. A handler that
+ * and its segment stays mapped here (store.c). The first note is the service thread's. A handler that
  * jumps out of a homecoming leaves its note lying: the others have their own.
  * Who brings one home goes through them all again meanwhile: two notes each.
  */
@@ -143,42 +142,20 @@ void service_del(struct sock *s)
 
 static struct sock *at[VISITS]; /* atomic */
 static uint32_t visits_end = 1; /* atomic: those from here on were never used */
-static struct visit {
-	bool taken;
-	struct shm_seg left; /* to be unmapped behind it */
-} visits[VISITS];
-
-/* With the lock; v goes on. What nobody is left to look at is returned. */
-static struct shm_seg visited(uint32_t v)
-{
-	struct shm_seg left = visits[v].left;
-	uint32_t i;
-
-	visits[v].left = (struct shm_seg){ 0 };
-	for (i = 0; left.mem && i < VISITS; i++)
-		if (i != v && at[i] == at[v]) {
-			visits[i].left = left;
-			left.mem = NULL;
-		}
-	return left;
-}
+static bool taken[VISITS];
 
 #define NOWHERE UINT32_MAX
 
 /* On to s, or to the i-th of the registry; NULL: there is none. */
 static struct sock *visit(uint32_t v, struct sock *s, uint32_t i)
 {
-	struct shm_seg left;
-
 	if (lock_take(&svc.lock))
 		return NULL;
-	left = visited(v);
 	if (!s && i < svc.count)
 		s = svc.socks[i];
 	__atomic_store_n(&at[v], s, __ATOMIC_SEQ_CST);
-	visits[v].taken = s != NULL;
+	taken[v] = s != NULL;
 	lock_drop(&svc.lock);
-	shm_unmap(&left);
 	return s;
 }
 
@@ -190,21 +167,6 @@ bool service_visits(const struct sock *s)
 		if (__atomic_load_n(&at[i], __ATOMIC_SEQ_CST) == s)
 			return true;
 	return false;
-}
-
-void service_leave(const struct sock *s, struct shm_seg seg)
-{
-	uint32_t i;
-
-	if (lock_take(&svc.lock))
-		return; /* its holder, below this handler, may be looking */
-	for (i = 0; i < VISITS; i++)
-		if (seg.mem && at[i] == s) {
-			visits[i].left = seg;
-			seg.mem = NULL;
-		}
-	lock_drop(&svc.lock);
-	shm_unmap(&seg);
 }
 
 static void visit_all(uint32_t v, void (*fn)(struct sock *s, void *arg),
@@ -227,10 +189,10 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 
 	if (lock_take(&svc.lock))
 		return;
-	for (v = 1; v < VISITS && visits[v].taken; v++)
+	for (v = 1; v < VISITS && taken[v]; v++)
 		;
 	if (v < VISITS)
-		visits[v].taken = true;
+		taken[v] = true;
 	if (v < VISITS && v >= visits_end)
 		__atomic_store_n(&visits_end, v + 1, __ATOMIC_SEQ_CST);
 	lock_drop(&svc.lock);
@@ -438,7 +400,7 @@ static void *service_main(void *arg)
 			continue;
 		looked = clock_ns();
 		rdma_run();
-		store_tidy();
+		guard_reap();
 		if (!n && empty && retire())
 			return NULL;
 		visit_all(0, serve, NULL);
@@ -585,8 +547,7 @@ void service_forked(void)
 	uint32_t i;
 
 	for (i = 0; i < VISITS; i++) {
-		shm_unmap(&visits[i].left);
-		visits[i].taken = false;
+		taken[i] = false;
 		at[i] = NULL;
 	}
 	if (svc.room)

@@ -347,6 +347,18 @@ bool sock_pending(struct sock *s); /* cheap: a message waits in the ring */
 bool sock_stay(struct sock *s);
 void sock_go_on(struct sock *s);
 /*
+ * The same of any, for a call that sleeps outside of the library (guard.h) and
+ * uses the sock behind that: to the end of the block.
+ */
+struct sock *sock_stays(struct sock *s);
+static inline void sock_stayed(struct sock **s)
+{
+	sock_go_on(*s);
+}
+#define SOCK_STAYS(name, s) \
+	struct sock *name   \
+		__attribute__((cleanup(sock_stayed), unused)) = sock_stays(s)
+/*
  * A spin, or a part of one, that was to end at `end` is over: was it kept from
  * ending? `ns`: so long the whole spin was to be.
  */

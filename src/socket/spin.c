@@ -230,6 +230,12 @@ void sock_go_on(struct sock *s)
 		sock_exorcise(s);
 }
 
+struct sock *sock_stays(struct sock *s)
+{
+	sock_keep(s);
+	return s;
+}
+
 bool sock_stay(struct sock *s)
 {
 	bool here;

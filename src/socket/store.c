@@ -1,62 +1,107 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Memory of socks: taken, and given back when nobody is inside any more. */
 
+#include <stddef.h>
+
 #include "base/arena.h"
 #include "socket/impl.h"
 
 static struct arena arena = ARENA_INIT(sizeof(struct sock));
 
-/* --- limbo -------------------------------------------------------------- */
+/* --- socks that were closed ---------------------------------------------- */
 
 /*
  * A thread may still be inside a call on a sock whose last number went: it
- * keeps the open file, as in the kernel, and we keep the memory it looks at.
- * The service thread lets go of those that have said their last word in a walk,
- * which visits them (service_visits()): as many as there are come here at once.
+ * keeps the open file, as in the kernel, and we keep the memory it looks at,
+ * until no thread is inside the library that may have found it (guard.h), nor
+ * asleep in it, nor at it in a walk through the registry.
  */
-static struct sock *limbo; /* atomic list */
 
-bool sock_bury(struct sock *s)
+#define SOCK_OF(r) \
+	((struct sock *)(void *)((char *)(r)-offsetof(struct sock, retired)))
+
+/* Whoever comes out of a sleep in poll() finds that it is another one. */
+static void gen_end(struct sock *s)
 {
-	if (__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) ||
-	    __atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) || s->lock.word ||
-	    service_visits(s))
-		return false;
+	__atomic_store_n(&s->asleep_anchor_word, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->watched_word, 0, __ATOMIC_SEQ_CST);
+}
+
+static void give_back(struct sock *s)
+{
+	gen_end(s);
+	arena_put(&arena, s);
+}
+
+static bool sock_idle(struct retired *r)
+{
+	const struct sock *s = SOCK_OF(r);
+
+	return !__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->lock.word, __ATOMIC_SEQ_CST) &&
+	       !service_visits(s);
+}
+
+static void sock_free(struct retired *r)
+{
+	struct sock *s = SOCK_OF(r);
+
 	if (s->pair.seg.mem)
 		shm_unmap(&s->pair.seg);
 	if (s->maker == sock_pid)
-		arena_put(&arena, s);
+		give_back(s);
 	else
 		__atomic_store_n(&s->buried, 1, __ATOMIC_RELEASE);
-	return true;
 }
 
-void sock_limbo(struct sock *s)
+void sock_bury(struct sock *s)
 {
-	s->next_limbo = __atomic_load_n(&limbo, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(&limbo, &s->next_limbo, s, 0,
-					    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		;
+	s->retired.idle = sock_idle;
+	s->retired.free = sock_free;
+	s->retired.weight = s->pair.seg.mem ? RETIRED_HEAVY : 1;
+	guard_retire(&s->retired);
 }
 
-static void limbo_reap(void)
-{
-	struct sock *s, *next;
+/* --- segments of socks that others hold ----------------------------------- */
 
-	if (!__atomic_load_n(&limbo, __ATOMIC_RELAXED))
+struct left {
+	struct retired retired;
+	struct shm_seg seg;
+	const struct sock *s;
+};
+
+static struct arena lefts = ARENA_INIT(sizeof(struct left));
+
+#define LEFT_OF(r) \
+	((struct left *)(void *)((char *)(r)-offsetof(struct left, retired)))
+
+static bool left_idle(struct retired *r)
+{
+	return !service_visits(LEFT_OF(r)->s);
+}
+
+static void left_free(struct retired *r)
+{
+	struct left *l = LEFT_OF(r);
+
+	shm_unmap(&l->seg);
+	arena_put(&lefts, l);
+}
+
+/* Without memory for the note it stays mapped. */
+void store_leave(const struct sock *s, struct shm_seg seg)
+{
+	struct left *l = seg.mem ? arena_get(&lefts) : NULL;
+
+	if (!l)
 		return;
-	s = __atomic_exchange_n(&limbo, NULL, __ATOMIC_ACQ_REL);
-	for (; s; s = next) {
-		next = s->next_limbo; /* buried, it is somebody else's */
-		if (!sock_bury(s))
-			sock_limbo(s);
-	}
-}
-
-/* From the service thread, for whom a sock may have waited there. */
-void store_tidy(void)
-{
-	limbo_reap();
+	l->seg = seg;
+	l->s = s;
+	l->retired.idle = left_idle;
+	l->retired.free = left_free;
+	l->retired.weight = RETIRED_HEAVY;
+	guard_retire(&l->retired);
 }
 
 /* --- wards -------------------------------------------------------------- */
@@ -127,8 +172,27 @@ static bool own_inside(const struct sock *s)
 	return own_thread(owner & ~LOCK_WAITERS);
 }
 
+static bool ward_visited(const struct sock *s)
+{
+	return service_visits(s) || own_inside(s);
+}
+
+static bool ward_idle(struct retired *r)
+{
+	return !ward_visited(SOCK_OF(r));
+}
+
+static void ward_free(struct retired *r)
+{
+	struct sock *s = SOCK_OF(r);
+
+	shm_unmap(&s->ward_seg);
+	give_back(s);
+}
+
 static void wards_reap(void)
 {
+	struct sock *alone = NULL, *next;
 	int i;
 
 	if (!__atomic_load_n(&wards.first, __ATOMIC_RELAXED) ||
@@ -140,14 +204,22 @@ static void wards_reap(void)
 		wards.first = s->next_ward;
 		if (!wards.first)
 			wards.last = NULL;
-		if (!ward_alone(s) || service_visits(s) || own_inside(s)) {
+		if (!ward_alone(s) || ward_visited(s)) {
 			ward_append(s);
 			continue;
 		}
-		shm_unmap(&s->ward_seg);
-		arena_put(&arena, s);
+		/* it may be locked here, and by those who close others now */
+		s->next_ward = alone;
+		alone = s;
 	}
 	lock_drop(&wards.lock);
+	for (; alone; alone = next) {
+		next = alone->next_ward;
+		alone->retired.idle = ward_idle;
+		alone->retired.free = ward_free;
+		alone->retired.weight = RETIRED_HEAVY;
+		guard_retire(&alone->retired);
+	}
 }
 
 /* --- generations -------------------------------------------------------- */
@@ -218,9 +290,13 @@ struct sock *store_get(void)
 {
 	struct sock *s;
 
-	limbo_reap();
 	wards_reap();
 	s = arena_get(&arena);
+	if (unlikely(!s)) { /* those that wait for the others of their lot */
+		guard_reap();
+		guard_reap();
+		s = arena_get(&arena);
+	}
 	if (!s)
 		return NULL;
 	s->maker = sock_pid;
@@ -231,7 +307,6 @@ struct sock *store_get(void)
 void store_forked(void)
 {
 	arena_forked(&arena);
-	/* the parent buries them, whose memory may be in use again */
-	limbo = NULL;
+	arena_forked(&lefts);
 	memset(&wards, 0, sizeof(wards));
 }

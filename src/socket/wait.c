@@ -173,6 +173,17 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	return ret > 0 ? 0 : ret;
 }
 
+void wait_apart(struct sock *s)
+{
+	struct pollfd p = { .fd = s->wake, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
+	uint64_t was = guard_sleep();
+
+	sys_ppoll(&p, 1, &ms, NULL);
+	guard_wake(was);
+	sock_rang(s, false);
+}
+
 /* Is there room that somebody was refused and has not noticed yet? */
 bool wait_room_due(struct sock *s)
 {

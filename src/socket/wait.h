@@ -89,6 +89,11 @@ int wait_next(struct sock *s, int fd, uint64_t deadline);
  * -EINTR, or -EAGAIN behind `deadline`.
  */
 int wait_queue(struct sock *s, int fd, uint64_t deadline);
+/*
+ * Lock not held, the sock is counted: a moment for what comes by the ring, with
+ * handlers.
+ */
+void wait_apart(struct sock *s);
 bool wait_room_due(struct sock *s);
 /* Lock held, LIFTED: is there nothing that a receive has to look at? */
 bool wait_idle(struct sock *s);

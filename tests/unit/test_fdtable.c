@@ -18,6 +18,8 @@
 #include "preload/preload.h"
 #include "preload/ready.h"
 
+static const struct guarded in; /* nobody frees anything here */
+
 /* --- the neighbours ---------------------------------------------------- */
 
 struct sock {
@@ -54,9 +56,9 @@ void ep_fd_closing(int fd, struct sock *s, bool last_number)
 /* asked about every number: only epoll.c knows which are sets */
 void ep_dup(int from, int to)
 {
-	if (!fdt_set(from))
+	if (!fdt_set(&in, from))
 		return;
-	fdt_put_set(to, fdt_set(from));
+	fdt_put_set(to, fdt_set(&in, from));
 	dups++;
 }
 
@@ -77,12 +79,12 @@ static void put_and_take(void **state)
 	struct sock a = { 1, 1 }, b = { 1, 2 };
 
 	(void)state;
-	assert_null(fdt_sock(5));
+	assert_null(fdt_sock(&in, 5));
 	assert_int_equal(fdt_put_sock(5, &a), 0);
 	assert_int_equal(fdt_put_sock(70000, &b), 0);
-	assert_ptr_equal(fdt_sock(5), &a);
-	assert_ptr_equal(fdt_sock(70000), &b);
-	assert_null(fdt_sock(6));
+	assert_ptr_equal(fdt_sock(&in, 5), &a);
+	assert_ptr_equal(fdt_sock(&in, 70000), &b);
+	assert_null(fdt_sock(&in, 6));
 	assert_int_equal(fdt_any, 2);
 	assert_int_equal(fdt_top(), 70000);
 	assert_ptr_equal(fdt_take_sock(5), &a);
@@ -99,10 +101,10 @@ static void numbers_out_of_range(void **state)
 
 	(void)state;
 	fdt_put_sock(3, &a);
-	assert_null(fdt_sock(-1));
-	assert_null(fdt_sock(INT32_MIN));
-	assert_null(fdt_sock(FDT_ROOT * FDT_LEAF));
-	assert_null(fdt_sock(INT32_MAX));
+	assert_null(fdt_sock(&in, -1));
+	assert_null(fdt_sock(&in, INT32_MIN));
+	assert_null(fdt_sock(&in, FDT_ROOT * FDT_LEAF));
+	assert_null(fdt_sock(&in, INT32_MAX));
 	assert_int_not_equal(fdt_put_sock(FDT_ROOT * FDT_LEAF, &a), 0);
 	assert_int_not_equal(fdt_put_sock(-1, &a), 0);
 	assert_int_equal(fdt_any, 1);
@@ -153,7 +155,7 @@ static void duplicates(void **state)
 
 	fdt_put_set(7, set);
 	fdt_dup(7, 8);
-	assert_ptr_equal(fdt_set(8), set);
+	assert_ptr_equal(fdt_set(&in, 8), set);
 	assert_int_equal(dups, 1);
 	fdt_take_set(7);
 	fdt_take_set(8);
@@ -172,7 +174,7 @@ static void remains_are_forgotten(void **state)
 	assert_int_equal(closings, 0);
 	fdt_put_sock(30, &a);
 	fdt_forget(30);
-	assert_null(fdt_sock(30));
+	assert_null(fdt_sock(&in, 30));
 	assert_int_equal(a.refs, 0);
 	assert_int_equal(forgotten, 30);
 	assert_int_equal(closings, 1);
@@ -182,6 +184,7 @@ static void remains_are_forgotten(void **state)
 static void stale_by_inode(void **state)
 {
 	struct sock a = { 1, 0 };
+	struct entered e;
 	struct stat st;
 	int p[2];
 
@@ -190,14 +193,18 @@ static void stale_by_inode(void **state)
 	assert_int_equal(fstat(p[0], &st), 0);
 	a.inode = st.st_ino;
 	fdt_put_sock(p[0], &a);
-	assert_ptr_equal(fdt_checked(p[0]), &a);
-	assert_false(fdt_stale(p[0], &a, -EAGAIN));
-	assert_false(fdt_stale(p[0], &a, 10));
-	assert_false(fdt_stale(p[0], &a, -EBADF)); /* it is what it was */
+	e = fdt_enter_checked(p[0]);
+	assert_ptr_equal(e.sock, &a);
+	assert_true(guard_inside());
+	assert_false(fdt_stale(&e, -EAGAIN));
+	assert_false(fdt_stale(&e, 10));
+	assert_false(fdt_stale(&e, -EBADF)); /* it is what it was */
 
 	assert_int_equal(dup2(open("/dev/null", O_RDONLY), p[0]), p[0]);
-	assert_true(fdt_stale(p[0], &a, -ENOTSOCK));
-	assert_null(fdt_sock(p[0]));
+	assert_true(fdt_stale(&e, -ENOTSOCK));
+	fdt_leave(&e);
+	assert_false(guard_inside());
+	assert_null(fdt_sock(&in, p[0]));
 	assert_int_equal(a.refs, 0);
 
 	/* a file that is no socket, though the number is right */
@@ -205,14 +212,15 @@ static void stale_by_inode(void **state)
 	assert_int_equal(fstat(p[0], &st), 0);
 	a.inode = st.st_ino;
 	fdt_put_sock(p[0], &a);
-	assert_null(fdt_checked(p[0]));
+	assert_null(fdt_enter_checked(p[0]).sock);
 
 	/* a socket, but another one */
 	a.refs = 1;
 	assert_int_equal(fstat(p[1], &st), 0);
 	a.inode = st.st_ino + 1;
 	fdt_put_sock(p[1], &a);
-	assert_null(fdt_checked(p[1]));
+	assert_null(fdt_enter_checked(p[1]).sock);
+	assert_false(guard_inside());
 	close(p[0]);
 	close(p[1]);
 }
@@ -240,7 +248,7 @@ static void fork_unseen(void **state)
 	pid = fork();
 	if (!pid) /* finds out at its first look, once */
 		_exit(fdt_is_owner() && children == 1 && fdt_is_owner() &&
-				      children == 1 && fdt_sock(3) == &a ?
+				      children == 1 && fdt_sock(&in, 3) == &a ?
 			      0 :
 			      1);
 	assert_int_equal(status_of(pid), 0);
@@ -288,7 +296,7 @@ static void *hand(void *arg)
 	for (i = 0; i < ROUNDS; i++) {
 		int fd = base + (i * 37) % 600;
 
-		if (fdt_put_sock(fd, &s) || fdt_sock(fd) != &s ||
+		if (fdt_put_sock(fd, &s) || fdt_sock(&in, fd) != &s ||
 		    fdt_take_sock(fd) != &s)
 			return arg;
 	}
