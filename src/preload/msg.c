@@ -100,7 +100,8 @@ static ssize_t send_real(int fd, const struct msghdr *m, int flags)
 	return ret;
 }
 
-ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
+/* `next`: another message was sent by the same call. */
+static ssize_t send_one(int fd, const struct msghdr *m, int flags, bool next)
 {
 	if (likely(!fdt_has_sock(fd)))
 		return send_real(fd, m, flags);
@@ -109,10 +110,17 @@ ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
 	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name) {
 		if (do_connect(fd, m->msg_name, m->msg_namelen))
 			return -1;
-		return do_sendmsg(fd, m, flags & ~MSG_FASTOPEN);
+		return send_one(fd, m, flags & ~MSG_FASTOPEN, next);
 	}
-	FDT_CALL(fd, sock_sendmsg(e.sock, fd, m, flags),
+	FDT_CALL(fd,
+		 next ? sock_sendmsg_next(e.sock, fd, m, flags) :
+			sock_sendmsg(e.sock, fd, m, flags),
 		 send_real(fd, m, flags));
+}
+
+ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return send_one(fd, m, flags, false);
 }
 
 static ssize_t recv_real(int fd, struct msghdr *m, int flags)
@@ -124,14 +132,21 @@ static ssize_t recv_real(int fd, struct msghdr *m, int flags)
 	return ret;
 }
 
-ssize_t do_recvmsg(int fd, struct msghdr *m, int flags)
+static ssize_t recv_one(int fd, struct msghdr *m, int flags, bool next)
 {
 	if (likely(!fdt_has_sock(fd)))
 		return recv_real(fd, m, flags);
 	if (unlikely(!mem_good(m, sizeof(*m), true)))
 		return ret_errno(-EFAULT);
-	FDT_CALL(fd, sock_recvmsg(e.sock, fd, m, flags),
+	FDT_CALL(fd,
+		 next ? sock_recvmsg_next(e.sock, fd, m, flags) :
+			sock_recvmsg(e.sock, fd, m, flags),
 		 recv_real(fd, m, flags));
+}
+
+ssize_t do_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	return recv_one(fd, m, flags, false);
 }
 
 /* --- several ----------------------------------------------------------- */
@@ -161,6 +176,16 @@ static int send_rights(int fd, struct mmsghdr *v, unsigned int n, int flags)
 	return (int)n;
 }
 
+/* What of it did not go must not be overtaken by the next message. */
+static bool cut_short(const struct msghdr *m, size_t sent)
+{
+	size_t sum = 0, i;
+
+	for (i = 0; i < m->msg_iovlen; i++)
+		sum += m->msg_iov[i].iov_len;
+	return sum > sent;
+}
+
 int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
 	unsigned int i, left;
@@ -180,10 +205,12 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 	if (n && !left)
 		return (int)ret_errno(-EFAULT);
 	for (i = 0; i < left; i++) {
-		ret = do_sendmsg(fd, &v[i].msg_hdr, flags);
+		ret = send_one(fd, &v[i].msg_hdr, flags, i > 0);
 		if (ret < 0)
 			return i ? (int)i : -1;
 		v[i].msg_len = (unsigned int)ret;
+		if (cut_short(&v[i].msg_hdr, (size_t)ret))
+			return (int)i + 1;
 	}
 	return (int)i;
 }
@@ -216,7 +243,8 @@ int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 	if (n && !left)
 		return (int)ret_errno(-EFAULT);
 	for (i = 0; i < left; i++) {
-		ret = do_recvmsg(fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE);
+		ret = recv_one(fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE,
+			       i > 0);
 		if (ret < 0)
 			return i ? (int)i : -1;
 		v[i].msg_len = (unsigned int)ret;

@@ -415,7 +415,8 @@ int lift_demand(struct sock *s, int fd, bool tx)
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.sdp_timeout_ms * 1000000u;
 	struct timespec nap = { 0, 200000 };
-	bool up;
+	bool timed = (tx ? s->sndtimeo : s->rcvtimeo) != 0, up;
+	int n;
 
 	if (s->rst_told || s->shut_wr || (s->native && s->met))
 		return 0;
@@ -446,13 +447,14 @@ int lift_demand(struct sock *s, int fd, bool tx)
 			/* a reader can wait at the anchor: TCP's own sleep */
 			struct pollfd p = { .fd = fd, .events = POLLIN };
 
-			if (hooks.ppoll(&p, 1, &nap, NULL) < 0)
-				return -errno;
-			if (p.revents)
+			n = hooks.ppoll(&p, 1, &nap, NULL);
+			if (n > 0)
 				return 0;
-		} else if (hooks.ppoll(NULL, 0, &nap, NULL) < 0) {
-			return -errno;
+		} else {
+			n = hooks.ppoll(NULL, 0, &nap, NULL);
 		}
+		if (n < 0 && (timed || !wait_restarts(UINT64_MAX)))
+			return -errno;
 		if (nap.tv_nsec < 10000000)
 			nap.tv_nsec *= 2;
 	}

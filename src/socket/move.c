@@ -19,6 +19,19 @@ static bool tx_lifted(struct sock *s, int fd)
 }
 
 /*
+ * In front of a piece that is not the first. The kernel would take it for a call
+ * of its own, and restart it behind a handler. False: so the call ends here.
+ */
+static bool await_room(const struct sock *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	struct timespec ts = { .tv_sec = s->sndtimeo / 1000000000,
+			       .tv_nsec = s->sndtimeo % 1000000000 };
+
+	return sys_ppoll(&p, 1, s->sndtimeo ? &ts : NULL, NULL) > 0;
+}
+
+/*
  * As the kernel, while it is the kernel's; *done counts. True: no more can be
  * sent, and *ret says why.
  */
@@ -32,6 +45,10 @@ static bool raw_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n,
 	while (!tx_lifted(s, fd) && !rdma_seeks(s)) {
 		if (!raw_tx_enter(&held, s))
 			break;
+		if (*done && !s->nonblock && !await_room(s, fd)) {
+			raw_tx_done(&held, s, 0);
+			return true;
+		}
 		want = raw_tx_piece(s, n - *done, s->nonblock);
 		*ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
 				 0);
@@ -53,6 +70,7 @@ static ssize_t copy_file(struct sock *s, int fd, int in, off_t *at, size_t n,
 {
 	size_t done = 0;
 	ssize_t ret = 0, sent;
+	int more;
 
 	while (done < n) {
 		size_t want = n - done < piece ? n - done : piece;
@@ -61,8 +79,9 @@ static ssize_t copy_file(struct sock *s, int fd, int in, off_t *at, size_t n,
 				0);
 		if (ret <= 0)
 			break;
-		sent = sock_send(s, fd, buf, (size_t)ret,
-				 done + (size_t)ret < n ? MSG_MORE : 0);
+		more = done + (size_t)ret < n ? MSG_MORE : 0;
+		sent = done ? sock_send_next(s, fd, buf, (size_t)ret, more) :
+			      sock_send(s, fd, buf, (size_t)ret, more);
 		if (sent < 0) {
 			ret = sent;
 			break;

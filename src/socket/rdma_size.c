@@ -115,7 +115,7 @@ bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
 	now = clock_ns();
 	if (!*until)
 		*until = now + CREDIT_NS;
-	return now < *until && !wait_tx(s, fd, *until);
+	return now < *until && !wait_tx(s, fd, *until, false);
 }
 
 /*

@@ -3,30 +3,10 @@
 
 #include "socket/peek.h"
 #include "socket/rdma.h"
+#include "socket/want.h"
 
 /* Flags with which the kernel answers for itself. */
 #define KERNEL_FLAGS (MSG_OOB | MSG_ERRQUEUE)
-
-struct want {
-	struct cursor c;
-	size_t len, done;
-	uint64_t deadline; /* 0: not known yet */
-	int flags;
-	bool peek, all, nonblock;
-	bool peek_all; /* MSG_PEEK that waits for all */
-	bool between; /* not by the ring alone */
-	bool starved; /* by what is in front of x: brought home, or not */
-	bool torn; /* `len` was cut: memory is missing behind it */
-	bool control; /* the program has room for control messages */
-};
-
-/* The first wait of a call sets its limit. */
-static uint64_t deadline(struct sock *s, struct want *w)
-{
-	if (!w->deadline)
-		w->deadline = wait_deadline(s->rcvtimeo);
-	return w->deadline;
-}
 
 /* --- the ring ---------------------------------------------------------- */
 
@@ -135,7 +115,7 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 	*ret = w->done && (!w->all || got != -EAGAIN) ? 0 : got;
 	if (got != -EAGAIN || (w->done && !w->all) || w->nonblock)
 		return true;
-	*ret = wait_queue(s, fd, deadline(s, w));
+	*ret = wait_queue(s, fd, deadline(s, w), part(w));
 	return *ret != 0;
 }
 
@@ -155,7 +135,7 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 		return 1;
 	if (zc_here(s))
 		zc_refuse(s);
-	*ret = wait_rx(s, fd, deadline(s, w), was);
+	*ret = wait_rx(s, fd, deadline(s, w), was, true);
 	if (*ret)
 		return 1;
 	w->done = 0;
@@ -176,7 +156,8 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 		return s->ar.unsure;
 	if (w->done && !w->all)
 		return true;
-	*ret = w->nonblock ? -EAGAIN : wait_queue(s, fd, deadline(s, w));
+	*ret = w->nonblock ? -EAGAIN :
+			     wait_queue(s, fd, deadline(s, w), part(w));
 	if (!*ret)
 		return false;
 	*ret = w->done ? 0 : *ret;
@@ -237,8 +218,8 @@ static ssize_t await(struct sock *s, int fd, struct want *w, uint64_t lim,
 
 	if (likely(!zc_may_sink(s, &w->c, lim)) || was != ANC_LIFTED ||
 	    w->peek || w->torn || (w->flags & MSG_TRUNC))
-		return wait_rx(s, fd, deadline(s, w), was);
-	n = zc_wait(s, fd, &w->c, lim, deadline(s, w));
+		return wait_rx(s, fd, deadline(s, w), was, part(w));
+	n = zc_wait(s, fd, &w->c, lim, deadline(s, w), part(w));
 	if (n > 0) {
 		w->done += (size_t)n;
 		took(s, 0);
@@ -353,7 +334,7 @@ static int raw_flags(struct rawrx *in, const struct want *w)
 	if (likely(!w->all && !w->peek_all))
 		return w->flags;
 	/* it would swallow a bell and sleep on (5.2) */
-	if (w->all || in->s->rd)
+	if ((w->all && !option_lowat(in->s)) || in->s->rd)
 		return w->flags & ~MSG_WAITALL;
 	in->back = !raw_rx_hold(in);
 	return in->back ? -1 : w->flags;
@@ -364,6 +345,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 {
 	__attribute__((cleanup(raw_rx_leave))) struct rawrx in = { 0 };
 	struct cursor seen = w->c;
+	struct msghdr rest = { 0 };
 	struct iovec one;
 	int flags, saved = errno;
 	uint8_t thrown[1024];
@@ -376,8 +358,8 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
 		return 0;
-	if (unlikely(w->done && !w->nonblock))
-		fd = wait_next(s, fd, deadline(s, w));
+	if (unlikely(part(w) && !w->nonblock))
+		fd = wait_next(s, fd, deadline(s, w), w->done);
 	if (unlikely(fd < 0)) {
 		n = -1;
 	} else if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
@@ -392,23 +374,14 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 			m->msg_controllen = (size_t)(m->msg_flags = 0);
 	} else if (m && !w->done) {
 		n = hooks.recvmsg(fd, m, flags);
-	} else if (w->c.left == 1) {
+	} else if (w->c.left > 1 && !w->c.at) {
+		rest.msg_iov = (struct iovec *)w->c.iov;
+		rest.msg_iovlen = w->c.left;
+		n = hooks.recvmsg(fd, &rest, flags);
+	} else { /* a vector half filled: one piece at a time */
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		one.iov_len = w->c.iov->iov_len - w->c.at;
 		n = hooks.recv(fd, one.iov_base, one.iov_len, flags);
-	} else {
-		struct msghdr rest = { 0 };
-
-		/* the vector half filled: one piece at a time */
-		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
-		one.iov_len = w->c.iov->iov_len - w->c.at;
-		rest.msg_iov = &one;
-		rest.msg_iovlen = 1;
-		if (!w->c.at) {
-			rest.msg_iov = (struct iovec *)w->c.iov;
-			rest.msg_iovlen = w->c.left;
-		}
-		n = hooks.recvmsg(fd, &rest, flags);
 	}
 	n = raw_said(n, saved);
 	in.back = true;
@@ -575,7 +548,8 @@ ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags)
 	return receive(s, fd, &w, NULL);
 }
 
-ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
+static ssize_t recv_message(struct sock *s, int fd, struct msghdr *m, int flags,
+			    bool begun)
 {
 	struct want w;
 	ssize_t len;
@@ -593,5 +567,16 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
 		option_shown(s, fd);
 	want_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
 	w.control = m->msg_controllen;
+	w.begun = begun;
 	return receive(s, fd, &w, m);
+}
+
+ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
+{
+	return recv_message(s, fd, m, flags, false);
+}
+
+ssize_t sock_recvmsg_next(struct sock *s, int fd, struct msghdr *m, int flags)
+{
+	return recv_message(s, fd, m, flags, true);
 }

@@ -9,13 +9,30 @@ struct load {
 	struct cursor c;
 	size_t len, done;
 	size_t ask; /* of the last call to the kernel */
+	uint64_t deadline; /* 0: not known yet */
 	int flags;
 	bool nonblock;
+	bool begun; /* there was a message before it in the same call */
+	bool urged; /* the kernel was not let wait: short tells nothing */
 	bool note; /* MSG_ZEROCOPY: the program is owed a notification */
 	bool leave; /* which only the anchor can give it */
 	uint8_t naps; /* until the reader is where it can be given */
 	struct zc_send zc;
 };
+
+/* Bytes of the call have gone: a handler ends it (wait.h). */
+static bool part(const struct load *w)
+{
+	return w->done || w->begun;
+}
+
+/* The first wait of a call sets its limit. */
+static uint64_t deadline(struct sock *s, struct load *w)
+{
+	if (!w->deadline)
+		w->deadline = wait_deadline(s->sndtimeo);
+	return w->deadline;
+}
 
 static ssize_t broken_pipe(int flags)
 {
@@ -66,7 +83,7 @@ static bool refused(struct sock *s, int fd)
  * Over RDMA the reader has to know of a spill before bytes follow it. 1: look
  * again.
  */
-static int stand_by(struct sock *s, int fd, const struct load *w)
+static int stand_by(struct sock *s, int fd, struct load *w)
 {
 	int err;
 
@@ -78,7 +95,7 @@ static int stand_by(struct sock *s, int fd, const struct load *w)
 		return 1;
 	if (w->nonblock)
 		return -EAGAIN;
-	err = wait_tx(s, fd, wait_deadline(s->sndtimeo));
+	err = wait_tx(s, fd, deadline(s, w), part(w));
 	return err ? err : 1;
 }
 
@@ -111,7 +128,8 @@ static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
 {
 	size_t n;
 
-	if (!zc_send(s, fd, &w->c, &w->zc, wait_deadline(s->sndtimeo), &n, err))
+	w->zc.part = part(w);
+	if (!zc_send(s, fd, &w->c, &w->zc, deadline(s, w), &n, err))
 		return zc_torn(&w->zc, &w->c, w->done, &w->len, err);
 	went(s, w, n);
 	if (!w->zc.lend && !*err && w->done < w->len)
@@ -167,7 +185,7 @@ static bool announced(struct sock *s, int fd, struct load *w)
 }
 
 /* The peer is taking the direction home. 1: look again; 0: by the kernel. */
-static int taken_home(struct sock *s, int fd, const struct load *w)
+static int taken_home(struct sock *s, int fd, struct load *w)
 {
 	int err;
 
@@ -180,14 +198,13 @@ static int taken_home(struct sock *s, int fd, const struct load *w)
 	}
 	if (w->nonblock)
 		return -EAGAIN;
-	err = wait_tx(s, fd, wait_deadline(s->sndtimeo));
+	err = wait_tx(s, fd, deadline(s, w), part(w));
 	return err ? err : 1;
 }
 
 /* Lock held; w->done counts. *raw: go on at the anchor. */
 static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 {
-	uint64_t deadline = 0;
 	ssize_t n;
 	int err;
 
@@ -255,15 +272,13 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		if (pump_poll(s) || pump_room(s))
 			continue;
 		if (w->nonblock && !w->done &&
-		    rdma_credit_comes(s, fd, &deadline))
+		    rdma_credit_comes(s, fd, &w->deadline))
 			continue;
 		if (w->nonblock && refused(s, fd))
 			return w->done ? 0 : -EAGAIN;
 		if (w->nonblock)
 			continue;
-		if (!deadline)
-			deadline = wait_deadline(s->sndtimeo);
-		err = wait_tx(s, fd, deadline);
+		err = wait_tx(s, fd, deadline(s, w), part(w));
 		if (err)
 			return err;
 	}
@@ -334,6 +349,33 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	return n;
 }
 
+/*
+ * As raw_send() when bytes of the call have gone and it may block. The kernel
+ * would take the rest for a call of its own, and restart it behind a handler,
+ * and count its time limit anew: so it waits here.
+ */
+static ssize_t raw_rest(struct sock *s, int fd, struct load *w,
+			const struct msghdr *m, bool *lifted)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int saved = errno;
+	ssize_t n;
+
+	for (;;) {
+		w->flags |= MSG_DONTWAIT;
+		n = raw_send(s, fd, w, m, lifted);
+		w->flags &= ~MSG_DONTWAIT;
+		w->urged = !*lifted && n > 0;
+		if (*lifted || n != -EAGAIN)
+			return n;
+		s->dry = false; /* the program asks but once */
+		n = raw_said(wait_until(&p, deadline(s, w)), saved);
+		if (n <= 0)
+			return n ? n : -EAGAIN;
+		fd = p.fd = sock_at(s, fd);
+	}
+}
+
 /* The reader has not taken yet what is on the anchor. */
 static bool behind(const struct sock *s)
 {
@@ -373,7 +415,10 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		if (unlikely(s->fin_due)) /* the kernel's FIN is to come */
 			return w->done ? (ssize_t)w->done :
 					 broken_pipe(w->flags);
-		n = raw_send(s, fd, w, m, &lifted);
+		if (unlikely(part(w)) && !w->nonblock)
+			n = raw_rest(s, fd, w, m, &lifted);
+		else
+			n = raw_send(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, true);
 			if (w->nonblock && n < (ssize_t)(w->len - w->done))
@@ -386,7 +431,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			w->done += (size_t)n;
 			/* cut short, the kernel has its reason */
 			if (w->done == w->len || w->nonblock ||
-			    (size_t)n < w->ask)
+			    (!w->urged && (size_t)n < w->ask))
 				return (ssize_t)w->done;
 			cursor_skip(&w->c, (size_t)n);
 			continue;
@@ -427,9 +472,13 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->len = len;
 	w->done = 0;
 	w->flags = flags;
-	w->note = w->leave = w->zc.lend = false;
+	w->note = w->leave = w->zc.lend = w->begun = w->urged = false;
+	w->deadline = 0;
 	w->naps = 0;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
+	/* one for all that it takes */
+	if (unlikely(s->sndtimeo) && !w->nonblock)
+		deadline(s, w);
 }
 
 static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
@@ -470,8 +519,8 @@ static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
 	return n;
 }
 
-ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
-		  int flags)
+static ssize_t send_buffer(struct sock *s, int fd, const void *buf, size_t len,
+			   int flags, bool begun)
 {
 	struct iovec iov = { (void *)buf, len };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
@@ -482,12 +531,26 @@ ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
 	if (unlikely(!len) || !sock_up(s, fd))
 		return kernel_send(fd, &m, flags);
 	load_set(&w, s, &iov, 1, len, flags);
+	w.begun = begun;
 	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
 		return send_home(s, fd, &m, flags);
 	return transmit(s, fd, &w, NULL);
 }
 
-ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
+ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
+		  int flags)
+{
+	return send_buffer(s, fd, buf, len, flags, false);
+}
+
+ssize_t sock_send_next(struct sock *s, int fd, const void *buf, size_t len,
+		       int flags)
+{
+	return send_buffer(s, fd, buf, len, flags, true);
+}
+
+static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
+			    int flags, bool begun)
 {
 	struct load w;
 	ssize_t len;
@@ -498,7 +561,19 @@ ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
 	if (len <= 0)
 		return kernel_send(fd, m, flags);
 	load_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
+	w.begun = begun;
 	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
 		return send_home(s, fd, m, flags);
 	return transmit(s, fd, &w, m);
+}
+
+ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
+{
+	return send_message(s, fd, m, flags, false);
+}
+
+ssize_t sock_sendmsg_next(struct sock *s, int fd, const struct msghdr *m,
+			  int flags)
+{
+	return send_message(s, fd, m, flags, true);
 }

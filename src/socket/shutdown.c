@@ -47,7 +47,7 @@ static bool shut_write(struct sock *s, int fd)
 			s->shut_wr = true;
 			return false;
 		default: /* on its way home: its bytes go first */
-			err = wait_tx(s, fd, until);
+			err = wait_tx(s, fd, until, false);
 			break;
 		}
 	}

@@ -221,6 +221,15 @@ ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
 /* flags as recvmsg(); msg_name/control are treated as TCP does. */
 ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags);
+/*
+ * The same for a call that has received or sent something already (recvmmsg()):
+ * a handler ends a sleep in it whatever its flags say, as it ends a part.
+ */
+ssize_t sock_recvmsg_next(struct sock *s, int fd, struct msghdr *m, int flags);
+ssize_t sock_sendmsg_next(struct sock *s, int fd, const struct msghdr *m,
+			  int flags);
+ssize_t sock_send_next(struct sock *s, int fd, const void *buf, size_t len,
+		       int flags);
 /* sendfile() into the socket; *off may be NULL. */
 ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n);
 /* splice() between a pipe and the socket. */

@@ -67,6 +67,7 @@ libsocket_la_SOURCES = \
 	src/socket/vouch.c \
 	src/socket/wait.c \
 	src/socket/wait.h \
+	src/socket/want.h \
 	src/socket/zcopy.c src/socket/zcopy.h \
 	src/socket/zcopy_rdma.c \
 	src/socket/zcopy_way.c \

@@ -230,7 +230,7 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 			ret = -EAGAIN;
 			break;
 		}
-		ret = wait_tx(s, fd, clock_ns() + 1000000u);
+		ret = wait_tx(s, fd, clock_ns() + 1000000u, false);
 		if (ret == -EAGAIN)
 			ret = 0;
 		if (ret)

@@ -18,26 +18,44 @@ uint64_t wait_deadline(int64_t timeo)
 	return timeo > 0 ? clock_ns() + (uint64_t)timeo : UINT64_MAX;
 }
 
-int wait_next(struct sock *s, int fd, uint64_t deadline)
+int wait_until(struct pollfd *p, uint64_t deadline)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLPRI };
 	uint64_t now = clock_ns(), left = deadline > now ? deadline - now : 0;
 	struct timespec ts = { .tv_sec = (time_t)(left / 1000000000u),
 			       .tv_nsec = (long)(left % 1000000000u) };
+
+	return hooks.ppoll(p, 1, &ts, NULL);
+}
+
+int wait_next(struct sock *s, int fd, uint64_t deadline, bool some)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLPRI };
 	int n;
 
 	if (option_lowat(s) && deadline == UINT64_MAX)
 		return fd;
-	n = hooks.ppoll(&p, 1, &ts, NULL);
+	n = wait_until(&p, deadline);
 	/* closed meanwhile, the number may be another socket's */
-	if (n > 0 && sock_here(s) && sock_atmark(s, fd) != 1)
+	if (n > 0 && sock_here(s) && !(some && sock_atmark(s, fd) == 1))
 		return sock_at(s, fd);
 	if (n >= 0)
 		errno = EAGAIN;
 	return -1;
 }
 
-int wait_queue(struct sock *s, int fd, uint64_t deadline)
+/*
+ * What a call without a time limit does behind a handler that was let in by a
+ * sleep the kernel does not restart.
+ */
+static int heeded(int ret, uint64_t deadline, bool part)
+{
+	return ret == -EINTR && deadline == UINT64_MAX && !part &&
+			       wait_restarts(UINT64_MAX) ?
+		       0 :
+		       ret;
+}
+
+int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec ms = { 0, 1000000 };
@@ -50,6 +68,7 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline)
 	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
 		sys_ppoll(NULL, 0, &ms, NULL);
 	wait_back(&in);
+	ret = heeded(ret, deadline, part);
 	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 }
 
@@ -57,11 +76,10 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline)
 struct beside {
 	int signals; /* as a signal does */
 	int ear; /* as a byte does: completions (rdma_ear.c) */
+	bool part; /* every handler ends the sleep */
 };
 
 #define HEARD 2
-
-static const struct beside nothing = { -1, -1 };
 
 /* The last step, without the lock: 1 rung, 0 hung up, negative errno. */
 static int sleep_on(struct sock *s, uint64_t deadline, struct beside also)
@@ -69,7 +87,7 @@ static int sleep_on(struct sock *s, uint64_t deadline, struct beside also)
 	int fd = s->wake;
 	char byte;
 
-	if (deadline == UINT64_MAX && also.signals < 0) {
+	if (deadline == UINT64_MAX && also.signals < 0 && !also.part) {
 		ssize_t n = hooks.recv(fd, &byte, 1, MSG_PEEK);
 
 		return n < 0 ? -errno : (int)n;
@@ -93,7 +111,7 @@ static int sleep_on(struct sock *s, uint64_t deadline, struct beside also)
 			return -EAGAIN;
 		if (!p[0].revents)
 			return p[1].revents ? HEARD : -EINTR;
-		if (also.ear < 0)
+		if (also.ear < 0 && !also.part)
 			return p[0].revents & POLLIN ? 1 : 0;
 		/* its end is readable, too; the byte may be eaten by now */
 		n = (int)sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -217,11 +235,11 @@ static int nap_locked(struct sock *s)
 }
 
 /* As sleep_on() sleeps. */
-static enum spin_how how_to_spin(uint64_t deadline, int also)
+static enum spin_how how_to_spin(uint64_t deadline, int also, bool part)
 {
 	if (also >= 0)
 		return SPIN_DEAF;
-	return deadline == UINT64_MAX ? SPIN_RESTARTS : SPIN_ENDS;
+	return deadline == UINT64_MAX && !part ? SPIN_RESTARTS : SPIN_ENDS;
 }
 
 /*
@@ -299,16 +317,17 @@ static bool undisturbed(struct sock *s, uint32_t gen)
  * between two sleeps ends the second.
  */
 static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
-		     enum anc_state was, uint32_t gen)
+		     enum anc_state was, uint32_t gen, bool part)
 {
 	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
 	bool restarts = true;
 	int ret;
 
 	if (!rdma_ear_free(s, false) || !hush_begin(&h))
-		return sleep_read(s, fd, deadline, was, gen, nothing);
+		return sleep_read(s, fd, deadline, was, gen,
+				  (struct beside){ -1, -1, part });
 	do {
-		struct beside also = { h.fd, rdma_ear_take(s, false) };
+		struct beside also = { h.fd, rdma_ear_take(s, false), false };
 
 		ret = sleep_read(s, fd, deadline, was, gen, also);
 		rdma_ear_leave(s);
@@ -319,7 +338,7 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 	} while (!ret);
 	if (ret == -EINTR) {
 		ret = hush_heed(s, &h, &restarts);
-		if (deadline == UINT64_MAX && restarts)
+		if (deadline == UINT64_MAX && restarts && !part)
 			ret = 0;
 	}
 	hush_end(s, &h);
@@ -327,36 +346,37 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 }
 
 static int wait_read(struct sock *s, int fd, uint64_t deadline,
-		     enum anc_state was, int also)
+		     enum anc_state was, int also, bool part)
 {
 	uint32_t gen = s->in_gen;
 	int ret;
 
 	if (was != ANC_LIFTED) {
-		ret = nap_locked(s);
+		ret = heeded(nap_locked(s), deadline, part);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
 	if (unlikely(s->rd))
 		pump_control(s); /* rdma_report() left it to this */
-	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also));
+	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also, part));
 	if (ret)
 		return ret > 0 ? 0 : ret;
 	if (!s->paired || s->orphan)
 		return 0;
 	if (unlikely(s->rd) && also < 0)
-		return sleep_ear(s, fd, deadline, was, gen);
+		return sleep_ear(s, fd, deadline, was, gen, part);
 	return sleep_read(s, fd, deadline, was, gen,
-			  (struct beside){ also, -1 });
+			  (struct beside){ also, -1, part });
 }
 
-int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was)
+int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was,
+	    bool part)
 {
-	return wait_read(s, fd, deadline, was, -1);
+	return wait_read(s, fd, deadline, was, -1, part);
 }
 
 int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)
 {
-	return wait_read(s, fd, deadline, ANC_LIFTED, signals);
+	return wait_read(s, fd, deadline, ANC_LIFTED, signals, false);
 }
 
 /*
@@ -405,7 +425,7 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 
 int wait_lent(struct sock *s, uint64_t until, int signals)
 {
-	struct beside also = { signals, -1 };
+	struct beside also = { signals, -1, false };
 	uint32_t mark;
 	int ret = 0;
 
@@ -432,7 +452,7 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 /* Armed, and after a last look: to sleep until there is room. */
 static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals)
 {
-	struct beside also = { signals, -1 };
+	struct beside also = { signals, -1, false };
 	uint32_t mark = ring_mark(s);
 	uint64_t now, limit;
 	int ret;
@@ -473,23 +493,21 @@ static bool in_vain(struct sock *s)
  * thread each completion costs two wake-ups, and the lock between them. A
  * signal that came with one, or between two sleeps, ends the send as well.
  */
-int wait_tx(struct sock *s, int fd, uint64_t deadline)
+int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 {
 	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
 	bool restarts;
 	int ret;
 
 	if (!tx_by_ring(s)) {
-		ret = nap_locked(s);
+		ret = heeded(nap_locked(s), deadline, part);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
 	if (spin_tx(s))
 		return 0;
 	if (likely(!s->rd) || !rdma_ear_free(s, true) || !hush_begin(&h)) {
 		ret = sleep_write(s, fd, deadline, -1);
-		restarts = ret == -EINTR && deadline == UINT64_MAX &&
-			   wait_restarts(UINT64_MAX);
-		return restarts ? 0 : ret;
+		return heeded(ret, deadline, part);
 	}
 	do {
 		ret = sleep_write(s, fd, deadline, h.fd);
@@ -499,7 +517,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline)
 	} while (!ret && in_vain(s));
 	if (ret == -EINTR) {
 		ret = hush_heed(s, &h, &restarts);
-		if (deadline == UINT64_MAX && restarts)
+		if (deadline == UINT64_MAX && restarts && !part)
 			ret = 0;
 	}
 	hush_end(s, &h);

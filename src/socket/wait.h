@@ -4,6 +4,7 @@
 
 /* Threads that sleep in a socket, and what they sleep on. */
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,10 +37,13 @@ uint32_t bed_others(struct sock *s);
 /*
  * Sleep until the peer rang, lock held at entry and exit; 0 or negative
  * errno (-EAGAIN: `deadline` passed, -EINTR). UINT64_MAX: no deadline.
+ * `part`: the call has moved bytes. As in the kernel it is not restarted then,
+ * whatever the handler's flags say: -EINTR is a part's end.
  */
 /* `was`: the state seen before the ring was found empty. */
-int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was);
-int wait_tx(struct sock *s, int fd, uint64_t deadline);
+int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was,
+	    bool part);
+int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part);
 /*
  * As wait_rx() in LIFTED, for a thread whose signals are blocked: -EINTR when
  * the signalfd `signals` is readable.
@@ -47,6 +51,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline);
 int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals);
 /* Every handler that the process has for these has SA_RESTART. */
 bool wait_restarts(uint64_t signals);
+/* ppoll() of one until `deadline`: a cancellation point, no lock held. */
+int wait_until(struct pollfd *p, uint64_t deadline);
 /*
  * SLEEP(in): a thread that leaves the lock for a while and may run handlers or
  * be cancelled there, and is counted like a sleeper: who closes the socket
@@ -78,17 +84,19 @@ uint64_t wait_full(struct sock *s, uint64_t now);
 int wait_lent(struct sock *s, uint64_t until, int signals);
 uint64_t wait_deadline(int64_t timeo);
 /*
- * Lock not held: until the anchor has the next byte of a receive that has some.
- * Its number from here on, or -1 and errno: EAGAIN also where the urgent mark is
- * in front of that byte, or another thread has closed it. For a MSG_WAITALL, which is many receives here, but has one time limit, is not
- * restarted behind a signal, and ends at that mark.
+ * Lock not held: until the anchor has the next byte of a call that has some
+ * already. Its number from here on, or -1 and errno: EAGAIN also where another
+ * thread has closed it, or, with `some` bytes of this message, the urgent mark is
+ * in front. For a MSG_WAITALL, which is many receives here, but has one time
+ * limit, is not restarted behind a signal, and ends at that mark; and for the
+ * second message of one call.
  */
-int wait_next(struct sock *s, int fd, uint64_t deadline);
+int wait_next(struct sock *s, int fd, uint64_t deadline, bool some);
 /*
  * A moment without the lock, for bytes that are on their way to the anchor: 0,
  * -EINTR, or -EAGAIN behind `deadline`.
  */
-int wait_queue(struct sock *s, int fd, uint64_t deadline);
+int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part);
 /*
  * Lock not held, the sock is counted: a moment for what comes by the ring, with
  * handlers.

@@ -305,12 +305,14 @@ static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 }
 
 /* The handlers run, now that nothing is lent: why the send ends, or 0. */
-static int heed(struct sock *s, struct hush *h, uint64_t deadline)
+static int heed(struct sock *s, struct hush *h, uint64_t deadline, bool part)
 {
 	bool restarts;
 	int err = hush_heed(s, h, &restarts);
 
-	return err == -EINTR && deadline == UINT64_MAX && restarts ? 0 : err;
+	if (err == -EINTR && deadline == UINT64_MAX && restarts && !part)
+		return 0;
+	return err;
 }
 
 bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
@@ -349,7 +351,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	/* its reader does not come: the rest of this send by copy */
 	z->lend = over(s, c, n, *err) || sink_there(s);
 	if (*err == -EINTR)
-		*err = heed(s, &h, deadline);
+		*err = heed(s, &h, deadline, z->part || *n);
 	hush_end(s, &h);
 	return true;
 }

@@ -69,6 +69,7 @@ struct zc_send {
 	bool lend; /* the way that was chosen */
 	bool whole; /* the memory was looked at */
 	bool passed; /* could not lend just now: a piece by copy */
+	bool part; /* bytes of the call have gone: no handler restarts it */
 	uint8_t class;
 	uint64_t begun; /* ns, 0: not measured */
 };
@@ -158,7 +159,7 @@ bool zc_would_sink(struct sock *s, const struct cursor *c);
  * then, however long the writer is stopped. A cancellation point.
  */
 ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
-		uint64_t until);
+		uint64_t until, bool part);
 /* This thread will not return to its receive (cancellation). */
 void zc_abandon_sink(struct sock *s);
 /* The machine gives a sink back. 0 or -EPROTO. */

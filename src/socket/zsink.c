@@ -259,7 +259,7 @@ static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
 }
 
 ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
-		uint64_t until)
+		uint64_t until, bool part)
 {
 	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
 	size_t room = c->iov->iov_len - c->at, n = 0;
@@ -270,7 +270,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 	if (spin_rx(s, ANC_LIFTED, until, SPIN_BRIEF))
 		return 0;
 	if (!hush_begin(&h))
-		return wait_rx(s, fd, until, ANC_LIFTED);
+		return wait_rx(s, fd, until, ANC_LIFTED, part);
 	do {
 		offer_sink(s, c, len < room ? len : room);
 		offered |= mine(s);
@@ -280,7 +280,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 		if (n || err != -EINTR)
 			break;
 		err = hush_heed(s, &h, &restarts);
-		if (err == -EINTR && until == UINT64_MAX && restarts)
+		if (err == -EINTR && until == UINT64_MAX && restarts && !part)
 			err = 0;
 	} while (!err && undisturbed(s));
 	cursor_skip(c, n);

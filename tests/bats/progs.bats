@@ -455,6 +455,30 @@ plain() {
 	no_rule sandbox
 }
 
+@test "parts: plain" {
+	plain parts
+}
+
+@test "parts: lifted" {
+	lifted parts
+}
+
+@test "parts: at once" {
+	at_once parts
+}
+
+@test "parts: home" {
+	home parts
+}
+
+@test "parts: alone" {
+	alone parts
+}
+
+@test "parts: no rule" {
+	no_rule parts
+}
+
 @test "signals: plain" {
 	plain signals
 }

@@ -31,6 +31,7 @@ check_PROGRAMS += \
 	tests/progs/nonblock \
 	tests/progs/notify \
 	tests/progs/options \
+	tests/progs/parts \
 	tests/progs/pass \
 	tests/progs/plainecho \
 	tests/progs/polls \
@@ -155,6 +156,10 @@ tests_progs_sets_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_sets_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_sets_LDADD = -lpthread
 
+tests_progs_parts_SOURCES = tests/progs/parts.c $(PROGS_COMMON)
+tests_progs_parts_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_parts_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_parts_LDADD = -lpthread
 tests_progs_signals_SOURCES = tests/progs/signals.c $(PROGS_COMMON)
 tests_progs_signals_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_signals_CFLAGS = $(PROGS_CFLAGS)

@@ -331,7 +331,7 @@ static void test_signal_beside_a_completion(void **state)
 	s.conn.state = CONN_EST;
 	assert_int_equal(write(ear[1], "", 1), 1);
 	lock_take(&s.lock);
-	assert_int_equal(wait_tx(&s, -1, UINT64_MAX), -EINTR);
+	assert_int_equal(wait_tx(&s, -1, UINT64_MAX, false), -EINTR);
 	sock_unlock(&s);
 	assert_int_equal(handled, 1);
 }
