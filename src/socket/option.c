@@ -84,6 +84,36 @@ static void unbar(struct sock *s, uint16_t bit)
 	lift_again(s);
 }
 
+/*
+ * What a receive sleeps for in the kernel was settled when it began: a bell would
+ * not bring it out. So BAR_LEFT takes the place of the bit, and its count, until
+ * nobody is inside any more.
+ */
+static void unbar_lowat(struct sock *s)
+{
+	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
+
+	if (!__atomic_load_n(&rx->rawrx, __ATOMIC_SEQ_CST) ||
+	    !(s->bars & BAR_LOWAT)) {
+		unbar(s, BAR_LOWAT);
+		return;
+	}
+	if (__atomic_fetch_or(&s->bars, BAR_LEFT, __ATOMIC_SEQ_CST) & BAR_LEFT)
+		unbar(s, BAR_LOWAT);
+	else
+		__atomic_and_fetch(&s->bars, (uint16_t)~BAR_LOWAT,
+				   __ATOMIC_SEQ_CST);
+	option_left(s);
+}
+
+void option_left(struct sock *s)
+{
+	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
+
+	if (!__atomic_load_n(&rx->rawrx, __ATOMIC_SEQ_CST))
+		unbar(s, BAR_LEFT);
+}
+
 /* An option that bars unless what it is set to is idle. */
 static int set_barring(struct sock *s, int fd, const struct option *o,
 		       const void *v, socklen_t len)
@@ -94,7 +124,11 @@ static int set_barring(struct sock *s, int fd, const struct option *o,
 	if (on && bar(s, fd, o->bar))
 		return -EAGAIN;
 	ret = sys_setsockopt(fd, o->level, o->opt, v, len);
-	if (ret ? on && !was : !on)
+	if (!(ret ? on && !was : !on))
+		return ret;
+	if (o->bar == BAR_LOWAT)
+		unbar_lowat(s);
+	else
 		unbar(s, o->bar);
 	return ret;
 }
@@ -130,7 +164,7 @@ int option_shown(struct sock *s, int fd)
 
 void option_heir(struct sock *s, uint16_t bars)
 {
-	s->bars = bars & (uint16_t)~BAR_ASYNC;
+	s->bars = bars & (uint16_t) ~(BAR_ASYNC | BAR_LEFT);
 	s->homes = (uint8_t)__builtin_popcount(s->bars);
 	sock_why(s, option_reason(s));
 }

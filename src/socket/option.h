@@ -28,6 +28,7 @@ enum {
 	BAR_EVER = 32, /* cannot be taken back */
 	BAR_PACING = 64,
 	BAR_DELAY = 128,
+	BAR_LEFT = 0x8000, /* SO_RCVLOWAT, for receives of before (option.c) */
 };
 
 enum option_id {
@@ -52,6 +53,11 @@ const struct option *option_find(int level, int opt);
 bool option_idle(const struct option *o, const void *v, socklen_t len);
 /* The bars of what is set at this socket, of those that can be asked for. */
 uint16_t option_bars(int fd);
+/*
+ * A thread has left a receive at the anchor: the last one of those that began
+ * under an SO_RCVLOWAT, taken back since, lets the stream be lifted again.
+ */
+void option_left(struct sock *s);
 bool option_async(const struct sock *s); /* signals for input are asked for */
 
 #endif

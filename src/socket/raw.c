@@ -10,6 +10,7 @@
  * (s->carry) that lift.c left for them in the new words.
  */
 
+#include "socket/option.h"
 #include "socket/rdma.h"
 
 static void leave(struct sock *s, struct anc_dir *d)
@@ -116,6 +117,8 @@ void raw_rx_leave(struct rawrx *c)
 		__atomic_store_n(&c->s->strayed, true, __ATOMIC_SEQ_CST);
 	holder_out(s, part_of(s, c->d));
 	leave(c->s, c->d);
+	if (unlikely(__atomic_load_n(&s->bars, __ATOMIC_SEQ_CST) & BAR_LEFT))
+		option_left(s);
 	/* it may have been a bell, and it was for others, too */
 	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_RAW)
 		ring_ask_bell(c->s);

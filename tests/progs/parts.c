@@ -344,11 +344,74 @@ static void drain(struct end *e)
 	}
 }
 
+/* --- SO_RCVLOWAT, taken back while a receive sleeps -------------------- */
+
+struct reader {
+	struct end *e;
+	pthread_t thread;
+	atomic_int tid;
+	atomic_bool done;
+};
+
+static void *read_on(void *arg)
+{
+	struct reader *r = arg;
+
+	atomic_store(&r->tid, (int)syscall(SYS_gettid));
+	link_get(&r->e->l, 200 * ALL);
+	atomic_store(&r->done, true);
+	return NULL;
+}
+
+static void lowat(int fd, int n)
+{
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &n, sizeof(n)));
+}
+
+/* What it sleeps for was settled when it began. */
+static void lowat_run(struct end *e)
+{
+	struct reader r = { .e = e };
+	int i;
+
+	lowat(e->l.fd, 1000);
+	CHECK(!pthread_create(&r.thread, NULL, read_on, &r));
+	while (!atomic_load(&r.tid))
+		prog_nap_ms(1);
+	prog_asleep(atomic_load(&r.tid), 50);
+	lowat(e->l.fd, 1);
+	/* both ends look whether it may be lifted, and only then bytes come */
+	for (i = 0; i < 400; i++) {
+		link_put(&e->l, ALL);
+		CHECK(prog_hear(e) == 1);
+	}
+	/* nothing more comes that could bring it out, nor an end */
+	for (i = 0; i < 10000 && !atomic_load(&r.done); i += 5)
+		prog_nap_ms(5);
+	CHECK(atomic_load(&r.done));
+	CHECK(!pthread_join(r.thread, NULL));
+	prog_tell(e, 1);
+}
+
+static void lowat_peer(struct end *e)
+{
+	int i;
+
+	for (i = 0; i < 400; i++) {
+		link_get(&e->l, ALL);
+		if (i >= 200)
+			link_put(&e->l, ALL);
+		prog_tell(e, 1);
+	}
+	CHECK(prog_hear(e) == 1);
+}
+
 static const struct prog_case cases[] = {
 	{ "recv", recv_run, prog_feed, 0 },
 	{ "limit", limit_run, prog_feed, 0 },
 	{ "send", send_run, drain, 0 },
 	{ "within", within_run, drain, 0 },
+	{ "lowat", lowat_run, lowat_peer, 0 },
 };
 
 int main(int argc, char **argv)
