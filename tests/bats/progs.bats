@@ -455,52 +455,34 @@ plain() {
 	no_rule sandbox
 }
 
-@test "parts: plain" {
-	plain parts
-}
-
-@test "parts: lifted" {
-	lifted parts
-}
-
-@test "parts: at once" {
-	at_once parts
-}
-
-@test "parts: home" {
-	home parts
-}
-
-@test "parts: alone" {
-	alone parts
-}
-
-@test "parts: no rule" {
-	no_rule parts
-}
-
 @test "signals: plain" {
 	plain signals
+	plain parts
 }
 
 @test "signals: lifted" {
 	lifted signals
+	lifted parts
 }
 
 @test "signals: at once" {
 	at_once signals
+	at_once parts
 }
 
 @test "signals: home" {
 	home signals
+	home parts
 }
 
 @test "signals: alone" {
 	alone signals
+	alone parts
 }
 
 @test "signals: no rule" {
 	no_rule signals
+	no_rule parts
 }
 
 @test "notify: plain" {
