@@ -31,6 +31,8 @@ libbase_la_SOURCES = \
 	src/base/settle.h \
 	src/base/siphash.c \
 	src/base/siphash.h \
+	src/base/stamp.c \
+	src/base/stamp.h \
 	src/base/sys.h \
 	src/base/table.h \
 	src/base/text.c \

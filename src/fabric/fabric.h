@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct end;
+struct stamp_log;
 
 /*
  * Largest control message (no stream bytes) that ctrl() makes room for.
@@ -34,13 +35,15 @@ struct end;
  * message that is not held lies in private memory until the next poll(), is
  * not seen by front() and must not be released: its buffer is posted already,
  * or, `shed`, will not be again, since the end keeps fewer now. `last`: a look
- * that was made for it has found no other behind it. Who never sheds, or never
- * knows that, need not write it.
+ * that was made for it has found no other behind it. `stamp`: when it was sent,
+ * as the peer says (stamp.h), 0: not known. Who never sheds, or never knows
+ * one of these, need not write it.
  */
 struct fab_msg {
 	const uint8_t *mem;
 	uint32_t len;
 	bool held, shed, last;
+	uint64_t stamp;
 };
 
 /* An RDMA operation or signalled send that completed. */
@@ -90,6 +93,12 @@ struct fabric_ops {
 	 * looks whether the writer waits for room. NULL: nothing is kept back.
 	 */
 	bool (*publish)(struct end *e);
+	/*
+	 * The log of what the peer's process sent through the kernel, of the
+	 * last message whose stamp has STAMP_MIXED; the peer's to change. NULL
+	 * where stamps are not known.
+	 */
+	const struct stamp_log *(*sends)(struct end *e);
 	/*
 	 * Zero copy (D10). lend(): the peer may read `len` bytes at `mem`,
 	 * under *rkey, until unlend(). Whoever lends keeps them as they are

@@ -186,7 +186,7 @@ static void fill_up(struct two *t, uint64_t *n, uint32_t len)
 	struct fab_msg m;
 
 	while (try_send(&t->a, len, *n)) {
-		bytes += (len + 8 + 63) / 64 * 64;
+		bytes += (len + 16 + 63) / 64 * 64;
 		++*n;
 	}
 	assert_true(bytes + 2 * (uint64_t)len + 4096 >= t->a.seg.ring / 2);
@@ -267,6 +267,54 @@ static void test_grow(void **state)
 	}
 }
 
+/* Messages tell when they were sent, and what was sent otherwise before. */
+static void test_stamps(void **state)
+{
+	const struct stamp_log *log;
+	uint64_t began = stamp_now(), before, last = 0, n;
+	struct fab_msg m;
+	struct two t;
+	int i, found;
+
+	(void)state;
+	two_make(&t, 65536);
+	log = shm_ops.sends(&t.b.end);
+	for (n = 0; n < 300; n++) { /* jumps among them */
+		before = stamp_now();
+		assert_true(try_send(&t.a, size_of(7, n) % 3000 + 16, n));
+		assert_int_equal(shm_ops.poll(&t.b.end, &m), 1);
+		assert_int_equal((m.stamp ^ before) & STAMP_CLOCK, 0);
+		assert_true((m.stamp & ~STAMP_MIXED) >= before);
+		assert_true(m.stamp > last);
+		assert_true(stamp_sound(m.stamp, stamp_now()) ==
+			    (m.stamp & ~STAMP_MIXED));
+		last = m.stamp;
+		assert_int_equal(m.stamp & STAMP_MIXED, n > 100);
+		if (n >= 100 && n % 3 == 1)
+			stamp_log_add((uint16_t)n);
+		shm_ops.release(&t.b.end);
+		if (n <= 100)
+			continue;
+		for (i = found = 0; i < STAMP_LOG; i++)
+			if (stamp_log_port(log->entry[i]) ==
+			    (n - 2) / 3 * 3 + 1)
+				found += stamp_log_within(log->entry[i], began,
+							  last);
+		assert_int_equal(found, 1);
+	}
+	/* in the lane there is no stamp */
+	while (try_send(&t.a, 900, n))
+		n++;
+	while (shm_ops.room(&t.a.end))
+		assert_true(try_send(&t.a, 16, n++));
+	send_ctrl(&t.a, n);
+	while (shm_ops.poll(&t.b.end, &m) == 1)
+		last = m.stamp;
+	assert_int_equal(last, 0);
+	two_drop(&t);
+	stamp_forked();
+}
+
 static long pages(int fd)
 {
 	struct stat st;
@@ -339,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_attic),	cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_full),	cmocka_unit_test(test_grow),
 		cmocka_unit_test(test_shrink),	cmocka_unit_test(test_small),
+		cmocka_unit_test(test_stamps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,9 +18,9 @@ static int shm_next(struct end *end, bool own, struct fab_walk *w,
 		w->seq = own ? tail_seq(e) : e->rx_front_seq;
 	}
 	while (w->seq != last) {
-		len = len_load(ring + w->off);
+		len = len_load(ring + w->off + HEAD);
 		if (frame_sound(e, w->off, len)) {
-			m->mem = ring + w->off + TAG;
+			m->mem = ring + w->off + HEAD;
 			m->len = len;
 			m->held = true;
 			w->off += frame_of(len);
@@ -58,6 +58,7 @@ const struct fabric_ops shm_ops = {
 	.release = shm_rx_release,
 	.next = shm_next,
 	.publish = shm_publish_end,
+	.sends = shm_rx_sends,
 	.lend = shm_lend,
 	.lent = shm_lent,
 	.unlend = shm_unlend,
@@ -81,6 +82,7 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 	uint8_t *lane = rings + 2 * (size_t)s->ring;
 	size_t tx = maker ? 0 : 1, rx = 1 - tx;
 
+	stamp_learn();
 	*e = (struct shm_end){
 		.end = { &shm_ops, SHM_MSG_MAX, SHM_DEPTH },
 		.seg = *s,
@@ -88,6 +90,7 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		.tx_lane = lane + tx * SHM_LANE * LINE,
 		.tx_progress = (void *)(word + tx * 256),
 		.tx_laned = (void *)(base + SHM_LANED_AT + tx * 128),
+		.tx_sends = (void *)(base + SHM_SENDS_AT + tx * 128),
 		.tx_tag = (maker ? key : key ^ OPENER_KEY) | 1,
 		.tx_cap = SHM_RING_BIRTH - LINE,
 		.tx_lim = s->ring - LINE,
@@ -96,6 +99,7 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		.rx_lane = lane + rx * SHM_LANE * LINE,
 		.rx_progress = (void *)(word + rx * 256),
 		.rx_laned = (void *)(base + SHM_LANED_AT + rx * 128),
+		.rx_sends = (void *)(base + SHM_SENDS_AT + rx * 128),
 		.rx_tag = (maker ? key ^ OPENER_KEY : key) | 1,
 		.rx_lap = SHM_RING_BIRTH - LINE,
 		.loan = (void *)(base + SHM_LOAN_AT + tx * 256),

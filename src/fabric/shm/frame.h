@@ -8,16 +8,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/stamp.h"
 #include "fabric/shm/shm.h"
 
 #define LINE	   64u
-#define TAG	   8u /* bytes of a frame before its message */
+#define TAG	   8u /* bytes before a message in the lane, */
+#define HEAD	   16u /* and in the ring: tag, stamp */
 #define MSG_MIN	   16u /* a BSDH */
 #define OPENER_KEY 0x6a09e667f3bcc908ull
 /* Even, and keys are odd: no tag is 0, what fresh memory holds. */
 #define TAG_STEP   0x3c6ef372fe94f82aull
 
-/* What follows the tag of a jump frame; `len` is where BSDH.Len would be. */
+/* What lies where the message of a frame would; `len` is where BSDH.Len would be. */
 struct jump {
 	uint32_t to, len, cap;
 };
@@ -29,7 +31,7 @@ static inline struct shm_end *shm_of(struct end *e)
 
 static inline uint32_t frame_of(uint32_t len)
 {
-	return (len + TAG + LINE - 1) & ~(LINE - 1);
+	return (len + HEAD + LINE - 1) & ~(LINE - 1);
 }
 
 static inline uint64_t tag_load(const uint8_t *frame)
@@ -43,16 +45,30 @@ static inline void tag_store(uint8_t *frame, uint64_t tag)
 	__atomic_store_n((uint64_t *)(void *)frame, tag, __ATOMIC_RELEASE);
 }
 
-static inline uint32_t len_load(const uint8_t *frame)
+/* Of a frame in the ring; STAMP_MIXED in it as it was sent. */
+static inline uint64_t stamp_load(const uint8_t *frame)
 {
-	const uint32_t *len = (const uint32_t *)(const void *)(frame + TAG + 4);
+	return __atomic_load_n((const uint64_t *)(const void *)(frame + TAG),
+			       __ATOMIC_RELAXED);
+}
+
+static inline void stamp_store(uint8_t *frame, uint64_t stamp)
+{
+	__atomic_store_n((uint64_t *)(void *)(frame + TAG), stamp,
+			 __ATOMIC_RELAXED);
+}
+
+/* The length is in the message. */
+static inline uint32_t len_load(const uint8_t *msg)
+{
+	const uint32_t *len = (const uint32_t *)(const void *)(msg + 4);
 
 	return be32toh(__atomic_load_n(len, __ATOMIC_RELAXED));
 }
 
-static inline void len_store(uint8_t *frame, uint32_t len)
+static inline void len_store(uint8_t *msg, uint32_t len)
 {
-	*(uint32_t *)(void *)(frame + TAG + 4) = htobe32(len);
+	*(uint32_t *)(void *)(msg + 4) = htobe32(len);
 }
 
 static inline uint32_t tail_off(const struct shm_end *e)
@@ -86,7 +102,7 @@ static inline uint32_t jump_sound(const struct shm_end *e, const uint8_t *ring,
 {
 	struct jump j;
 
-	memcpy(&j, ring + off + TAG, sizeof(j));
+	memcpy(&j, ring + off + HEAD, sizeof(j));
 	__asm__ volatile("" : "+m"(j)); /* checked is what is used */
 	if (j.len || j.to % LINE || j.to > e->seg.ring - LINE)
 		return SHM_BUF_NONE;
@@ -105,6 +121,7 @@ int shm_rx_poll(struct end *end, struct fab_msg *m);
 bool shm_rx_pending(struct end *end);
 int shm_rx_front(struct end *end, struct fab_msg *m);
 void shm_rx_release(struct end *end);
+const struct stamp_log *shm_rx_sends(struct end *end);
 /* mem.c: fabric_ops of these names */
 int shm_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey);
 int64_t shm_lent(struct end *end, bool back);

@@ -27,14 +27,15 @@ static int poll_jump(struct shm_end *e)
 static int poll_ring(struct shm_end *e, struct fab_msg *m)
 {
 	const uint8_t *at = e->rx + e->rx_parse;
-	uint32_t len = len_load(at);
+	uint32_t len = len_load(at + HEAD);
 	uint32_t frame = frame_sound(e, e->rx_parse, len);
 
 	if (!frame)
 		return -EAGAIN;
-	m->mem = at + TAG;
+	m->mem = at + HEAD;
 	m->len = len;
 	m->held = true;
+	m->stamp = stamp_load(at);
 	e->rx_parse += frame;
 	e->rx_parse_seq++;
 	e->rx_tag += TAG_STEP;
@@ -44,7 +45,7 @@ static int poll_ring(struct shm_end *e, struct fab_msg *m)
 static int poll_lane(struct shm_end *e, struct fab_msg *m)
 {
 	const uint8_t *at = e->rx_lane + e->rx_lane_seq % SHM_LANE * LINE;
-	uint32_t len = len_load(at);
+	uint32_t len = len_load(at + TAG);
 
 	if (len < MSG_MIN || len > FAB_CTRL)
 		return e->error = -EPROTO;
@@ -52,6 +53,7 @@ static int poll_lane(struct shm_end *e, struct fab_msg *m)
 	m->mem = e->rx_ctrl;
 	m->len = len;
 	m->held = false;
+	m->stamp = 0;
 	e->rx_tag += TAG_STEP;
 	e->rx_lane_seq++;
 	__atomic_store_n(e->rx_progress + 1, e->rx_lane_seq, __ATOMIC_RELEASE);
@@ -108,7 +110,7 @@ static int front_jump(struct shm_end *e)
 {
 	uint32_t to;
 
-	if (len_load(e->rx + e->rx_front))
+	if (len_load(e->rx + e->rx_front + HEAD))
 		return 0;
 	to = jump_sound(e, e->rx, e->rx_front, &e->rx_lap);
 	if (to == SHM_BUF_NONE)
@@ -127,10 +129,10 @@ int shm_rx_front(struct end *end, struct fab_msg *m)
 	if (e->rx_front_seq == e->rx_parse_seq || front_jump(e) ||
 	    e->rx_front_seq == e->rx_parse_seq)
 		return e->error;
-	len = len_load(e->rx + e->rx_front);
+	len = len_load(e->rx + e->rx_front + HEAD);
 	if (!frame_sound(e, e->rx_front, len))
 		return e->error = -EPROTO;
-	m->mem = e->rx + e->rx_front + TAG;
+	m->mem = e->rx + e->rx_front + HEAD;
 	m->len = len;
 	m->held = true;
 	return 1;
@@ -176,6 +178,11 @@ void shm_rx_release(struct end *end)
 	lap = e->rx_lap > e->rx_front ? e->rx_lap : e->rx_front;
 	if (e->rx_owed >= lap / 4)
 		publish(e);
+}
+
+const struct stamp_log *shm_rx_sends(struct end *end)
+{
+	return shm_of(end)->rx_sends;
 }
 
 bool shm_publish(struct shm_end *e)

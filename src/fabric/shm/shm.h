@@ -16,7 +16,9 @@
  *   576    what the opener lends
  *   640    what the opener lets the maker write into
  *   768    number of messages the maker put into its lane
- *   896    the same of the opener
+ *   832    what the maker's process sent through the kernel (stamp.h)
+ *   896    number of messages of the opener's lane
+ *   960    what the opener's process sent through the kernel
  *   1024   SHM_WORDS_LEN bytes that belong to the socket room
  *   2048   ring of the maker's messages to the opener, `ring` bytes
  *   2048+R ring of the opener's messages to the maker, `ring` bytes
@@ -28,8 +30,8 @@
  * costs two pages.
  *
  * The ring. A message is a frame of whole 64-byte lines, starting at a line:
- * an 8-byte tag, then the message (BSDH first, so the first line carries 40
- * bytes of payload). The tag is a keyed value of the frame's number: neither
+ * an 8-byte tag, an 8-byte stamp of when it was sent, then the message (BSDH
+ * first, so the first line carries 32 bytes of payload). The tag is a keyed value of the frame's number: neither
  * stale bytes of an earlier lap nor anything a program sends can look like
  * it, so the reader polls the frame itself and a small message costs one
  * cache line. The frame's length is BSDH.Len (message bytes 4..7), copied
@@ -45,22 +47,24 @@
  * The lane. Frames are released in order, so a control message behind stream
  * bytes that the program does not read would keep its line. When the ring
  * has no room, control messages travel in the lane: SHM_LANE frames of one
- * line, numbered together with the ring's, copied out and released when they
+ * line, without a stamp, numbered together with the ring's, copied out and released when they
  * are polled. With it a credit update gets through however long the ring is
  * full, as long as the other side polls.
  */
 
+#include "base/stamp.h"
 #include "fabric/fabric.h"
 #include "fabric/shm/gate.h"
 
 #define SHM_MAGIC	0x7364702d73686d31ull /* "sdp-shm1" */
-#define SHM_VERSION	4
+#define SHM_VERSION	5
 #define SHM_HEAD_LEN	2048
 #define SHM_LANES_LEN	2048
 #define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */
 #define SHM_LOAN_AT	320 /* and one more, 256 bytes on */
 #define SHM_SINK_AT	384 /* and one more, 256 bytes on */
 #define SHM_LANED_AT	768 /* and one more, 128 bytes on */
+#define SHM_SENDS_AT	832 /* and one more, 128 bytes on */
 #define SHM_LANE	16 /* lines */
 #define SHM_WORDS_AT	1024
 #define SHM_WORDS_LEN	1024
@@ -154,11 +158,14 @@ struct shm_end {
 	uint32_t tx_mark; /* number of the first frame after the last jump */
 	uint32_t tx_wrap; /* end of the frames before the jump to 0 */
 	uint32_t tx_lane_seq, tx_lane_seen;
+	struct stamp_log *tx_sends; /* our process's, for the reader, */
+	uint64_t tx_sends_last; /* as of this stamp_logged */
 	uint8_t tx_run; /* enum shm_run */
 	/* reader */
 	const uint8_t *rx, *rx_lane;
 	uint64_t *rx_progress; /* our words: ring, lane */
 	const uint32_t *rx_laned; /* the writer's count of lane frames */
+	const struct stamp_log *rx_sends; /* of the writer's process */
 	uint64_t rx_tag; /* of the next frame, ring or lane */
 	uint32_t rx_parse, rx_parse_seq; /* next ring frame to poll() */
 	uint32_t rx_front, rx_front_seq; /* next ring frame to release() */

@@ -74,7 +74,7 @@ static uint32_t room_slow(struct shm_end *e)
 		here = there;
 	if (here < ROOM_MIN)
 		return 0;
-	return here - TAG < e->end.max_msg ? here - TAG : e->end.max_msg;
+	return here - HEAD < e->end.max_msg ? here - HEAD : e->end.max_msg;
 }
 
 uint32_t shm_tx_room(struct end *end)
@@ -137,13 +137,13 @@ void *shm_tx_buf(struct end *end, uint32_t len)
 	if (__builtin_expect(len <= SHM_MSG_MAX && e->tx_head + frame <= lim,
 			     1)) {
 		e->tx_buf = e->tx_head;
-		return e->tx + e->tx_head + TAG;
+		return e->tx + e->tx_head + HEAD;
 	}
 	e->tx_buf = SHM_BUF_NONE;
 	if (len > SHM_MSG_MAX)
 		return NULL;
 	e->tx_buf = place_slow(e, frame);
-	return e->tx_buf == SHM_BUF_NONE ? NULL : e->tx + e->tx_buf + TAG;
+	return e->tx_buf == SHM_BUF_NONE ? NULL : e->tx + e->tx_buf + HEAD;
 }
 
 void *shm_tx_ctrl(struct end *end)
@@ -172,6 +172,35 @@ void *shm_tx_ctrl(struct end *end)
 }
 
 /*
+ * The log goes along: it is there, and so is what the frame says of it, before
+ * the frame can be seen.
+ */
+static uint64_t with_log(struct shm_end *e, uint64_t now)
+{
+	uint64_t last = __atomic_load_n(&stamp_logged, __ATOMIC_ACQUIRE), entry;
+	int i;
+
+	if (last == e->tx_sends_last)
+		return now | STAMP_MIXED;
+	e->tx_sends_last = last;
+	for (i = 0; i < STAMP_LOG; i++) {
+		entry = __atomic_load_n(&stamp_log.entry[i], __ATOMIC_RELAXED);
+		__atomic_store_n(&e->tx_sends->entry[i], entry,
+				 __ATOMIC_RELAXED);
+	}
+	return now | STAMP_MIXED;
+}
+
+static inline void stamp_frame(struct shm_end *e, uint8_t *frame)
+{
+	uint64_t now = stamp_now();
+
+	if (stamp_mixed(now))
+		now = with_log(e, now);
+	stamp_store(frame, now);
+}
+
+/*
  * The frame of `len` bytes was written somewhere else than at the head: its
  * tag goes first, the jump's, which makes both visible, last.
  */
@@ -180,8 +209,9 @@ static void send_jump(struct shm_end *e, uint32_t len)
 	uint8_t *at = e->tx + e->tx_head;
 	struct jump j = { e->tx_buf, 0, e->tx_cap };
 
+	stamp_frame(e, e->tx + e->tx_buf);
 	tag_store(e->tx + e->tx_buf, e->tx_tag + TAG_STEP);
-	memcpy(at + TAG, &j, sizeof(j));
+	memcpy(at + HEAD, &j, sizeof(j));
 	tag_store(at, e->tx_tag);
 	e->tx_tag += 2 * TAG_STEP;
 	e->tx_mark = e->tx_seq + 1;
@@ -208,7 +238,8 @@ int shm_tx_send(struct end *end, uint32_t len, bool solicited)
 		return e->error ? e->error : -EINVAL;
 	if (__builtin_expect(e->tx_buf == e->tx_head, 1)) {
 		at = e->tx + e->tx_head;
-		len_store(at, len);
+		len_store(at + HEAD, len);
+		stamp_frame(e, at);
 		tag_store(at, e->tx_tag);
 		e->tx_tag += TAG_STEP;
 		e->tx_head += frame_of(len);
@@ -218,14 +249,14 @@ int shm_tx_send(struct end *end, uint32_t len, bool solicited)
 	}
 	if (e->tx_buf == SHM_BUF_LANE) {
 		at = e->tx_lane + e->tx_lane_seq++ % SHM_LANE * LINE;
-		len_store(at, len);
+		len_store(at + TAG, len);
 		tag_store(at, e->tx_tag);
 		e->tx_tag += TAG_STEP;
 		e->tx_buf = SHM_BUF_NONE;
 		__atomic_store_n(e->tx_laned, e->tx_lane_seq, __ATOMIC_RELEASE);
 		return 0;
 	}
-	len_store(e->tx + e->tx_buf, len);
+	len_store(e->tx + e->tx_buf + HEAD, len);
 	send_jump(e, len);
 	return 0;
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_BASE_STAMP_H
+#define LIBSDP_BASE_STAMP_H
+
+/*
+ * Stamps order what processes of one host do: a stamp that is taken after
+ * another was, by whatever process, is not less. They are for comparing, not
+ * for measuring: the unit is a tick of the time stamp counter where the kernel
+ * trusts it on all processors, else a nanosecond of CLOCK_MONOTONIC. Stamps of
+ * the two kinds cannot be compared; stamp_sound() refuses the other kind.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define STAMP_MIXED 1ull /* bit 0, in a message: see below */
+#define STAMP_CLOCK (1ull << 63) /* nanoseconds, no ticks */
+
+extern bool stamp_ticks; /* of the time stamp counter */
+extern bool stamp_used; /* atomic: stamp_learn() was called */
+
+/*
+ * Chooses the clock, before the first message is sent or received. Before it
+ * stamps are nanoseconds. Later calls do nothing.
+ */
+void stamp_learn(void);
+
+static inline uint64_t stamp_now(void)
+{
+#ifdef __x86_64__
+	if (__builtin_expect(__atomic_load_n(&stamp_ticks, __ATOMIC_RELAXED),
+			     1))
+		return __builtin_ia32_rdtsc() & ~(STAMP_CLOCK | STAMP_MIXED);
+#endif
+	return (clock_ns() & ~STAMP_MIXED) | STAMP_CLOCK;
+}
+
+/*
+ * The stamp of a message that a peer sent, as it can be compared with ours: 0
+ * if it cannot. `now`: a stamp of ours, not older than the message.
+ */
+static inline uint64_t stamp_sound(uint64_t stamp, uint64_t now)
+{
+	if ((stamp ^ now) & STAMP_CLOCK)
+		return 0;
+	stamp &= ~STAMP_MIXED;
+	return stamp < now ? stamp : now;
+}
+
+/*
+ * What this process sent through the kernel, newest last: the log that goes
+ * along with messages through shared memory, so that their reader can tell
+ * which of the kernel's events were caused before. An entry has the middle of
+ * a stamp that was taken when the send had returned, and the port that it was
+ * sent from; 0: none. The port 0 stands for a connection that was begun: its
+ * event is a listener's.
+ */
+#define STAMP_LOG 8 /* entries: one cache line */
+
+struct stamp_log {
+	uint64_t entry[STAMP_LOG];
+};
+
+/* The log of this process; only its words are atomic. */
+extern struct stamp_log stamp_log;
+extern uint64_t stamp_logged; /* atomic: stamp of the newest entry, 0: none */
+
+/* This process has sent from `port` by the kernel. */
+void stamp_log_add(uint16_t port);
+/* In a child: what the parent sent is not its own. */
+void stamp_forked(void);
+
+static inline uint16_t stamp_log_port(uint64_t entry)
+{
+	return (uint16_t)entry;
+}
+
+static inline uint64_t stamp_log_entry(uint64_t stamp, uint16_t port)
+{
+	return stamp >> 4 << 16 | port;
+}
+
+/* Was the send logged at `from` or later, and not behind `to`? */
+static inline bool stamp_log_within(uint64_t entry, uint64_t from, uint64_t to)
+{
+	uint64_t at = entry & ~0xffffull;
+
+	/* the upper bits are gone: near means before or behind */
+	return entry && (int64_t)(at - stamp_log_entry(from, 0)) >= 0 &&
+	       (int64_t)(at - stamp_log_entry(to, 0)) <= 0;
+}
+
+/*
+ * A message is sent at `now`: true if the log may concern its reader, who was
+ * away for so long at most.
+ */
+#define STAMP_LATELY (1ull << 34) /* some seconds, in either unit */
+
+static inline bool stamp_mixed(uint64_t now)
+{
+	uint64_t last = __atomic_load_n(&stamp_logged, __ATOMIC_RELAXED);
+
+	return __builtin_expect(last && now - last < STAMP_LATELY, 0);
+}
+
+#endif
