@@ -23,6 +23,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
+#include "base/stamp.h"
 #include "base/sys.h"
 #include "config/config.h"
 #include "sdp_proto/zcopy.h"
@@ -124,6 +125,7 @@ struct sock {
 	struct bed bed[SOCK_BEDS];
 	uint32_t homing; /* threads that bring it home */
 	uint32_t in_gen, out_gen; /* atomic */
+	uint64_t in_since, in_news; /* stamps, see order_came() */
 	uint64_t rx_avail; /* parsed stream bytes not yet taken */
 	uint32_t front_at; /* of them, taken of the front message */
 	bool counted; /* among the lifted */
@@ -175,6 +177,7 @@ struct sock {
 	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
 	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
 	uint16_t bars; /* atomic: options that only the kernel has (option.h) */
+	uint16_t port, peer_port; /* atomic: order.c; 0: not asked yet */
 	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
 
 	/* store.c */
@@ -282,6 +285,7 @@ void row_seek(struct sock *s);
 void row_miss(struct sock *s);
 void row_forked(void);
 
+#include "socket/order.h"
 #include "socket/raw.h"
 
 /* --- the fabric -------------------------------------------------------- */

@@ -68,7 +68,7 @@ int pump_poll(struct sock *s)
 	struct fab_msg m = { .last = false };
 	struct conn_in in;
 	uint8_t hdr[CONN_HDR_MAX];
-	bool got = false, credits = false, freed = false;
+	bool got = false, credits = false, freed = false, news_at = false;
 	int ret = 0, news = 0, said;
 
 	if (unlikely(s->conn.error))
@@ -102,6 +102,9 @@ int pump_poll(struct sock *s)
 		if (unlikely(in.back) && came_back(s, &m, &in))
 			return pump_fail(s, -EPROTO);
 		if (likely(!s->rd) || !rdma_hide(s, in.len, in.eof)) {
+			if (in.len || in.eof)
+				order_came(s, m.stamp, !news_at);
+			news_at |= in.len || in.eof;
 			s->rx_avail += in.len;
 			s->rx_eof |= in.eof;
 			if (unlikely(!s->rx_shown) && in.len &&
@@ -114,8 +117,10 @@ int pump_poll(struct sock *s)
 		if (unlikely(in.freed) && zc_freed(s))
 			return pump_fail(s, -EPROTO);
 		freed |= in.freed;
-		if (unlikely(in.source))
+		if (unlikely(in.source)) {
+			order_came(s, m.stamp, !news_at);
 			zc_offered(s);
+		}
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
 		COUNT_HELD(s, msgs_rx, 1);

@@ -236,6 +236,7 @@ void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
 		dry(s);
 	if (n > 0) {
 		s->dry = false;
+		order_sent(s);
 		anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
 			 (uint64_t)n);
 		if (unlikely(s->row_pid != sock_pid))

@@ -362,6 +362,8 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 	}
 	r->in_gen = s->in_gen;
 	r->out_gen = s->out_gen;
+	r->since = s->in_since;
+	r->news = s->in_news;
 	sock_unlock(s);
 	if (changed)
 		sock_changed(s);

@@ -238,6 +238,7 @@ void sock_dissolved(struct sock *s)
 	s->shut_rd = s->shut_wr = s->rx_eof = false;
 	s->rst_told = s->epipe = false;
 	s->eaten = 0;
+	s->port = 0; /* the next one has other names */
 	sock_unlock(s);
 }
 
@@ -320,6 +321,7 @@ void sock_forked(void)
 	sock_pid = sys_getpid();
 	lock_forked();
 	guard_forked();
+	stamp_forked();
 	raw_forked();
 	log_forked();
 	row_forked();

@@ -28,6 +28,7 @@
 #include "base/reason.h"
 
 struct sock;
+struct stamp_log;
 
 /* What the preload room lends: the real libc calls, and its ear. */
 struct sock_hooks {
@@ -262,13 +263,23 @@ int sock_atmark(struct sock *s, int fd); /* 1: the kernel's answer, -2 */
  * rise with every arrival and every empty -> room: edges are made from them.
  * `asks`: what it is reported for, if it is so: OUT then holds for a send that
  * follows, whatever else is sent in between. With EPOLLET only news count.
+ * `since`, `news`: stamps (stamp.h) as the peer gave them, of the first message
+ * that is unread, and of the first that the last look for messages found.
  */
 struct sock_ready {
 	uint32_t ours, now;
 	int ms;
 	uint32_t in_gen, out_gen;
+	uint64_t since, news;
 };
 void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r);
+/*
+ * What the peer's process had sent through the kernel before its last message,
+ * where that has STAMP_MIXED: false, nobody knows.
+ */
+bool sock_sends(struct sock *s, struct stamp_log *log);
+/* The port of the other end; 0: it has none. */
+uint16_t sock_peer_port(struct sock *s, int fd);
 /*
  * This thread begins to wait: what an earlier wait of it told holds no more.
  * However often it looks in one wait, OUT holds.

@@ -28,6 +28,7 @@ libsocket_la_SOURCES = \
 	src/socket/option.c src/socket/option.h \
 	src/socket/option.def \
 	src/socket/option_list.c \
+	src/socket/order.c src/socket/order.h \
 	src/socket/pair.c src/socket/pair.h \
 	src/socket/peek.c src/socket/peek.h \
 	src/socket/pump.c \

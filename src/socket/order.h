@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_ORDER_H
+#define LIBSDP_SOCKET_ORDER_H
+
+/* What came first. Part of impl.h, which includes it behind struct sock. */
+
+/*
+ * Lock held, in front of counting it: something to read came, sent at `stamp`
+ * (fab_msg.stamp). `first`: of those that one look found. in_since is when it
+ * became readable, in_news when the first of the last look was sent; 0: when
+ * it was sent nobody knows.
+ */
+static inline void order_came(struct sock *s, uint64_t stamp, bool first)
+{
+	if (!s->rx_avail && !s->rx_eof)
+		s->in_since = stamp;
+	if (first)
+		s->in_news = stamp;
+}
+/* The kernel took something for the peer: bytes, an end. */
+void order_note(struct sock *s);
+static inline void order_sent(struct sock *s)
+{
+	if (unlikely(__atomic_load_n(&stamp_used, __ATOMIC_RELAXED)))
+		order_note(s);
+}
+
+#endif
