@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "base/stamp.h"
 #include "base/sys.h"
 #include "preload/epset.h"
 #include "preload/ready.h"
@@ -94,6 +95,7 @@ static int ctl_mod(struct ctl *c, struct epreg *r)
 {
 	uint32_t mask = c->ev->events, k = ep_kmask(mask, r->ours);
 	uint32_t anchors = ep_want(mask) & ~ep_expand(r->ours);
+	bool asked = !r->off && !(mask & ~r->mask & EP_INS);
 	int ret;
 
 	if ((mask | r->mask) & (uint32_t)EPOLLEXCLUSIVE)
@@ -122,6 +124,11 @@ static int ctl_mod(struct ctl *c, struct epreg *r)
 	r->mask = mask;
 	r->kmask = k;
 	r->data = c->ev->data.u64;
+	/* what is on the kernel's list already keeps its place there */
+	if (!r->edge.fresh)
+		r->modded = stamp_now();
+	if (!asked)
+		epreg_anew(r);
 	ctl_fresh(c, r);
 	return 0;
 }
@@ -136,7 +143,7 @@ static bool ctl_ghost(const struct ctl *c, struct epreg *r)
 	epreg_watch(r, false);
 	if (r->rearm)
 		r->set->nrearm--;
-	r->rearm = false;
+	r->rearm = r->stays = false;
 	r->ghost = true;
 	return true;
 }
@@ -146,6 +153,7 @@ static bool ctl_revive(struct ctl *c, struct epreg *r)
 {
 	bool ok = false;
 
+	r->off = true; /* whatever it was; it is added */
 	if (!(c->ev->events & (uint32_t)EPOLLEXCLUSIVE) && r->ours)
 		ok = ctl_mod(c, r) == 0;
 	r->ghost = false;

@@ -16,7 +16,9 @@ static uint32_t look_inner(struct epreg *r, uint32_t kernel)
 {
 	struct sock_ready now = { .ours = EPOLLIN, .ms = -1 };
 
-	if (epset_ready(r->inner) || (kernel && epset_probe(r->inner)))
+	r->since = 0;
+	if (epset_ready(r->inner, &r->since) ||
+	    (kernel && epset_probe(r->inner)))
 		now.now = EPOLLIN;
 	if (!now.now)
 		r->edge.last = 0;
@@ -94,6 +96,8 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 	sock_ready(r->sock, r->fd, asks(r), &now);
 	ep_looking = NULL;
 	r->ms = now.ms;
+	r->since = now.since;
+	r->news = now.news;
 	if (ep_unlikely(now.ours != was)) {
 		r->ours = now.ours;
 		if (!was)
@@ -138,35 +142,46 @@ uint32_t epreg_look(struct epreg *r, uint32_t kernel)
 		return 0;
 	bits = look_bits(r, kernel);
 	if (!bits) {
+		r->stays = false;
 		if (r->idle < UINT16_MAX)
 			r->idle++;
 		return 0;
 	}
 	r->idle = 0;
 	epreg_watch(r, false);
+	return bits;
+}
+
+void epreg_told(struct epreg *r)
+{
+	r->stays = !(r->mask & LASTING);
 	if (r->mask & EPOLLONESHOT) {
 		r->off = true;
 		epreg_cool(r);
 	}
+}
+
+void epreg_kept(struct epreg *r)
+{
+	r->edge.fresh = true;
+	r->still = false;
+}
+
+/* A look that reports nothing: the bits. */
+static uint32_t peek(struct epreg *r)
+{
+	uint32_t bits = r->off ? 0 : look_bits(r, 0);
+
+	if (bits)
+		epreg_kept(r);
 	return bits;
 }
 
-/* A look that reports nothing: the next real one must find it again. */
-static bool peek(struct epreg *r)
-{
-	if (r->off)
-		return false;
-	if (!look_bits(r, 0))
-		return false;
-	r->edge.fresh = true;
-	r->still = false;
-	return true;
-}
-
-bool epset_ready(struct epset *set)
+bool epset_ready(struct epset *set, uint64_t *since)
 {
 	struct epreg *r, *next;
-	uint32_t left;
+	uint32_t left, bits;
+	uint64_t came;
 	bool found = false;
 
 	if (!set->hot && !epset_mail(set))
@@ -175,9 +190,17 @@ bool epset_ready(struct epset *set)
 		return true;
 	epset_inbox(set);
 	epset_rearm(set);
-	for (r = set->hot, left = set->nhot; left && !found; left--, r = next) {
+	for (r = set->hot, left = set->nhot; left; left--, r = next) {
 		next = r->hnext;
-		found = peek(r);
+		bits = peek(r);
+		if (!bits)
+			continue;
+		came = epreg_came(r, bits);
+		if (since && (!found || came < *since))
+			*since = came;
+		found = true;
+		if (!since)
+			break;
 	}
 	epset_release(set);
 	return found;
@@ -209,7 +232,7 @@ bool epset_probe(struct epset *set)
 		epreg_heat(r);
 		if (r->kicked)
 			epreg_unkick(r);
-		found = peek(r) || found;
+		found = peek(r) != 0 || found;
 	}
 	epset_release(set);
 	return found || sys_ppoll(&p, 1, &now, NULL) == 1;
@@ -224,7 +247,7 @@ static bool arm_one(struct epreg *r)
 	epreg_watch(r, true);
 	sock_arm(r->sock, (want & (EP_INS | EPOLLRDHUP)) != 0,
 		 (want & r->ours & EPOLLOUT) && !(r->edge.last & EPOLLOUT));
-	return peek(r);
+	return peek(r) != 0;
 }
 
 bool epset_arm(struct epset *set, uint64_t *nap)
@@ -241,7 +264,7 @@ bool epset_arm(struct epset *set, uint64_t *nap)
 		next = r->hnext;
 		if (r->inner)
 			found = epset_arm(r->inner, nap) ||
-				epset_ready(r->inner);
+				epset_ready(r->inner, NULL);
 		else
 			found = arm_one(r);
 		if (r->ms >= 0 && (uint64_t)r->ms * DL_MS < *nap)

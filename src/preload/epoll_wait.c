@@ -4,9 +4,8 @@
  * little, arm them, sleep in the kernel on anchors and wake-up sockets,
  * translate what comes.
  *
- * Within one hold of the set's lock a registration goes into the program's
- * array once; `stamp` and `pos` find it again when a second source (kernel,
- * wake-up socket, hot list) has more to say about it.
+ * Within one turn (epoll_order.c) a registration goes into the program's array
+ * once, whatever the sources are: kernel, wake-up socket, hot list.
  */
 #include "base/clock.h"
 #include "base/hold.h"
@@ -16,7 +15,6 @@
 #include "preload/ready.h"
 #include "preload/real.h"
 
-#define IDLE_MAX  64 /* looks in vain before a member becomes quiet */
 #define SPINS	  4 /* in a call, with nothing to report after them */
 #define SPIN_OPEN 3000 /* ns, then signals are held back */
 #define SPIN_LOOK 8000 /* ns between looks at the kernel while spinning */
@@ -60,24 +58,9 @@ static int begin(struct epwait *w)
 		epset_release(w->set);
 		return -EBADF; /* closed meanwhile */
 	}
-	w->set->stamp++;
+	epset_turn(w->set);
 	epset_inbox(w->set);
 	return 0;
-}
-
-static int put(const struct epwait *w, int n, struct epreg *r, uint32_t bits)
-{
-	if (!bits)
-		return n;
-	if (r->stamp == w->set->stamp) {
-		w->ev[r->pos].events |= bits;
-		return n;
-	}
-	r->stamp = w->set->stamp;
-	r->pos = n;
-	w->ev[n].events = bits;
-	w->ev[n].data.u64 = r->data;
-	return n + 1;
 }
 
 /* The wake-up socket of `r` was rung: that concerns every set of the sock. */
@@ -132,7 +115,7 @@ static int translate_one(struct epwait *w, int i, int n)
 			epreg_tell(r, true); /* old: ask anew */
 		return n;
 	}
-	return put(w, n, r, epreg_look(r, ev.events));
+	return epset_put(w->set, w->ev, n, r, epreg_look(r, ev.events));
 }
 
 /* `got` events of the kernel at ev[n]. */
@@ -142,50 +125,6 @@ static int translate(struct epwait *w, int n, int got)
 
 	for (; i < end; i++)
 		n = translate_one(w, i, n);
-	return n;
-}
-
-/* Long quiet: let the wake-up socket bring it back. */
-static uint32_t retire(struct epreg *r)
-{
-	uint32_t bits;
-
-	if (r->ms >= 0 || !r->sock || r->rearm)
-		return 0;
-	if (!r->watched) {
-		epreg_watch(r, true);
-		sock_arm(r->sock, true,
-			 (ep_want(r->mask) & r->ours & EPOLLOUT) &&
-				 !(r->edge.last & EPOLLOUT));
-		bits = epreg_look(r, 0);
-		if (bits)
-			return bits;
-	}
-	epreg_cool(r);
-	return 0;
-}
-
-/* Look at the hot members, beginning where the last look ended. */
-static int collect(struct epwait *w, int n)
-{
-	struct epset *set = w->set;
-	uint32_t left = set->nhot;
-	struct epreg *r;
-	uint32_t bits;
-
-	for (; left && n < w->max; left--) {
-		r = set->hot;
-		set->hot = r->hnext;
-		if (r->still && (r->ours & EPOLLIN) && !sock_pending(r->sock)) {
-			bits = 0;
-			r->idle++;
-		} else {
-			bits = epreg_look(r, 0);
-		}
-		if (ep_unlikely(!bits && r->idle > IDLE_MAX && r->hot))
-			bits = retire(r);
-		n = put(w, n, r, bits);
-	}
 	return n;
 }
 
@@ -204,30 +143,13 @@ static void pass_on(struct epset *set)
 	}
 }
 
-/* ev[0, k) and ev[k, n) change places. */
-static void swap_parts(struct epoll_event *ev, int k, int n)
-{
-	const int from[] = { 0, k, 0 }, to[] = { k, n, n };
-	int i, a, b;
-
-	for (i = 0; i < 3; i++)
-		for (a = from[i], b = to[i] - 1; a < b; a++, b--) {
-			struct epoll_event ev_a = ev[a];
-
-			ev[a] = ev[b];
-			ev[b] = ev_a;
-		}
-}
-
 /*
- * Fill the array: the hot members, which were connected before others were,
- * mostly, and then `got` events of the kernel. (Programs serve them in that
- * order, and some count on it that what was first stays so.) `rest`: whatever
- * else the kernel has goes behind them.
+ * Fill the array: the hot members and `got` events of the kernel. `rest`:
+ * whatever else the kernel has goes behind them.
  */
 static int fill(struct epwait *w, int got, bool rest)
 {
-	int k, n, ret = begin(w);
+	int n, ret = begin(w);
 
 	if (ret)
 		return ret;
@@ -235,16 +157,13 @@ static int fill(struct epwait *w, int got, bool rest)
 	if (w->armed && !epset_asleep(w->set))
 		epset_disarm(w->set);
 	w->armed = false;
-	k = translate(w, 0, got);
-	n = collect(w, k);
-	if (ep_unlikely(k && n > k))
-		swap_parts(w->ev, k, n);
+	n = epset_collect(w->set, w->ev, translate(w, 0, got), w->max);
 	if (ep_unlikely(rest && n && n < w->max)) {
 		got = sys_epoll_look(w->ep, w->ev + n, w->max - n);
 		if (got > 0)
-			n = collect(w, translate(w, n, got));
+			n = translate(w, n, got);
 	}
-	if (n == w->max)
+	if (n == w->max || w->set->ready)
 		pass_on(w->set);
 	epset_release(w->set);
 	return n;

@@ -192,8 +192,9 @@ struct epreg *epreg_new(struct epset *set, struct sock *s, int fd)
 		.age = age,
 		.use = (uint16_t)(r->use + 1),
 		.edge.fresh = true,
-		.stamp = set->stamp - 1,
+		.turn = set->turn - 1,
 	};
+	epreg_anew(r);
 	r->anext = set->all;
 	if (set->all)
 		set->all->aprev = r;
@@ -296,13 +297,13 @@ static void set_inherit(struct epset *set)
 
 	set->lock.word = 0;
 	set->sleepers = set->spinners = 0;
-	set->inbox = set->hot = NULL;
-	set->nhot = set->nrearm = 0;
+	set->inbox = set->hot = set->ready = set->ready_last = NULL;
+	set->nhot = set->nrearm = set->nready = 0;
 	set->inherited = set->life & 1;
 	set->settled = false;
 	set->waits = false; /* its parent's threads did */
 	for (r = set->all; r; r = r->anext) {
-		r->hot = r->watched = r->rearm = false;
+		r->hot = r->watched = r->rearm = r->listed = false;
 		r->bare = false; /* the parent has counted it */
 		r->queued = 0;
 		r->wake = -1;

@@ -71,8 +71,16 @@ struct epreg {
 	bool doomed; /* sock is gone, the set's holder frees this */
 	bool bare; /* atomic: the kernel has the program's word yet */
 	uint8_t queued; /* in the inbox; atomic */
-	uint32_t stamp; /* set->stamp when last put into an event array, */
+	uint32_t turn; /* set->turn when last put into an event array, */
 	int pos; /* and where */
+	uint32_t bits; /* to be reported, if it is looked at in this turn; 0 */
+	bool listed; /* on the ready list */
+	bool stays; /* a level that was reported, and was so ever since */
+	uint64_t at; /* stamp: its place is behind what came before this */
+	uint64_t modded; /* stamp: EPOLL_CTL_MOD reports what is true anew */
+	uint64_t key; /* stamp: its place on the ready list */
+	uint64_t since, news; /* as of sock_ready, at the last look */
+	struct epreg *rnext, *rprev; /* ready list */
 	struct epreg *hnext, *hprev; /* hot ring */
 	struct epreg *anext, *aprev; /* all of the set */
 	struct epreg *bnext; /* of the bucket */
@@ -88,10 +96,13 @@ struct epset {
 	uint32_t sleepers; /* atomic: threads in (or near) a kernel wait */
 	uint32_t spinners; /* atomic: threads that look at members unlocked */
 	uint32_t epoch; /* atomic: raised to call spinners away */
-	uint32_t stamp;
-	uint32_t nhot, nrearm;
+	uint32_t turn; /* number of fillings of an event array */
+	uint32_t nhot, nrearm, nready;
 	struct epreg *inbox; /* atomic */
-	struct epreg *hot; /* ring, by age: where the next look begins */
+	struct epreg *hot; /* ring, by age */
+	struct epreg *ready, *ready_last; /* by key; epoll_order.c */
+	uint64_t now; /* stamp: of this turn, or of a look in it */
+	uint64_t looked; /* stamp: the last look at all of the hot began */
 	struct epreg *all;
 	bool wanted; /* somebody was seen to wait for it */
 	bool inherited; /* by fork: the kernel's alone, words translated */
@@ -235,15 +246,47 @@ void epset_hand_back(struct epset *set, const struct sock *only);
 /* Bring the members home: the kernel alone decides. No lock held. */
 void epset_settle(struct epset *set, bool give_away);
 
+/* --- epoll_order.c: what is reported, and in which order ----------------- */
+
+/*
+ * One filling of an event array is a turn: epset_turn(), epset_put() for the
+ * kernel's events, epset_collect(). The lock is held from the first to the last.
+ */
+void epset_turn(struct epset *set);
+/*
+ * `bits` of `r`, found by epreg_look(): what was put in this turn already gets
+ * them added, what user space decides on goes onto the ready list, and the
+ * rest to ev[n]. Returns n, or n + 1.
+ */
+int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
+	      uint32_t bits);
+/*
+ * Looks at the hot members and puts what is ready, up to `max` in all, in order
+ * of arrival; ev[0, n) are the kernel's. What finds no room is first the next
+ * time. Returns how many there are now.
+ */
+int epset_collect(struct epset *set, struct epoll_event *ev, int n, int max);
+/* When what `r` reports by `bits` was sent; 0: that is not known. */
+uint64_t epreg_came(const struct epreg *r, uint32_t bits);
+/* What came before this moment counts as if it came now. */
+void epreg_anew(struct epreg *r);
+void epreg_unlist(struct epreg *r); /* off the ready list, if it is there */
+
 /* --- epoll_look.c: user-space readiness --------------------------------- */
 
 /*
- * What `r` has to report now (program's bits, 0: nothing), remembering that
- * it was reported. `kernel`: bits of a kernel event. Lock held.
+ * What `r` has to report now (program's bits, 0: nothing). `kernel`: bits of a
+ * kernel event. It is reported, and epreg_told(); or, not now, epreg_kept(): the
+ * next look finds it again. Lock held.
  */
 uint32_t epreg_look(struct epreg *r, uint32_t kernel);
-/* Would a wait on the set find something in user space now? */
-bool epset_ready(struct epset *set);
+void epreg_told(struct epreg *r);
+void epreg_kept(struct epreg *r);
+/*
+ * Would a wait on the set find something in user space now? *since: when the
+ * first of it was sent, 0: that is not known; may be NULL.
+ */
+bool epset_ready(struct epset *set, uint64_t *since);
 /* The kernel says the set is readable: is it so for the program, too? */
 bool epset_probe(struct epset *set);
 /*

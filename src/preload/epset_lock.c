@@ -140,6 +140,7 @@ void epreg_cool(struct epreg *r)
 {
 	struct epset *set = r->set;
 
+	epreg_unlist(r);
 	if (!r->hot)
 		return;
 	r->hot = false;

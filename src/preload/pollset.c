@@ -158,7 +158,7 @@ static void look(struct pollset *p, struct pollent *e)
 	if (e->set) {
 		epset_wanted(e->set);
 		e->ours = 0;
-		e->now = epset_ready(e->set) ? POLLIN | POLLRDNORM : 0;
+		e->now = epset_ready(e->set, NULL) ? POLLIN | POLLRDNORM : 0;
 		return;
 	}
 	if (e->sock && living(p, e))

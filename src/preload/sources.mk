@@ -40,6 +40,7 @@ libpreload_la_SOURCES += \
 	src/preload/epedge.h \
 	src/preload/epoll.c \
 	src/preload/epoll_look.c \
+	src/preload/epoll_order.c \
 	src/preload/epoll_spin.c \
 	src/preload/epoll_wait.c \
 	src/preload/epset.c \

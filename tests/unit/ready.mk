@@ -8,6 +8,7 @@ READY_SOURCES = \
 	src/preload/epbits.c \
 	src/preload/epoll.c \
 	src/preload/epoll_look.c \
+	src/preload/epoll_order.c \
 	src/preload/epoll_spin.c \
 	src/preload/epoll_wait.c \
 	src/preload/epset.c \
@@ -21,6 +22,7 @@ check_PROGRAMS += \
 	tests/unit/test_epedge \
 	tests/unit/test_epoll \
 	tests/unit/test_hold \
+	tests/unit/test_order \
 	tests/unit/test_pollset \
 	tests/unit/test_spin
 tests_unit_test_epedge_SOURCES = tests/unit/test_epedge.c
@@ -28,6 +30,9 @@ tests_unit_test_epedge_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_epoll_SOURCES = tests/unit/test_epoll.c $(READY_SOURCES)
 tests_unit_test_epoll_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_epoll_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_order_SOURCES = tests/unit/test_order.c $(READY_SOURCES)
+tests_unit_test_order_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_order_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_pollset_SOURCES = tests/unit/test_pollset.c $(READY_SOURCES)
 tests_unit_test_pollset_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_pollset_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/stamp.h"
 #include "preload/real.h"
 
 /* --- the kernel's calls --------------------------------------------------- */
@@ -19,6 +20,8 @@
 unsigned int waits, ctls, polls;
 void (*fake_meanwhile)(void);
 short fake_hidden;
+void (*fake_looked)(void);
+struct sock *fake_looked_at;
 
 static int count_wait(int ep, struct epoll_event *ev, int max, int ms)
 {
@@ -153,7 +156,14 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 				  .now = s->now,
 				  .ms = s->ms,
 				  .in_gen = s->in_gen,
-				  .out_gen = s->out_gen };
+				  .out_gen = s->out_gen,
+				  .since = s->since,
+				  .news = s->news };
+	s->seen = true;
+	if (s == fake_looked_at) {
+		fake_looked_at = NULL;
+		fake_looked();
+	}
 }
 
 void sock_wait_begins(void)
@@ -295,7 +305,7 @@ struct sock *fake_new(void)
 	s->fd = v[0];
 	s->peer = v[1];
 	s->wake = s->wake_peer = s->ms = -1;
-	s->cold = true;
+	s->cold = s->seen = true;
 	assert_int_equal(fdt_put_sock(s->fd, s), 0);
 	return s;
 }
@@ -321,6 +331,13 @@ static void ring(struct sock *s)
 
 void fake_data(struct sock *s)
 {
+	uint64_t now = stamp_now();
+
+	if (!(s->now & EPOLLIN))
+		s->since = now;
+	if (s->seen)
+		s->news = now;
+	s->seen = false;
 	s->in_gen++;
 	s->now |= EPOLLIN;
 	ring(s);

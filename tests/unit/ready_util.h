@@ -22,6 +22,8 @@ struct sock {
 	_Atomic bool cold; /* false: wake and wake_peer are there */
 	_Atomic uint32_t ours, now;
 	_Atomic uint32_t in_gen, out_gen;
+	_Atomic uint64_t since, news; /* stamps; seen: a look was made since */
+	_Atomic bool seen;
 	int ms;
 	_Atomic bool armed; /* a change must ring */
 	_Atomic int watched, sleepers, homed, unwaited;
@@ -40,6 +42,9 @@ extern unsigned int waits, ctls, polls;
 extern void (*fake_meanwhile)(void);
 /* What it does not say yet of the first number the next time. */
 extern short fake_hidden;
+/* What happens in the next look at this one, and once. */
+extern void (*fake_looked)(void);
+extern struct sock *fake_looked_at;
 /* How long each sock wants a wait to spin. */
 extern _Atomic uint64_t fake_spin_ns;
 

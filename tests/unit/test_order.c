@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The order in which a set reports, beside a model of the kernel's ready list.
+ * The model itself is held against the kernel, with members that are its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/epset.h"
+#include "ready_util.h"
+
+#define ADD EPOLL_CTL_ADD
+#define MOD EPOLL_CTL_MOD
+#define DEL EPOLL_CTL_DEL
+#define ET  ((uint32_t)EPOLLET)
+#define ONE ((uint32_t)EPOLLONESHOT)
+
+enum { N = 9 };
+
+struct member {
+	struct sock *s;
+	uint32_t mask;
+	bool data, on; /* on the list */
+	bool off; /* one-shot, delivered */
+};
+
+/*
+ * The kernel's list. A level that is on it since it was reported, and has been
+ * read, is found out by the next wait; until then what comes has its old place.
+ * Of lifted members (`strict`) it is known at once, and what comes is last.
+ */
+struct model {
+	struct member m[N];
+	int list[N], n;
+	bool strict;
+	int ep;
+	uint64_t seed;
+};
+
+static uint32_t rnd(struct model *w, uint32_t n)
+{
+	w->seed ^= w->seed << 13;
+	w->seed ^= w->seed >> 7;
+	w->seed ^= w->seed << 17;
+	return (uint32_t)(w->seed >> 33) % n;
+}
+
+static void on(struct model *w, int i)
+{
+	if (w->m[i].on)
+		return;
+	w->m[i].on = true;
+	w->list[w->n++] = i;
+}
+
+static void off(struct model *w, int i)
+{
+	int at, to = 0;
+
+	for (at = 0; at < w->n; at++)
+		if (w->list[at] != i)
+			w->list[to++] = w->list[at];
+	w->n = to;
+	w->m[i].on = false;
+}
+
+static void comes(struct model *w, int i)
+{
+	struct member *m = &w->m[i];
+
+	if (w->strict)
+		fake_data(m->s);
+	else
+		assert_int_equal(write(m->s->peer, "x", 1), 1);
+	m->data = true;
+	if (!m->off)
+		on(w, i);
+}
+
+static void taken(struct model *w, int i)
+{
+	char buf[4096];
+
+	if (w->strict) {
+		fake_take(w->m[i].s);
+		off(w, i);
+	} else if (w->m[i].data) {
+		assert_true(read(w->m[i].s->fd, buf, sizeof(buf)) > 0);
+	}
+	w->m[i].data = false;
+}
+
+/* EPOLL_CTL_MOD without a change, or of a one-shot that was delivered. */
+static void modified(struct model *w, int i)
+{
+	struct member *m = &w->m[i];
+
+	assert_int_equal(set_ctl(w->ep, MOD, m->s->fd, m->mask, (uint64_t)i),
+			 0);
+	m->off = false;
+	if (m->data)
+		on(w, i);
+}
+
+/* Deleted and added again. */
+static void renewed(struct model *w, int i)
+{
+	struct member *m = &w->m[i];
+
+	assert_int_equal(set_ctl(w->ep, DEL, m->s->fd, 0, 0), 0);
+	off(w, i);
+	assert_int_equal(set_ctl(w->ep, ADD, m->s->fd, m->mask, (uint64_t)i),
+			 0);
+	m->off = false;
+	if (m->data)
+		on(w, i);
+}
+
+static void waited(struct model *w, int max)
+{
+	struct epoll_event ev[N + 1];
+	int n, i, got = 0, told[N];
+
+	n = do_epoll_wait(w->ep, ev, max, 0);
+	while (w->n && got < max) {
+		i = w->list[0];
+		off(w, i);
+		if (w->m[i].data)
+			told[got++] = i;
+	}
+	assert_int_equal(n, got);
+	for (n = 0; n < got; n++) {
+		struct member *m = &w->m[told[n]];
+
+		if (ev[n].data.u64 != (uint64_t)told[n])
+			fail_msg("place %d of %d: %d and not %d", n, got,
+				 (int)ev[n].data.u64, told[n]);
+		m->off = m->mask & ONE;
+		if (!(m->mask & (ET | ONE)))
+			on(w, told[n]);
+	}
+}
+
+static void step(struct model *w)
+{
+	int i = (int)rnd(w, N);
+
+	switch (rnd(w, 12)) {
+	case 0:
+	case 1:
+	case 2:
+	case 3:
+	case 4:
+		comes(w, i);
+		break;
+	case 5:
+	case 6:
+		taken(w, i);
+		break;
+	case 7:
+		modified(w, i);
+		break;
+	case 8:
+		if (!rnd(w, 4))
+			renewed(w, i);
+		break;
+	default:
+		waited(w, 1 + (int)rnd(w, rnd(w, 2) ? 2 : N + 1));
+		break;
+	}
+}
+
+static void walk(bool strict, uint64_t seed, int steps)
+{
+	static const uint32_t masks[] = { EPOLLIN, EPOLLIN | ET, EPOLLIN | ONE,
+					  EPOLLIN };
+	struct model w = { .strict = strict,
+			   .seed = seed * 0x9e3779b97f4a7c15 };
+	int i;
+
+	rnd(&w, 1);
+	w.ep = ep_born(epoll_create1(0));
+	for (i = 0; i < N; i++) {
+		w.m[i].s = fake_new();
+		w.m[i].mask = masks[rnd(&w, 4)];
+		assert_int_equal(set_ctl(w.ep, ADD, w.m[i].s->fd, w.m[i].mask,
+					 (uint64_t)i),
+				 0);
+		if (strict) {
+			fake_pair(w.m[i].s);
+			w.m[i].s->ours = EPOLLIN;
+		}
+	}
+	for (i = 0; i < steps; i++)
+		step(&w);
+	for (i = 0; i < N; i++)
+		fake_close(w.m[i].s);
+	ep_fd_closing(w.ep, NULL, false);
+	close(w.ep);
+}
+
+static void t_kernel(void **state)
+{
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; seed <= 300; seed++)
+		walk(false, seed, 300);
+}
+
+static void t_lifted(void **state)
+{
+	uint64_t seed;
+
+	(void)state;
+	for (seed = 1; seed <= 300; seed++)
+		walk(true, seed, 300);
+}
+
+/* --- what the model does not have ------------------------------------------ */
+
+static int pair_of(struct sock **s, int ep, int n, uint32_t mask)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		s[i] = fake_new();
+		assert_int_equal(set_ctl(ep, ADD, s[i]->fd, mask, (uint64_t)i),
+				 0);
+		fake_pair(s[i]);
+		s[i]->ours = EPOLLIN;
+	}
+	return do_epoll_wait(ep, &(struct epoll_event){ 0 }, 1, 0);
+}
+
+static struct sock *first, *second;
+
+static void both_come(void)
+{
+	fake_data(first);
+	fake_data(second);
+}
+
+/*
+ * One writer writes to two sockets while they are looked at, to the one that
+ * was looked at already and then to the one that was not: the second is not
+ * reported without the first.
+ */
+static void midst(int n, bool ready)
+{
+	struct sock *s[64];
+	struct epoll_event ev[64];
+	int ep = ep_born(epoll_create1(0)), i, got, seen = 0;
+
+	assert_int_equal(pair_of(s, ep, n, EPOLLIN), 0);
+	if (ready)
+		fake_data(s[1]);
+	first = s[0];
+	second = s[n - 1];
+	s[n / 2]->ms = 5; /* looked at for sure, from the next time on */
+	ep_risen(s[n / 2]);
+	assert_int_equal(do_epoll_wait(ep, ev, 64, 0), ready);
+	fake_looked = both_come;
+	fake_looked_at = s[n / 2];
+	while (seen < 2) {
+		got = do_epoll_wait(ep, ev, 64, 0);
+		assert_true(got > 0);
+		for (i = 0; i < got; i++) {
+			if (ev[i].data.u64 == 1)
+				continue;
+			assert_int_equal(ev[i].data.u64, seen ? n - 1 : 0);
+			seen++;
+		}
+		if (seen == 1)
+			fake_take(first);
+	}
+	for (i = 0; i < n; i++)
+		fake_close(s[i]);
+	ep_fd_closing(ep, NULL, false);
+	close(ep);
+}
+
+static void t_midst(void **state)
+{
+	(void)state;
+	midst(6, false);
+	midst(6, true);
+	midst(64, false);
+	midst(64, true);
+}
+
+/* Sets in a set are ready since the first of their members was. */
+static void t_nested(void **state)
+{
+	struct sock *s[6];
+	struct epoll_event ev[4];
+	int out = ep_born(epoll_create1(0)), in[3], i, k;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		in[i] = ep_born(epoll_create1(0));
+		assert_int_equal(set_ctl(out, ADD, in[i], EPOLLIN, (uint64_t)i),
+				 0);
+		assert_int_equal(pair_of(s + 2 * i, in[i], 2, EPOLLIN), 0);
+	}
+	assert_int_equal(do_epoll_wait(out, ev, 4, 0), 0);
+	for (k = 0; k < 12; k++) {
+		int a = k % 3, b = (a + 1 + k / 3 % 2) % 3, c = 3 - a - b;
+
+		fake_data(s[2 * a + k % 2]);
+		fake_data(s[2 * b + 1]);
+		fake_data(s[2 * c]);
+		fake_data(s[2 * b]); /* later, which changes nothing */
+		assert_int_equal(do_epoll_wait(out, ev, 4, 0), 3);
+		assert_int_equal(ev[0].data.u64, a);
+		assert_int_equal(ev[1].data.u64, b);
+		assert_int_equal(ev[2].data.u64, c);
+		for (i = 0; i < 6; i++)
+			fake_take(s[i]);
+		assert_int_equal(do_epoll_wait(out, ev, 4, 0), 0);
+	}
+	for (i = 0; i < 6; i++)
+		fake_close(s[i]);
+	for (i = 0; i < 3; i++) {
+		ep_fd_closing(in[i], NULL, false);
+		close(in[i]);
+	}
+	ep_fd_closing(out, NULL, false);
+	close(out);
+}
+
+/* A peer that lies about the time gains and costs nothing. */
+static void t_liar(void **state)
+{
+	struct sock *s[3];
+	struct epoll_event ev[4];
+	int ep = ep_born(epoll_create1(0)), i, seen = 0;
+
+	(void)state;
+	assert_int_equal(pair_of(s, ep, 3, EPOLLIN), 0);
+	fake_data(s[1]);
+	fake_data(s[0]);
+	s[0]->since = s[0]->news = 1; /* another clock, too */
+	assert_int_equal(do_epoll_wait(ep, ev, 4, 0), 2);
+	assert_int_equal(ev[0].data.u64, 1);
+	fake_take(s[0]);
+	fake_take(s[1]);
+	assert_int_equal(do_epoll_wait(ep, ev, 4, 0), 0);
+	fake_data(s[2]);
+	s[2]->since = s[2]->news = s[1]->since + (1ull << 60);
+	fake_data(s[1]);
+	for (i = 0; i < 8 && seen != 6; i++) {
+		int n = do_epoll_wait(ep, ev, 4, 0);
+
+		while (n--)
+			seen |= 1 << ev[n].data.u64;
+	}
+	assert_int_equal(seen, 6);
+	for (i = 0; i < 3; i++)
+		fake_close(s[i]);
+	ep_fd_closing(ep, NULL, false);
+	close(ep);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(t_kernel), cmocka_unit_test(t_lifted),
+		cmocka_unit_test(t_midst),  cmocka_unit_test(t_nested),
+		cmocka_unit_test(t_liar),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
