@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/lock.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "base/table.h"
 
@@ -66,6 +67,7 @@ static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 	__atomic_store_n(&g->epoch, 0, __ATOMIC_RELEASE);
 	g->put_off = 0;
 	g->nested = 0;
+	scratch_fresh(g->scratch);
 	return g;
 }
 
@@ -207,7 +209,7 @@ void guard_forked(void)
 			if (g == guard_own)
 				g->tid = (uint32_t)sys_gettid();
 			else if (g->tid)
-				*g = (struct guard){ 0 };
+				*g = (struct guard){ .scratch = g->scratch };
 		}
 	lock.word = 0;
 	list = NULL;

@@ -33,6 +33,7 @@ struct guard {
 	uint32_t nested; /* calls in that one */
 	uint32_t tid; /* atomic; 0: nobody's */
 	uint64_t put_off; /* signals that wait until then, bit number - 1 */
+	void *scratch; /* scratch.c; whoever has the slot has that */
 };
 
 /* NULL until its thread enters for the first time. */

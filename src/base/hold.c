@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/proc.h"
+#include "base/scratch.h"
 
 #define PATIENCE_NS 200000000u /* the first thread has so long to take it */
 #define NAP_NS	    50000
@@ -46,10 +47,12 @@ uint64_t hold_lets_in(const char *status, const struct lock_mask *own)
 /* Pending for the process, and the first thread, if it lives, lets them in. */
 static uint64_t of_the_first(int pid)
 {
-	char status[2048];
+	const size_t size = 2048;
+	SCRATCH(room);
+	char *status = scratch_take(&room, size);
 
-	if (proc_read(status, sizeof(status), "/proc/self/task/%d/status",
-		      pid) <= 0)
+	if (!status ||
+	    proc_read(status, size, "/proc/self/task/%d/status", pid) <= 0)
 		return 0;
 	return hold_lets_in(status, lock_mask_first);
 }

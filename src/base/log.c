@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log_int.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -162,17 +163,20 @@ static bool log_syslog(int level, const char *msg, size_t len)
 						.sun_path = "/dev/log" };
 	static const unsigned char severity[] = { 7, 7, 7, 7, 6, 6,
 						  6, 6, 5, 4, 3 };
-	char line[LOG_LINE + 8];
-	struct text t = TEXT_IN(line);
+	const size_t size = LOG_LINE + 8;
+	SCRATCH(room);
+	struct text t = { .buf = scratch_take(&room, size), .size = size };
 	int fd, err;
 
+	if (!t.buf)
+		return false;
 	text_add(&t, "<%d>", LOG_USER | severity[level]);
 	text_bytes(&t, msg, len - 1);
 	fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return false;
 	err = sys_connect(fd, &dev, sizeof(dev));
-	if (!err && sys_send(fd, line, t.len, MSG_NOSIGNAL) < 0)
+	if (!err && sys_send(fd, t.buf, t.len, MSG_NOSIGNAL) < 0)
 		err = -EIO;
 	sys_close(fd);
 	return !err;
@@ -192,10 +196,13 @@ static void log_deliver(int dest, int level, const struct text *t, size_t stamp)
 static void log_line(int dest, int level, const char *fmt, va_list ap)
 {
 	struct timespec now = { 0 };
-	char line[LOG_LINE];
-	struct text t = TEXT_IN(line);
+	SCRATCH(room);
+	struct text t = { .buf = scratch_take(&room, LOG_LINE),
+			  .size = LOG_LINE };
 	size_t stamp;
 
+	if (!t.buf)
+		return;
 	clock_source(CLOCK_REALTIME, &now);
 	log_date(&t, now.tv_sec / 86400, now.tv_sec % 86400);
 	text_char(&t, ' ');

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/reason.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -36,12 +37,14 @@ static bool line_taken;
 
 uint64_t page_start_time(int pid)
 {
-	char stat[1024];
+	const size_t size = 1024;
+	SCRATCH(room);
+	char *stat = scratch_take(&room, size);
 	uint64_t start = 0;
 	const char *p;
 	int field;
 
-	if (proc_read(stat, sizeof(stat), "/proc/%d/stat", pid) <= 0)
+	if (!stat || proc_read(stat, size, "/proc/%d/stat", pid) <= 0)
 		return 0;
 	p = proc_state(stat);
 	for (field = 3; p && field < 22; field++) {

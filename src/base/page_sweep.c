@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/page.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -66,14 +67,16 @@ static void sweep_names(int dir, const char *buf, size_t len)
 
 void page_sweep(void)
 {
-	char buf[4096] __attribute__((aligned(8)));
+	const size_t size = 4096;
+	SCRATCH(room);
+	char *buf = scratch_take(&room, size);
 	int dir = sys_open(PAGE_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	int i;
 
 	if (dir < 0)
 		return;
-	for (i = 0; i < SWEEP_READS; i++) {
-		long n = sys_call3(SYS_getdents64, dir, buf, sizeof(buf));
+	for (i = 0; buf && i < SWEEP_READS; i++) {
+		long n = sys_call3(SYS_getdents64, dir, buf, size);
 
 		if (n <= 0)
 			break;

@@ -28,6 +28,8 @@ libbase_la_SOURCES = \
 	src/base/reason.h \
 	src/base/seccomp.c \
 	src/base/seccomp.h \
+	src/base/scratch.c \
+	src/base/scratch.h \
 	src/base/settle.h \
 	src/base/siphash.c \
 	src/base/siphash.h \

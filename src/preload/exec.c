@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
@@ -92,19 +93,23 @@ struct dirent_raw { /* struct linux_dirent64 */
 
 static void home_by_kernel(enum reason why)
 {
-	_Alignas(struct dirent_raw) char buf[2048];
+	const size_t size = 2048;
+	SCRATCH(room);
+	char *buf = scratch_take(&room, size);
 	const struct dirent_raw *d;
 	const char *c;
 	long n, at;
 	int dir, fd;
 
-	dir = sys_open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	dir = buf ? sys_open("/proc/self/fd",
+			     O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) :
+		    -ENOMEM;
 	if (dir < 0) {
 		for (fd = 0; fd <= fdt_top() || fd < 64; fd++)
 			home_one(fd, why);
 		return;
 	}
-	while ((n = sys_call3(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+	while ((n = sys_call3(SYS_getdents64, dir, buf, size)) > 0) {
 		for (at = 0; at < n; at += d->len) {
 			d = (const struct dirent_raw *)(buf + at);
 			fd = 0;

@@ -12,6 +12,7 @@
 
 #include <setjmp.h>
 
+#include "base/scratch.h"
 #include "preload/preload.h"
 
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GLIBC__)
@@ -50,16 +51,22 @@ static void tell(const void *env)
 	if (known) {
 		sock_jumping(target(env));
 		guard_jumping(target(env));
+		scratch_jumping(target(env));
 	}
 	errno = keep;
 }
 
-#define JUMP(name)                                             \
-	void do_##name(void *env, int val)                     \
-	{                                                      \
-		if (unlikely(sock_within() || guard_inside())) \
-			tell(env);                             \
-		real_##name(env, val);                         \
+static bool to_be_told(void)
+{
+	return sock_within() || guard_inside() || scratch_held();
+}
+
+#define JUMP(name)                          \
+	void do_##name(void *env, int val)  \
+	{                                   \
+		if (unlikely(to_be_told())) \
+			tell(env);          \
+		real_##name(env, val);      \
 	}
 JUMP(longjmp)
 JUMP(_longjmp)

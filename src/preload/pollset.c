@@ -89,21 +89,13 @@ int pollset_begin(struct pollset *p)
 	sock_wait_begins();
 	p->hold.on = false;
 	p->doze.s = NULL;
-	p->kern = p->kern_room;
-	p->ent = p->ent_room;
-	p->map = NULL;
 	p->nent = 0;
-	if (p->n > POLLSET_STACK) {
-		p->map_len = p->n * (2 * sizeof(*p->kern) + sizeof(*p->ent));
-		p->map = sys_mmap(NULL, p->map_len, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (sys_is_err(p->map)) {
-			p->map = NULL;
-			return -ENOMEM;
-		}
-		p->ent = p->map;
-		p->kern = (struct pollfd *)(void *)(p->ent + p->n);
-	}
+	p->room = (struct scratch){ NULL, 0 };
+	p->ent = scratch_take(&p->room,
+			      p->n * (2 * sizeof(*p->kern) + sizeof(*p->ent)));
+	if (!p->ent)
+		return -ENOMEM;
+	p->kern = (struct pollfd *)(void *)(p->ent + p->n);
 	for (i = 0; i < p->n; i++) {
 		p->ent[p->nent] = entry_of(p, i);
 		if (p->ent[p->nent].sock || p->ent[p->nent].set)
@@ -136,9 +128,7 @@ void pollset_end(struct pollset *p)
 {
 	out_of_bed(p);
 	hold_end(&p->hold);
-	if (p->map)
-		sys_munmap(p->map, p->map_len);
-	p->map = NULL;
+	scratch_give(&p->room);
 }
 
 /* --- looking --------------------------------------------------------------- */

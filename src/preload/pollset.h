@@ -14,9 +14,8 @@
 #include <sys/select.h>
 
 #include "base/hold.h"
+#include "base/scratch.h"
 #include "preload/preload.h"
-
-#define POLLSET_STACK 32
 
 /* An entry that the library has a say in: a managed socket, a tracked set. */
 struct pollent {
@@ -46,10 +45,7 @@ struct pollset {
 	enum pollkind kind;
 	struct hold hold;
 	struct sock_doze doze; /* on those of it that are cold */
-	void *map; /* memory of a large call */
-	size_t map_len;
-	struct pollfd kern_room[2 * POLLSET_STACK];
-	struct pollent ent_room[POLLSET_STACK];
+	struct scratch room; /* of `ent` and `kern` */
 };
 
 /*

@@ -30,10 +30,7 @@ struct sel {
 	unsigned long *copy[3]; /* what it asked for */
 	struct pollfd *fds;
 	nfds_t nfds;
-	void *map;
-	size_t map_len;
-	unsigned long copy_room[3 * 4096 / 64];
-	struct pollfd fds_room[POLLSET_STACK];
+	struct scratch room; /* of `copy` and `fds` */
 };
 
 static unsigned long word(const struct sel *s, int set, size_t i)
@@ -80,35 +77,25 @@ static bool concerns(struct guarded *in, int n, unsigned long *const set[3],
 
 static void sel_end(struct sel *s)
 {
-	if (s->map)
-		sys_munmap(s->map, s->map_len);
-	s->map = NULL;
+	scratch_give(&s->room);
 }
 
 /* Copies of the program's sets, and room for one entry per number. */
 static int sel_begin(struct sel *s, int n, unsigned long *const set[3])
 {
 	size_t len = WORDS(n) * sizeof(long), bits = 0, i;
-	unsigned long *copy = s->copy_room;
+	unsigned long *copy;
 	int k;
 
 	for (k = 0; k < 3; k++)
 		for (i = 0; set[k] && i < WORDS(n); i++)
 			bits += (size_t)__builtin_popcountl(set[k][i]);
 	s->n = n;
-	s->map = NULL;
-	s->fds = s->fds_room;
-	if (bits > POLLSET_STACK || 3 * len > sizeof(s->copy_room)) {
-		s->map_len = 3 * len + bits * sizeof(*s->fds);
-		s->map = sys_mmap(NULL, s->map_len, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (sys_is_err(s->map)) {
-			s->map = NULL;
-			return -ENOMEM;
-		}
-		copy = s->map;
-		s->fds = (struct pollfd *)(void *)((char *)s->map + 3 * len);
-	}
+	s->room = (struct scratch){ NULL, 0 };
+	copy = scratch_take(&s->room, 3 * len + bits * sizeof(*s->fds));
+	if (!copy)
+		return -ENOMEM;
+	s->fds = (struct pollfd *)(void *)((char *)copy + 3 * len);
 	for (k = 0; k < 3; k++) {
 		s->set[k] = set[k];
 		s->copy[k] = NULL;

@@ -110,7 +110,7 @@ union answer {
 		struct nlmsghdr nl;
 		struct nlmsgerr e;
 	} bad;
-	char room[1024];
+	char room[256]; /* attributes are cut off */
 };
 
 /* One answer with our number; the kernel has queued it before send returned. */

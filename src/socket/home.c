@@ -236,7 +236,7 @@ static int paused_home(struct sock *s, int fd)
  */
 static int late_home(struct sock *s, int fd)
 {
-	char sink[1024];
+	char sink[256];
 
 	if (s->rd || !s->rx_stale || s->ar.taken < s->ar.from)
 		return -ECONNRESET;

@@ -10,6 +10,7 @@
  * s->ar.kept counts the bytes, s->kept_at is where the first one lies.
  */
 
+#include "base/scratch.h"
 #include "socket/rdma.h"
 
 #define CHUNK 16384
@@ -259,11 +260,17 @@ static ssize_t piece(struct sock *s, struct shm_attic *a, uint8_t *buf,
 /* True when all of it is out, or never will be. */
 static bool write_back(struct sock *s, int fd, struct shm_attic *a)
 {
-	uint8_t buf[CHUNK];
+	SCRATCH(room);
+	uint8_t *buf;
 	ssize_t n;
 
+	if (s->resume_at >= s->at.sent)
+		return true;
+	buf = scratch_take(&room, CHUNK);
+	if (!buf)
+		return false; /* the background thread tries again */
 	while (s->resume_at < s->at.sent) {
-		n = piece(s, a, buf, sizeof(buf));
+		n = piece(s, a, buf, CHUNK);
 		if (n <= 0) {
 			pump_fail(s, -EPROTO);
 			return true;

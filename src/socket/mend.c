@@ -6,17 +6,18 @@
  * The transmit half begins at once and is written out by whoever comes by. The
  * receive half waits for what the peer writes: until then what came by SDP is
  * read as ever, and the old end polled, since what it has taken in counts as
- * arrived. Only the service thread reads control bytes then. What the program
- * has not read when the record comes moves to the larder, memory of the
- * process family, and the end is let go.
+ * arrived. Only the service thread reads control bytes then. What is not read
+ * when the record comes moves to the larder, and the end is let go.
  */
 
 #include "base/arena.h"
+#include "base/scratch.h"
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
 #define HEAR	 2 /* messages of ours, and the peer may need an answer */
 #define KEPT	 16376
+#define PEEKED	 4096
 #define ALIVE_NS 20000000u /* a process takes less to end */
 #define HOLD_NS	 500000000u /* and this thread less to see how */
 
@@ -427,7 +428,8 @@ static int stream_ended(struct sock *s, size_t part)
 static int parse(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
-	uint8_t buf[4096];
+	SCRATCH(room);
+	uint8_t *buf = scratch_take(&room, PEEKED);
 	size_t eat;
 	ssize_t n;
 	int ret;
@@ -435,10 +437,10 @@ static int parse(struct sock *s, int fd)
 	lift_strayed(s, fd, 0);
 	if (r->in.phase == RESUME_PLAIN)
 		return 1;
-	if (!resume_turn(&r->in, s->rx, &s->ar))
+	if (!buf || !resume_turn(&r->in, s->rx, &s->ar))
 		return 0;
 	do {
-		n = larder_glance(s, fd, buf, sizeof(buf));
+		n = larder_glance(s, fd, buf, PEEKED);
 		if (n == -EAGAIN)
 			return 0;
 		sock_eats(s, n);

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include "base/scratch.h"
 #include "base/text.h"
 #include "config/lists.h"
 #include "fabric/nowhere.h"
@@ -37,11 +38,15 @@ static bool beside(char *to, size_t size)
 const struct verbs_api *rdma_load(void)
 {
 	static const struct verbs_api *api;
-	char path[PATH_MAX];
+	SCRATCH(room);
+	char *path;
 	void *mod;
 
-	if (api || !beside(path, sizeof(path)))
+	if (api)
 		return api;
+	path = scratch_take(&room, PATH_MAX);
+	if (!path || !beside(path, PATH_MAX))
+		return NULL;
 	mod = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!mod) {
 		log_once(LOG_NOTE, "no RDMA: %s", dlerror());
@@ -120,13 +125,16 @@ static int names_in(const char *dir, bool (*fn)(const char *name, void *arg),
 {
 	int fd = sys_open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	bool enough = false;
-	char buf[2048];
+	const size_t size = 2048;
+	SCRATCH(room);
+	char *buf;
 	long n, at;
 
 	if (fd < 0)
 		return fd;
-	while (!enough &&
-	       (n = sys_call3(SYS_getdents64, fd, buf, sizeof(buf))) > 0)
+	buf = scratch_take(&room, size);
+	while (buf && !enough &&
+	       (n = sys_call3(SYS_getdents64, fd, buf, size)) > 0)
 		for (at = 0; at < n && !enough;) {
 			const char *ent = buf + at;
 			unsigned short len;
@@ -136,7 +144,7 @@ static int names_in(const char *dir, bool (*fn)(const char *name, void *arg),
 			enough = ent[19] != '.' && fn(ent + 19, arg);
 		}
 	sys_close(fd);
-	return 0;
+	return buf ? 0 : -ENOMEM;
 }
 
 struct device {

@@ -4,6 +4,7 @@
  * the table in rdma.h says that it owes.
  */
 
+#include "base/scratch.h"
 #include "socket/rdma.h"
 
 #define TRY_NS	    250000000ull
@@ -137,7 +138,9 @@ bool rdma_called(struct sock *s)
 	struct pollfd p = { .fd = s->ghost >= 0 ? s->ghost : sock_fd(s),
 			    .events = POLLIN };
 	struct timespec now = { 0, 0 };
-	uint8_t buf[4096];
+	const size_t size = 4096;
+	SCRATCH(room);
+	uint8_t *buf;
 	int fd = p.fd;
 	ssize_t n;
 	bool dead;
@@ -148,11 +151,16 @@ bool rdma_called(struct sock *s)
 	r->called = false;
 	if (fd < 0 || anc_state(s->rx) == ANC_RAW)
 		return false;
+	buf = scratch_take(&room, size);
+	if (!buf) {
+		r->called = true; /* once more, when there is memory */
+		return false;
+	}
 	if (sys_ppoll(&p, 1, &now, NULL) != 1)
 		return false;
 	/* told once, not for us; without the end it is what MSG_ZEROCOPY says */
 	dead = (p.revents & POLLERR) && (p.revents & POLLHUP);
-	n = dead ? 0 : sys_recv(fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+	n = dead ? 0 : sys_recv(fd, buf, size, MSG_PEEK | MSG_DONTWAIT);
 	sock_eats(s, n);
 	if ((dead || s->eaten) && !r->dead_at)
 		r->dead_at = clock_ns();

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Receiving: the anchor's bytes, the ring's bytes, and what lies between. */
 
+#include "base/scratch.h"
 #include "socket/peek.h"
 #include "socket/rdma.h"
 #include "socket/want.h"
 
 /* Flags with which the kernel answers for itself. */
 #define KERNEL_FLAGS (MSG_OOB | MSG_ERRQUEUE)
+#define THROWN	     1024 /* bytes at a time, of what the program discards */
 
 /* --- the ring ---------------------------------------------------------- */
 
@@ -348,7 +350,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	struct msghdr rest = { 0 };
 	struct iovec one;
 	int flags, saved = errno;
-	uint8_t thrown[1024];
+	SCRATCH(thrown);
 	ssize_t n;
 
 	if (raw_passed_by(lifted, &s->rx_shown, &in))
@@ -364,12 +366,13 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		n = -1;
 	} else if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
 		/* thrown away by us: what it was has to be looked at */
-		one.iov_base = thrown;
-		one.iov_len = w->len - w->done < sizeof(thrown) ?
-				      w->len - w->done :
-				      sizeof(thrown);
+		one.iov_len = w->len - w->done < THROWN ? w->len - w->done :
+							  THROWN;
+		one.iov_base = scratch_take(&thrown, one.iov_len);
 		seen = (struct cursor){ &one, 1, 0 };
-		n = hooks.recv(fd, thrown, one.iov_len, flags & ~MSG_TRUNC);
+		/* without memory: EFAULT */
+		n = hooks.recv(fd, one.iov_base, one.iov_len,
+			       flags & ~MSG_TRUNC);
 		if (m && !w->done)
 			m->msg_controllen = (size_t)(m->msg_flags = 0);
 	} else if (m && !w->done) {

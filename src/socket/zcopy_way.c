@@ -29,6 +29,7 @@
 #include <sys/mman.h>
 
 #include "base/proc.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "sdp_proto/zcopy.h"
 #include "socket/impl.h"
@@ -105,17 +106,22 @@ static bool confined(void)
 {
 	static int known; /* atomic: 1 no, 2 yes */
 	int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
-	char buf[4096];
+	const size_t size = 4096;
 	const char *mode;
+	SCRATCH(room);
 	ssize_t n;
+	char *buf;
 
 	if (likely(is))
 		return is == 2;
+	buf = scratch_take(&room, size);
+	if (!buf)
+		return true;
 	is = 1;
-	n = proc_read(buf, sizeof(buf), "/proc/thread-self/status");
+	n = proc_read(buf, size, "/proc/thread-self/status");
 	mode = n > 0 ? strstr(buf, "\nSeccomp:\t") : NULL;
 	/* no such line: a kernel without filters, or a long list of groups */
-	if (mode ? mode[10] != '0' : n <= 0 || n == sizeof(buf) - 1)
+	if (mode ? mode[10] != '0' : n <= 0 || n == (ssize_t)size - 1)
 		is = 2;
 	if (proc_read(buf, 2, "/proc/sys/kernel/yama/ptrace_scope") > 0 &&
 	    buf[0] != '0')

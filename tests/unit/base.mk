@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += tests/unit/test_base tests/unit/test_clock \
-	tests/unit/test_log tests/unit/test_page tests/unit/test_seccomp \
+	tests/unit/test_log tests/unit/test_page tests/unit/test_scratch \
+	tests/unit/test_seccomp \
 	tests/unit/test_siphash
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
@@ -14,3 +15,5 @@ tests_unit_test_siphash_SOURCES = tests/unit/test_siphash.c
 tests_unit_test_siphash_LDADD = libbase.la $(CMOCKA_LIBS)
 tests_unit_test_seccomp_SOURCES = tests/unit/test_seccomp.c
 tests_unit_test_seccomp_LDADD = libbase.la $(CMOCKA_LIBS)
+tests_unit_test_scratch_SOURCES = tests/unit/test_scratch.c
+tests_unit_test_scratch_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
