@@ -105,6 +105,7 @@ struct anc_side {
 	uint32_t counted; /* ANC_COUNTED_*: it knows of every byte */
 	uint32_t urgent; /* it has sent urgent data on the anchor */
 	uint32_t bound; /* 1 + the only processor it may use, 0: several */
+	uint32_t room; /* what its socket holds unread; 0: not said (window.c) */
 };
 
 struct anc_page {

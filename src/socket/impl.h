@@ -96,6 +96,7 @@ struct sock {
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */
 	struct anc_tx at;
 	struct anc_rx ar;
+	uint64_t may_send; /* offset up to which nothing is looked at: window.h */
 	uint32_t rawtx; /* atomic: threads inside a raw send */
 	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
@@ -169,6 +170,8 @@ struct sock {
 	struct conn_params params;
 	struct bridged bridged; /* a rule says native */
 	int64_t rcvtimeo, sndtimeo; /* ns, 0: none */
+	uint32_t snd_room; /* bytes that our socket holds unsent */
+	uint8_t bufs; /* BUF_*: what of that the program has set */
 	int nodelay, cork; /* the program's values */
 	uint32_t spin_ns; /* current spin budget */
 	uint32_t spin_skip; /* waits left before spinning is tried again */
@@ -590,5 +593,7 @@ static inline bool tx_ours(const struct sock *s)
 {
 	return anc_state(s->tx) != ANC_RAW;
 }
+
+#include "socket/window.h"
 
 #endif

@@ -84,17 +84,23 @@ void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
 
 /*
  * SIOCOUTQ: what the other host does not have yet, whether its program reads or
- * not. On one host it has all of the ring; between hosts what the queue pair
+ * not; SIOCOUTQNSD: what was not sent to it. On one host it has what its socket
+ * has room for, and the rest was not sent; between hosts what the queue pair
  * has not seen acknowledged is added to what the kernel has not.
  */
-static int unsent_bytes(struct sock *s, int fd, int *n)
+static int unsent_bytes(struct sock *s, int fd, unsigned long req, int *n)
 {
-	int ret = sys_ioctl(fd, SIOCOUTQ, n);
+	int ret = sys_ioctl(fd, req, n);
 	struct rdma *r = s->rd;
+	uint64_t sum;
 
-	if (ret || !r || sock_lock(s))
+	if (ret || sock_lock(s))
 		return ret;
-	if (rdma_here(s) && r->state == RDMA_UP && r->end) {
+	if (!r && s->paired && tx_by_ring(s)) {
+		sum = window_queued(s) + (uint64_t)*n;
+		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
+	} else if (r && req == SIOCOUTQ && rdma_here(s) &&
+		   r->state == RDMA_UP && r->end) {
 		pump_poll(s);
 		if (!rdma_api->flushed(r->end))
 			*n += (int)(mend_unacked(r, NULL) + zcr_left(s));
@@ -132,8 +138,10 @@ int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
 	case FIONREAD:
 		return s->paired ? unread_bytes(s, fd, arg) : 1;
 	case SIOCOUTQ:
-		return s->paired && tx_by_ring(s) ? unsent_bytes(s, fd, arg) :
-						    1;
+	case SIOCOUTQNSD:
+		return s->paired && tx_by_ring(s) ?
+			       unsent_bytes(s, fd, req, arg) :
+			       1;
 	case SIOCATMARK:
 		ret = sys_ioctl(fd, SIOCATMARK, arg);
 		if (!ret && s->paired)

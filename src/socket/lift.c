@@ -98,6 +98,7 @@ static void paired(struct sock *s, int fd)
 	s->look = LOOK_NEVER; /* until all is well */
 	no_thread = settings.service_thread ? service_start() : 0;
 	s->own->reset = s->linger0;
+	window_begin(s, fd);
 	spin_bound(s);
 	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
 	service_add(s);

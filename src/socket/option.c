@@ -229,6 +229,30 @@ static int set_inq(struct sock *s, int fd, const void *v, socklen_t len)
 	return 0;
 }
 
+/* A bound of what may be under way (window.h). */
+static int set_room(struct sock *s, int fd, const struct option *o,
+		    const void *v, socklen_t len, uint8_t buf)
+{
+	int ret = sys_setsockopt(fd, o->level, o->opt, v, len);
+
+	if (!ret)
+		window_set(s, fd, buf, true);
+	return ret;
+}
+
+static int set_lock(struct sock *s, int fd, const struct option *o,
+		    const void *v, socklen_t len)
+{
+	int ret = sys_setsockopt(fd, o->level, o->opt, v, len), lock;
+
+	if (ret)
+		return ret;
+	memcpy(&lock, v, sizeof(lock));
+	window_set(s, fd, BUF_SND, lock & BUF_SND);
+	window_set(s, fd, BUF_RCV, lock & BUF_RCV);
+	return 0;
+}
+
 static int obey(struct sock *s, int fd, const struct option *o, const void *v,
 		socklen_t len)
 {
@@ -255,6 +279,18 @@ static int obey(struct sock *s, int fd, const struct option *o, const void *v,
 		if (s->paired && tx_by_ring(s))
 			return nagle(s, o->opt, v, len);
 		return 1;
+	case OPT_SO_SNDBUF:
+	case OPT_SO_SNDBUFFORCE:
+		return set_room(s, fd, o, v, len, BUF_SND);
+	case OPT_SO_RCVBUF:
+	case OPT_SO_RCVBUFFORCE:
+		return set_room(s, fd, o, v, len, BUF_RCV);
+	case OPT_SO_BUF_LOCK:
+		return set_lock(s, fd, o, v, len);
+	case OPT_TCP_WINDOW_CLAMP:
+		return set_room(s, fd, o, v, len, BUF_CLAMP);
+	case OPT_TCP_NOTSENT_LOWAT:
+		return set_room(s, fd, o, v, len, BUF_LOWAT);
 	case OPT_TCP_INQ:
 		return set_inq(s, fd, v, len);
 	default: /* as it is asked for, or as it sends */
@@ -455,5 +491,6 @@ void option_inherit(struct sock *s, int fd)
 		    option_int(fd, SO_TIMESTAMPNS_WIDE) > 0;
 	if (filtered(fd))
 		bars |= BAR_EVER;
+	s->bufs = window_inherited(fd);
 	option_heir(s, bars);
 }

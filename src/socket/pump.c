@@ -307,6 +307,7 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 	size_t done = 0;
 	uint8_t *mem;
 
+	n = window_clip(s, n);
 	do {
 		uint32_t room = FAB(s)->room(END(s));
 
@@ -353,12 +354,14 @@ bool pump_room(struct sock *s)
 {
 	if (unlikely(s->rd) && !mend_room(s))
 		return false;
-	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH;
+	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH &&
+	       window_open(s);
 }
 
 bool pump_roomy(struct sock *s)
 {
-	return pump_room(s) && FAB(s)->room(END(s)) >= CONN_SPARE_ROOM;
+	return pump_room(s) && FAB(s)->room(END(s)) >= CONN_SPARE_ROOM &&
+	       window_roomy(s);
 }
 
 uint32_t pump_space(struct sock *s)
@@ -366,5 +369,5 @@ uint32_t pump_space(struct sock *s)
 	uint32_t fits = FAB(s)->room(END(s)), room = conn_tx_room(&s->conn);
 
 	fits = fits > WIRE_BSDH ? fits - WIRE_BSDH : 0;
-	return fits < room ? fits : room;
+	return (uint32_t)window_clip(s, fits < room ? fits : room);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A sock over RDMA: its words as messages (remote.h), the tokens that prove
- * that anchor and queue pair have the same two ends, and the waking of those
- * who sleep on the wake-up socket, whose other end is our own.
+ * A sock over RDMA: its words as messages (remote.h), the tokens that prove that
+ * anchor and queue pair have the same two ends, and the wake-up socket's bytes.
  */
 
 #include "socket/rdma.h"
@@ -74,6 +73,7 @@ int rdma_up(struct sock *s)
 	s->own = r->words.own;
 	s->peer = r->words.peer;
 	spin_bound(s);
+	window_begin(s, sock_fd(s));
 	s->end = r->end;
 	s->end_pid = sock_pid;
 	zc_paired(s);

@@ -44,7 +44,10 @@ void rdma_grow(struct sock *s)
 	if (END(s)->depth > VERBS_RCV_REST || r->pressed < BUSY_BYTES)
 		return;
 	r->pressed = 0;
-	if (conn_sizes(&s->conn))
+	if (!window_may_post(s, VERBS_RCV_SIZE * VERBS_RCV_MOST))
+		return;
+	if (conn_sizes(&s->conn) &&
+	    window_may_post(s, (uint64_t)VERBS_RCV_BULK * VERBS_RCV_MOST))
 		n = rdma_api->resize(END(s), VERBS_RCV_BULK, VERBS_RCV_MOST);
 	r->bulk = n >= 0;
 	r->sizing |= r->bulk;

@@ -107,6 +107,7 @@ bool sock_legacy(struct sock *l, struct sock_legacy *to)
 		.family = l->family,
 		.use = l->use,
 		.bars = l->bars,
+		.bufs = l->bufs & (uint8_t)~BUF_CLAMP,
 		.inq = l->inq,
 		.native = l->native,
 		.linger0 = l->linger0,
@@ -130,6 +131,7 @@ struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags)
 	s->linger0 = from->linger0;
 	s->stamps = from->stamps;
 	s->inq = from->inq;
+	s->bufs = from->bufs;
 	option_heir(s, from->bars);
 	return accepted(s, fd);
 }

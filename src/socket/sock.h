@@ -78,6 +78,7 @@ struct sock_legacy {
 	int family;
 	uint8_t use; /* enum rule_use */
 	uint16_t bars; /* options that only the kernel has */
+	uint8_t bufs; /* sizes of buffers that were set */
 	bool inq;
 	bool native, linger0, stamps;
 };

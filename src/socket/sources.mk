@@ -13,6 +13,7 @@ libsocket_la_SOURCES = \
 	src/socket/close.c \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
+	src/socket/window.c src/socket/window.h \
 	src/socket/holder.c src/socket/holder.h \
 	src/socket/home.c \
 	src/socket/hush.c src/socket/hush.h \

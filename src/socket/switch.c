@@ -34,6 +34,7 @@ static void options_ours(struct sock *s, int fd)
 	if (s->cork)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
 	sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	window_begin(s, fd);
 	alive_begin(s, fd);
 }
 
