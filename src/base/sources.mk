@@ -31,6 +31,10 @@ libbase_la_SOURCES = \
 	src/base/scratch.c \
 	src/base/scratch.h \
 	src/base/settle.h \
+	src/base/sigdefer.c \
+	src/base/sigdefer.h \
+	src/base/sigdefer_int.h \
+	src/base/sigdefer_sleep.c \
 	src/base/siphash.c \
 	src/base/siphash.h \
 	src/base/stamp.c \
