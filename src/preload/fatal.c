@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sigdefer.h"
 #include "base/sys.h"
 #include "config/config.h"
 #include "preload/preload.h"
@@ -119,52 +120,37 @@ void fatal_end(void)
 			real_sigaction(fatal[i], &dfl, NULL);
 }
 
-int do_sigaction(int sig, const struct sigaction *sa, struct sigaction *old)
+int fatal_action(int sig, const struct sigaction *sa, struct sigaction *was)
 {
-	struct sigaction was;
-	bool resets = sa && is_default(sa);
 	int ret;
 
-	if (likely(!watched) || !is_watched(sig))
-		return real_sigaction(sig, sa, old);
-	ret = real_sigaction(sig, resets ? NULL : sa, &was);
-	if (ret)
-		return ret;
-	if (resets && !is_ours(&was))
+	if (likely(!watched) || !is_watched(sig) || !sa || !is_default(sa))
+		return real_sigaction(sig, sa, was);
+	ret = real_sigaction(sig, NULL, was);
+	if (!ret && !is_ours(was))
 		watch(sig);
-	if (old && is_ours(&was)) {
-		memset(old, 0, sizeof(*old));
-		old->sa_handler = SIG_DFL;
-	} else if (old) {
-		*old = was;
+	return ret;
+}
+
+void fatal_seen(struct sigaction *was)
+{
+	if (!is_ours(was))
+		return;
+	memset(was, 0, sizeof(*was));
+	was->sa_handler = SIG_DFL;
+}
+
+void fatal_default(int sig, const struct sigdefer_action *was)
+{
+	struct sigaction dfl;
+
+	if (is_watched(sig)) {
+		watch(sig);
+		return;
 	}
-	return 0;
-}
-
-/* The old way, with the flags that `real` stands for. */
-static sighandler_t set_handler(int sig, sighandler_t handler,
-				sighandler_t (*real)(int, sighandler_t))
-{
-	struct sigaction dfl, old;
-	sighandler_t was;
-
-	if (likely(!watched) || !is_watched(sig))
-		return real(sig, handler);
-	if (handler == SIG_DFL) {
-		memset(&dfl, 0, sizeof(dfl));
-		dfl.sa_handler = SIG_DFL;
-		return do_sigaction(sig, &dfl, &old) ? SIG_ERR : old.sa_handler;
-	}
-	was = real(sig, handler);
-	return was == (sighandler_t)(void (*)(void))ending ? SIG_DFL : was;
-}
-
-sighandler_t do_signal(int sig, sighandler_t handler)
-{
-	return set_handler(sig, handler, real_signal);
-}
-
-sighandler_t do___sysv_signal(int sig, sighandler_t handler)
-{
-	return set_handler(sig, handler, real___sysv_signal);
+	memset(&dfl, 0, sizeof(dfl));
+	memcpy(&dfl.sa_mask, &was->mask, sizeof(was->mask));
+	dfl.sa_flags = (int)was->flags;
+	dfl.sa_handler = SIG_DFL;
+	real_sigaction(sig, &dfl, NULL);
 }

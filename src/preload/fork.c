@@ -123,6 +123,7 @@ void proc_child(void)
 	lock_forked();
 	guard_forked();
 	guarded_begin(&in);
+	sigaction_forked();
 	sock_forked();
 	ep_forked();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
@@ -194,8 +195,12 @@ static pid_t fork_by(const struct way *w, bool asks_handlers)
 	pid_t pid;
 	int keep;
 
-	if (preload_off || (fdt_ever && !fdt_is_owner()))
-		return go(w);
+	if (preload_off || (fdt_ever && !fdt_is_owner())) {
+		pid = go(w);
+		if (!pid)
+			sigaction_forked();
+		return pid;
+	}
 	asks_handlers = asks_handlers && handlers;
 	turn = (struct turn){ .expected = asks_handlers };
 	if (!asks_handlers)
@@ -203,6 +208,7 @@ static pid_t fork_by(const struct way *w, bool asks_handlers)
 	pid = go(w);
 	keep = errno;
 	if (!pid) {
+		sigaction_forked();
 		in_child();
 	} else {
 		in_parent();

@@ -98,6 +98,8 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 		jump_learn();
 		at_quick_exit(sock_exit);
 		fork_handlers();
+		if (sock_possible())
+			sigaction_begin();
 		preload_off = false;
 	}
 	errno = keep;

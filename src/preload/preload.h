@@ -262,6 +262,25 @@ void exec_undo(void);
 void fatal_begin(void);
 /* No more of that: the defaults are the kernel's again. */
 void fatal_end(void);
+/*
+ * sigaction() of what is no handler of the program. *was is the kernel's; seen()
+ * makes of it what the program is to see.
+ */
+struct sigaction;
+int fatal_action(int sig, const struct sigaction *sa, struct sigaction *was);
+void fatal_seen(struct sigaction *was);
+/* sigdefer_default */
+struct sigdefer_action;
+void fatal_default(int sig, const struct sigdefer_action *was);
+
+/* --- sigaction.c ------------------------------------------------------- */
+
+/*
+ * From here on the program's handlers, those too that it has, run where no call
+ * of the library is in their way. May be called again.
+ */
+void sigaction_begin(void);
+void sigaction_forked(void); /* in the child */
 
 /* --- uring.c ----------------------------------------------------------- */
 

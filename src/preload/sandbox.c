@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 
 #include "base/log.h"
+#include "base/sigdefer.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
 
@@ -67,6 +68,7 @@ static void retreat(void)
 	sock_home_all(WHY_SANDBOX);
 	forget_all(&in);
 	fatal_end();
+	sigdefer_end();
 	sock_last_words();
 	preload_off = true;
 	__atomic_store_n(&fdt_ever, false, __ATOMIC_RELEASE);

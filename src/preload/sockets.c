@@ -41,6 +41,7 @@ static void manage(int fd, struct sock *s)
 {
 	if (!s)
 		return;
+	sigaction_begin();
 	fatal_begin();
 	if (fdt_put_sock(fd, s))
 		sock_forget(s, fd);

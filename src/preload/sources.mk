@@ -26,6 +26,7 @@ libpreload_la_SOURCES = \
 	src/preload/real.c \
 	src/preload/real.h \
 	src/preload/sandbox.c \
+	src/preload/sigaction.c \
 	src/preload/sockets.c \
 	src/preload/spawn.c \
 	src/preload/stdio.c \
