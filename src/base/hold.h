@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/guard.h"
 #include "base/lock.h"
 #include "base/sys.h"
 
@@ -91,15 +92,16 @@ static inline void hold_end(struct hold *h)
 
 /*
  * The mask for a kernel wait that the program called with `mask`; hold_on()
- * behind it.
+ * behind it. What had been put off before signals were held is let in, too.
  */
-static inline const sigset_t *hold_mask(const struct hold *h,
-					const sigset_t *mask)
+static inline const sigset_t *hold_mask(struct hold *h, const sigset_t *mask)
 {
 	if (!h->on)
 		return mask;
 	hold_give_way(h);
 	lock_mask_on(false);
+	if (guard_called())
+		h->saved[0] &= ~guard_own->put_off;
 	return (const sigset_t *)(const void *)h->saved;
 }
 

@@ -47,7 +47,7 @@ _Static_assert(offsetof(struct asleep, put_off) == 8 &&
 #if defined(__x86_64__)
 #define PC(uc)	   ((uc)->uc_mcontext.gregs[REG_RIP])
 #define RESULT(uc) ((uc)->uc_mcontext.gregs[REG_RAX])
-#define ASLEEP(uc) ((uc)->uc_mcontext.gregs[REG_RBX])
+#define ARGS(uc)   ((uc)->uc_mcontext.gregs[REG_RBX])
 /* rcx and r11 are the kernel's to change, and until then ours. */
 __asm__(".text\n"
 	".globl sigdefer_stub, sigdefer_window, sigdefer_asleep\n"
@@ -104,7 +104,7 @@ __asm__(".text\n"
 #elif defined(__aarch64__)
 #define PC(uc)	   ((uc)->uc_mcontext.pc)
 #define RESULT(uc) ((long)(uc)->uc_mcontext.regs[0])
-#define ASLEEP(uc) ((uc)->uc_mcontext.regs[9])
+#define ARGS(uc)   ((uc)->uc_mcontext.regs[9])
 /* The kernel keeps all but x0. */
 __asm__(".text\n"
 	".globl sigdefer_stub, sigdefer_window, sigdefer_asleep\n"
@@ -154,7 +154,7 @@ void sigdefer_awake(ucontext_t *uc, bool restarts)
 		sigdefer_ended++;
 	if (pc < (uintptr_t)sigdefer_window || pc >= (uintptr_t)sigdefer_asleep)
 		return;
-	a = (const struct asleep *)(uintptr_t)ASLEEP(uc);
+	a = (const struct asleep *)(uintptr_t)ARGS(uc);
 	if (!(restarts && a->restarts))
 		PC(uc) = (__typeof__(PC(uc)))(uintptr_t)sigdefer_moved;
 }
@@ -201,16 +201,19 @@ static uint64_t let_in_by(const void *mask)
 	return mask ? ~*(const uint64_t *)mask : UINT64_MAX;
 }
 
-/* The epoch from before the sleep would keep what was retired meanwhile. */
-static void inside_anew(struct guard *g)
-{
-	uint64_t now = __atomic_load_n(&guard_now, __ATOMIC_ACQUIRE);
+/*
+ * Inside again, in a new epoch: the one from before the sleep would keep what was
+ * retired meanwhile. One that is cancelled is cleaned up inside, too.
+ */
+struct back {
+	struct guard *g; /* NULL: it was outside, or is in another call */
+	uintptr_t frame;
+};
 
-	if (__atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED))
-		(void)__atomic_exchange_n(&g->epoch, now, __ATOMIC_SEQ_CST);
-	else
-		__atomic_store_n(&g->epoch, now, __ATOMIC_RELEASE);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+static void come_back(struct back *b)
+{
+	if (b->g)
+		guard_in(b->g, b->frame);
 }
 
 long sigdefer_sleep(const struct sigdefer_sleep *how)
@@ -219,28 +222,28 @@ long sigdefer_sleep(const struct sigdefer_sleep *how)
 	const uint32_t *count = how->restarts ? &sigdefer_ended : &sigdefer_ran;
 	struct asleep a = { .epoch = &g->epoch,
 			    .put_off = &g->put_off,
-			    .counts = let_in_by(how->mask),
+			    .outside = g->nested ? g->epoch : 0,
 			    .inside = g->epoch,
 			    .nr = how->nr,
 			    .restarts = how->restarts };
+	struct back back __attribute__((cleanup(come_back))) = { NULL, 0 };
 	uint32_t before = *count;
-	int i;
 	long ret;
+	int i;
 
 	for (i = 0; i < 6; i++)
 		a.arg[i] = how->arg[i];
-	for (;;) {
-		ret = sleep_once(&a);
-		if (ret != LET_IN)
-			break;
-		sigdefer_let_in(g, g->put_off & a.counts);
-		if (*count != before) {
-			ret = -EINTR;
-			break;
-		}
+	if (a.inside && !a.outside) {
+		back = (struct back){ g, g->frame };
+		__atomic_store_n(&g->frame, 0, __ATOMIC_RELAXED);
 	}
-	if (a.inside)
-		inside_anew(g);
+	if (!a.outside)
+		a.counts = let_in_by(how->mask);
+	while ((ret = sleep_once(&a)) == LET_IN) {
+		sigdefer_let_in(g, g->put_off & a.counts);
+		if (*count != before)
+			return -EINTR;
+	}
 	return ret;
 }
 

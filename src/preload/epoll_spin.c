@@ -76,7 +76,8 @@ void epspin_end(struct epset *set, struct epspin *sp)
 
 static bool epspin_over(struct epspin *sp, uint64_t end)
 {
-	return !sp->clocks || !--sp->clocks || clock_ns() >= end;
+	return !sp->clocks || !--sp->clocks || guard_called() ||
+	       clock_ns() >= end;
 }
 
 enum spun epspin_some(struct epset *set, struct epspin *sp, uint64_t end)

@@ -9,6 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/hold.h"
+#include "base/sigdefer.h"
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
@@ -33,20 +34,33 @@ struct epwait {
 	struct hold hold;
 };
 
+/* What is there now. */
+static int kernel_look(const struct epwait *w)
+{
+	return neg_errno(real_epoll_wait(w->ep, w->ev, w->max, 0));
+}
+
+/* A sleep, which ends with what was put off. */
 static int kernel_wait(const struct epwait *w, uint64_t span,
 		       const sigset_t *mask)
 {
 	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
-	ASLEEP(out);
+	struct sigdefer_sleep how = {
+		.nr = SYS_epoll_pwait,
+		.arg = { w->ep, (long)w->ev, w->max, dl_ms(span), (long)mask,
+			 8 },
+		.mask = mask,
+	};
 
-	if (w->kind == PWAIT2)
-		return neg_errno(
-			real_epoll_pwait2(w->ep, w->ev, w->max,
-					  span == DL_NEVER ? NULL : &ts, mask));
-	if (w->kind == PWAIT || mask)
-		return neg_errno(real_epoll_pwait(w->ep, w->ev, w->max,
-						  dl_ms(span), mask));
-	return neg_errno(real_epoll_wait(w->ep, w->ev, w->max, dl_ms(span)));
+	if (!span && !mask)
+		return kernel_look(w);
+#ifdef SYS_epoll_pwait2
+	if (w->kind == PWAIT2) {
+		how.nr = SYS_epoll_pwait2;
+		how.arg[3] = span == DL_NEVER ? 0 : (long)&ts;
+	}
+#endif
+	return (int)sigdefer_sleep(&how);
 }
 
 /* Take the lock for one round of filling the array. */
@@ -234,7 +248,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 			sock_spun(sp.best, out == SPUN_PAID);
 		epspin_end(set, &sp);
 		*again = out != SPUN_OUT;
-		if (*again || now >= end || !sp.clocks)
+		if (*again || now >= end || !sp.clocks || guard_called())
 			return 0;
 		hold_signals(&w->hold);
 		n = slice == SPIN_OPEN ? 0 : kernel_wait(w, 0, NULL);

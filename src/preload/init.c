@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/seccomp.h"
+#include "base/sigdefer.h"
 #include "config/config.h"
 #include "preload/real.h"
 
@@ -41,12 +42,11 @@ static ssize_t sendmsg_outside(int fd, const struct msghdr *m, int flags)
 	return real_sendmsg(fd, m, flags);
 }
 
+/* The end or a part of a sleep of ours, which a signal has to end. */
 static int ppoll_outside(struct pollfd *p, nfds_t n, const struct timespec *ts,
 			 const sigset_t *mask)
 {
-	ASLEEP(out);
-
-	return real_ppoll(p, n, ts, mask);
+	return (int)ret_errno(sigdefer_ppoll(p, n, ts, mask));
 }
 
 /* --- the beginning and the end --------------------------------------------- */

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/settle.h"
+#include "base/sigdefer.h"
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
@@ -230,16 +231,18 @@ static void translate(struct pollset *p, bool sleep)
 	}
 }
 
+/* A look does not sleep; a sleep ends with what was put off. */
 static int ask_kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 {
-	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
+	struct timespec ts;
 
-	ASLEEP(out);
-
-	if (p->kind == POLL_MS && !mask)
-		return neg_errno(real_poll(p->kern, p->nkern, dl_ms(span)));
-	return neg_errno(real_ppoll(p->kern, p->nkern,
-				    span == DL_NEVER ? NULL : &ts, mask));
+	if (!span)
+		return neg_errno(real_poll(p->kern, p->nkern, 0));
+	if (p->kind == POLL_MS && span != DL_NEVER)
+		span = (uint64_t)dl_ms(span) * DL_MS;
+	ts = dl_ts(span == DL_NEVER ? 0 : span);
+	return sigdefer_ppoll(p->kern, p->nkern, span == DL_NEVER ? NULL : &ts,
+			      mask);
 }
 
 /*
@@ -432,7 +435,7 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 			continue;
 		clock_at = looks + 16;
 		now = clock_ns();
-		if (now >= end || !clocks--)
+		if (now >= end || !clocks-- || guard_called())
 			break;
 		if (now >= open_till)
 			hold_signals(&p->hold);

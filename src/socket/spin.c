@@ -269,7 +269,7 @@ static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
 		/* what was there at once tells nothing */
 		if (!paid || i > SPIN_LOOKS || *now)
 			*now = clock_ns();
-	} while (!paid && *now < end && clocks--);
+	} while (!paid && *now < end && clocks-- && !guard_called());
 	return paid;
 }
 
@@ -363,7 +363,7 @@ bool spin_tx(struct sock *s)
 			pump_poll(s); /* credits may come with it */
 		paid = pump_room(s) || !tx_by_ring(s) || s->orphan;
 		now = clock_ns();
-	} while (!paid && now < end && clocks--);
+	} while (!paid && now < end && clocks-- && !guard_called());
 	sock_spin_ended(now, end, ns);
 	sock_spun(s, paid);
 	return paid;

@@ -8,6 +8,7 @@
  * spin is always the beginning of a wait.
  */
 
+#include "base/sigdefer.h"
 #include "socket/hush.h"
 #include "socket/rdma.h"
 
@@ -88,9 +89,7 @@ static int sleep_on(struct sock *s, uint64_t deadline, struct beside also)
 	char byte;
 
 	if (deadline == UINT64_MAX && also.signals < 0 && !also.part) {
-		ssize_t n = hooks.recv(fd, &byte, 1, MSG_PEEK);
-
-		return n < 0 ? -errno : (int)n;
+		return (int)sigdefer_await(fd, &byte);
 	} else {
 		struct pollfd p[3] = { { .fd = fd, .events = POLLIN },
 				       { .fd = also.ear, .events = POLLIN },

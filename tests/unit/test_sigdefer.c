@@ -69,6 +69,12 @@ static bool is_blocked(int sig)
 	return sigismember(&now, sig);
 }
 
+/* A call in a call, from a frame below. */
+__attribute__((noinline)) static void nested(void)
+{
+	guard_leave(guard_enter());
+}
+
 /* --- inside --------------------------------------------------------------- */
 
 static void outside_at_once(void **state)
@@ -94,7 +100,7 @@ static void inside_put_off(void **state)
 	raise(SIGUSR2);
 	assert_int_equal(hits, 0);
 	assert_true(is_blocked(SIGUSR1));
-	guard_leave(guard_enter());
+	nested();
 	assert_int_equal(hits, 0);
 	guard_leave(was);
 	assert_int_equal(hits, 2);
@@ -226,7 +232,7 @@ static void jump(int sig, siginfo_t *si, void *context)
 /* What an instruction raised has to be seen there. */
 static void faults_at_once(void **state)
 {
-	uint64_t was = 0;
+	volatile uint64_t was;
 
 	(void)state;
 	handle(SIGFPE, note, SA_SIGINFO);
