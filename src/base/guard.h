@@ -112,6 +112,12 @@ static inline uint64_t guard_enter(void)
 	return 0;
 }
 
+/* Inside until guard_leave(), though the function that went inside is left. */
+static inline void guard_stays(void)
+{
+	__atomic_store_n(&guard_own->frame, 0, __ATOMIC_RELAXED);
+}
+
 /* Signals that were put off are let in: handlers of the program run here. */
 void guard_let_in(struct guard *g);
 
@@ -134,19 +140,31 @@ static inline bool guard_inside(void)
 	return guard_own && guard_own->epoch;
 }
 
+/* Something was put off: a thread that spins goes to sleep, which ends there. */
+static inline bool guard_called(void)
+{
+	return guard_own &&
+	       __atomic_load_n(&guard_own->put_off, __ATOMIC_RELAXED);
+}
+
 /*
- * Around a sleep in the kernel: outside, without letting in what was put off,
- * since the sleep does that (sigdefer.h); and inside again, in a new epoch.
- * Returns what guard_wake() wants back. A call in another call's handler stays
- * inside, for that one's sake.
+ * Around a call of the kernel's that may sleep: outside, where what was put off
+ * is let in; and inside again, in a new epoch. Returns what guard_wake() wants
+ * back. A call in another call's handler stays inside, for that one's sake.
+ *
+ * A signal that comes in between is as one that came just before the kernel's
+ * call. A sleep that has to end for it is sigdefer_sleep() (sigdefer.h), alone.
  */
 static inline uint64_t guard_sleep(void)
 {
 	struct guard *g = guard_own;
 	uint64_t was = g && g->epoch && !g->nested ? g->frame : 0;
 
-	if (was)
+	if (was) {
 		guard_out(g);
+		if (__builtin_expect(g->put_off != 0, 0))
+			guard_let_in(g);
+	}
 	return was;
 }
 

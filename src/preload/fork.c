@@ -33,6 +33,7 @@ struct turn {
 	bool expected; /* the handlers have not run yet */
 	bool held; /* between the two parts */
 	int32_t birth; /* the child's name until its process id is known */
+	struct guarded in; /* as long as it is held: no handler finds locks */
 };
 static __thread struct turn turn __attribute__((tls_model("initial-exec")));
 
@@ -41,18 +42,18 @@ static __thread struct turn turn __attribute__((tls_model("initial-exec")));
 static void before(void)
 {
 	struct sock *s;
-	GUARDED_LATER(in);
 	int fd;
 
 	if (!fdt_ever || !fdt_is_owner())
 		return;
-	guarded_begin(&in);
+	guarded_begin(&turn.in);
+	guard_stays();
 	ep_parent_forked();
 	fdt_freeze();
 	turn.held = true;
 	turn.birth = sock_birth();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
-		s = fdt_sock(&in, fd);
+		s = fdt_sock(&turn.in, fd);
 		if (s)
 			sock_fork_before(s, fd, turn.birth);
 	}
@@ -66,6 +67,7 @@ static void in_parent(void)
 	turn.held = false;
 	sock_fork_resume();
 	fdt_thaw();
+	guarded_end(&turn.in);
 }
 
 static void in_child(void)
@@ -74,6 +76,7 @@ static void in_child(void)
 		return;
 	turn.held = false;
 	proc_child();
+	guarded_end(&turn.in);
 }
 
 /* `pid`: what fork() said. The child may have given its name before. */
