@@ -16,7 +16,7 @@
 TABLE struct fdent *fdt_root[FDT_ROOT];
 uint32_t fdt_any;
 bool fdt_ever;
-__thread int fdt_vforked;
+__thread int fdt_vforked __attribute__((tls_model("initial-exec")));
 
 static struct lock table_lock;
 static int high = -1; /* highest number ever managed */

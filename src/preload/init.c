@@ -69,13 +69,21 @@ __attribute__((no_sanitize_address)) const char *__asan_default_options(void)
  * quick_exit() runs handlers in the reverse order of registration, so ours,
  * registered before main(), comes last, as the destructor does for exit().
  */
+int __cxa_at_quick_exit(void (*fn)(void *), void *dso);
+
+static void ended(void *arg)
+{
+	(void)arg;
+	sock_exit();
+}
+
 __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 {
 	int keep = errno;
 	struct sock_hooks hooks;
 
 	real_resolve();
-	if (seccomp_bars()) {
+	if (foreign_libc() || seccomp_bars()) {
 		errno = keep;
 		return;
 	}
@@ -96,7 +104,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 		guard_begin(true);
 		sock_setup(&hooks);
 		jump_learn();
-		at_quick_exit(sock_exit);
+		__cxa_at_quick_exit(ended, NULL);
 		fork_handlers();
 		if (sock_possible())
 			sigaction_begin();

@@ -45,7 +45,7 @@ static uint32_t want(const struct pollfd *f)
 static bool alone(void)
 {
 #if __has_include(<sys/single_threaded.h>)
-	return __libc_single_threaded;
+	return &__libc_single_threaded && __libc_single_threaded;
 #else
 	return false;
 #endif

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/guard.h"
+#include "preload/foreign.h"
 #include "socket/sock.h"
 
 /* Exported from the library; everything else is hidden. */
