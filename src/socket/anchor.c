@@ -371,7 +371,12 @@ bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r)
 
 void anc_raw_leave(struct anc_dir *d)
 {
-	__atomic_sub_fetch(&d->rawrx, 1, __ATOMIC_SEQ_CST);
+	uint32_t n = __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST);
+
+	while (n &&
+	       !__atomic_compare_exchange_n(&d->rawrx, &n, n - 1, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
 }
 
 int anc_ask(struct anc_dir *d)

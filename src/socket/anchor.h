@@ -295,6 +295,7 @@ bool anc_passed(struct anc_dir *d, const struct anc_rx *r);
  * anc_raw_leave() after what it took was accounted. False: not there.
  */
 bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r);
+/* Nothing, for one that was taken for lost and counted out. */
 void anc_raw_leave(struct anc_dir *d);
 /*
  * Bytes that the kernel has given off the anchor, by what was counted: those

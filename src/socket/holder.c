@@ -173,3 +173,29 @@ bool holders_lost(struct sock *s)
 	       above(&s->rawtx, 0, h, HOLDS_TX) ||
 	       above(&s->asleep_anchor, 0, h, HOLDS_BED);
 }
+
+/* How much of a count is no living holder's. */
+static uint32_t missed(const struct sock *s, uint32_t n, enum holder_part part)
+{
+	uint32_t own;
+	int i;
+
+	for (i = 0; i < SOCK_HOLDERS && n; i++) {
+		own = __atomic_load_n(&s->holder[i].inside[part],
+				      __ATOMIC_SEQ_CST);
+		n -= own < n ? own : n;
+	}
+	return n;
+}
+
+uint32_t holders_miss(struct sock *s, enum holder_part part)
+{
+	const struct anc_dir *old = &s->local[1];
+	uint32_t carry = __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST), n;
+
+	if (part == HOLDS_OLD_RX)
+		return missed(s, __atomic_load_n(&old->rawrx, __ATOMIC_SEQ_CST),
+			      part);
+	n = __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST);
+	return s->rx != old && n > carry ? missed(s, n - carry, part) : 0;
+}

@@ -59,5 +59,10 @@ void holders_visit(struct sock *s);
  * coming or going, or was killed so.
  */
 bool holders_lost(struct sock *s);
+/*
+ * Lock held: receives at the anchor (HOLDS_OLD_RX, HOLDS_RX) that no living
+ * process says are its own. Who is just coming is among them for a moment.
+ */
+uint32_t holders_miss(struct sock *s, enum holder_part part);
 
 #endif

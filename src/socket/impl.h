@@ -135,7 +135,8 @@ struct sock {
 	bool full; /* a writer was told to wait */
 	uint8_t spills;
 	uint8_t vouches; /* times the counts were compared */
-	uint8_t bell_naps; /* waits for threads that hold a bell uncounted */
+	uint16_t bell_naps; /* waits for threads that hold a bell uncounted */
+	uint8_t miss_naps, missed[2]; /* of them for nobody's (ring.c) */
 	uint32_t homes; /* calls that need it at home, */
 	bool apart; /* and over RDMA so does a child */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */

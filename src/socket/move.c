@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* sendfile() and splice(): the kernel's while RAW, copied while lifted. */
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
-#include "socket/rdma.h"
+#include "socket/load.h"
 
 #define PIECE (256 * 1024)
 #define SMALL (8 * 1024) /* from the stack */
+#define SPLICE_FLAGS                                                        \
+	((unsigned int)(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | \
+			SPLICE_F_GIFT))
 
 static bool tx_lifted(struct sock *s, int fd)
 {
@@ -169,85 +175,128 @@ static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
 	return ret;
 }
 
-/* How many bytes the ring takes now. Looking may end in leaving it. */
-static size_t room_now(struct sock *s, int fd)
+/* As do_splice() refuses it, which looks at this before any byte. */
+static int pipe_sound(int pipe, int mode)
 {
-	struct sock_ready r;
-	size_t room = 0;
+	int fl = sys_fcntl(pipe, F_GETFL, 0);
+	struct stat st;
 
-	sock_ready(s, fd, 0, &r);
-	if (!(r.now & POLLOUT) || sock_lock(s))
-		return 0;
-	if (s->paired && tx_by_ring(s))
-		room = pump_space(s);
-	sock_unlock(s);
-	return room;
+	if (fl < 0 || sys_fstat(pipe, &st) || (fl & O_PATH) ||
+	    ((fl & O_ACCMODE) != mode && (fl & O_ACCMODE) != O_RDWR))
+		return -EBADF;
+	return S_ISFIFO(st.st_mode) ? 0 : -EINVAL;
 }
 
-static bool pipe_empty(int pipe)
+/* 0: something happened there; -EAGAIN: it is not to be waited for. */
+static int pipe_wait(int pipe, short events, bool wait)
 {
+	struct pollfd p = { .fd = pipe, .events = events };
+	struct timespec now = { 0, 0 };
+	int n = sys_ppoll(&p, 1, &now, NULL);
+
+	if (!n && wait && !(sys_fcntl(pipe, F_GETFL, 0) & O_NONBLOCK))
+		n = sys_ppoll(&p, 1, NULL, NULL);
+	return n > 0 ? 0 : n ? n : -EAGAIN;
+}
+
+/* Without waiting, whatever the pipe's flags are. */
+static ssize_t pipe_read(int pipe, void *buf, size_t n)
+{
+	struct iovec iov = { buf, n };
 	struct pollfd p = { .fd = pipe, .events = POLLIN };
 	struct timespec now = { 0, 0 };
+	ssize_t got = sys_call6(SYS_vmsplice, pipe, (long)&iov, 1,
+				SPLICE_F_NONBLOCK, 0, 0);
 
-	return sys_ppoll(&p, 1, &now, NULL) == 0;
+	if (likely(got != -ENOSYS && got != -EPERM))
+		return got;
+	return sys_ppoll(&p, 1, &now, NULL) ? sys_read(pipe, buf, n) : -EAGAIN;
 }
 
-/* Taken from the pipe: it has to go out now. */
-static ssize_t put_out(struct sock *s, int fd, const uint8_t *buf, size_t n)
+ssize_t load_from_pipe(struct sock *s, struct load *w)
 {
-	struct timespec ms = { 0, 1000000 };
-	size_t done = 0;
-	ssize_t sent;
+	uint8_t buf[4096];
+	struct iovec iov = { buf, sizeof(buf) };
+	size_t room = pump_space(s), left = w->len - w->done;
 
-	while (done < n) {
-		sent = sock_send(s, fd, buf + done, n - done, 0);
-		if (sent == -EAGAIN)
-			sys_ppoll(NULL, 0, &ms, NULL);
-		else if (sent < 0)
-			return done ? (ssize_t)done : sent;
-		else
-			done += (size_t)sent;
-	}
-	return (ssize_t)done;
+	if (!room || !pump_room(s))
+		return 0;
+	if (iov.iov_len > room)
+		iov.iov_len = room;
+	if (iov.iov_len > left)
+		iov.iov_len = left;
+	w->pipe_said = pipe_read(w->pipe, buf, iov.iov_len);
+	w->pipe_over = w->pipe_said <= 0;
+	if (w->pipe_over)
+		return 0;
+	iov.iov_len = (size_t)w->pipe_said;
+	cursor_set(&w->c, &iov, 1);
+	return way_out(s, w, iov.iov_len);
 }
 
 /*
- * Pipe to socket. What is read from the pipe cannot be put back: who may not
- * wait reads no more than the ring takes now. SPLICE_F_NONBLOCK is the pipe's.
+ * Pipe to socket. SPLICE_F_NONBLOCK is the pipe's; whether the socket is waited
+ * for is O_NONBLOCK's affair.
  */
 ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 		       unsigned int flags)
 {
-	uint8_t buf[16384];
-	size_t room = sizeof(buf);
-	ssize_t ret = raw_splice_to(s, fd, pipe, n, flags);
+	ssize_t ret;
+	bool raw;
 
-	if (ret != -ERESTART)
-		return ret;
-	if (s->nonblock)
-		room = room_now(s, fd);
-	if (!room) {
+	for (;;) {
 		ret = raw_splice_to(s, fd, pipe, n, flags);
-		return ret == -ERESTART ? -EAGAIN : ret;
+		if (ret != -ERESTART)
+			return ret;
+		ret = flags & ~SPLICE_FLAGS ? -EINVAL :
+					      pipe_sound(pipe, O_RDONLY);
+		if (ret)
+			return ret;
+		ret = pipe_wait(pipe, POLLIN, !(flags & SPLICE_F_NONBLOCK));
+		if (ret == -EINTR && wait_restarts(UINT64_MAX))
+			continue;
+		if (ret)
+			return ret;
+		ret = sock_send_pipe(s, fd, pipe, n, &raw);
+		/* else another reader of the pipe was quicker */
+		if (!raw && ret != -ERESTART)
+			return ret;
 	}
-	if ((flags & SPLICE_F_NONBLOCK) && pipe_empty(pipe))
-		return -EAGAIN;
-	if (room > sizeof(buf))
-		room = sizeof(buf);
-	ret = sys_read(pipe, buf, n < room ? n : room);
-	return ret > 0 ? put_out(s, fd, buf, (size_t)ret) : ret;
 }
 
-/* Has the pipe room? Who may wait does. */
-static bool pipe_room(int pipe, bool wait)
+/*
+ * What was received goes into the pipe, now or when another writer has left room
+ * again. Without a reader it is lost, as it is when the reader goes a moment
+ * later.
+ */
+static void into_pipe(int pipe, const uint8_t *buf, size_t n)
+{
+	struct pollfd p = { .fd = pipe, .events = POLLOUT };
+	ssize_t put;
+
+	while (n) {
+		put = sys_write(pipe, buf, n);
+		if (put == -EAGAIN || put == -EINTR) {
+			sys_ppoll(&p, 1, NULL, NULL);
+			continue;
+		}
+		if (put < 0)
+			return;
+		buf += put;
+		n -= (size_t)put;
+	}
+}
+
+/* The kernel's answer then comes with its signal. */
+static bool no_reader(int pipe)
 {
 	struct pollfd p = { .fd = pipe, .events = POLLOUT };
 	struct timespec now = { 0, 0 };
 
-	if (sys_ppoll(&p, 1, &now, NULL))
-		return true;
-	return wait && !(sys_fcntl(pipe, F_GETFL, 0) & O_NONBLOCK) &&
-	       sys_ppoll(&p, 1, NULL, NULL);
+	if (sys_ppoll(&p, 1, &now, NULL) <= 0 || !(p.revents & POLLERR))
+		return false;
+	sys_call3(SYS_tgkill, sys_getpid(), sys_gettid(), SIGPIPE);
+	return true;
 }
 
 /* Socket to pipe: no more than the pipe surely takes. */
@@ -256,7 +305,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 {
 	uint8_t buf[4096]; /* PIPE_BUF: written whole or not at all */
 	bool now = flags & SPLICE_F_NONBLOCK;
-	ssize_t got, put;
+	ssize_t got, ret;
 	size_t done = 0;
 
 	/* over RDMA the switch is not ours to hold off: a token could come */
@@ -280,18 +329,24 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 		in.back = true;
 		raw_rx_leave(&in);
 	}
+	ret = flags & ~SPLICE_FLAGS ? -EINVAL : pipe_sound(pipe, O_WRONLY);
+	if (ret)
+		return ret;
 	do {
 		size_t want = n - done < sizeof(buf) ? n - done : sizeof(buf);
 
-		if (!pipe_room(pipe, !now && !done))
-			return done ? (ssize_t)done : -EAGAIN;
+		ret = pipe_wait(pipe, POLLOUT, !now && !done);
+		if (ret == -EINTR && !done && wait_restarts(UINT64_MAX))
+			continue;
+		if (!ret && no_reader(pipe))
+			ret = -EPIPE;
+		if (ret)
+			return done ? (ssize_t)done : ret;
 		got = sock_recv(s, fd, buf, want, done ? MSG_DONTWAIT : 0);
 		if (got <= 0)
 			return done ? (ssize_t)done : got;
-		put = sys_write(pipe, buf, (size_t)got);
-		if (put < 0)
-			return put;
-		done += (size_t)put;
+		into_pipe(pipe, buf, (size_t)got);
+		done += (size_t)got;
 	} while (done < n);
 	return (ssize_t)done;
 }

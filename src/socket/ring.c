@@ -16,8 +16,10 @@
 
 #include "socket/rdma.h"
 
-#define PILE  64
-#define BELLS 1000000 /* of a connection, at most */
+#define PILE	   64
+/* Waits of a millisecond, in a row, for threads that have to come out: */
+#define NAPS_LOST  200 /* of no process that lives */
+#define NAPS_THERE 2000 /* of one that does not run, or ended them there */
 
 static void wake_peer(struct sock *s)
 {
@@ -51,7 +53,7 @@ static void bell(struct sock *s, int fd)
 {
 	static const char byte;
 
-	if (fd < 0 || s->at.bells - s->spills > BELLS)
+	if (fd < 0)
 		return;
 	if (s->rd) {
 		/* told when it is written: the reader knows of no other */
@@ -69,12 +71,11 @@ static void bell(struct sock *s, int fd)
 
 /*
  * A bell for our program's own sake: sent with MSG_ZEROCOPY, it puts the
- * notification of one send into the error queue of the anchor. Half of the
- * bells are left to sleepers.
+ * notification of one send into the error queue of the anchor.
  */
 int ring_told(struct sock *s, int fd)
 {
-	if (s->rd || fd < 0 || s->at.bells >= BELLS / 2)
+	if (s->rd || fd < 0)
 		return -ENOSPC;
 	if (!anc_may_bell(s->tx, &s->at) || !strike(s, fd, MSG_ZEROCOPY))
 		return -EAGAIN;
@@ -233,6 +234,35 @@ int ring_bells(struct sock *s, int fd)
 	return 0;
 }
 
+/*
+ * One that was killed or ended inside will never count itself out. Who comes
+ * back after all finds that it was counted out (anc_raw_leave()).
+ */
+static void inside_too_long(struct sock *s)
+{
+	enum holder_part part;
+	uint32_t n, all = 0;
+
+	for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++) {
+		n = holders_miss(s, part);
+		/* those that were there all the time */
+		if (!s->miss_naps || n < s->missed[part])
+			s->missed[part] = n < 255 ? (uint8_t)n : 255;
+		all += s->missed[part];
+	}
+	s->miss_naps = all ? s->miss_naps + 1 : 0;
+	if (s->miss_naps == NAPS_LOST) {
+		s->miss_naps = 0;
+		for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++)
+			while (s->missed[part]--)
+				raw_abandoned(s, part);
+	} else if (++s->bell_naps == NAPS_THERE) {
+		s->bell_naps = 0;
+		s->strayed = true;
+		__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
+	}
+}
+
 bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -242,17 +272,14 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 
 	holders_sweep(s);
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
-		/* one that was killed inside will never count itself out */
-		if (++s->bell_naps > 200) {
-			s->strayed = true;
-			__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
-		}
+		inside_too_long(s);
 		/* a thread from before the switch may hold one uncounted */
 		sock_unlock(s);
 		sys_ppoll(NULL, 0, &ms, NULL);
 		lock_take(&s->lock);
 		return false;
 	}
+	s->bell_naps = s->miss_naps = 0;
 	if (s->rd && (s->rd->token_wait || rdma_mending(s))) {
 		rdma_token_read(s, fd);
 		sock_unlock(s);

@@ -1,38 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sending. */
 
-#include "socket/rdma.h"
+#include "socket/load.h"
 
 #define NAPS 10 /* of a millisecond */
-
-struct load {
-	struct cursor c;
-	size_t len, done;
-	size_t ask; /* of the last call to the kernel */
-	uint64_t deadline; /* 0: not known yet */
-	int flags;
-	bool nonblock;
-	bool begun; /* there was a message before it in the same call */
-	bool urged; /* the kernel was not let wait: short tells nothing */
-	bool note; /* MSG_ZEROCOPY: the program is owed a notification */
-	bool leave; /* which only the anchor can give it */
-	uint8_t naps; /* until the reader is where it can be given */
-	struct zc_send zc;
-};
-
-/* Bytes of the call have gone: a handler ends it (wait.h). */
-static bool part(const struct load *w)
-{
-	return w->done || w->begun;
-}
-
-/* The first wait of a call sets its limit. */
-static uint64_t deadline(struct sock *s, struct load *w)
-{
-	if (!w->deadline)
-		w->deadline = wait_deadline(s->sndtimeo);
-	return w->deadline;
-}
 
 static ssize_t broken_pipe(int flags)
 {
@@ -57,12 +28,6 @@ static ssize_t reset(struct sock *s, int flags)
 {
 	return s->rx_eof || told_reset(s) ? broken_pipe(flags) :
 					    -reset_errno(s);
-}
-
-static ssize_t way_out(struct sock *s, struct load *w)
-{
-	return likely(!s->rd) ? pump_send(s, &w->c, w->len - w->done) :
-				mend_send(s, &w->c, w->len - w->done);
 }
 
 /*
@@ -260,14 +225,15 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 				return err;
 			continue;
 		}
-		n = way_out(s, w);
+		n = likely(!w->by_pipe) ? way_out(s, w, w->len - w->done) :
+					  load_from_pipe(s, w);
 		if (n < 0)
 			continue;
 		if (n) {
 			went(s, w, (size_t)n);
 			ring_reader(s, fd);
 		}
-		if (w->done == w->len)
+		if (w->done == w->len || unlikely(w->pipe_over))
 			return 0;
 		if (pump_poll(s) || pump_room(s))
 			continue;
@@ -473,6 +439,7 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->done = 0;
 	w->flags = flags;
 	w->note = w->leave = w->zc.lend = w->begun = w->urged = false;
+	w->by_pipe = w->pipe_over = false;
 	w->deadline = 0;
 	w->naps = 0;
 	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
@@ -576,4 +543,26 @@ ssize_t sock_sendmsg_next(struct sock *s, int fd, const struct msghdr *m,
 			  int flags)
 {
 	return send_message(s, fd, m, flags, true);
+}
+
+ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
+{
+	struct load w;
+	ssize_t ret;
+
+	*raw = false;
+	load_set(&w, s, NULL, 0, n, 0);
+	w.by_pipe = true;
+	w.pipe = pipe;
+	if (sock_lock(s))
+		return -EINTR;
+	ret = ring_send(s, fd, &w, raw);
+	sock_unlock(s);
+	if (unlikely(s->ghost >= 0))
+		sock_exorcise(s);
+	if (w.done)
+		return (ssize_t)w.done;
+	if (!w.pipe_over)
+		return ret;
+	return w.pipe_said == -EAGAIN ? -ERESTART : w.pipe_said;
 }

@@ -17,7 +17,6 @@
 #include "base/told.h"
 #include "socket/rdma.h"
 
-#define REG_MAX	  65536
 #define RETIRE_MS 200
 #define IDLE_MS	  30000
 #define SOON_MS	  250
@@ -85,7 +84,7 @@ static bool known(const struct sock *s)
 void service_add(struct sock *s)
 {
 	lock_take(&svc.lock);
-	if (svc.count == svc.room && svc.room < REG_MAX) {
+	if (svc.count == svc.room) {
 		uint32_t room = svc.room ? svc.room * 2 : 512;
 		void *mem = sys_mmap(NULL, room * sizeof(struct sock *),
 				     PROT_READ | PROT_WRITE,

@@ -232,6 +232,11 @@ ssize_t sock_sendmsg_next(struct sock *s, int fd, const struct msghdr *m,
 			  int flags);
 ssize_t sock_send_next(struct sock *s, int fd, const void *buf, size_t len,
 		       int flags);
+/*
+ * By the ring, up to n bytes that lie in a pipe, which is not waited for: then
+ * -ERESTART. *raw: it is not the ring's.
+ */
+ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw);
 /* sendfile() into the socket; *off may be NULL. */
 ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n);
 /* splice() between a pipe and the socket. */

@@ -24,6 +24,7 @@ libsocket_la_SOURCES = \
 	src/socket/keep.c \
 	src/socket/larder.c \
 	src/socket/lift.c \
+	src/socket/load.h \
 	src/socket/mend.c \
 	src/socket/move.c \
 	src/socket/option.c src/socket/option.h \

@@ -11,48 +11,10 @@
 #   no rule  nothing lifts, and nothing changes
 
 load helpers
+load ways
 
 teardown() {
 	stop_all
-}
-
-lifted() {
-	mode lifted
-	cases "$1" -p exec
-	proof 10000 "$1"
-	cases "$1" -p thread
-}
-
-at_once() {
-	mode now
-	cases "$1" -p fork
-	cases "$1" -p fork -r -6 -w 0
-	proof 10000 "$1"
-}
-
-home() {
-	mode now
-	cases "$1" -p fork -H pass
-	cases "$1" -p exec -H exec
-	cases "$1" -p fork -H fork
-	proof 10000 "$1"
-}
-
-alone() {
-	mode now
-	cases "$1" -p plain
-	cases "$1" -p plain -r
-}
-
-no_rule() {
-	mode norule
-	cases "$1" -p exec
-	proof 0 "$1"
-}
-
-plain() {
-	mode plain
-	cases "$1" -p fork
 }
 
 @test "stream: plain" {
@@ -457,32 +419,26 @@ plain() {
 
 @test "signals: plain" {
 	plain signals
-	plain parts
 }
 
 @test "signals: lifted" {
 	lifted signals
-	lifted parts
 }
 
 @test "signals: at once" {
 	at_once signals
-	at_once parts
 }
 
 @test "signals: home" {
 	home signals
-	home parts
 }
 
 @test "signals: alone" {
 	alone signals
-	alone parts
 }
 
 @test "signals: no rule" {
 	no_rule signals
-	no_rule parts
 }
 
 @test "notify: plain" {

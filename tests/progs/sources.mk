@@ -33,6 +33,7 @@ check_PROGRAMS += \
 	tests/progs/options \
 	tests/progs/parts \
 	tests/progs/pass \
+	tests/progs/pipes \
 	tests/progs/plainecho \
 	tests/progs/polls \
 	tests/progs/procs \
@@ -156,6 +157,10 @@ tests_progs_sets_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_sets_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_sets_LDADD = -lpthread
 
+tests_progs_pipes_SOURCES = tests/progs/pipes.c $(PROGS_COMMON)
+tests_progs_pipes_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_pipes_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_pipes_LDADD = -lpthread
 tests_progs_parts_SOURCES = tests/progs/parts.c $(PROGS_COMMON)
 tests_progs_parts_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_parts_CFLAGS = $(PROGS_CFLAGS)

@@ -101,3 +101,9 @@ check_PROGRAMS += tests/unit/test_inside
 tests_unit_test_inside_SOURCES = tests/unit/test_inside.c
 tests_unit_test_inside_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_naps
+tests_unit_test_naps_SOURCES = tests/unit/test_naps.c \
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
+tests_unit_test_naps_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_LOAD_H
+#define LIBSDP_SOCKET_LOAD_H
+
+/* A send under way (send.c). */
+
+#include "socket/rdma.h"
+
+struct load {
+	struct cursor c;
+	size_t len, done;
+	size_t ask; /* of the last call to the kernel */
+	uint64_t deadline; /* 0: not known yet */
+	int flags;
+	bool nonblock;
+	bool begun; /* there was a message before it in the same call */
+	bool urged; /* the kernel was not let wait: short tells nothing */
+	bool note; /* MSG_ZEROCOPY: the program is owed a notification */
+	bool leave; /* which only the anchor can give it */
+	uint8_t naps; /* until the reader is where it can be given */
+	bool by_pipe; /* what is sent lies in `pipe` */
+	bool pipe_over; /* and there is no more, as pipe_said says */
+	int pipe;
+	ssize_t pipe_said;
+	struct zc_send zc;
+};
+
+/* Bytes of the call have gone: a handler ends it (wait.h). */
+static inline bool part(const struct load *w)
+{
+	return w->done || w->begun;
+}
+
+/* The first wait of a call sets its limit. */
+static inline uint64_t deadline(struct sock *s, struct load *w)
+{
+	if (!w->deadline)
+		w->deadline = wait_deadline(s->sndtimeo);
+	return w->deadline;
+}
+
+/* Lock held: as many of n bytes as the ring takes now. */
+static inline ssize_t way_out(struct sock *s, struct load *w, size_t n)
+{
+	return likely(!s->rd) ? pump_send(s, &w->c, n) : mend_send(s, &w->c, n);
+}
+
+/*
+ * The same from a pipe (move.c). What was read cannot be put back: it is no more
+ * than the ring takes, and the lock is held meanwhile.
+ */
+ssize_t load_from_pipe(struct sock *s, struct load *w);
+
+#endif

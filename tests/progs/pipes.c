@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* pipes - splice() where the pipe or the socket will not have it. */
+#include "prog.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NOW SPLICE_F_NONBLOCK
+
+static ssize_t from(int fd, int pipe, size_t n, unsigned int flags)
+{
+	return splice(fd, NULL, pipe, NULL, n, flags);
+}
+
+static ssize_t to(int pipe, int fd, size_t n, unsigned int flags)
+{
+	return splice(pipe, NULL, fd, NULL, n, flags);
+}
+
+static void readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	CHECK(poll(&p, 1, 10000) == 1);
+}
+
+/* What cannot go into the pipe stays in the socket. */
+static void from_run(struct end *e)
+{
+	int fd = e->l.fd, pp[2], file = memfd_create("pipes", MFD_CLOEXEC), i;
+	struct sigaction ign = { .sa_handler = SIG_IGN };
+	uint8_t b[100];
+
+	CHECK(file >= 0);
+	CHECK(!sigaction(SIGPIPE, &ign, NULL));
+	for (i = 0; i < 3; i++) {
+		prog_ask(e, 100);
+		readable(fd);
+		CHECK(!pipe2(pp, O_CLOEXEC));
+		FAILS(from(fd, pp[0], 100, 0), EBADF);
+		FAILS(from(fd, pp[1], 100, 0x100), EINVAL);
+		FAILS(from(fd, file, 100, 0), EINVAL);
+		CHECK(from(fd, pp[1], 0, 0) == 0);
+		CHECK(!close(pp[0]));
+		FAILS(from(fd, pp[1], 100, 0), EPIPE);
+		FAILS(from(fd, pp[1], 100, NOW), EPIPE);
+		CHECK(!close(pp[1]));
+		FAILS(from(fd, pp[1], 100, 0), EBADF);
+		link_get(&e->l, 30);
+		CHECK(!pipe2(pp, O_CLOEXEC | O_NONBLOCK));
+		CHECK(fcntl(pp[1], F_SETPIPE_SZ, 4096) == 4096);
+		/* a full pipe takes nothing */
+		CHECK(!fcntl(pp[1], F_SETFL, O_NONBLOCK));
+		while (write(pp[1], b, 64) == 64)
+			;
+		FAILS(from(fd, pp[1], 70, 0), EAGAIN);
+		FAILS(from(fd, pp[1], 70, NOW), EAGAIN);
+		CHECK(!close(pp[0]));
+		CHECK(!close(pp[1]));
+		link_get(&e->l, 70);
+		if (i == 1)
+			prog_mid(fd);
+	}
+	prog_tell(e, 0);
+	CHECK(!close(file));
+}
+
+/* The same the other way: it stays in the pipe. */
+static void to_run(struct end *e)
+{
+	int fd = e->l.fd, pp[2], file = memfd_create("pipes", MFD_CLOEXEC), i;
+	uint8_t b[100];
+	ssize_t n, k;
+
+	CHECK(file >= 0);
+	for (i = 0; i < 3; i++) {
+		CHECK(!pipe2(pp, O_CLOEXEC));
+		FAILS(to(pp[1], fd, 100, 0), EBADF);
+		FAILS(to(file, fd, 100, 0), EINVAL);
+		FAILS(to(pp[0], fd, 100, NOW), EAGAIN);
+		flow_fill(&e->l.tx, b, 100);
+		CHECK(write(pp[1], b, 100) == 100);
+		FAILS(to(pp[0], fd, 100, 0x100), EINVAL);
+		CHECK(!close(pp[1]));
+		for (n = 0; n < 100; n += k) {
+			k = to(pp[0], fd, 100, 0);
+			CHECK(k > 0);
+		}
+		CHECK(to(pp[0], fd, 100, 0) == 0);
+		CHECK(!close(pp[0]));
+		prog_tell(e, 100);
+		CHECK(prog_hear(e) == 100);
+		if (i == 1)
+			prog_mid(fd);
+	}
+	prog_tell(e, 0);
+	CHECK(!close(file));
+}
+
+static void drain(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		link_get(&e->l, (size_t)n);
+		prog_tell(e, n);
+	}
+}
+
+/* --- two that share what room there is ---------------------------------- */
+
+#define BATCH 4096
+
+struct mover {
+	struct end *e;
+	pthread_t thread;
+	atomic_bool over;
+	size_t moved, left;
+};
+
+/* Bytes of 0x5a until the socket has no room; none of them is lost. */
+static void *move(void *arg)
+{
+	struct mover *m = arg;
+	uint8_t b[BATCH];
+	int pp[2], tries = 0;
+	ssize_t n;
+
+	memset(b, 0x5a, sizeof(b));
+	CHECK(!pipe2(pp, O_CLOEXEC | O_NONBLOCK));
+	while (tries < 2000) {
+		if (m->left < BATCH && write(pp[1], b, BATCH) == BATCH)
+			m->left += BATCH;
+		n = to(pp[0], m->e->l.fd, m->left, 0);
+		CHECK(n > 0 || (n < 0 && errno == EAGAIN));
+		if (n < 0) {
+			tries++;
+			continue;
+		}
+		m->moved += (size_t)n;
+		m->left -= (size_t)n;
+	}
+	while (m->left) {
+		n = read(pp[0], b, sizeof(b));
+		CHECK(n > 0);
+		m->left -= (size_t)n;
+	}
+	FAILS(read(pp[0], b, 1), EAGAIN);
+	CHECK(!close(pp[0]));
+	CHECK(!close(pp[1]));
+	atomic_store(&m->over, true);
+	return NULL;
+}
+
+/* Nobody reads: each comes back, however the two divide it. */
+static void full_run(struct end *e)
+{
+	struct mover m[2];
+	int i, round, naps;
+
+	prog_nonblock(e->l.fd, true);
+	for (round = 0; round < 5; round++) {
+		memset(m, 0, sizeof(m));
+		for (i = 0; i < 2; i++) {
+			m[i].e = e;
+			CHECK(!pthread_create(&m[i].thread, NULL, move, &m[i]));
+		}
+		for (i = 0; i < 2; i++) {
+			for (naps = 0; !atomic_load(&m[i].over); naps++) {
+				CHECK(naps < 4000);
+				prog_nap_ms(5);
+			}
+			CHECK(!pthread_join(m[i].thread, NULL));
+		}
+		prog_tell(e, m[0].moved + m[1].moved);
+		CHECK(prog_hear(e) == 1);
+	}
+	prog_tell(e, 0);
+}
+
+static void full_peer(struct end *e)
+{
+	uint8_t b[65536];
+	size_t want, i;
+	uint64_t n;
+	ssize_t k;
+
+	while ((n = prog_hear(e))) {
+		while (n) {
+			want = n < sizeof(b) ? (size_t)n : sizeof(b);
+			k = read(e->l.fd, b, want);
+			CHECK(k > 0);
+			for (i = 0; i < (size_t)k; i++)
+				CHECK(b[i] == 0x5a);
+			n -= (uint64_t)k;
+		}
+		CHECK(recv(e->l.fd, b, 1, MSG_DONTWAIT) == -1);
+		prog_tell(e, 1);
+	}
+}
+
+static const struct prog_case cases[] = {
+	{ "from", from_run, prog_feed, 0 },
+	{ "to", to_run, drain, 0 },
+	{ "full", full_run, full_peer, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
