@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "base/proc.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/sys.h"
@@ -35,4 +36,80 @@ const char *proc_state(const char *stat)
 	const char *p = strrchr(stat, ')');
 
 	return p && p[1] == ' ' ? p + 2 : "";
+}
+
+/* --- lines -------------------------------------------------------------- */
+
+#define LINE_ROOM 64 /* of a line that counts; others may be longer */
+
+struct lines {
+	const char *name;
+	uint64_t *value;
+	char line[LINE_ROOM];
+	size_t len;
+	bool found;
+};
+
+static void line_end(struct lines *l)
+{
+	size_t n = strlen(l->name);
+	const char *p = l->line + n;
+
+	l->line[l->len] = '\0';
+	l->len = 0;
+	if (l->found || strncmp(l->line, l->name, n))
+		return;
+	while (*p == ' ' || *p == '\t')
+		p++;
+	l->found = text_number(p, UINT64_MAX, l->value) > 0;
+}
+
+static void lines_take(struct lines *l, const char *p, size_t n)
+{
+	for (; n; p++, n--) {
+		if (*p == '\n')
+			line_end(l);
+		else if (l->len < LINE_ROOM - 1)
+			l->line[l->len++] = *p;
+	}
+}
+
+int proc_field(const char *path, const char *name, uint64_t *value)
+{
+	struct lines l = { .name = name, .value = value };
+	char buf[512];
+	ssize_t n = 0;
+	int fd;
+
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	while (!l.found && (n = sys_read(fd, buf, sizeof(buf))) > 0)
+		lines_take(&l, buf, (size_t)n);
+	sys_close(fd);
+	if (!l.found && l.len) /* the last line need not end */
+		line_end(&l);
+	return l.found ? 0 : n < 0 ? (int)n : -ENOENT;
+}
+
+int proc_value(const char *path, uint64_t *value)
+{
+	return proc_field(path, "", value);
+}
+
+int64_t proc_lines(const char *path)
+{
+	char buf[1024];
+	int64_t lines = 0;
+	ssize_t n, i;
+	int fd;
+
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	while ((n = sys_read(fd, buf, sizeof(buf))) > 0)
+		for (i = 0; i < n; i++)
+			lines += buf[i] == '\n';
+	sys_close(fd);
+	return n < 0 ? n : lines;
 }

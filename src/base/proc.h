@@ -8,6 +8,7 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -25,5 +26,16 @@ ssize_t proc_read(char *buf, size_t size, const char *path, ...)
  * of the state first (field 3). "" when there is none.
  */
 const char *proc_state(const char *stat);
+
+/*
+ * The number behind `name` ("VmLck:") and blanks, at the beginning of a line of
+ * `path`, of any length: 0, -ENOENT when there is no such line, or what the
+ * kernel answered. Neither memory nor libc; `path` may be of any length, too.
+ */
+int proc_field(const char *path, const char *name, uint64_t *value);
+/* A file that is a number; anything behind it is ignored. */
+int proc_value(const char *path, uint64_t *value);
+/* Lines of a file, or negative. */
+int64_t proc_lines(const char *path);
 
 #endif

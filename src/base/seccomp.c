@@ -7,64 +7,25 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/sys.h"
 #include "base/text.h"
 
-#define LINE 40 /* of a line that counts; others may be of any length */
-
-struct status {
-	char line[LINE];
-	size_t len;
-	uint64_t mode, filters;
-	bool has_mode, counted;
-};
-
-static bool field(const char *line, const char *name, uint64_t *v)
-{
-	size_t n = strlen(name);
-
-	return !strncmp(line, name, n) && text_number(line + n, INT32_MAX, v);
-}
-
-static void status_line(struct status *st)
-{
-	st->line[st->len] = '\0';
-	st->len = 0;
-	if (field(st->line, "Seccomp:\t", &st->mode))
-		st->has_mode = true;
-	if (field(st->line, "Seccomp_filters:\t", &st->filters))
-		st->counted = true;
-}
-
-static void status_take(struct status *st, const char *p, size_t n)
-{
-	for (; n; p++, n--) {
-		if (*p == '\n')
-			status_line(st);
-		else if (st->len < LINE - 1)
-			st->line[st->len++] = *p;
-	}
-}
-
 int seccomp_filters(const char *path)
 {
-	struct status st = { .len = 0 };
-	char buf[512];
-	ssize_t n;
-	int fd;
+	uint64_t mode, filters;
+	int err = proc_field(path, "Seccomp:", &mode);
 
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return fd == -EPERM ? -EACCES : fd;
-	while ((n = sys_read(fd, buf, sizeof(buf))) > 0)
-		status_take(&st, buf, (size_t)n);
-	sys_close(fd);
-	if (n < 0)
-		return -EIO;
-	if (!st.has_mode ||
-	    !st.mode) /* a kernel without filters says nothing */
-		return 0;
-	return st.counted && st.filters ? (int)st.filters : SECCOMP_UNCOUNTED;
+	if (err == -EPERM)
+		return -EACCES;
+	if (err == -ENOENT && !proc_field(path, "Pid:", &mode))
+		return 0; /* a kernel without filters says nothing of them */
+	if (err || !mode)
+		return err;
+	if (proc_field(path, "Seccomp_filters:", &filters) || !filters ||
+	    filters > INT32_MAX)
+		return SECCOMP_UNCOUNTED;
+	return (int)filters;
 }
 
 bool seccomp_word(const char *word, int filters)

@@ -5,6 +5,8 @@ libbase_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libbase_la_SOURCES = \
 	src/base/arena.c \
 	src/base/arena.h \
+	src/base/cgroup.c \
+	src/base/cgroup.h \
 	src/base/clock.c \
 	src/base/clock.h \
 	src/base/guard.c \

@@ -7,6 +7,7 @@ libfabric_la_SOURCES = \
 	src/fabric/shm/frame.h \
 	src/fabric/shm/gate.h \
 	src/fabric/shm/mem.c \
+	src/fabric/shm/pay.c \
 	src/fabric/shm/rx.c \
 	src/fabric/shm/seg.c \
 	src/fabric/shm/shm.h \

@@ -231,6 +231,8 @@ static void leave_to_others(struct sock *s)
 		fd_unhide(s->wake);
 		sys_close(s->wake);
 	}
+	if (s->paired && !s->rd)
+		shm_forgo(&s->shm);
 	/* our mapping only: the other holders have theirs */
 	if (s->paired && !mapped)
 		store_leave(s, s->pair.seg);

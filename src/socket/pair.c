@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "config/settings.h"
+#include "socket/budget.h"
 #include "socket/pair.h"
 
 #define PAIR_MAGIC   0x72696170706473ull /* "sdppair" */
@@ -422,9 +423,12 @@ static enum reason ask_check(struct pair *p, int anchor,
 	why = pair_proof(p, anchor, &a->h);
 	if (why)
 		return why;
+	why = budget_map(a->size);
+	if (why)
+		return why;
 	err = shm_open_seg(&p->seg, memfd, a->size);
 	if (err)
-		return err == -EPROTO ? WHY_BAD_SEGMENT : WHY_NO_MEMFD;
+		return err == -EPROTO ? WHY_BAD_SEGMENT : budget_refused(err);
 	cp->active = false;
 	conn_init(c, cp);
 	if (conn_on_hello(c, a->hello, sizeof(a->hello), &peer) ||
@@ -495,13 +499,13 @@ static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 	struct pair_ask a;
 	int memfd, err;
 
+	if (!why)
+		why = budget_make(&p->ring);
 	if (why)
 		return fail(p, why);
 	memfd = shm_make(&p->seg, p->ring);
 	if (memfd < 0)
-		return fail(p, memfd == -EMFILE || memfd == -ENFILE ?
-				       WHY_NO_FD :
-				       WHY_NO_MEMFD);
+		return fail(p, budget_refused(memfd));
 	memset(&a, 0, sizeof(a));
 	head_make(p, &a.h);
 	a.size = p->seg.len;

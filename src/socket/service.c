@@ -15,6 +15,7 @@
 #include <sys/random.h>
 
 #include "base/told.h"
+#include "socket/budget.h"
 #include "socket/rdma.h"
 
 #define RETIRE_MS 200
@@ -464,7 +465,7 @@ int service_spawn(pthread_t *thread, void *(*run)(void *arg))
 static int start(void)
 {
 	uint32_t i;
-	int ret = sockets();
+	int ret = budget_thread() ? sockets() : -EAGAIN;
 
 	if (!ret)
 		ret = service_spawn(&svc.thread, service_main);

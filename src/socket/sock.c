@@ -4,6 +4,7 @@
 #include "base/guard.h"
 #include "config/rules.h"
 #include "socket/bridge.h"
+#include "socket/budget.h"
 #include "socket/hush.h"
 
 struct sock_hooks hooks;
@@ -328,6 +329,7 @@ void sock_forked(void)
 	log_forked();
 	row_forked();
 	store_forked();
+	budget_forked();
 	diag_forked();
 	service_forked();
 	hush_forked();

@@ -10,6 +10,7 @@ libsocket_la_SOURCES = \
 	src/socket/bridge_gate.c \
 	src/socket/bridge_run.c \
 	src/socket/bridged.h \
+	src/socket/budget.c src/socket/budget.h \
 	src/socket/close.c \
 	src/socket/diag.c \
 	src/socket/fdhide.c \

@@ -48,7 +48,8 @@ static void sock_free(struct retired *r)
 	struct sock *s = SOCK_OF(r);
 
 	if (s->pair.seg.mem)
-		shm_unmap(&s->pair.seg);
+		shm_forgo(&s->shm);
+	shm_unmap(&s->pair.seg);
 	if (s->maker == sock_pid)
 		give_back(s);
 	else

@@ -4,7 +4,6 @@
 # Filters of system calls that are there before the program begins, as service
 # managers and containers make them. They are made for what the program calls:
 # with the library it runs as without, whatever they do to other calls.
-# shellcheck disable=SC2086 # what starts an end is split into its words
 
 load helpers
 
@@ -45,7 +44,7 @@ dialogue() {
 	rm -f "$STATS"
 	"${near[@]}" "$SDP_PROGS/meet" serve 127.0.0.1 "$PORT" \
 		>"$TMP/server.out" 2>"$TMP/server.err" 3>&- &
-	PID[server]=$!
+	PID["server"]=$!
 	wait_port "$PORT"
 	timeout -k 5 "$LIMIT" "$@" "$SDP_PROGS/meet" talk 127.0.0.1 "$PORT" \
 		300 >"$TMP/client.out" 3>&-
@@ -99,7 +98,7 @@ as_without() {
 	bar k
 	"$CAGE" "${BAR[@]}" "${LIB[@]}" "$SDP_PROGS/meet" serve 127.0.0.1 \
 		"$PORT" >"$TMP/server.out" 2>&1 3>&- &
-	PID[server]=$!
+	PID["server"]=$!
 	wait_port "$PORT"
 	sdpstat --json "${PID[server]}" | tee "$TMP/json" | jq -e --argjson port "$PORT" '
 		[.. | objects | select(.reason? == "sandbox")] | length > 0'

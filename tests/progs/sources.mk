@@ -43,6 +43,7 @@ check_PROGRAMS += \
 	tests/progs/stream \
 	tests/progs/tells \
 	tests/progs/uring \
+	tests/progs/wants \
 	tests/progs/zcends \
 	tests/progs/zcmaps \
 	tests/progs/zcopy \
@@ -219,3 +220,8 @@ tests_progs_zcsink_SOURCES = tests/progs/zcsink.c tests/progs/zcopy.h \
 tests_progs_zcsink_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_zcsink_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_zcsink_LDADD = -lpthread
+
+tests_progs_wants_SOURCES = tests/progs/wants.c $(PROGS_COMMON)
+tests_progs_wants_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_wants_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_wants_LDADD = -lpthread

@@ -2,6 +2,8 @@
 check_PROGRAMS += tests/unit/test_diag tests/unit/test_pair \
 	tests/unit/test_pair_lies
 pair_sources = \
+	src/socket/budget.c \
+	src/socket/budget.h \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
 	src/socket/pair.c \

@@ -44,6 +44,7 @@ static bool shm_publish_end(struct end *end)
 
 static void shm_destroy(struct end *end)
 {
+	shm_forgo(shm_of(end));
 	shm_unmap(&shm_of(end)->seg);
 }
 
@@ -108,4 +109,5 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		.peer_sink = (void *)(base + SHM_SINK_AT + rx * 256),
 		.peer = -1,
 	};
+	shm_pay_begin(e);
 }

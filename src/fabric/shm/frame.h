@@ -112,6 +112,20 @@ static inline uint32_t jump_sound(const struct shm_end *e, const uint8_t *ring,
 
 /* Look how far the reader is. */
 void shm_tx_look(struct shm_end *e);
+/*
+ * pay.c: the ring up to `end` is used from now on. The writer was promised it, so
+ * nothing is refused; behind the placing of the frame shm_settle() walls an end
+ * whose account is overdrawn: from then on shm_raise() gives room that is paid for,
+ * or none.
+ */
+void shm_pay(struct shm_end *e, uint32_t end);
+void shm_settle(struct shm_end *e);
+bool shm_affords(uint32_t more);
+bool shm_raise(struct shm_end *e);
+/* A new end, or one whose ring is empty and was given back. */
+void shm_pay_begin(struct shm_end *e);
+/* How far the next frames may reach. */
+void shm_tx_limit(struct shm_end *e);
 uint32_t shm_tx_room(struct end *end);
 void *shm_tx_buf(struct end *end, uint32_t len);
 void *shm_tx_ctrl(struct end *end);

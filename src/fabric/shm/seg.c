@@ -13,6 +13,9 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; before: -EINVAL */
+#endif
 
 /* Bytes that are not ring. */
 #define SEG_FIXED (SHM_HEAD_LEN + SHM_LANES_LEN)
@@ -31,17 +34,72 @@ static bool ring_sound(uint64_t ring)
 	       !(ring & (ring - 1));
 }
 
-static int seg_map(struct shm_seg *s, int fd, size_t len, uint32_t ring)
+struct shm_account shm_account = { .most = UINT64_MAX, .look_at = UINT64_MAX };
+
+static void account(uint64_t *sum, int64_t n)
 {
-	void *mem =
-		sys_mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	__atomic_add_fetch(sum, (uint64_t)n, __ATOMIC_RELAXED);
+}
+
+/*
+ * Where mappings are born locked the kernel would bring in every page: what may
+ * not be looked at is left out, and unlocked before it may be.
+ */
+static void *map_unlocked(int fd, size_t len)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	void *mem = sys_mmap(NULL, len, PROT_NONE, MAP_SHARED, fd, 0);
+	long err;
 
 	if (sys_is_err(mem))
+		return mem;
+	err = sys_call3(SYS_munlock, mem, len, 0);
+	if (!err)
+		err = sys_call3(SYS_mprotect, mem, len, prot);
+	if (!err)
+		return mem;
+	sys_munmap(mem, len);
+	return (void *)err;
+}
+
+/* The pages that every connection uses: they cannot be refused later. */
+static int seg_back(const struct shm_seg *s)
+{
+	const size_t at[] = { 0, SHM_HEAD_LEN + s->ring, s->len - SEG_PAGE };
+	size_t i;
+	int err = 0;
+
+	for (i = 0; i < sizeof(at) / sizeof(at[0]) && !err; i++)
+		err = sys_madvise((uint8_t *)s->mem +
+					  at[i] / SEG_PAGE * SEG_PAGE,
+				  SEG_PAGE, MADV_POPULATE_WRITE);
+	return err;
+}
+
+static int seg_map(struct shm_seg *s, int fd, size_t len, uint32_t ring)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	void *mem;
+	int err;
+
+	if (__atomic_load_n(&shm_account.locks, __ATOMIC_RELAXED))
+		mem = map_unlocked(fd, len);
+	else
+		mem = sys_mmap(NULL, len, prot, MAP_SHARED, fd, 0);
+	if (sys_is_err(mem))
 		return (int)(long)mem;
+	sys_madvise(mem, len, MADV_DONTDUMP);
 	s->mem = mem;
 	s->len = len;
 	s->ring = ring;
-	return 0;
+	account(&shm_account.maps, 1);
+	account(&shm_account.space, (int64_t)len);
+	if (!__atomic_load_n(&shm_account.strict, __ATOMIC_RELAXED))
+		return 0;
+	err = seg_back(s);
+	if (err)
+		shm_unmap(s);
+	return err ? -ENOMEM : 0;
 }
 
 int shm_make(struct shm_seg *s, uint32_t ring)
@@ -120,8 +178,11 @@ int shm_open_seg(struct shm_seg *s, int memfd, size_t stated)
 
 void shm_unmap(struct shm_seg *s)
 {
-	if (s->mem)
+	if (s->mem) {
 		sys_munmap(s->mem, s->len);
+		account(&shm_account.maps, -1);
+		account(&shm_account.space, -(int64_t)s->len);
+	}
 	s->mem = NULL;
 	s->len = 0;
 }

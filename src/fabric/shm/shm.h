@@ -103,10 +103,26 @@ struct shm_seg {
 };
 
 /*
+ * What this process has of segments, and what it may have. The socket room sets
+ * the limits (budget.h); here they are kept. All but `look` is atomic.
+ */
+struct shm_account {
+	uint64_t maps, space; /* segments mapped, their bytes */
+	uint64_t rings; /* bytes of rings that writers here may have touched, */
+	uint64_t most; /* and how many that should be at most */
+	uint64_t look_at; /* so many bytes of rings: look() at the limits anew */
+	void (*look)(void);
+	bool strict; /* the kernel may refuse a page when it is touched */
+	bool locks; /* mappings are born locked: mlockall(MCL_FUTURE) */
+};
+extern struct shm_account shm_account;
+
+/*
  * Make a segment with rings of `ring` bytes (a power of two, 64 KiB..4 MiB):
  * a memfd, sparse, sealed SHRINK|GROW|SEAL, mapped. Returns the memfd
  * (close-on-exec; the caller passes it on and closes it) or negative errno:
- * -EINVAL for a bad size, else what the kernel refused.
+ * -EINVAL for a bad size, -EFBIG past RLIMIT_FSIZE, else what the kernel refused.
+ * No mapping of a segment is part of a core dump.
  */
 int shm_make(struct shm_seg *s, uint32_t ring);
 /*
@@ -157,6 +173,8 @@ struct shm_end {
 	uint32_t tx_buf_len; /* bytes of message it may hold */
 	uint32_t tx_mark; /* number of the first frame after the last jump */
 	uint32_t tx_wrap; /* end of the frames before the jump to 0 */
+	uint32_t tx_paid; /* the ring up to here is in the account */
+	bool tx_walled; /* and no frame reaches further, see tx.c */
 	uint32_t tx_lane_seq, tx_lane_seen;
 	struct stamp_log *tx_sends; /* our process's, for the reader, */
 	uint64_t tx_sends_last; /* as of this stamp_logged */
@@ -215,6 +233,8 @@ void shm_attic_close(struct shm_attic *a, bool keep);
  * ring.
  */
 bool shm_publish(struct shm_end *e);
+/* The end is not used any more by this process: its ring leaves the account. */
+void shm_forgo(struct shm_end *e);
 /* Has the reader released (and published) every frame written so far? */
 bool shm_tx_empty(struct shm_end *e);
 

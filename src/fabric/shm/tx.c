@@ -26,6 +26,23 @@ static bool progress_sound(const struct shm_end *e, uint32_t seq, uint32_t off)
 	return off < e->tx_head;
 }
 
+/* The last line of the ring that a frame at `from` may reach; a jump needs it. */
+static uint32_t ring_end(const struct shm_end *e, uint32_t from)
+{
+	uint32_t end = e->tx_walled ? e->tx_paid : e->seg.ring;
+
+	end = end / LINE * LINE - LINE;
+	/* behind the wall, since before there was one: not a step further */
+	return end > from ? end : from;
+}
+
+void shm_tx_limit(struct shm_end *e)
+{
+	e->tx_lim = ring_end(e, e->tx_head);
+	if (e->tx_run == SHM_RUN_TWO && e->tx_lim > tail_off(e) - LINE)
+		e->tx_lim = tail_off(e) - LINE;
+}
+
 /* Look how far the reader is. */
 void shm_tx_look(struct shm_end *e)
 {
@@ -41,20 +58,20 @@ void shm_tx_look(struct shm_end *e)
 	e->tx_seen = word;
 	if (e->tx_run != SHM_RUN_ONE && (int32_t)(seq - e->tx_mark) >= 0) {
 		e->tx_run = SHM_RUN_ONE;
-		e->tx_lim = e->seg.ring - LINE;
+		shm_tx_limit(e);
 	} else if (e->tx_run == SHM_RUN_TWO) {
-		e->tx_lim = off - LINE;
+		shm_tx_limit(e);
 	}
 }
 
 /* Bytes a jump to `to` could find there; one line before the tail stays. */
 static uint32_t jump_room(const struct shm_end *e, uint32_t *to)
 {
-	uint32_t end = e->seg.ring - LINE;
+	uint32_t end = ring_end(e, 0);
 
 	*to = 0;
-	if (e->tx_run == SHM_RUN_ONE)
-		return tail_off(e) ? tail_off(e) - LINE : 0;
+	if (e->tx_run == SHM_RUN_ONE && tail_off(e))
+		return tail_off(e) - LINE < end ? tail_off(e) - LINE : end;
 	*to = e->tx_wrap;
 	if (e->tx_run == SHM_RUN_TWO)
 		return e->tx_wrap < end ? end - e->tx_wrap : 0;
@@ -68,10 +85,13 @@ static uint32_t room_slow(struct shm_end *e)
 	shm_tx_look(e);
 	if (e->error)
 		return 0;
-	here = e->tx_lim - e->tx_head;
-	there = jump_room(e, &to);
-	if (here < there)
-		here = there;
+	do {
+		here = e->tx_lim - e->tx_head;
+		there = jump_room(e, &to);
+		if (here < there)
+			here = there;
+	} while (__builtin_expect(e->tx_walled, 0) &&
+		 here < frame_of(SHM_MSG_MAX) && shm_raise(e));
 	if (here < ROOM_MIN)
 		return 0;
 	return here - HEAD < e->end.max_msg ? here - HEAD : e->end.max_msg;
@@ -88,11 +108,21 @@ uint32_t shm_tx_room(struct end *end)
 	return room_slow(e);
 }
 
-/* Raise the cap until a frame that ends at `end` fits. */
+/*
+ * Raise the cap until a frame that ends at `end` fits. What the account has not
+ * got any more is not taken ahead.
+ */
 static void cap_grow(struct shm_end *e, uint32_t end)
 {
 	while (e->tx_cap < end && e->tx_cap < e->seg.ring - LINE)
 		e->tx_cap = 2 * (e->tx_cap + LINE) - LINE;
+	if (e->tx_cap > e->seg.ring - LINE)
+		e->tx_cap = e->seg.ring - LINE;
+	if (e->tx_cap + LINE <= e->tx_paid)
+		return;
+	if (e->tx_walled || !shm_affords(e->tx_cap + LINE - e->tx_paid))
+		e->tx_cap = end;
+	shm_pay(e, e->tx_cap + LINE);
 }
 
 /*
@@ -114,8 +144,11 @@ static uint32_t place_slow(struct shm_end *e, uint32_t frame)
 	if (e->tx_head + frame <= e->tx_cap && e->tx_head + frame <= e->tx_lim)
 		return e->tx_head;
 	room = jump_room(e, &to);
-	if (e->tx_run == SHM_RUN_ONE && room >= frame && room >= e->tx_cap / 2)
+	if (e->tx_run == SHM_RUN_ONE && room >= frame &&
+	    room >= e->tx_cap / 2) {
+		cap_grow(e, to + frame);
 		return to;
+	}
 	if (e->tx_head + frame <= e->tx_lim) {
 		cap_grow(e, e->tx_head + frame);
 		return e->tx_head;
@@ -143,6 +176,7 @@ void *shm_tx_buf(struct end *end, uint32_t len)
 	if (len > SHM_MSG_MAX)
 		return NULL;
 	e->tx_buf = place_slow(e, frame);
+	shm_settle(e);
 	return e->tx_buf == SHM_BUF_NONE ? NULL : e->tx + e->tx_buf + HEAD;
 }
 
@@ -218,13 +252,12 @@ static void send_jump(struct shm_end *e, uint32_t len)
 	e->tx_seq += 2;
 	if (e->tx_buf) {
 		e->tx_run = SHM_RUN_THREE;
-		e->tx_lim = e->seg.ring - LINE;
 	} else {
 		e->tx_run = SHM_RUN_TWO;
 		e->tx_wrap = e->tx_head + LINE;
-		e->tx_lim = tail_off(e) - LINE;
 	}
 	e->tx_head = e->tx_buf + frame_of(len);
+	shm_tx_limit(e);
 	e->tx_buf = SHM_BUF_NONE;
 }
 
@@ -267,18 +300,37 @@ bool shm_tx_empty(struct shm_end *e)
 	return tail_seq(e) == e->tx_seq;
 }
 
+/* Whole pages of the ring between these offsets are given back. */
+static void give_back(struct shm_end *e, uint32_t from, uint32_t to)
+{
+	if (to > from)
+		sys_madvise(e->tx + from, to - from, MADV_REMOVE);
+}
+
 /*
  * The whole ring is empty, so whatever the reader polls may become zero;
  * the first half page stays, and the last, which lies in a page that others
- * use. Writers only: the other ring is the peer's.
+ * use, and the page where the reader looks for the next frame: it would only be
+ * made anew. Writers only: the other ring is the peer's.
  */
 void shm_tx_trim(struct end *end)
 {
 	struct shm_end *e = shm_of(end);
+	uint32_t last = e->seg.ring - SHM_RING_BIRTH, at;
 
 	if (!shm_tx_empty(e) || e->error)
 		return;
 	e->tx_cap = SHM_RING_BIRTH - LINE;
-	sys_call3(SYS_madvise, e->tx + SHM_RING_BIRTH,
-		  e->seg.ring - SHM_RING_MIN, MADV_REMOVE);
+	if (e->tx_head < SHM_RING_BIRTH) {
+		give_back(e, SHM_RING_BIRTH, last);
+	} else {
+		at = (e->tx_head - SHM_RING_BIRTH) / SHM_RING_MIN *
+			     SHM_RING_MIN +
+		     SHM_RING_BIRTH;
+		give_back(e, SHM_RING_BIRTH, at);
+		give_back(e, at + SHM_RING_MIN, last);
+	}
+	shm_forgo(e);
+	shm_pay_begin(e);
+	shm_tx_limit(e);
 }
