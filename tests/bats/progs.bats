@@ -417,6 +417,17 @@ teardown() {
 	no_rule sandbox
 }
 
+@test "handlers: plain, lifted" {
+	plain handlers
+	lifted handlers
+}
+
+@test "handlers: at once, alone" {
+	at_once handlers
+	mode now
+	cases handlers -p plain
+}
+
 @test "signals: plain" {
 	plain signals
 }

@@ -23,6 +23,7 @@ check_PROGRAMS += \
 	tests/progs/flow \
 	tests/progs/forks \
 	tests/progs/halfclose \
+	tests/progs/handlers \
 	tests/progs/idlers \
 	tests/progs/leaks \
 	tests/progs/life \
@@ -93,6 +94,11 @@ tests_progs_halfclose_SOURCES = tests/progs/halfclose.c $(PROGS_COMMON)
 tests_progs_halfclose_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_halfclose_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_halfclose_LDADD = -lpthread
+
+tests_progs_handlers_SOURCES = tests/progs/handlers.c $(PROGS_COMMON)
+tests_progs_handlers_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_handlers_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_handlers_LDADD = -lpthread
 
 tests_progs_idlers_SOURCES = tests/progs/idlers.c $(PROGS_COMMON)
 tests_progs_idlers_CPPFLAGS = $(PROGS_CPPFLAGS)
