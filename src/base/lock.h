@@ -6,8 +6,9 @@
  * A small lock that works between threads, and between processes when it
  * lies in shared memory (connections inherited over fork are shared, see
  * doc/design.md D5). The word holds the owner's thread id, so that
- *  - a signal handler that interrupts its own thread's critical section is
- *    told so (-EDEADLK) instead of waiting for itself;
+ *  - a signal handler that interrupts its own thread's critical section, which
+ *    sigdefer.h puts off if it can, is told so (-EDEADLK) instead of waiting for
+ *    itself: an error for that call, never a reason to try again;
  *  - a lock whose owner was killed is taken over (-EOWNERDEAD: the lock IS
  *    held, what it guards may be half changed).
  */

@@ -24,8 +24,8 @@ static int owner_pid; /* whom the table describes */
 static uint32_t *owner_mark; /* 1; 0 in the memory of a forked child */
 
 /*
- * A signal handler that interrupted its own thread's change of the table
- * (-EDEADLK) goes on without the lock: entries are exchanged atomically, the
+ * A handler that was not put off and interrupted its own thread's change of the
+ * table (-EDEADLK) goes on without the lock: entries are exchanged atomically, the
  * lock only keeps the set of them still for fork().
  */
 void fdt_freeze(void)

@@ -81,7 +81,7 @@ int alive_set(struct sock *s, int fd, int level, int opt, const void *v,
 	if (!is_switch(level, opt) && index_of(level, opt) == OPTS)
 		return 1;
 	if (sock_lock(s))
-		return -EINTR;
+		return -EDEADLK;
 	ret = 1;
 	if (s->rd && (s->rd->probes ||
 		      (is_switch(level, opt) && s->paired && tx_by_ring(s)))) {

@@ -117,7 +117,7 @@ int sock_bridge(struct sock *s, int fd, const struct sockaddr *sa,
 		return -EHOSTUNREACH;
 	}
 	if (sock_lock(s))
-		return -EINTR;
+		return -EDEADLK;
 	now = state_of(s);
 	if (now == BRIDGED_FAILED)
 		ret = told(s, fd);

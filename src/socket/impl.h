@@ -212,7 +212,7 @@ extern struct page_row sock_spare; /* sums of sockets without a row */
 
 static inline int sock_lock(struct sock *s);
 int sock_lock_odd(struct sock *s, int ret);
-/* Takes the lock; -EINTR when a signal handler interrupted its holder. */
+/* Takes the lock; -EDEADLK in a handler that was not put off: final. */
 static inline int sock_lock(struct sock *s)
 {
 	int ret = lock_take(&s->lock);

@@ -20,7 +20,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	if (ret)
 		return ret;
 	if (sock_lock(s))
-		return -EINTR;
+		return -EDEADLK;
 	pump_poll(s);
 	/* what the token hides has come, and a program may wait for it */
 	if (unlikely(s->rd))

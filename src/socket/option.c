@@ -178,7 +178,7 @@ static int nagle(struct sock *s, int opt, const void *v, socklen_t len)
 		return -EINVAL;
 	memcpy(&value, v, sizeof(value));
 	if (sock_lock(s))
-		return -EINTR;
+		return -EDEADLK;
 	if (opt == TCP_NODELAY)
 		s->nodelay = value != 0;
 	else
@@ -198,7 +198,7 @@ static int set_least(struct sock *s, const void *v, socklen_t len)
 	if (value && value != -1 && (value < 4096 || value > 1 << 20))
 		return -EINVAL;
 	if (sock_lock(s))
-		return -EINTR;
+		return -EDEADLK;
 	zc_threshold(s, value);
 	sock_unlock(s);
 	return 0;

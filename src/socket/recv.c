@@ -483,7 +483,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = -EFAULT;
 		if (unlikely(!whole(w)) && !torn(w))
 			break;
-		n = -EINTR;
+		n = -EDEADLK;
 		if (sock_lock(s))
 			break;
 		raw_rx_stayed(&stays);

@@ -407,7 +407,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			return w->done ? (ssize_t)w->done : -EFAULT;
 		raw = false;
 		if (sock_lock(s))
-			return w->done ? (ssize_t)w->done : -EINTR;
+			return w->done ? (ssize_t)w->done : -EDEADLK;
 		if (unlikely(w->len - w->done >= s->zc.least))
 			n = large_send(s, fd, w, &raw);
 		else
@@ -555,7 +555,7 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
 	w.by_pipe = true;
 	w.pipe = pipe;
 	if (sock_lock(s))
-		return -EINTR;
+		return -EDEADLK;
 	ret = ring_send(s, fd, &w, raw);
 	sock_unlock(s);
 	if (unlikely(s->ghost >= 0))

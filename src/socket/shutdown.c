@@ -75,7 +75,7 @@ int sock_shutdown(struct sock *s, int fd, int how)
 	if (how < SHUT_RD || how > SHUT_RDWR)
 		return sys_shutdown(fd, how);
 	if (sock_lock(s))
-		return s->paired ? -EINTR : sys_shutdown(fd, how);
+		return s->paired ? -EDEADLK : sys_shutdown(fd, how);
 	if (!s->paired) {
 		ret = shut_raw(s, fd, how);
 		sock_unlock(s);

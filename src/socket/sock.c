@@ -30,7 +30,7 @@ int sock_lock_odd(struct sock *s, int ret)
 			conn_on_lost(&s->conn, -ECONNRESET);
 		return 0;
 	}
-	return -EINTR;
+	return ret;
 }
 
 /* --- birth ------------------------------------------------------------- */

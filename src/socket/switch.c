@@ -212,7 +212,7 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 	int ret = 0;
 
 	if (sock_lock(s))
-		return -EINTR;
+		return -EDEADLK;
 	rdma_unspare(s);
 	s->pinned = true;
 	/* it meets nobody any more; a family's pairing is not ours alone */
