@@ -2,17 +2,20 @@
 #ifndef LIBSDP_SOCKET_IOV_H
 #define LIBSDP_SOCKET_IOV_H
 
-/* A cursor over the program's buffers. */
+/* A cursor over the program's buffers, or over a file. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "socket/sendfile.h"
+
 struct cursor {
 	const struct iovec *iov;
 	size_t left; /* vectors, the current one included */
 	size_t at; /* offset in the current one */
+	struct file_in *file; /* instead of vectors; only pump_send() takes it */
 };
 
 /* At the first byte; the vectors in front of it are empty. */

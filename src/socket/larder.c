@@ -92,7 +92,7 @@ bool larder_store(struct sock *s)
 {
 	struct rdma_larder *l = &s->rd->larder, *ahead = &s->rd->stash;
 	struct iovec iov;
-	struct cursor c = { &iov, 1, 0 };
+	struct cursor c = { .iov = &iov, .left = 1 };
 	size_t n = s->rx_avail;
 	uint8_t *mem;
 

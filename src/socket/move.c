@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* sendfile() and splice(): the kernel's while RAW, copied while lifted. */
+/* splice(): the kernel's while RAW, copied while lifted. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,156 +8,9 @@
 
 #include "socket/load.h"
 
-#define PIECE (256 * 1024)
-#define SMALL (8 * 1024) /* from the stack */
 #define SPLICE_FLAGS                                                        \
 	((unsigned int)(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | \
 			SPLICE_F_GIFT))
-
-static bool tx_lifted(struct sock *s, int fd)
-{
-	if (!sock_up(s, fd))
-		return false;
-	if (s->paired)
-		lift_try_tx(s, fd);
-	return s->paired && anc_state(s->tx) != ANC_RAW &&
-	       anc_state(s->tx) != ANC_SPILL && anc_state(s->tx) != ANC_GONE;
-}
-
-/*
- * In front of a piece that is not the first. The kernel would take it for a call
- * of its own, and restart it behind a handler. False: so the call ends here.
- */
-static bool await_room(const struct sock *s, int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	struct timespec ts = { .tv_sec = s->sndtimeo / 1000000000,
-			       .tv_nsec = s->sndtimeo % 1000000000 };
-
-	return sys_ppoll(&p, 1, s->sndtimeo ? &ts : NULL, NULL) > 0;
-}
-
-/*
- * As the kernel, while it is the kernel's; *done counts. True: no more can be
- * sent, and *ret says why.
- */
-static bool raw_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n,
-			 size_t *done, ssize_t *ret)
-{
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { .s = NULL };
-	size_t want;
-
-	/* a candidate copies: its bytes have to be seen (rdma_proof.c) */
-	while (!tx_lifted(s, fd) && !rdma_seeks(s)) {
-		if (!raw_tx_enter(&held, s))
-			break;
-		if (*done && !s->nonblock && !await_room(s, fd)) {
-			raw_tx_done(&held, s, 0);
-			return true;
-		}
-		want = raw_tx_piece(s, n - *done, s->nonblock);
-		*ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
-				 0);
-		raw_tx_done(&held, s, *ret);
-		lift_count(s, fd, *ret, true);
-		if (s->nonblock && *ret < (ssize_t)n)
-			lift_full(s, fd);
-		if (*ret > 0)
-			*done += (size_t)*ret;
-		if (*ret < (ssize_t)want || *done == n)
-			return true;
-	}
-	return false;
-}
-
-/* Piece by piece from `at`, which is left behind what went. */
-static ssize_t copy_file(struct sock *s, int fd, int in, off_t *at, size_t n,
-			 void *buf, size_t piece)
-{
-	size_t done = 0;
-	ssize_t ret = 0, sent;
-	int more;
-
-	while (done < n) {
-		size_t want = n - done < piece ? n - done : piece;
-
-		ret = sys_call6(SYS_pread64, in, (long)buf, (long)want, *at, 0,
-				0);
-		if (ret <= 0)
-			break;
-		more = done + (size_t)ret < n ? MSG_MORE : 0;
-		sent = done ? sock_send_next(s, fd, buf, (size_t)ret, more) :
-			      sock_send(s, fd, buf, (size_t)ret, more);
-		if (sent < 0) {
-			ret = sent;
-			break;
-		}
-		done += (size_t)sent;
-		*at += sent;
-		if (sent < ret)
-			break;
-	}
-	return done ? (ssize_t)done : ret;
-}
-
-/*
- * The buffer is ours: to lend it spares little (zcopy_way.c). Who is killed or
- * jumps out of it stays counted, and what is not lent is copied.
- */
-static void by_copy(struct sock *s, int delta)
-{
-	__atomic_add_fetch(&s->zc.files, (uint32_t)delta, __ATOMIC_RELAXED);
-}
-
-static void file_over(struct sock **s)
-{
-	by_copy(*s, -1);
-}
-
-static ssize_t ring_sendfile(struct sock *s, int fd, int in, off_t *off,
-			     size_t n)
-{
-	struct sock *held __attribute__((cleanup(file_over))) = s;
-	uint8_t small[SMALL];
-	void *buf = small;
-	off_t at;
-	ssize_t ret;
-
-	by_copy(held, 1);
-	at = off ? *off : sys_call3(SYS_lseek, in, 0, SEEK_CUR);
-	if (at < 0)
-		return -EINVAL; /* a pipe or the like cannot be read twice */
-	if (n > sizeof(small)) {
-		buf = sys_mmap(NULL, PIECE, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (sys_is_err(buf))
-			return -ENOMEM;
-	}
-	ret = copy_file(s, fd, in, &at, n, buf, buf == small ? SMALL : PIECE);
-	if (buf != small)
-		sys_munmap(buf, PIECE);
-	if (off)
-		*off = at;
-	else if (ret > 0)
-		sys_call3(SYS_lseek, in, at, SEEK_SET);
-	return ret;
-}
-
-ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
-{
-	size_t done = 0;
-	ssize_t ret = 0;
-
-	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
-	    (ret = lift_demand(s, fd, true)))
-		return ret;
-	if (!raw_sendfile(s, fd, in, off, n, &done, &ret)) {
-		ret = ring_sendfile(s, fd, in, off, n - done);
-		if (ret > 0)
-			done += (size_t)ret;
-	}
-	return done ? (ssize_t)done : ret;
-}
 
 /* As the kernel; -ERESTART: it is not the kernel's. */
 static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
@@ -166,7 +19,7 @@ static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
 	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { .s = NULL };
 	ssize_t ret;
 
-	if (tx_lifted(s, fd) || !raw_tx_enter(&held, s))
+	if (lift_tx(s, fd) || !raw_tx_enter(&held, s))
 		return -ERESTART;
 	ret = sys_call6(SYS_splice, pipe, 0, fd, 0,
 			(long)raw_tx_piece(s, n, s->nonblock), flags);

@@ -9,6 +9,8 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
+#define FILE_TURN 131072u /* bytes */
+
 /* COUNT() for what only the holder of the lock counts. */
 #define COUNT_HELD(s, name, n)                                          \
 	do {                                                            \
@@ -299,6 +301,83 @@ int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
 	return 0;
 }
 
+static void count_sent(struct sock *s, size_t n)
+{
+	if (!n)
+		return;
+	COUNT_HELD(s, bytes_sdp_tx, n);
+	anc_sent_alone(s->tx, &s->at, n);
+}
+
+/*
+ * Up to `len` bytes of a file that are in memory. Neither a disk nor another
+ * process is waited for: the lock is held.
+ */
+static size_t read_now(struct file_in *f, uint8_t *mem, size_t len)
+{
+	struct iovec to = { mem, len };
+	ssize_t n = sys_call6(SYS_preadv2, f->fd, (long)&to, 1, f->at, 0,
+			      RWF_NOWAIT);
+
+	if (n > 0)
+		return (size_t)n;
+	if (n == -EOPNOTSUPP || n == -ENOSYS)
+		n = -EAGAIN;
+	return (size_t)file_stop(f, (int)n);
+}
+
+/*
+ * Bytes of a file, read into message memory: first read, then announced, since
+ * a file may be shorter than it was. What a control message pushes out of its
+ * memory is read again. No more than FILE_TURN at once: the reader is told of
+ * it while it is in the cache.
+ */
+static ssize_t pump_file(struct sock *s, struct file_in *f, size_t n)
+{
+	struct conn_offer offer = { 0 };
+	struct conn_op op;
+	size_t done = 0;
+
+	/* between hosts a copy is kept first (mend_send()) */
+	if (s->rd && !s->rd->confirmed)
+		return file_stop(f, -EAGAIN);
+	if (n > FILE_TURN)
+		n = FILE_TURN;
+	while (done < n && !f->stop) {
+		uint32_t room;
+		uint8_t *mem;
+
+		pump_control(s);
+		room = pump_space(s);
+		if (!room)
+			break;
+		if (room > n - done)
+			room = (uint32_t)(n - done);
+		mem = FAB(s)->buf(END(s), room < FAB_CTRL - WIRE_BSDH ?
+						  FAB_CTRL :
+						  WIRE_BSDH + room);
+		if (unlikely(!mem))
+			return pump_fail(s, -EPROTO);
+		offer.bytes = read_now(f, mem + WIRE_BSDH, room);
+		if (!offer.bytes)
+			break;
+		conn_next(&s->conn, clock_coarse_ns(), &offer,
+			  offer.bytes < FAB_CTRL - WIRE_BSDH ?
+				  FAB_CTRL :
+				  WIRE_BSDH + (uint32_t)offer.bytes,
+			  &op);
+		if (op.type != CONN_SEND)
+			break;
+		memcpy(mem, op.hdr, op.hdr_len);
+		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
+		COUNT_HELD(s, msgs_tx, 1);
+		done += op.payload;
+		f->at += op.payload;
+	}
+	count_sent(s, done);
+	return (ssize_t)done;
+}
+
 /* As many of n bytes as credits and room allow now. */
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 {
@@ -308,6 +387,8 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 	uint8_t *mem;
 
 	n = window_clip(s, n);
+	if (unlikely(c && c->file))
+		return pump_file(s, c->file, n);
 	do {
 		uint32_t room = FAB(s)->room(END(s));
 
@@ -336,10 +417,7 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 		post(s, c, mem, &op);
 		done += op.payload;
 	} while (done < n || conn_wants_send(&s->conn));
-	if (done) {
-		COUNT_HELD(s, bytes_sdp_tx, done);
-		anc_sent_alone(s->tx, &s->at, done);
-	}
+	count_sent(s, done);
 	return (ssize_t)done;
 }
 

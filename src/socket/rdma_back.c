@@ -25,7 +25,7 @@ int rdma_give_begin(struct sock *s)
 	struct rdma_given *g = &s->rd->give;
 	size_t n = s->rx_avail + s->ar.kept;
 	struct iovec iov;
-	struct cursor c = { &iov, 1, 0 };
+	struct cursor c = { .iov = &iov, .left = 1 };
 
 	if (__atomic_load_n(&s->rx->sent, __ATOMIC_ACQUIRE) !=
 	    s->ar.taken + n) {

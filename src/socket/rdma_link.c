@@ -374,7 +374,7 @@ void rdma_token_read(struct sock *s, int fd)
 bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n)
 {
-	struct cursor c = { iov, cnt, at };
+	struct cursor c = { .iov = iov, .left = cnt, .at = at };
 	uint8_t got[64];
 	bool ours;
 

@@ -51,7 +51,7 @@ struct piece {
 /* n of them from stream offset `off` on. */
 static void piece_get(const struct piece *p, uint64_t off, void *to, size_t n)
 {
-	struct cursor c = { p->iov, p->cnt, p->at };
+	struct cursor c = { .iov = p->iov, .left = p->cnt, .at = p->at };
 
 	cursor_skip(&c, (size_t)(off - p->from));
 	cursor_get(&c, to, n);

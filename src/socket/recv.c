@@ -369,7 +369,7 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 		one.iov_len = w->len - w->done < THROWN ? w->len - w->done :
 							  THROWN;
 		one.iov_base = scratch_take(&thrown, one.iov_len);
-		seen = (struct cursor){ &one, 1, 0 };
+		seen = (struct cursor){ .iov = &one, .left = 1 };
 		/* without memory: EFAULT */
 		n = hooks.recv(fd, one.iov_base, one.iov_len,
 			       flags & ~MSG_TRUNC);

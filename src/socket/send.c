@@ -233,7 +233,8 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			went(s, w, (size_t)n);
 			ring_reader(s, fd);
 		}
-		if (w->done == w->len || unlikely(w->pipe_over))
+		if (w->done == w->len || unlikely(w->pipe_over) ||
+		    (w->c.file && w->c.file->stop))
 			return 0;
 		if (pump_poll(s) || pump_room(s))
 			continue;
@@ -565,4 +566,24 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
 	if (!w.pipe_over)
 		return ret;
 	return w.pipe_said == -EAGAIN ? -ERESTART : w.pipe_said;
+}
+
+ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
+		  bool *raw)
+{
+	struct load w;
+	ssize_t ret;
+
+	*raw = false;
+	load_set(&w, s, NULL, 0, n, 0);
+	w.c.file = f;
+	w.begun = f->begun;
+	f->stop = false;
+	if (sock_lock(s))
+		return -EINTR;
+	ret = ring_send(s, fd, &w, raw);
+	sock_unlock(s);
+	if (unlikely(s->ghost >= 0 && !*raw))
+		sock_exorcise(s);
+	return w.done ? (ssize_t)w.done : ret;
 }

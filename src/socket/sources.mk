@@ -59,6 +59,7 @@ libsocket_la_SOURCES = \
 	src/socket/ring.c \
 	src/socket/row.c \
 	src/socket/send.c \
+	src/socket/sendfile.c src/socket/sendfile.h \
 	src/socket/service.c \
 	src/socket/shutdown.c \
 	src/socket/sock.c src/socket/sock.h \

@@ -50,7 +50,7 @@ static int fill(struct sock *s, int far)
 	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct iovec iov = { mem, len };
-	struct cursor c = { &iov, 1, 0 };
+	struct cursor c = { .iov = &iov, .left = 1 };
 	int ret = 0;
 
 	if (sys_is_err(mem))

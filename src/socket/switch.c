@@ -171,6 +171,16 @@ void lift_try_tx(struct sock *s, int fd)
 		sock_changed(s);
 }
 
+bool lift_tx(struct sock *s, int fd)
+{
+	if (!sock_up(s, fd))
+		return false;
+	if (s->paired)
+		lift_try_tx(s, fd);
+	return s->paired && anc_state(s->tx) != ANC_RAW &&
+	       anc_state(s->tx) != ANC_SPILL && anc_state(s->tx) != ANC_GONE;
+}
+
 /* --- back to the anchor ------------------------------------------------ */
 
 int lift_spill(struct sock *s, int fd, enum reason why, bool fin)

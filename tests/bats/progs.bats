@@ -510,6 +510,40 @@ teardown() {
 	no_rule options
 }
 
+@test "files: plain" {
+	plain files
+}
+
+@test "files: lifted" {
+	lifted files
+}
+
+@test "files: at once" {
+	at_once files
+}
+
+# A reader that sleeps before each of forty calls is woken once by each. A few
+# more wake-ups belong to the beginning and the end.
+@test "files: one wake-up for each" {
+	mode now
+	client "$SDP_PROGS/files" -p exec -w 0 wakes
+	proof 3500000 files
+	woken=$(stat_sum files wakeups_tx)
+	[ "$woken" -le 50 ] || fail "$woken wake-ups"
+}
+
+@test "files: home" {
+	home files
+}
+
+@test "files: alone" {
+	alone files
+}
+
+@test "files: no rule" {
+	no_rule files
+}
+
 rings() {
 	"$SDP_PROGS/uring" -t || skip "this kernel gives out no io_uring"
 }

@@ -19,6 +19,7 @@ check_PROGRAMS += \
 	tests/progs/ended \
 	tests/progs/epolls \
 	tests/progs/faults \
+	tests/progs/files \
 	tests/progs/flags \
 	tests/progs/flow \
 	tests/progs/forks \
@@ -74,6 +75,11 @@ tests_progs_faults_SOURCES = tests/progs/faults.c $(PROGS_COMMON)
 tests_progs_faults_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_faults_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_faults_LDADD = -lpthread
+
+tests_progs_files_SOURCES = tests/progs/files.c $(PROGS_COMMON)
+tests_progs_files_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_files_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_files_LDADD = -lpthread
 
 tests_progs_flags_SOURCES = tests/progs/flags.c $(PROGS_COMMON)
 tests_progs_flags_CPPFLAGS = $(PROGS_CPPFLAGS)

@@ -34,6 +34,11 @@ tests_unit_test_mend_SOURCES = tests/unit/test_mend.c \
 tests_unit_test_mend_LDADD = libsocket.la libsdpproto.la libfabric.la \
 	libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_file
+tests_unit_test_file_SOURCES = tests/unit/test_file.c tests/unit/conn_util.h
+tests_unit_test_file_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_called
 tests_unit_test_called_SOURCES = tests/unit/test_called.c
 tests_unit_test_called_LDADD = libsocket.la libsdpproto.la libfabric.la \

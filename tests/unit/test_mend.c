@@ -196,7 +196,7 @@ static void gets(const char *all)
 {
 	char got[64];
 	struct iovec iov = { got, sizeof(got) };
-	struct cursor c = { &iov, 1, 0 };
+	struct cursor c = { .iov = &iov, .left = 1 };
 	ssize_t n = pump_recv(&sock, &c, sock.rx_avail, false, false), more;
 
 	assert_true(n >= 0);
