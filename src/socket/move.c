@@ -112,7 +112,7 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 			return ret;
 		ret = sock_send_pipe(s, fd, pipe, n, &raw);
 		/* else another reader of the pipe was quicker */
-		if (!raw && ret != -ERESTART)
+		if (ret > 0 || (!raw && ret != -ERESTART))
 			return ret;
 	}
 }
