@@ -83,17 +83,14 @@ int do_dup(int fd)
 }
 
 /*
- * A number that the program names may be one of ours: give ours up one by
- * one until this one is free. What is left has no owner who could move it.
+ * A number that the program names may be one of ours, which becomes another
+ * one, or is given up. What is left has no owner who could move it.
  */
 static int make_way(int fd)
 {
 	if (likely(!fdt_ever) || !fd_hidden(fd))
 		return 0;
-	while (fd_hidden(fd))
-		if (sock_yield_fd())
-			return -EBUSY;
-	return 0;
+	return yield_that(fd) || !fd_hidden(fd) ? 0 : -EBUSY;
 }
 
 /*

@@ -235,13 +235,17 @@ void fdt_forked(void);
 extern __thread int fdt_vforked __attribute__((tls_model("initial-exec")));
 bool fdt_is_owner(void);
 
-/* --- sockets.c --------------------------------------------------------- */
+/* --- yield.c ----------------------------------------------------------- */
 
 /*
  * The call failed for want of a number (EMFILE, ENFILE): may it be tried
  * again, because one of the library's own was given up? errno is kept.
  */
 bool sock_retry(int ret);
+/* Give one of the library's numbers up; false: there is none to give. */
+bool yield_number(void);
+/* This one, which is ours: false, it has to stay. */
+bool yield_that(int fd);
 
 /* --- fork.c, exec.c ---------------------------------------------------- */
 

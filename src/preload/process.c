@@ -57,6 +57,13 @@ void do__exit(int status)
  * Programs that forbid themselves new threads (haproxy) do so when all of
  * theirs run: the library's, which may be needed later, has to run by then.
  */
+static int limited(int ret, __rlimit_resource_t res)
+{
+	if (unlikely(res == RLIMIT_NOFILE && !ret) && fdt_ever)
+		sock_fd_limit();
+	return ret;
+}
+
 static void limiting(__rlimit_resource_t res, const struct rlimit *rl)
 {
 	if (unlikely(res == RLIMIT_NPROC && rl) && fdt_ever && fdt_is_owner())
@@ -66,13 +73,14 @@ static void limiting(__rlimit_resource_t res, const struct rlimit *rl)
 int do_setrlimit(__rlimit_resource_t res, const struct rlimit *rl)
 {
 	limiting(res, rl);
-	return real_setrlimit(res, rl);
+	return limited(real_setrlimit(res, rl), res);
 }
 
 int do_prlimit(pid_t pid, __rlimit_resource_t res, const struct rlimit *rl,
 	       struct rlimit *old)
 {
-	if (!pid || pid == sys_getpid())
-		limiting(res, rl);
-	return real_prlimit(pid, res, rl, old);
+	if (!rl || (pid && pid != sys_getpid()))
+		return real_prlimit(pid, res, rl, old);
+	limiting(res, rl);
+	return limited(real_prlimit(pid, res, rl, old), res);
 }

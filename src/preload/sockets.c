@@ -15,19 +15,6 @@
 #define FAMILY_SDP6 28 /* AF_INET6_SDP */
 #define TYPE_FLAGS  (SOCK_NONBLOCK | SOCK_CLOEXEC)
 
-bool sock_retry(int ret)
-{
-	int keep = errno;
-	bool again;
-
-	if (likely(ret >= 0) || (keep != EMFILE && keep != ENFILE) ||
-	    !fdt_ever || !fdt_is_owner())
-		return false;
-	again = !sock_yield_fd();
-	errno = keep;
-	return again;
-}
-
 static int native_family(int family, int type, int proto)
 {
 	if ((type & ~TYPE_FLAGS) != SOCK_STREAM)

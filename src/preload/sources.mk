@@ -34,7 +34,8 @@ libpreload_la_SOURCES = \
 	src/preload/syscall.c \
 	src/preload/unwind.c \
 	src/preload/uring.c \
-	src/preload/vfork.c
+	src/preload/vfork.c \
+	src/preload/yield.c
 # Readiness
 libpreload_la_SOURCES += \
 	src/preload/deadline.h \

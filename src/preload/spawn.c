@@ -88,7 +88,9 @@ FILE *do_popen(const char *command, const char *mode)
 
 	exec_home(WHY_EXEC);
 	ep_parent_forked();
-	f = real_popen(command, mode);
+	do
+		f = real_popen(command, mode);
+	while (unlikely(!f) && sock_retry(-1));
 	if (!f)
 		exec_undo();
 	return f;

@@ -241,6 +241,17 @@ void diag_rest(void)
 	lock_drop(&kept_lock);
 }
 
+bool diag_vacate(int fd)
+{
+	bool done;
+
+	if (lock_try(&kept_lock))
+		return false;
+	done = fd_move(&kept_fd, fd);
+	lock_drop(&kept_lock);
+	return done;
+}
+
 void diag_forked(void)
 {
 	kept_check();

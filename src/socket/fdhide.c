@@ -11,12 +11,19 @@
 
 #include "base/sys.h"
 #include "base/table.h"
+#include "socket/fdshare.h"
 #include "socket/pair.h"
 
 #define TOP_WANTED 8192 /* a table of 64 KiB */
 
 static TABLE uint64_t hidden[FD_TOP / 64];
 static int next_try; /* 0: not known yet */
+static uint32_t count;
+
+uint32_t fd_hidden_count(void)
+{
+	return __atomic_load_n(&count, __ATOMIC_RELAXED);
+}
 
 static int fd_top(void)
 {
@@ -47,15 +54,40 @@ static int fd_place(int fd)
 	return n == -EINVAL ? -EMFILE : n;
 }
 
+static void fd_mark(int n)
+{
+	if (!(__atomic_fetch_or(&hidden[n / 64], 1ull << n % 64,
+				__ATOMIC_RELAXED) >>
+		      n % 64 &
+	      1))
+		__atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+}
+
 int fd_hide(int fd)
 {
 	int n = fd_place(fd);
 
 	sys_close(fd);
 	if (n >= 0)
-		__atomic_fetch_or(&hidden[n / 64], 1ull << n % 64,
-				  __ATOMIC_RELAXED);
+		fd_mark(n);
 	return n;
+}
+
+bool fd_move(int *fd, int from)
+{
+	int n;
+
+	if (from < 0 || __atomic_load_n(fd, __ATOMIC_RELAXED) != from)
+		return false;
+	n = fd_place(from);
+	if (n < 0) /* the program has the upper quarter: anything */
+		n = sys_fcntl(from, F_DUPFD_CLOEXEC, 3);
+	if (n < 0)
+		return false;
+	fd_mark(n);
+	__atomic_store_n(fd, n, __ATOMIC_SEQ_CST);
+	fd_unhide(from);
+	return true;
 }
 
 bool fd_hidden(int fd)
@@ -68,7 +100,10 @@ bool fd_hidden(int fd)
 
 void fd_unhide(int fd)
 {
-	if ((unsigned int)fd < FD_TOP)
-		__atomic_fetch_and(&hidden[fd / 64], ~(1ull << fd % 64),
-				   __ATOMIC_RELAXED);
+	if ((unsigned int)fd < FD_TOP &&
+	    __atomic_fetch_and(&hidden[fd / 64], ~(1ull << fd % 64),
+			       __ATOMIC_RELAXED) >>
+			    fd % 64 &
+		    1)
+		__atomic_sub_fetch(&count, 1, __ATOMIC_RELAXED);
 }

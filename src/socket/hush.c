@@ -17,11 +17,28 @@ static struct {
 	int fd; /* plus 1 */
 } known[MASKS];
 static struct lock known_lock;
+static int tasks_fd = -1; /* of tasks() */
 
 /* In the child: another thread may have had it. */
 void hush_forked(void)
 {
 	known_lock = (struct lock){ 0 };
+}
+
+bool hush_vacate(int fd)
+{
+	int i, n;
+
+	if (fd_move(&tasks_fd, fd))
+		return true;
+	for (i = 0; i < MASKS; i++) {
+		n = __atomic_load_n(&known[i].fd, __ATOMIC_ACQUIRE) - 1;
+		if (!fd_move(&n, fd))
+			continue;
+		__atomic_store_n(&known[i].fd, n + 1, __ATOMIC_RELEASE);
+		return true;
+	}
+	return false;
 }
 
 /* A signalfd of all that this mask lets through; -1: none. */
@@ -68,19 +85,19 @@ static int tasks(struct stat *st)
 {
 	static const char path[] = "/proc/self/task";
 	static struct stat kept;
-	static int fd = -1, pid;
+	static int pid;
 
-	if (fd >= 0 && !sys_fstat(fd, st) && same(st, &kept)) {
+	if (tasks_fd >= 0 && !sys_fstat(tasks_fd, st) && same(st, &kept)) {
 		if (pid == sock_pid)
 			return 0;
-		fd_unhide(fd);
-		sys_close(fd);
+		fd_unhide(tasks_fd);
+		sys_close(tasks_fd);
 	}
 	if (pid != sock_pid) {
 		pid = sock_pid;
-		fd = sys_open(path, O_PATH | O_CLOEXEC, 0);
-		fd = fd < 0 ? fd : fd_hide(fd);
-		if (fd >= 0 && !sys_fstat(fd, &kept)) {
+		tasks_fd = sys_open(path, O_PATH | O_CLOEXEC, 0);
+		tasks_fd = tasks_fd < 0 ? tasks_fd : fd_hide(tasks_fd);
+		if (tasks_fd >= 0 && !sys_fstat(tasks_fd, &kept)) {
 			*st = kept;
 			return 0;
 		}

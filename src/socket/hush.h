@@ -39,6 +39,8 @@ int hush_heed(struct sock *s, struct hush *h, bool *restarts);
 void hush_end(struct sock *s, struct hush *h);
 /* The same where the lock stays as it is, and for threads that unwind. */
 void hush_drop(struct hush *h);
+/* Let go of a number (fd_move()); false: none has it. */
+bool hush_vacate(int fd);
 /* In a forked child. */
 void hush_forked(void);
 

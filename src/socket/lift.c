@@ -5,6 +5,7 @@
  * (switch.c), until the peer is gone.
  */
 
+#include "socket/fdshare.h"
 #include "socket/rdma.h"
 
 #define OFFER_LOOKS  8 /* every call, then every eighth */
@@ -181,6 +182,19 @@ static bool probed_enough(struct sock *s)
 	return s->probes > PROBES_MAX && waited(s);
 }
 
+/* A rule `sdp` leaves no other way: there the program's limit counts alone. */
+static bool no_number(struct sock *s)
+{
+	if (s->use != USE_SDP && !fd_share_left()) {
+		s->look = FD_SHARE_LOOKS;
+		sock_why(s, WHY_FD_LIMIT);
+		return true;
+	}
+	if (s->why == WHY_FD_LIMIT)
+		sock_why(s, WHY_WAITING);
+	return false;
+}
+
 static void give_up(struct sock *s)
 {
 	pair_cancel(&s->pair);
@@ -200,6 +214,8 @@ static void step(struct sock *s, int fd)
 	if (s->pair.state == PAIR_NONE) {
 		enum reason why;
 
+		if (no_number(s))
+			return;
 		pair_again(s);
 		why = pair_begin(&s->pair, fd);
 		if (why == WHY_REMOTE) {

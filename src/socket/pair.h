@@ -104,6 +104,8 @@ int diag_find(const struct diag_names *n, bool peer, struct diag *d);
 void diag_forked(void);
 /* Close the kept netlink socket until it is needed again. */
 void diag_rest(void);
+/* Let go of a number (fd_move()); false: it has another. */
+bool diag_vacate(int fd);
 
 /*
  * Move an internal descriptor to a high number (the upper quarter of the
@@ -112,6 +114,13 @@ void diag_rest(void);
  */
 #define FD_TOP 65536
 int fd_hide(int fd);
+/*
+ * The number `from`, which *fd has, is the program's from now on: *fd gets
+ * another one for what it is. `from` stays open, to be replaced by the program,
+ * so that nobody else gets it meanwhile. False: *fd has another, or there is no
+ * number left.
+ */
+bool fd_move(int *fd, int from);
 /* Is this number one of ours (close loops must spare it)? */
 bool fd_hidden(int fd);
 void fd_unhide(int fd); /* forget it (before closing) */

@@ -16,6 +16,7 @@
 
 #include "base/told.h"
 #include "socket/budget.h"
+#include "socket/fdshare.h"
 #include "socket/rdma.h"
 
 #define RETIRE_MS 200
@@ -539,6 +540,17 @@ void service_stop(void)
 		return;
 	service_poke(svc.id);
 	pthread_join(thread, NULL); /* a filter may not allow what it does */
+}
+
+bool service_vacate(int fd)
+{
+	bool done;
+
+	if (lock_take(&svc.lock))
+		return false;
+	done = fd_move(&svc.epoll, fd) || fd_move(&svc.dgram, fd);
+	lock_drop(&svc.lock);
+	return done;
 }
 
 /* The child has neither thread nor socks; its own are made when needed. */

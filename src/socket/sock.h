@@ -198,8 +198,21 @@ bool sock_lifted(const struct sock *s); /* any direction not the anchor's */
 uint64_t sock_inode(struct sock *s);
 /* Does another process have it, or has foreign code got it? */
 bool sock_shared(struct sock *s);
-/* Free an internal descriptor (EMFILE): 0 if one was freed. */
+/*
+ * Free an internal descriptor (EMFILE): 0 if one was freed. offer: that of a
+ * connection that looks for its peer, if it has one.
+ */
+int sock_yield_offer(struct sock *s);
 int sock_yield_fd(void);
+/*
+ * The program names this number, which is ours: 0, it is not any more (and
+ * open, or free), or -EBUSY.
+ */
+int sock_vacate(int fd);
+/* The same of one that looks for its peer: 0 if it was that number. */
+int sock_move_offer(struct sock *s, int at);
+/* The program may have more or fewer descriptors from now on. */
+void sock_fd_limit(void);
 /* No thread can be made soon: the service thread starts now, and stays. */
 void sock_serve_always(void);
 /* Is this number one of the library's own? The program may not close it. */

@@ -15,6 +15,8 @@ libsocket_la_SOURCES = \
 	src/socket/diag.c \
 	src/socket/fdhide.c \
 	src/socket/window.c src/socket/window.h \
+	src/socket/fdshare.c src/socket/fdshare.h \
+	src/socket/fdyield.c \
 	src/socket/holder.c src/socket/holder.h \
 	src/socket/home.c \
 	src/socket/hush.c src/socket/hush.h \

@@ -32,6 +32,7 @@ check_PROGRAMS += \
 	tests/progs/native \
 	tests/progs/nonblock \
 	tests/progs/notify \
+	tests/progs/numbers \
 	tests/progs/options \
 	tests/progs/parts \
 	tests/progs/pass \
@@ -140,6 +141,11 @@ tests_progs_notify_SOURCES = tests/progs/notify.c $(PROGS_COMMON)
 tests_progs_notify_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_notify_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_notify_LDADD = -lpthread
+tests_progs_numbers_SOURCES = tests/progs/numbers.c $(PROGS_COMMON)
+tests_progs_numbers_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_numbers_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_numbers_LDADD = -lpthread
+
 tests_progs_options_SOURCES = tests/progs/options.c $(PROGS_COMMON)
 tests_progs_options_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_options_CFLAGS = $(PROGS_CFLAGS)

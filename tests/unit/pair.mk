@@ -23,3 +23,8 @@ tests_unit_test_pair_lies_SOURCES = tests/unit/test_pair_lies.c \
 	tests/unit/pair_util.h $(pair_sources)
 tests_unit_test_pair_lies_LDADD = libsdpproto.la libfabric.la libconfig.la \
 	libbase.la $(CMOCKA_LIBS) -lpthread
+
+check_PROGRAMS += tests/unit/test_fdshare
+tests_unit_test_fdshare_SOURCES = tests/unit/test_fdshare.c
+tests_unit_test_fdshare_LDADD = libsocket.la libsdpproto.la libfabric.la \
+	libconfig.la libbase.la $(CMOCKA_LIBS)

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* numbers - descriptors that run out, and limits that are taken down. */
+#include "prog.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIMIT 256
+#define PAIRS 30
+
+static struct link a[PAIRS], b[PAIRS];
+
+static void limit(rlim_t n)
+{
+	struct rlimit rl;
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &rl));
+	rl.rlim_cur = n;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &rl));
+}
+
+/* Connections within the process, all of them lifted if that may be. */
+static void connections(int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		link_self(&a[i], &b[i], 8);
+}
+
+static void all_talk(int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		link_put(&a[i], 100);
+		link_get(&b[i], 100);
+		link_put(&b[i], 100);
+		link_get(&a[i], 100);
+	}
+}
+
+static bool is_open(int fd)
+{
+	return syscall(SYS_fcntl, fd, F_GETFD) >= 0;
+}
+
+static int open_ones(void)
+{
+	int fd, n = 0;
+
+	for (fd = 0; fd < LIMIT; fd++)
+		n += is_open(fd);
+	return n;
+}
+
+/* Until so many are free, in a way that nobody sees. */
+static void fill(int free)
+{
+	int n = LIMIT - free - open_ones();
+
+	for (; n > 0; n--)
+		CHECK(syscall(SYS_dup, 0) >= 0);
+}
+
+/* What libc opens by itself finds a number as it would on TCP. */
+static void openers_run(struct end *e)
+{
+	char name[] = "/tmp/numbersXXXXXX";
+	struct addrinfo *ai;
+	DIR *d;
+	FILE *f;
+	int fd, own;
+
+	(void)e;
+	limit(LIMIT);
+	own = open_ones();
+	connections(PAIRS);
+	all_talk(PAIRS);
+	/* ours but for a sixteenth, and the handful that is asked for here */
+	fill(LIMIT - (LIMIT - LIMIT / 16 - 8) -
+	     (open_ones() - own - 2 * PAIRS));
+	d = opendir("/");
+	CHECK(d);
+	f = tmpfile();
+	CHECK(f);
+	fd = mkstemp(name);
+	CHECK(fd >= 0);
+	CHECK(!unlink(name));
+	CHECK(!getaddrinfo("localhost", "80", NULL, &ai));
+	freeaddrinfo(ai);
+	CHECK(!fclose(f));
+	CHECK(!closedir(d));
+	all_talk(PAIRS);
+}
+
+/* Numbers as many as the limit says, each of them the program's. */
+static void brim_run(struct end *e)
+{
+	int fd, last = -1, n = 0;
+
+	(void)e;
+	limit(LIMIT);
+	connections(PAIRS);
+	for (;;) {
+		fd = open("/dev/null", O_RDONLY);
+		if (fd < 0)
+			break;
+		last = fd;
+		n++;
+	}
+	CHECK(errno == EMFILE);
+	CHECK(last == LIMIT - 1 || is_open(LIMIT - 1));
+	/* three standard ones, the connections; bats and valgrind keep some */
+	CHECK(n >= LIMIT - 2 * PAIRS - 16);
+	all_talk(PAIRS);
+	CHECK(!close(last));
+	fd = accept(0, NULL, NULL);
+	CHECK(fd < 0 && errno == ENOTSOCK);
+	fd = dup(0);
+	CHECK(fd == last);
+	all_talk(PAIRS);
+}
+
+/* A server at its limit goes on to accept, up to it. */
+static void accept_run(struct end *e)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	int fd[LIMIT], n = 0, lfd, c;
+
+	(void)e;
+	limit(LIMIT);
+	lfd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(lfd >= 0 && !listen(lfd, 200));
+	CHECK(!getsockname(lfd, (struct sockaddr *)&ss, &len));
+	for (;;) {
+		c = socket(AF_INET, SOCK_STREAM, 0);
+		if (c < 0)
+			break;
+		CHECK(!connect(c, (struct sockaddr *)&ss, len));
+		fd[n++] = c;
+		c = accept(lfd, NULL, NULL);
+		if (c < 0)
+			break;
+		CHECK(write(fd[n - 1], "x", 1) == 1);
+		fd[n++] = c;
+	}
+	CHECK(errno == EMFILE);
+	CHECK(n >= LIMIT - 16);
+	while (n--)
+		CHECK(!close(fd[n]));
+}
+
+/* dup2() puts one at any number, and F_DUPFD at one from there on. */
+static void any_run(struct end *e)
+{
+	int fd, n;
+
+	(void)e;
+	limit(LIMIT);
+	connections(4);
+	all_talk(4);
+	for (fd = LIMIT - 1; fd > 100; fd--) {
+		if (fd == a[0].fd || fd == b[0].fd)
+			continue;
+		CHECK(dup2(0, fd) == fd);
+		if (fd % 16 == 0)
+			all_talk(4);
+	}
+	all_talk(4);
+	for (fd = LIMIT - 1; fd > 100; fd--)
+		CHECK(!close(fd));
+	all_talk(4);
+	for (fd = 150; fd < LIMIT; fd += 15) {
+		n = fcntl(0, F_DUPFD, fd);
+		CHECK(n >= fd && !close(n));
+	}
+	n = fcntl(0, F_DUPFD, LIMIT - 1);
+	CHECK(n == LIMIT - 1);
+	FAILS(fcntl(0, F_DUPFD, LIMIT - 1), EMFILE);
+	all_talk(4);
+}
+
+static const struct prog_case cases[] = {
+	{ "openers", openers_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "brim", brim_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "accept", accept_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "any", any_run, NULL, CASE_SOLO | CASE_BARE },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
