@@ -72,6 +72,13 @@ struct fabric_ops {
 	void *(*ctrl)(struct end *e);
 	/* Send what was written to the last buf() or ctrl(): `len` bytes. */
 	int (*send)(struct end *e, uint32_t len, bool solicited);
+	/*
+	 * on: the peer is shown nothing of what is sent from now on, until
+	 * hold(false), or until it finds that our process has ended and asks
+	 * by unhold() for what is held. NULL where not offered.
+	 */
+	void (*hold)(struct end *e, bool on);
+	void (*unhold)(struct end *e);
 	/* The next message that arrived: 1, 0 none, or negative errno. */
 	int (*poll)(struct end *e, struct fab_msg *m);
 	/* The oldest polled message not yet released: 1 or 0 none. */

@@ -97,6 +97,8 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 		home = s->paired && s->pins != 3;
 		sock_why(s, WHY_SHARED);
 	}
+	if (unlikely(s->holdback))
+		holdback_show(s); /* who looks after it ends, perhaps */
 	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
 	apart = s->rd && s->paired;
 	if (apart) {

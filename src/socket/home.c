@@ -115,6 +115,8 @@ static void answer(struct sock *s, int fd)
 		return;
 	if (!zc_recall(s))
 		return;
+	if (unlikely(s->holdback))
+		holdback_show(s);
 	/* what is put back begins where it is said to end */
 	if (unlikely(s->unsent || s->given) && !lift_sent(s, fd))
 		return;

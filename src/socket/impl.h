@@ -81,6 +81,7 @@ struct sock {
 	uint8_t phase; /* enum sock_phase */
 	uint8_t use; /* enum rule_use */
 	bool native, nonblock, paired, orphan;
+	bool corked; /* lifted, and TCP_CORK is set */
 	bool shut_rd, shut_wr;
 	bool fin_due; /* the kernel's FIN waits until the ring is empty */
 	bool fin_told; /* the peer was poked about its FIN, */
@@ -96,6 +97,9 @@ struct sock {
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */
 	struct anc_tx at;
 	struct anc_rx ar;
+	uint64_t holdback_until; /* atomic: holdback.h, while there is some */
+	uint32_t holdback; /* atomic: bytes */
+	uint32_t mss; /* of the anchor */
 	uint64_t may_send; /* offset up to which nothing is looked at: window.h */
 	uint32_t rawtx; /* atomic: threads inside a raw send */
 	uint32_t switching; /* atomic: no raw send may begin */
@@ -336,7 +340,9 @@ static inline bool fab_publish(const struct sock *s)
 int pump_poll(struct sock *s); /* parse what arrived; negative: dead */
 ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		  bool discard);
+/* As many of n bytes as credits and room allow now; what is held back, too. */
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n);
+ssize_t pump_some(struct sock *s, struct cursor *c, size_t n); /* not that */
 ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
 /* Post what conn_next() answered; its payload comes from c. 0 or negative. */
 int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op);
@@ -480,28 +486,7 @@ void home_left(struct sock *s);
 /* Lock held, peer gone: 0, the number holds the unread bytes now. */
 int standin_take(struct sock *s, int fd);
 
-/* --- service.c --------------------------------------------------------- */
-
-int service_start(void); /* 0, or negative: no thread here */
-/* A thread of ours: no signals, a small stack. */
-int service_spawn(pthread_t *thread, void *(*run)(void *arg));
-uint64_t service_id(void);
-void service_add(struct sock *s);
-void service_del(struct sock *s);
-void service_forked(void);
-bool service_running(void);
-/* rdma_run() is called when `fd` is readable. */
-int service_watch(int fd, void *tag);
-/* s->rd->called is set when something comes on `fd`, its anchor. */
-void service_anchor(struct sock *s, int fd, bool on);
-void service_stop(void);
-void service_poke(uint64_t id);
-/* Calls `fn` for every paired sock of this process. */
-void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
-/* Is somebody just looking at it from there? Its memory must stay then. */
-bool service_visits(const struct sock *s);
-/* told.c: takes what was sent to the service thread's socket. */
-void told_hear(int dgram);
+#include "socket/service.h"
 
 /* A raw call moved n bytes: is it time to think of lifting? */
 void lift_again(struct sock *s); /* what kept it at home is taken back */
@@ -595,6 +580,7 @@ static inline bool tx_ours(const struct sock *s)
 	return anc_state(s->tx) != ANC_RAW;
 }
 
+#include "socket/holdback.h"
 #include "socket/window.h"
 
 #endif

@@ -97,7 +97,7 @@ static int unsent_bytes(struct sock *s, int fd, unsigned long req, int *n)
 	if (ret || sock_lock(s))
 		return ret;
 	if (!r && s->paired && tx_by_ring(s)) {
-		sum = window_queued(s) + (uint64_t)*n;
+		sum = window_queued(s) + s->holdback + (uint64_t)*n;
 		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
 	} else if (r && req == SIOCOUTQ && rdma_here(s) &&
 		   r->state == RDMA_UP && r->end) {

@@ -368,7 +368,11 @@ void lift_orphan(struct sock *s)
 	if (s->orphan)
 		return;
 	if (!s->conn.error)
-		pump_poll(s); /* what it left in the ring is still ours */
+		pump_poll(s); /* what it left in the ring is still ours, */
+	if (FAB(s)->unhold && !s->conn.error) {
+		FAB(s)->unhold(END(s)); /* and what it held back there */
+		pump_poll(s);
+	}
 	if (s->rd)
 		mend_revive(s);
 	__atomic_store_n(&s->orphan, true, __ATOMIC_RELEASE);

@@ -42,6 +42,10 @@ static inline uint64_t deadline(struct sock *s, struct load *w)
 /* Lock held: as many of n bytes as the ring takes now. */
 static inline ssize_t way_out(struct sock *s, struct load *w, size_t n)
 {
+	/* what comes from a pipe must not need a message more */
+	if (unlikely((w->flags & MSG_MORE) || s->corked) && holdback_may(s) &&
+	    !(w->by_pipe && s->holdback + n >= s->mss))
+		return holdback_send(s, &w->c, n);
 	return likely(!s->rd) ? pump_send(s, &w->c, n) : mend_send(s, &w->c, n);
 }
 

@@ -183,6 +183,10 @@ static int nagle(struct sock *s, int opt, const void *v, socklen_t len)
 		s->nodelay = value != 0;
 	else
 		s->cork = value != 0;
+	s->corked = s->cork > 0;
+	/* as TCP: either of the two sends what was kept back */
+	if (s->holdback && (opt == TCP_NODELAY ? s->nodelay : !s->cork))
+		holdback_show(s);
 	sock_unlock(s);
 	return 0;
 }

@@ -298,6 +298,8 @@ int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
 	if (!mem)
 		return pump_fail(s, -EPROTO);
 	post(s, c, mem, op);
+	if (unlikely(s->holdback))
+		holdback_show(s);
 	return 0;
 }
 
@@ -378,8 +380,7 @@ static ssize_t pump_file(struct sock *s, struct file_in *f, size_t n)
 	return (ssize_t)done;
 }
 
-/* As many of n bytes as credits and room allow now. */
-ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
+ssize_t pump_some(struct sock *s, struct cursor *c, size_t n)
 {
 	struct conn_offer offer = { 0 };
 	struct conn_op op;
@@ -419,6 +420,15 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 	} while (done < n || conn_wants_send(&s->conn));
 	count_sent(s, done);
 	return (ssize_t)done;
+}
+
+ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
+{
+	ssize_t done = pump_some(s, c, n);
+
+	if (unlikely(s->holdback))
+		holdback_show(s);
+	return done;
 }
 
 void pump_control(struct sock *s)

@@ -231,7 +231,8 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			continue;
 		if (n) {
 			went(s, w, (size_t)n);
-			ring_reader(s, fd);
+			if (likely(!s->holdback))
+				ring_reader(s, fd);
 		}
 		if (w->done == w->len || unlikely(w->pipe_over) ||
 		    (w->c.file && w->c.file->stop))

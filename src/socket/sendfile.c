@@ -268,5 +268,7 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 		if (ret > 0)
 			done += (size_t)ret;
 	} while (ret > 0 && j.more && done < n);
+	if (done < n)
+		holdback_end(s); /* the file was shorter */
 	return done ? (ssize_t)done : ret;
 }

@@ -22,6 +22,7 @@
 #define RETIRE_MS 200
 #define IDLE_MS	  30000
 #define SOON_MS	  250
+#define TRIM_NS	  30000000000u
 #define TICK_MS	  5
 #define CALM_MS	  20 /* is a busy program still busy? */
 #define ANCHOR	  ((uintptr_t)1) /* in an event's word, beside the sock */
@@ -222,6 +223,8 @@ static void serve(struct sock *s, void *arg)
 	bool bell, asked;
 
 	(void)arg;
+	if (unlikely(s->holdback))
+		holdback_serve(s);
 	if (unlikely(s->rd))
 		rdma_serve(s);
 	if (sock_at(s, -1) >= 0)
@@ -285,6 +288,14 @@ static void trim(struct sock *s, void *arg)
 static int tick; /* ms until the next look at what is unfinished; 0: nothing */
 static bool soon;
 
+static uint64_t due; /* atomic: when it wakes, or UINT64_MAX: not known yet */
+
+void service_by(uint64_t ns)
+{
+	if (__atomic_load_n(&due, __ATOMIC_SEQ_CST) > ns)
+		service_poke(svc.id);
+}
+
 static void see(struct sock *s, void *arg)
 {
 	(void)arg;
@@ -296,6 +307,8 @@ static void see(struct sock *s, void *arg)
 	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s) ||
 				     rdma_parted(s) || rdma_waits(s)))
 		soon = true;
+	if (unlikely(s->holdback))
+		tick = holdback_tick(s, tick);
 }
 
 static void drop_sockets(void)
@@ -338,6 +351,8 @@ static int patience(bool empty)
 	int ms = tick ? tick : empty ? RETIRE_MS : soon ? SOON_MS : IDLE_MS;
 	int other = rdma_patience_ms();
 
+	if (unlikely(holdback_lately()) && ms > HOLDBACK_TICK)
+		ms = HOLDBACK_TICK;
 	return other >= 0 && other < ms ? other : ms;
 }
 
@@ -371,8 +386,8 @@ static bool heard(void *who)
 static void *service_main(void *arg)
 {
 	struct epoll_event ev[16];
-	uint64_t looked = 0;
-	int n, i;
+	uint64_t looked = 0, trimmed = 0;
+	int n, i, ms;
 
 	(void)arg;
 	for (;;) {
@@ -382,9 +397,13 @@ static void *service_main(void *arg)
 
 		tick = 0;
 		soon = false;
+		__atomic_store_n(&due, UINT64_MAX, __ATOMIC_SEQ_CST);
 		visit_all(0, see, NULL);
-		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16,
-				   patience(empty), 0, 8);
+		ms = patience(empty);
+		__atomic_store_n(&due, clock_ns() + (uint64_t)ms * 1000000u,
+				 __ATOMIC_SEQ_CST);
+		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16, ms,
+				   0, 8);
 		if (n == -EBADF)
 			return NULL; /* the program closed it by force */
 		look = n <= 0;
@@ -405,8 +424,12 @@ static void *service_main(void *arg)
 		if (!n && empty && retire())
 			return NULL;
 		visit_all(0, serve, NULL);
-		if (!n && !tick)
-			visit_all(0, trim, NULL);
+		/* idle for a HOLDBACK_TICK is not idle */
+		if (n || tick ||
+		    (ms == HOLDBACK_TICK && looked < trimmed + TRIM_NS))
+			continue;
+		trimmed = looked;
+		visit_all(0, trim, NULL);
 	}
 }
 

@@ -17,6 +17,7 @@ libsocket_la_SOURCES = \
 	src/socket/window.c src/socket/window.h \
 	src/socket/fdshare.c src/socket/fdshare.h \
 	src/socket/fdyield.c \
+	src/socket/holdback.c src/socket/holdback.h \
 	src/socket/holder.c src/socket/holder.h \
 	src/socket/home.c \
 	src/socket/hush.c src/socket/hush.h \
@@ -62,7 +63,7 @@ libsocket_la_SOURCES = \
 	src/socket/row.c \
 	src/socket/send.c \
 	src/socket/sendfile.c src/socket/sendfile.h \
-	src/socket/service.c \
+	src/socket/service.c src/socket/service.h \
 	src/socket/shutdown.c \
 	src/socket/sock.c src/socket/sock.h \
 	src/socket/spin.c \

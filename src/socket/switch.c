@@ -33,6 +33,7 @@ static void options_ours(struct sock *s, int fd)
 		s->cork = 0;
 	if (s->cork)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
+	s->corked = s->cork > 0;
 	sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	window_begin(s, fd);
 	alive_begin(s, fd);
@@ -47,6 +48,7 @@ void lift_left(struct sock *s, int fd)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->cork,
 			       sizeof(int));
 	s->nodelay = s->cork = -1;
+	s->corked = false;
 	alive_end(s, fd);
 }
 
@@ -187,6 +189,8 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 {
 	int ret = 0;
 
+	if (unlikely(s->holdback))
+		holdback_show(s);
 	if (s->rd && anc_state(s->tx) == ANC_RISING)
 		ret = rdma_token_ahead(s, fd);
 	else if (s->rd && !fin && !rdma_anchor_free(s))

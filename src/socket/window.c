@@ -103,6 +103,7 @@ static void measure(struct sock *s, int fd)
 			s->snd_room = low;
 	}
 	s->may_send = 0;
+	s->mss = (uint32_t)tcp_int(fd, TCP_MAXSEG);
 }
 
 void window_begin(struct sock *s, int fd)

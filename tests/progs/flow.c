@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -271,11 +272,250 @@ static void steady(struct end *e)
 	link_close(&l);
 }
 
+/* --- when ----------------------------------------------------------------- */
+
+static void put_flags(struct link *l, size_t n, int flags)
+{
+	char buf[200000];
+
+	CHECK(n <= sizeof(buf));
+	flow_fill(&l->tx, buf, n);
+	CHECK(send(l->fd, buf, n, flags) == (ssize_t)n);
+}
+
+static int unread(int fd)
+{
+	int n = -1;
+
+	CHECK(!ioctl(fd, FIONREAD, &n));
+	return n;
+}
+
+/*
+ * What was sent in pieces is seen by the peer when `whole` says so, and nothing
+ * of it before; whoever is too slow to have seen it in time tries again. What
+ * is under way would be acknowledged, and that sends the rest: so a turn first.
+ */
+static void held_run(struct end *e, void (*part)(struct link *l),
+		     void (*whole)(struct link *l))
+{
+	double began;
+	uint64_t seen;
+	bool sure;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		link_turn(&e->l, 40, true);
+		began = now();
+		part(&e->l);
+		prog_sync(e);
+		seen = prog_hear(e);
+		sure = now() - began < 0.03;
+		whole(&e->l);
+		prog_tell(e, e->l.tx.off);
+		prog_sync(e);
+		if (sure)
+			CHECK(seen == 0);
+	}
+	prog_tell(e, 0);
+}
+
+static void held_peer(struct end *e)
+{
+	uint64_t off;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		link_turn(&e->l, 40, false);
+		prog_sync(e);
+		prog_tell(e, (uint64_t)unread(e->l.fd));
+		off = prog_hear(e);
+		link_get(&e->l, off - e->l.rx.off);
+		prog_sync(e);
+	}
+	CHECK(prog_hear(e) == 0);
+}
+
+static void more_part(struct link *l)
+{
+	put_flags(l, 16, MSG_MORE);
+	put_flags(l, 3, MSG_MORE);
+}
+
+static void more_whole(struct link *l)
+{
+	put_flags(l, 16, 0);
+}
+
+static void more_run(struct end *e)
+{
+	held_run(e, more_part, more_whole);
+}
+
+static void cork_part(struct link *l)
+{
+	set_int(l->fd, IPPROTO_TCP, TCP_CORK, 1);
+	put_flags(l, 16, 0);
+	put_flags(l, 100, 0);
+}
+
+static void cork_whole(struct link *l)
+{
+	set_int(l->fd, IPPROTO_TCP, TCP_CORK, 0);
+}
+
+static void cork_run(struct end *e)
+{
+	held_run(e, cork_part, cork_whole);
+}
+
+static void nodelay_whole(struct link *l)
+{
+	set_int(l->fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	cork_whole(l);
+	set_int(l->fd, IPPROTO_TCP, TCP_NODELAY, 0);
+}
+
+static void nodelay_run(struct end *e)
+{
+	held_run(e, more_part, nodelay_whole);
+}
+
+/* The peer sleeps, and nothing more comes: it gets it after all. */
+static void late_run(struct end *e)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		link_turn(&e->l, 40, true);
+		put_flags(&e->l, 100, MSG_MORE);
+		prog_sync(e);
+	}
+	set_int(e->l.fd, IPPROTO_TCP, TCP_CORK, 1);
+	put_flags(&e->l, 100, 0);
+	prog_sync(e);
+	put_flags(&e->l, 150000, 0);
+	prog_sync(e);
+	set_int(e->l.fd, IPPROTO_TCP, TCP_CORK, 0);
+	/* a descriptor that moves on takes along what was held back */
+	put_flags(&e->l, 100, MSG_MORE);
+	prog_mid(e->l.fd);
+	prog_sync(e);
+	link_turn(&e->l, 40, true);
+}
+
+static void late_peer(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		link_turn(&e->l, 40, false);
+		if (i)
+			CHECK(poll(&p, 1, 20000) == 1);
+		link_get(&e->l, 100);
+		prog_sync(e);
+	}
+	link_get(&e->l, 100);
+	prog_sync(e);
+	link_get(&e->l, 150000);
+	prog_sync(e);
+	link_get(&e->l, 100);
+	prog_sync(e);
+	link_turn(&e->l, 40, false);
+}
+
+/* In order, whatever is held back and shown. */
+static void mixed_run(struct end *e)
+{
+	unsigned int dice = 12345, i;
+
+	for (i = 0; i < 3000; i++) {
+		dice = dice * 1103515245 + 12345;
+		if (dice >> 16 & 1)
+			set_int(e->l.fd, IPPROTO_TCP, TCP_CORK, dice >> 17 & 1);
+		put_flags(&e->l, 1 + (dice >> 18) % (dice >> 8 & 7 ? 99 : 9999),
+			  dice >> 20 & 1 ? MSG_MORE : 0);
+		if (!(dice >> 21 & 63))
+			prog_nap_ms(1);
+	}
+	set_int(e->l.fd, IPPROTO_TCP, TCP_CORK, 0);
+	prog_tell(e, e->l.tx.off);
+	prog_sync(e);
+}
+
+static void mixed_peer(struct end *e)
+{
+	struct pollfd p[2] = { { .fd = e->l.fd, .events = POLLIN },
+			       { .fd = e->ctl, .events = POLLIN } };
+	uint64_t off = UINT64_MAX;
+	int n;
+
+	while (e->l.rx.off != off) {
+		CHECK(poll(p, off == UINT64_MAX ? 2 : 1, 20000) > 0);
+		if (p[1].revents & POLLIN && off == UINT64_MAX)
+			off = prog_hear(e);
+		n = unread(e->l.fd);
+		if (n)
+			link_get(&e->l, (size_t)n);
+		p[1].revents = 0;
+	}
+	prog_sync(e);
+}
+
+/* Every end of the writer shows what it held back. */
+static void ends_run(struct end *e)
+{
+	char buf[100];
+	struct link l;
+
+	link_get(&e->l, 300);
+	link_eof(&e->l);
+	prog_sync(e);
+	prog_link(e, &l);
+	link_get(&l, 100);
+	CHECK(read(l.fd, buf, sizeof(buf)) == 0);
+	link_close(&l);
+	prog_sync(e);
+	prog_link(e, &l);
+	prog_sync(e);
+	link_get(&l, 200);
+	CHECK(read(l.fd, buf, sizeof(buf)) == 0);
+	link_close(&l);
+}
+
+static void ends_peer(struct end *e)
+{
+	struct link l;
+
+	put_flags(&e->l, 100, 0);
+	put_flags(&e->l, 100, MSG_MORE);
+	set_int(e->l.fd, IPPROTO_TCP, TCP_CORK, 1);
+	put_flags(&e->l, 100, 0);
+	CHECK(!shutdown(e->l.fd, SHUT_WR));
+	prog_sync(e);
+	prog_link(e, &l);
+	put_flags(&l, 100, MSG_MORE);
+	CHECK(!close(l.fd));
+	prog_sync(e);
+	prog_link(e, &l);
+	put_flags(&l, 100, MSG_MORE);
+	put_flags(&l, 100, MSG_MORE);
+	prog_sync(e);
+	kill(getpid(), SIGKILL);
+}
+
 static const struct prog_case cases[] = {
 	{ "paced", paced_run, paced_peer, 0 },
 	{ "heir", heir, heir, 0 },
 	{ "bounded", bounded, bounded, 0 },
 	{ "steady", steady, steady, 0 },
+	{ "more", more_run, held_peer, 0 },
+	{ "cork", cork_run, held_peer, 0 },
+	{ "nodelay", nodelay_run, held_peer, 0 },
+	{ "late", late_run, late_peer, 0 },
+	{ "mixed", mixed_run, mixed_peer, 0 },
+	{ "ends", ends_run, ends_peer, CASE_PROCESS | CASE_DIES },
 };
 
 int main(int argc, char **argv)

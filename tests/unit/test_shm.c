@@ -315,6 +315,55 @@ static void test_stamps(void **state)
 	stamp_forked();
 }
 
+/*
+ * What is held back is not there, wherever it lies, until it is shown; then it
+ * is all there, with the time of that. Half of it is left to who finds the
+ * writer dead.
+ */
+static void test_hold(void **state)
+{
+	uint64_t n = 0, shown, turn, stamp, seed = 99;
+	struct fab_msg m;
+	struct two t;
+
+	(void)state;
+	two_make(&t, 65536);
+	for (turn = 0; turn < 2000; turn++) {
+		shm_ops.hold(&t.a.end, true);
+		for (shown = n; n < shown + 1 + rnd(&seed) % 4; n++)
+			assert_true(
+				try_send(&t.a, size_of(7, n) % 3000 + 16, n));
+		if (rnd(&seed) % 2) { /* what follows waits behind it */
+			assert_true(
+				try_send(&t.a, size_of(7, n) % 3000 + 16, n));
+			n++;
+		}
+		assert_false(shm_ops.pending(&t.b.end));
+		assert_int_equal(shm_ops.poll(&t.b.end, &m), 0);
+		stamp = stamp_now();
+		if (turn % 3 == 0)
+			shm_ops.unhold(&t.b.end);
+		else
+			shm_ops.hold(&t.a.end, false);
+		for (; shown < n; shown++) {
+			assert_true(shm_ops.pending(&t.b.end));
+			assert_int_equal(shm_ops.poll(&t.b.end, &m), 1);
+			check(&m, size_of(7, shown) % 3000 + 16, shown);
+			if (turn % 3 && stamp) {
+				assert_true((m.stamp & ~STAMP_MIXED) >= stamp);
+				stamp = 0;
+			}
+			shm_ops.release(&t.b.end);
+		}
+		shm_ops.hold(&t.a.end, false);
+		assert_false(shm_ops.pending(&t.b.end));
+	}
+	/* nothing is held: nothing changes */
+	shm_ops.unhold(&t.b.end);
+	assert_int_equal(shm_ops.poll(&t.b.end, &m), 0);
+	two_drop(&t);
+}
+
 static long pages(int fd)
 {
 	struct stat st;
@@ -387,7 +436,7 @@ int main(void)
 		cmocka_unit_test(test_attic),	cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_full),	cmocka_unit_test(test_grow),
 		cmocka_unit_test(test_shrink),	cmocka_unit_test(test_small),
-		cmocka_unit_test(test_stamps),
+		cmocka_unit_test(test_stamps),	cmocka_unit_test(test_hold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,8 @@ void *shm_tx_buf(struct end *end, uint32_t len);
 void *shm_tx_ctrl(struct end *end);
 int shm_tx_send(struct end *end, uint32_t len, bool solicited);
 void shm_tx_trim(struct end *end);
+void shm_tx_hold(struct end *end, bool on);
+void shm_rx_unhold(struct end *end);
 int shm_rx_poll(struct end *end, struct fab_msg *m);
 bool shm_rx_pending(struct end *end);
 int shm_rx_front(struct end *end, struct fab_msg *m);

@@ -16,6 +16,7 @@
  *   576    what the opener lends
  *   640    what the opener lets the maker write into
  *   768    number of messages the maker put into its lane
+ *   776    tag of the first message that the maker holds back, or 0
  *   832    what the maker's process sent through the kernel (stamp.h)
  *   896    number of messages of the opener's lane
  *   960    what the opener's process sent through the kernel
@@ -44,6 +45,10 @@
  * publishes how far it has released (number and offset of the next frame in
  * one word, in its own line), lazily.
  *
+ * A message that is held back is a whole frame without its tag: it and all
+ * behind it arrive when that is written. The header has the tag meanwhile, so
+ * that the reader can write it if the writer is no more.
+ *
  * The lane. Frames are released in order, so a control message behind stream
  * bytes that the program does not read would keep its line. When the ring
  * has no room, control messages travel in the lane: SHM_LANE frames of one
@@ -64,6 +69,7 @@
 #define SHM_LOAN_AT	320 /* and one more, 256 bytes on */
 #define SHM_SINK_AT	384 /* and one more, 256 bytes on */
 #define SHM_LANED_AT	768 /* and one more, 128 bytes on */
+#define SHM_HELD_AT	776 /* and one more, 128 bytes on */
 #define SHM_SENDS_AT	832 /* and one more, 128 bytes on */
 #define SHM_LANE	16 /* lines */
 #define SHM_WORDS_AT	1024
@@ -163,6 +169,11 @@ struct shm_end {
 	uint8_t *tx, *tx_lane;
 	const uint64_t *tx_progress; /* the reader's words: ring, lane */
 	uint32_t *tx_laned; /* our count of lane frames, for the reader */
+	uint64_t *tx_held; /* our word: the tag that is missing, or 0 */
+	uint8_t *tx_held_at; /* where, NULL: none; */
+	uint8_t *tx_held_msg; /* its message, or that behind the jump */
+	uint64_t tx_held_tag;
+	bool tx_holds;
 	uint64_t tx_tag; /* of the next frame, ring or lane */
 	uint64_t tx_seen; /* reader's progress word as last validated */
 	uint32_t tx_head; /* offset of the next frame */
@@ -184,6 +195,7 @@ struct shm_end {
 	uint64_t *rx_progress; /* our words: ring, lane */
 	const uint32_t *rx_laned; /* the writer's count of lane frames */
 	const struct stamp_log *rx_sends; /* of the writer's process */
+	const uint64_t *rx_held; /* what the writer holds back */
 	uint64_t rx_tag; /* of the next frame, ring or lane */
 	uint32_t rx_parse, rx_parse_seq; /* next ring frame to poll() */
 	uint32_t rx_front, rx_front_seq; /* next ring frame to release() */

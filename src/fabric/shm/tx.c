@@ -234,6 +234,33 @@ static inline void stamp_frame(struct shm_end *e, uint8_t *frame)
 	stamp_store(frame, now);
 }
 
+/* The tag that shows the message of the frame `msg`, or is held back. */
+static inline void show(struct shm_end *e, uint8_t *at, uint8_t *msg)
+{
+	if (__builtin_expect(!e->tx_holds || e->tx_held_at, 1)) {
+		tag_store(at, e->tx_tag);
+		return;
+	}
+	e->tx_held_at = at;
+	e->tx_held_msg = msg;
+	e->tx_held_tag = e->tx_tag;
+	__atomic_store_n(e->tx_held, e->tx_tag, __ATOMIC_RELEASE);
+}
+
+/* It arrives now, and not when it was written. */
+void shm_tx_hold(struct end *end, bool on)
+{
+	struct shm_end *e = shm_of(end);
+
+	e->tx_holds = on;
+	if (on || !e->tx_held_at)
+		return;
+	stamp_frame(e, e->tx_held_msg);
+	tag_store(e->tx_held_at, e->tx_held_tag);
+	__atomic_store_n(e->tx_held, 0, __ATOMIC_RELEASE);
+	e->tx_held_at = NULL;
+}
+
 /*
  * The frame of `len` bytes was written somewhere else than at the head: its
  * tag goes first, the jump's, which makes both visible, last.
@@ -246,7 +273,7 @@ static void send_jump(struct shm_end *e, uint32_t len)
 	stamp_frame(e, e->tx + e->tx_buf);
 	tag_store(e->tx + e->tx_buf, e->tx_tag + TAG_STEP);
 	memcpy(at + HEAD, &j, sizeof(j));
-	tag_store(at, e->tx_tag);
+	show(e, at, e->tx + e->tx_buf);
 	e->tx_tag += 2 * TAG_STEP;
 	e->tx_mark = e->tx_seq + 1;
 	e->tx_seq += 2;
@@ -273,7 +300,7 @@ int shm_tx_send(struct end *end, uint32_t len, bool solicited)
 		at = e->tx + e->tx_head;
 		len_store(at + HEAD, len);
 		stamp_frame(e, at);
-		tag_store(at, e->tx_tag);
+		show(e, at, at);
 		e->tx_tag += TAG_STEP;
 		e->tx_head += frame_of(len);
 		e->tx_seq++;
