@@ -136,9 +136,9 @@ static void writer_lie(uint32_t len, uint32_t jump_to)
 	two_make(&t, 65536);
 	assert_true(try_send(&t.a, 100, 0));
 	at = t.a.tx;
-	memcpy(at + 8, &jump_to, 4);
+	memcpy(at + 16, &jump_to, 4);
 	len = htobe32(len);
-	memcpy(at + 12, &len, 4);
+	memcpy(at + 20, &len, 4);
 	assert_int_equal(shm_ops.poll(&t.b.end, &m), -EPROTO);
 	assert_int_equal(shm_ops.poll(&t.b.end, &m), -EPROTO);
 	two_drop(&t);
