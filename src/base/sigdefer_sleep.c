@@ -4,12 +4,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #endif
 
 #include "base/guard.h"
+#include "base/pollmany.h"
 #include "base/sigdefer.h"
 #include "base/sigdefer_int.h"
 #include "base/sys.h"
@@ -247,6 +249,14 @@ long sigdefer_sleep(const struct sigdefer_sleep *how)
 	return ret;
 }
 
+static long sleep_in(long nr, const long arg[6], const void *mask)
+{
+	struct sigdefer_sleep how = { .nr = nr, .mask = mask };
+
+	memcpy(how.arg, arg, sizeof(how.arg));
+	return sigdefer_sleep(&how);
+}
+
 int sigdefer_ppoll(struct pollfd *fds, size_t n, const struct timespec *ts,
 		   const void *mask)
 {
@@ -257,8 +267,12 @@ int sigdefer_ppoll(struct pollfd *fds, size_t n, const struct timespec *ts,
 			 8 },
 		.mask = mask,
 	};
+	int ret;
 
-	return (int)sigdefer_sleep(&how);
+	ret = (int)sigdefer_sleep(&how);
+	if (__builtin_expect(ret == -EINVAL && n, 0))
+		return pollmany(fds, n, ts, mask, sleep_in);
+	return ret;
 }
 
 long sigdefer_await(int fd, char *byte)

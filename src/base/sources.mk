@@ -25,6 +25,8 @@ libbase_la_SOURCES = \
 	src/base/page.h \
 	src/base/page_map.c \
 	src/base/page_sweep.c \
+	src/base/pollmany.c \
+	src/base/pollmany.h \
 	src/base/proc.c \
 	src/base/proc.h \
 	src/base/reason.c \

@@ -24,6 +24,8 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/pollmany.h"
+
 #if defined(__x86_64__)
 static inline long sys_call6(long nr, long a, long b, long c, long d, long e,
 			     long f)
@@ -178,14 +180,17 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int flags)
 	return sys_call3(SYS_recvmsg, fd, m, flags);
 }
 
-/* *ts is not written (a copy goes to the kernel). NULL waits for ever. */
+/* As many entries as one likes. *ts is not written (a copy goes to the kernel). NULL waits for ever. */
 static inline int sys_ppoll(struct pollfd *fds, unsigned long n,
 			    const struct timespec *ts, const void *mask)
 {
 	struct timespec copy = ts ? *ts : (struct timespec){ 0 };
+	int ret = (int)sys_call6(SYS_ppoll, (long)fds, (long)n,
+				 ts ? (long)&copy : 0, (long)mask, 8, 0);
 
-	return (int)sys_call6(SYS_ppoll, (long)fds, (long)n,
-			      ts ? (long)&copy : 0, (long)mask, 8, 0);
+	if (__builtin_expect(ret == -22 /* EINVAL */ && n, 0))
+		return pollmany(fds, n, ts, mask, NULL);
+	return ret;
 }
 
 static inline int sys_epoll_ctl(int ep, int op, int fd, void *ev)

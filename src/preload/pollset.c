@@ -234,10 +234,15 @@ static void translate(struct pollset *p, bool sleep)
 /* A look does not sleep; a sleep ends with what was put off. */
 static int ask_kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 {
-	struct timespec ts;
+	struct timespec ts = dl_ts(0);
+	int ret;
 
-	if (!span)
-		return neg_errno(real_poll(p->kern, p->nkern, 0));
+	if (!span) {
+		ret = neg_errno(real_poll(p->kern, p->nkern, 0));
+		if (unlikely(ret == -EINVAL))
+			ret = sys_ppoll(p->kern, p->nkern, &ts, NULL);
+		return ret;
+	}
 	if (p->kind == POLL_MS && span != DL_NEVER)
 		span = (uint64_t)dl_ms(span) * DL_MS;
 	ts = dl_ts(span == DL_NEVER ? 0 : span);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,11 +195,129 @@ static void any_run(struct end *e)
 	all_talk(4);
 }
 
+/* --- a limit that is taken down --------------------------------------------- */
+
+static int wait_poll(int fd, short events, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int ret = poll(&p, 1, ms);
+
+	CHECK(ret >= 0);
+	CHECK(!(p.revents & POLLNVAL));
+	return p.revents;
+}
+
+static bool wait_select(int fd, int ms)
+{
+	struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
+	fd_set r;
+	int ret;
+
+	FD_ZERO(&r);
+	FD_SET(fd, &r);
+	ret = select(fd + 1, &r, NULL, NULL, ms < 0 ? NULL : &tv);
+	CHECK(ret == 0 || (ret == 1 && FD_ISSET(fd, &r)));
+	return ret;
+}
+
+static void *put_later(void *arg)
+{
+	struct link *l = arg;
+
+	prog_nap_ms(30);
+	link_put(l, 10);
+	return NULL;
+}
+
+static void wakes(struct link *from, int fd, bool poll_too)
+{
+	pthread_t thread;
+	char b[10];
+
+	CHECK(!pthread_create(&thread, NULL, put_later, from));
+	CHECK(wait_select(fd, -1));
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(recv(fd, b, sizeof(b), 0) == sizeof(b));
+	if (!poll_too)
+		return;
+	CHECK(!pthread_create(&thread, NULL, put_later, from));
+	CHECK(wait_poll(fd, POLLIN, -1) == POLLIN);
+	CHECK(!pthread_join(thread, NULL));
+	CHECK(recv(fd, b, sizeof(b), 0) == sizeof(b));
+}
+
+/* Waiting goes on under a limit of `n`, poll() if it takes one at all. */
+static void lowered(rlim_t n)
+{
+	struct timeval tv = { 0, 30000 };
+	struct link x, y;
+	char c[8];
+
+	link_self(&x, &y, 80);
+	limit(n);
+	link_put(&x, 8);
+	CHECK(wait_select(y.fd, 1000));
+	if (n)
+		CHECK(wait_poll(y.fd, POLLIN, 1000) == POLLIN);
+	link_get(&y, 8);
+	CHECK(!wait_select(y.fd, 30));
+	if (n)
+		CHECK(!wait_poll(y.fd, POLLIN, 30));
+	wakes(&x, y.fd, n != 0);
+	CHECK(!setsockopt(y.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)));
+	FAILS(recv(y.fd, c, 8, 0), EAGAIN);
+	/* an end comes by the anchor */
+	link_close(&x);
+	CHECK(wait_select(y.fd, -1));
+	if (n)
+		CHECK(wait_poll(y.fd, POLLIN, -1) & POLLIN);
+	link_eof(&y);
+	link_close(&y);
+	limit(LIMIT);
+}
+
+static void lowered_run(struct end *e)
+{
+	rlim_t n;
+
+	(void)e;
+	for (n = 0; n < 4; n++)
+		lowered(n);
+}
+
+/* More members than the limit, which select() does not ask. */
+static void many_run(struct end *e)
+{
+	struct timeval tv = { 5, 0 };
+	fd_set r;
+	int i;
+
+	(void)e;
+	connections(PAIRS);
+	limit(7);
+	FD_ZERO(&r);
+	for (i = 0; i < PAIRS; i++)
+		FD_SET(b[i].fd, &r);
+	link_put(&a[PAIRS - 1], 10);
+	link_put(&a[0], 10);
+	/* both must be there by the second call */
+	CHECK(select(b[PAIRS - 1].fd + 1, &r, NULL, NULL, &tv) >= 1);
+	link_get(&b[0], 10);
+	FD_ZERO(&r);
+	for (i = 0; i < PAIRS; i++)
+		FD_SET(b[i].fd, &r);
+	CHECK(select(b[PAIRS - 1].fd + 1, &r, NULL, NULL, &tv) == 1);
+	CHECK(FD_ISSET(b[PAIRS - 1].fd, &r));
+	limit(LIMIT);
+}
+
 static const struct prog_case cases[] = {
 	{ "openers", openers_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "brim", brim_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "accept", accept_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "any", any_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "lowered", lowered_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "many", many_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
 int main(int argc, char **argv)
