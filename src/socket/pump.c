@@ -323,7 +323,7 @@ static size_t read_now(struct file_in *f, uint8_t *mem, size_t len)
 
 	if (n > 0)
 		return (size_t)n;
-	if (n == -EOPNOTSUPP || n == -ENOSYS)
+	if (n == -EOPNOTSUPP || n == -ENOSYS || n == -EPERM)
 		n = -EAGAIN;
 	return (size_t)file_stop(f, (int)n);
 }
