@@ -16,9 +16,11 @@ import sys
 import tempfile
 import time
 
+from table import absent
+
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PROBES = ("copy", "crr", "fan", "idle", "line", "pingpong", "pipe", "stream")
-LIFTED = 0.5  # less than this over SDP is "not lifted"
+PROBES = ("copy", "crr", "fan", "idle", "line", "load", "pingpong", "pipe",
+          "stream")
 
 
 class Failed(Exception):
@@ -42,6 +44,8 @@ class Harness:
         self.bin = self.find_probes(os.path.join(build, "bench"))
         self.cpus = two_processors()
         self.servers = []
+        self.progress = False
+        self.begun = time.monotonic()
         self.rules = self.path("rules")
         with open(self.rules, "w", encoding="ascii"):
             pass  # no rule: both, and every setting at its default
@@ -108,6 +112,21 @@ class Harness:
 
     # --- running ------------------------------------------------------------
 
+    def behind(self, env, cmd, prefix):
+        wanted = [k + "=" + env[k] for k in env
+                  if k == "LD_PRELOAD" or k.startswith("LIBSDP_")]
+        return self.env(None)[0], [*prefix, "env", *wanted, *cmd]
+
+    def say(self, what):
+        """Progress: this row is done."""
+        if self.progress:
+            print("run: %4d s: %s" % (time.monotonic() - self.begun, what),
+                  file=sys.stderr, flush=True)
+
+    @staticmethod
+    def absent(what, package):
+        return absent("-", what, "n/a: package " + package)
+
     def run(self, cmd, sdp=None, timeout=30, prefix=()):
         """One program to its end: its stdout and the proof.
 
@@ -115,10 +134,7 @@ class Harness:
         """
         env, stats = self.env(sdp)
         if prefix:
-            wanted = [k + "=" + env[k] for k in env
-                      if k == "LD_PRELOAD" or k.startswith("LIBSDP_")]
-            env = self.env(None)[0]
-            cmd = [*prefix, "env", *wanted, *cmd]
+            env, cmd = self.behind(env, cmd, prefix)
         with subprocess.Popen(cmd, env=env, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, start_new_session=True) as p:
@@ -138,9 +154,11 @@ class Harness:
         out, proof = self.run(cmd, sdp, timeout, prefix)
         return {**json.loads(out), **proof}
 
-    def server(self, name, cmd, port, sdp=None):
-        """A server in the background, when it listens."""
+    def server(self, name, cmd, port, sdp=None, prefix=()):
+        """A server in the background, when it listens; `prefix` as in run()."""
         env, _ = self.env(sdp)
+        if prefix:
+            env, cmd = self.behind(env, cmd, prefix)
         with open(self.path(name + ".log"), "w", encoding="utf-8") as log:
             p = subprocess.Popen(cmd, env=env, stdin=subprocess.DEVNULL,
                                  stdout=log, stderr=log,

@@ -14,6 +14,7 @@ noinst_PROGRAMS += \
 	bench/fan \
 	bench/idle \
 	bench/line \
+	bench/load \
 	bench/pingpong \
 	bench/pipe \
 	bench/stream
@@ -41,6 +42,10 @@ bench_line_SOURCES = bench/line.c $(BENCH_COMMON)
 bench_line_CFLAGS = $(BENCH_CFLAGS)
 bench_line_LDADD = $(BENCH_LDADD)
 
+bench_load_SOURCES = bench/load.c
+bench_load_CFLAGS = $(BENCH_CFLAGS)
+bench_load_LDADD = $(BENCH_LDADD)
+
 bench_pingpong_SOURCES = bench/pingpong.c $(BENCH_COMMON)
 bench_pingpong_CFLAGS = $(BENCH_CFLAGS)
 bench_pingpong_LDADD = $(BENCH_LDADD)
@@ -58,7 +63,11 @@ EXTRA_DIST += \
 	bench/groups.py \
 	bench/harness.py \
 	bench/micro.py \
+	bench/programs.py \
 	bench/report \
 	bench/run \
+	bench/servers/Echo.java \
+	bench/servers/echo.js \
+	bench/servers/echo.py \
 	bench/table.py \
 	bench/vm
