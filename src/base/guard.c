@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <signal.h>
-#include <stddef.h>
 #include <sys/mman.h>
 
 #include "base/lock.h"
@@ -68,6 +67,7 @@ static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 	g->put_off = 0;
 	g->nested = 0;
 	scratch_fresh(g->scratch);
+	g->number = 0;
 	return g;
 }
 
@@ -170,7 +170,7 @@ static bool on_signal_stack(uintptr_t at)
 /* Is the call that is inside left by what runs, or goes on, at `frame`? */
 static bool left(const struct guard *g, uintptr_t frame)
 {
-	return g != &crowd && g->frame && frame >= g->frame &&
+	return g != &crowd && g->frame && frame > g->frame &&
 	       !on_signal_stack(frame);
 }
 
@@ -181,12 +181,14 @@ void guard_jumping(uintptr_t to)
 	if (!g || !g->epoch || !left(g, to))
 		return;
 	g->nested = 0;
+	g->number = 0;
 	guard_leave(0);
 }
 
 uint64_t guard_nested(struct guard *g, uintptr_t frame)
 {
 	if (left(g, frame)) {
+		g->number = 0;
 		g->nested = 0;
 		guard_in(g, frame);
 		return 0;
@@ -249,6 +251,30 @@ static void barrier(void)
 #ifndef __x86_64__
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
+}
+
+bool guard_elsewhere(int fd, const void *what)
+{
+	struct chunk *c;
+	struct guard *g;
+	int i;
+
+	if (__atomic_load_n(&crowded, __ATOMIC_SEQ_CST))
+		return true;
+	barrier();
+	for (c = &first; c; c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE))
+		for (i = 0; i < SLOTS; i++) {
+			g = &c->slot[i].g;
+			if (__atomic_load_n(&g->number, __ATOMIC_ACQUIRE) ==
+				    (uint32_t)fd + 1 &&
+			    g != guard_own &&
+			    __atomic_load_n(&g->what, __ATOMIC_RELAXED) !=
+				    what &&
+			    !tid_dead(
+				    __atomic_load_n(&g->tid, __ATOMIC_RELAXED)))
+				return true;
+		}
+	return false;
 }
 
 /* With the lock. */

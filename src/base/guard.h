@@ -24,6 +24,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A thread's own part. Slots are never unmapped; those of the dead are reused. */
@@ -32,6 +33,8 @@ struct guard {
 	uintptr_t frame; /* of the call that is inside; 0: not known */
 	uint32_t nested; /* calls in that one */
 	uint32_t tid; /* atomic; 0: nobody's */
+	uint32_t number; /* atomic; in a call by this descriptor, + 1, */
+	const void *what; /* atomic; on this; NULL: not looked up yet */
 	uint64_t put_off; /* signals that wait until then, bit number - 1 */
 	void *scratch; /* scratch.c; whoever has the slot has that */
 };
@@ -56,8 +59,8 @@ struct guard *guard_slot(void); /* never NULL */
 void guard_forked(void);
 /*
  * It is inside already. In a call of that call it stays as it is; but if that
- * one's frame is not above this one's it is no more: a handler jumped out of
- * it, and this is the first call again. Returns what guard_enter() does.
+ * one's frame is below this one's it is no more: a handler jumped out of it, and
+ * this is the first call again. Returns what guard_enter() does.
  */
 uint64_t guard_nested(struct guard *g, uintptr_t frame);
 /* A handler is about to jump to where the stack pointer is `to`. */
@@ -96,8 +99,7 @@ static inline void guard_out(struct guard *g)
 
 /*
  * Inside from here on. Returns what guard_leave() wants back: calls may nest,
- * as in a handler that was not put off. Async-signal-safe. A function that goes
- * inside and is inlined must not do it a second time before it is out.
+ * as in a handler that was not put off. Async-signal-safe.
  */
 static inline uint64_t guard_enter(void)
 {
@@ -173,6 +175,52 @@ static inline void guard_wake(uint64_t was)
 	if (was)
 		guard_in(guard_own, (uintptr_t)was);
 }
+
+/* --- calls by number ------------------------------------------------------ */
+
+/*
+ * A call that hands a descriptor's number to the kernel may get there when the
+ * number is another file's by now: it says by which it came, before it looks up
+ * what it is, and until it is over, asleep or not. Calls of handlers may come
+ * in between: guard_call_end() gets what guard_call() returned.
+ */
+struct guard_call {
+	uint32_t number;
+	const void *what;
+};
+
+static inline struct guard_call guard_call(int fd)
+{
+	struct guard *g = guard_own;
+	struct guard_call was;
+
+	if (__builtin_expect(!g, 0))
+		g = guard_slot();
+	was = (struct guard_call){ g->number, g->what };
+	__atomic_store_n(&g->what, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&g->number, (uint32_t)fd + 1, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return was;
+}
+
+static inline void guard_call_on(const void *what)
+{
+	__atomic_store_n(&guard_own->what, what, __ATOMIC_RELAXED);
+}
+
+static inline void guard_call_end(struct guard_call was)
+{
+	struct guard *g = guard_own;
+
+	__atomic_store_n(&g->number, was.number, __ATOMIC_RELEASE);
+	__atomic_store_n(&g->what, was.what, __ATOMIC_RELAXED);
+}
+
+/*
+ * Is another thread in a call by `fd` on something else than `what`, which can
+ * be found there now? Once it is not, it is not until what is found changes.
+ */
+bool guard_elsewhere(int fd, const void *what);
 
 /* --- the same by scope, left by whatever leaves the block ---------------- */
 

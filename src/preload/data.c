@@ -23,7 +23,7 @@ __attribute__((noinline)) static ssize_t read_sock(int fd, void *buf, size_t n)
 
 ssize_t do_read(int fd, void *buf, size_t n)
 {
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return real_read(fd, buf, n);
 	return read_sock(fd, buf, n);
 }
@@ -36,7 +36,7 @@ __attribute__((noinline)) static ssize_t write_sock(int fd, const void *buf,
 
 ssize_t do_write(int fd, const void *buf, size_t n)
 {
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return real_write(fd, buf, n);
 	return write_sock(fd, buf, n);
 }
@@ -130,14 +130,14 @@ writev_sock(int fd, const struct iovec *iov, int n, int flags)
 
 ssize_t do_readv(int fd, const struct iovec *iov, int n)
 {
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return real_readv(fd, iov, n);
 	return readv_sock(fd, iov, n, 0);
 }
 
 ssize_t do_writev(int fd, const struct iovec *iov, int n)
 {
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return real_writev(fd, iov, n);
 	return writev_sock(fd, iov, n, 0);
 }
@@ -151,7 +151,7 @@ ssize_t do_writev(int fd, const struct iovec *iov, int n)
 
 ssize_t do_preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 {
-	if (likely(!fdt_has_sock(fd)) || off != -1 || flags & ~RWF_KNOWN)
+	if (likely(!fdt_known(fd)) || off != -1 || flags & ~RWF_KNOWN)
 		return real_preadv2(fd, iov, n, off, flags);
 	return readv_sock(fd, iov, n, flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
 }
@@ -159,7 +159,7 @@ ssize_t do_preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 ssize_t do_pwritev2(int fd, const struct iovec *iov, int n, off_t off,
 		    int flags)
 {
-	if (likely(!fdt_has_sock(fd)) || off != -1 || flags & ~RWF_KNOWN)
+	if (likely(!fdt_known(fd)) || off != -1 || flags & ~RWF_KNOWN)
 		return real_pwritev2(fd, iov, n, off, flags);
 	return writev_sock(fd, iov, n, flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
 }

@@ -15,6 +15,9 @@ static bool has_forked; /* others may hold our sets */
 
 /* --- epoll_ctl ----------------------------------------------------------- */
 
+/* One of the numbers is something else by now. */
+#define CTL_AGAIN 1
+
 struct ctl {
 	int ep, op, fd;
 	struct epoll_event *ev;
@@ -66,6 +69,12 @@ static int ctl_add(struct ctl *c)
 		if (c->s) /* cannot be served: must stay the kernel's */
 			sock_home_begin(c->s, c->fd, WHY_NO_MEMORY);
 		return ctl_real(c);
+	}
+	/* closed meanwhile: who does that takes the bucket behind us */
+	if (c->s && !fdt_has(c->fd, c->s)) {
+		epbucket_drop(c->b);
+		epreg_free(r, false);
+		return CTL_AGAIN;
 	}
 	r->inner = c->inner;
 	r->data = c->ev->data.u64;
@@ -247,18 +256,15 @@ static bool ctl_concerns(struct ctl *c)
 	return c->s || c->inner || ep_is_word(c->ev->data.u64);
 }
 
-int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
+static int ctl_once(int ep, int op, int fd, struct epoll_event *ev)
 {
 	struct ctl c = { ep, op, fd, ev, NULL, NULL, NULL, NULL };
 	bool made;
 	int ret;
-	GUARDED_LATER(in);
+	GUARDED(in);
+	ENTER(e, fd);
 
-	if (ep_likely(!fdt_has_sock(fd) && !fdt_has_set(ep) &&
-		      !epbits_get(EP_SET, fd)))
-		return ctl_real(&c);
-	guarded_begin(&in);
-	c.s = fdt_sock(&in, fd);
+	c.s = e.sock;
 	c.set = fdt_set(&in, ep);
 	if ((ev && !mem_good(ev, sizeof(*ev), false)) || !ctl_concerns(&c))
 		return ctl_real(&c);
@@ -272,11 +278,25 @@ int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 			sock_home(c.s, fd, WHY_NO_MEMORY);
 		return ctl_real(&c);
 	}
-	ret = ctl_locked(&c);
+	/* the number was the set's until just now */
+	ret = c.set->life & 1 ? ctl_locked(&c) : CTL_AGAIN;
 	made = made && ret < 0 && !c.set->all;
 	epset_release(c.set);
 	if (made && fdt_take_set(ep) == c.set)
 		epset_drop(c.set); /* perhaps it is no set at all */
+	return ret;
+}
+
+int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
+{
+	int ret;
+
+	if (ep_likely(!fdt_has_sock(fd) && !fdt_has_set(ep) &&
+		      !epbits_get(EP_SET, fd)))
+		return neg_errno(real_epoll_ctl(ep, op, fd, ev));
+	do
+		ret = ctl_once(ep, op, fd, ev);
+	while (ret == CTL_AGAIN);
 	return ret;
 }
 

@@ -105,8 +105,10 @@ int fdt_put_sock(int fd, struct sock *s)
 
 	if (e) {
 		e->shared = 0;
+		__atomic_store_n(&e->ever, 1, __ATOMIC_RELAXED);
 		if (!__atomic_exchange_n(&e->sock, s, __ATOMIC_ACQ_REL))
 			__atomic_add_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&e->going, 0, __ATOMIC_RELEASE);
 	}
 	if (mine)
 		lock_drop(&table_lock);
@@ -137,9 +139,118 @@ struct sock *fdt_take_sock(int fd)
 	s = __atomic_exchange_n(&e->sock, NULL, __ATOMIC_ACQ_REL);
 	if (s)
 		__atomic_sub_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&e->going, 0, __ATOMIC_RELEASE);
 	if (mine)
 		lock_drop(&table_lock);
 	return s;
+}
+
+bool fdt_go(int fd, const struct sock *s, bool replaced)
+{
+	struct fdent *e = fdt_at(fd);
+	bool mine, ok;
+
+	if (!e)
+		return false;
+	mine = freeze();
+	ok = e->sock == s && !e->going;
+	if (ok)
+		__atomic_store_n(&e->going,
+				 lock_tid() | (replaced ? FDT_REPLACED : 0),
+				 __ATOMIC_SEQ_CST);
+	if (mine)
+		lock_drop(&table_lock);
+	return ok;
+}
+
+void fdt_stay(int fd, const struct sock *s)
+{
+	struct fdent *e = fdt_at(fd);
+	bool mine = freeze();
+
+	if (e && e->sock == s)
+		__atomic_store_n(&e->going, 0, __ATOMIC_RELEASE);
+	if (mine)
+		lock_drop(&table_lock);
+}
+
+bool fdt_gone(int fd, const struct sock *s)
+{
+	struct fdent *e = fdt_at(fd);
+	bool mine = freeze(), ok;
+
+	ok = e && e->sock == s;
+	if (ok) {
+		__atomic_store_n(&e->sock, NULL, __ATOMIC_RELEASE);
+		__atomic_sub_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&e->going, 0, __ATOMIC_RELEASE);
+	}
+	if (mine)
+		lock_drop(&table_lock);
+	return ok;
+}
+
+bool fdt_has(int fd, const struct sock *s)
+{
+	struct fdent *e = fdt_at(fd);
+
+	return e && __atomic_load_n(&e->sock, __ATOMIC_ACQUIRE) == s &&
+	       !__atomic_load_n(&e->going, __ATOMIC_ACQUIRE);
+}
+
+bool fdt_await(int fd, const struct sock *s)
+{
+	struct fdent *e = fdt_at(fd);
+	struct stat st;
+	uint32_t going;
+	uint64_t was;
+
+	going = e ? __atomic_load_n(&e->going, __ATOMIC_ACQUIRE) : 0;
+	if (going && !(going & FDT_REPLACED) &&
+	    (sys_fstat(fd, &st) || st.st_ino != sock_inode((struct sock *)s)) &&
+	    fdt_is(fd, s))
+		return true;
+	was = guard_sleep(); /* its memory may go, handlers may run */
+	sys_call3(SYS_sched_yield, 0, 0, 0);
+	guard_wake(was);
+	return false;
+}
+
+void fdt_enter_slow(struct entered *e)
+{
+	struct fdent *ent = fdt_at(e->fd);
+	uint32_t going;
+
+	for (;;) {
+		e->sock = ent ? __atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE) :
+				NULL;
+		guard_call_on(e->sock);
+		if (!e->sock)
+			break;
+		going = __atomic_load_n(&ent->going, __ATOMIC_ACQUIRE);
+		if (!going || (going & ~FDT_REPLACED) == lock_tid())
+			return;
+		if (fdt_await(e->fd, e->sock))
+			break;
+	}
+	/* the call goes to the kernel, as it is said, and may sleep there */
+	guard_call_on(NULL);
+	guarded_end(&e->in);
+	e->sock = NULL;
+}
+
+/* By any number that this process has for s, among them `fd`. */
+bool fdt_elsewhere(const struct sock *s, int fd)
+{
+	struct fdent *e = fdt_at(fd);
+	int n;
+
+	if (!e || !e->shared)
+		return guard_elsewhere(fd, s);
+	for (n = fdt_next(0); n >= 0; n = fdt_next(n + 1))
+		if (fdt_is(n, s) && guard_elsewhere(n, s))
+			return true;
+	return false;
 }
 
 struct epset *fdt_take_set(int fd)
@@ -207,7 +318,7 @@ struct sock *fdt_by_inode(uint64_t inode, int *fd)
 
 	for (n = fdt_next(0); n >= 0; n = fdt_next(n + 1)) {
 		s = fdt_sock(&in, n);
-		if (s && sock_inode(s) == inode) {
+		if (s && fdt_has(n, s) && sock_inode(s) == inode) {
 			*fd = n;
 			return s;
 		}
@@ -221,7 +332,8 @@ void fdt_dup(int from, int to)
 	ENTER(of, from);
 
 	if (of.sock) {
-		sock_hold(of.sock);
+		if (!sock_hold(of.sock))
+			return;
 		if (fdt_put_sock(to, of.sock)) {
 			sock_forget(of.sock, to);
 			return;

@@ -23,6 +23,29 @@ static int close_real(int fd)
 	return real_close(fd);
 }
 
+static bool cover(int fd)
+{
+	ASLEEP(out);
+
+	return fd_cover(fd);
+}
+
+/*
+ * What is the kernel's takes its number, if it is ours to give. Between the
+ * sock's end and the kernel's a raw call by the number would meet a lifted
+ * anchor: so a number that is nothing comes in between. Another thread may have
+ * replaced that by a dup2() meanwhile.
+ */
+static int close_sock(struct sock *s, int fd)
+{
+	SOCK_STAYS(stays, s);
+
+	ep_fd_closing(fd, s, fdt_other(s, fd) < 0);
+	if (sock_close(s, fd))
+		cover(fd);
+	return fdt_gone(fd, s) ? close_real(fd) : 0;
+}
+
 int do_close(int fd)
 {
 	struct fdent *e;
@@ -42,11 +65,21 @@ int do_close(int fd)
 		return real_close(fd);
 	guarded_begin(&in);
 	s = fdt_sock(&in, fd);
-	ep_fd_closing(fd, s, s && fdt_other(s, fd) < 0);
-	s = fdt_take_sock(fd);
-	if (s && sock_close(s, fd) == SOCK_CLOSED)
-		return 0;
-	return close_real(fd);
+	if (!s) {
+		ep_fd_closing(fd, NULL, false);
+		return close_real(fd);
+	}
+	/* of two closes at the same time one is the first */
+	if (!fdt_go(fd, s, false))
+		return (int)ret_errno(-EBADF);
+	return close_sock(s, fd);
+}
+
+static void close_quietly(int fd)
+{
+	ASLEEP(out);
+
+	sys_close(fd);
 }
 
 /* --- duplicates -------------------------------------------------------- */
@@ -95,12 +128,85 @@ static int make_way(int fd)
 
 /*
  * dup2() and dup3() replace atomically: the number is never free in between.
- * So what the number stood for moves aside first and is closed from there.
+ * So what the number stood for gets another one first and is closed from there.
+ * The kernel's exchange and the table's are two steps, and calls that come by
+ * the number wait for both; one that came before and is still to go to the
+ * kernel would meet what takes its place, so that one stays on TCP.
  */
+struct replacing {
+	int from, to, flags;
+	int (*real)(int from, int to, int flags);
+	struct sock *s; /* at `from` */
+};
+
+/* The new one must be the kernel's, where others may take it for the old. */
+static int to_tcp(const struct replacing *r, enum reason why)
+{
+	if (!r->s || sock_listening(r->s))
+		return 0;
+	return sock_home(r->s, r->from, why);
+}
+
+/* 0: no call that began by the number before meets a lifted anchor there. */
+static int not_mistaken(const struct replacing *r)
+{
+	if (!r->s || !guard_elsewhere(r->to, r->s))
+		return 0;
+	return to_tcp(r, WHY_RAW_USE);
+}
+
+static int replace_sock(const struct replacing *r, struct sock *old)
+{
+	int aside = sys_fcntl(r->to, F_DUPFD_CLOEXEC, r->to + 1), ret;
+	SOCK_STAYS(stays, old);
+
+	ep_fd_closing(r->to, old, fdt_other(old, r->to) < 0);
+	ret = not_mistaken(r);
+	if (aside < 0)
+		sock_close_at(old, r->to, r->to);
+	ret = ret ? (int)ret_errno(ret) : r->real(r->from, r->to, r->flags);
+	if (ret < 0 && aside >= 0) {
+		fdt_stay(r->to, old);
+		sys_close(aside);
+		return ret;
+	}
+	if (ret >= 0)
+		duplicated(r->from, ret);
+	fdt_gone(r->to, old); /* unless that was the second step */
+	if (aside >= 0) {
+		sock_close_at(old, r->to, aside);
+		close_quietly(aside);
+	}
+	return ret;
+}
+
+/* What another thread is closing is waited for. */
+static int replace_old(const struct replacing *r, const struct guarded *in)
+{
+	struct sock *old;
+	int ret;
+
+	while ((old = fdt_sock(in, r->to))) {
+		if (old == r->s)
+			return r->real(r->from, r->to, r->flags);
+		if (fdt_go(r->to, old, true))
+			return replace_sock(r, old);
+		if (fdt_await(r->to, old))
+			break;
+	}
+	if (fdt_has_set(r->to))
+		ep_fd_closing(r->to, NULL, false);
+	ret = not_mistaken(r);
+	ret = ret ? (int)ret_errno(ret) : r->real(r->from, r->to, r->flags);
+	if (ret >= 0)
+		duplicated(r->from, ret);
+	return ret;
+}
+
 static int replace(int from, int to, int flags, int (*real)(int, int, int))
 {
-	struct sock *old, *s;
-	int aside = -1, ret;
+	struct replacing r = { from, to, flags, real, NULL };
+	int ret;
 	GUARDED_LATER(in);
 
 	if (from == to || !(fdt_ever || uring_any || ep_is_set(from)) ||
@@ -111,29 +217,13 @@ static int replace(int from, int to, int flags, int (*real)(int, int, int))
 	if (ret)
 		return (int)ret_errno(ret);
 	guarded_begin(&in);
-	old = fdt_sock(&in, to);
-	s = fdt_sock(&in, from);
-	if (s && to <= STDERR_FILENO && !sock_listening(s)) {
-		ret = sock_home(s, from, WHY_STDIO);
+	r.s = fdt_sock(&in, from);
+	if (to <= STDERR_FILENO) {
+		ret = to_tcp(&r, WHY_STDIO);
 		if (ret)
 			return (int)ret_errno(ret);
 	}
-	if (old && old == s)
-		return real(from, to, flags);
-	if (old)
-		aside = sys_fcntl(to, F_DUPFD_CLOEXEC, to + 1);
-	if (old || fdt_has_set(to)) {
-		ep_fd_closing(to, old, old && fdt_other(old, to) < 0);
-		old = fdt_take_sock(to);
-	}
-	if (old && aside < 0)
-		(void)sock_close(old, to);
-	ret = real(from, to, flags);
-	if (old && aside >= 0 && sock_close_at(old, to, aside) == SOCK_CLOSE_IT)
-		sys_close(aside);
-	if (ret >= 0)
-		duplicated(from, to);
-	return ret;
+	return replace_old(&r, &in);
 }
 
 static int real_dup2_flags(int from, int to, int flags)
@@ -194,7 +284,7 @@ int do_fcntl(int fd, int cmd, long arg)
 		}
 		return ret;
 	}
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return real_fcntl(fd, cmd, arg);
 	ENTER(e, fd);
 	if (unlikely(!e.sock))
@@ -204,7 +294,7 @@ int do_fcntl(int fd, int cmd, long arg)
 
 int do_ioctl(int fd, unsigned long req, void *arg)
 {
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return real_ioctl(fd, req, arg);
 	FDT_ASK(fd, sock_ioctl(e.sock, fd, req, arg), real_ioctl(fd, req, arg));
 }

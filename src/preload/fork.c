@@ -54,7 +54,7 @@ static void before(void)
 	turn.birth = sock_birth();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(&turn.in, fd);
-		if (s)
+		if (s && fdt_has(fd, s))
 			sock_fork_before(s, fd, turn.birth);
 	}
 	sock_fork_hold();
@@ -131,8 +131,9 @@ void proc_child(void)
 	ep_forked();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(&in, fd);
-		if (!s || seen_before(s, fd) || sock_fork_child(s, turn.birth))
-			continue;
+		if (!s || seen_before(s, fd) ||
+		    (fdt_has(fd, s) && sock_fork_child(s, turn.birth)))
+			continue; /* or it was just being closed */
 		ep_forget(fd, s);
 		fdt_take_sock(fd);
 	}

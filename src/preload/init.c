@@ -99,6 +99,8 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.changed = ep_changed,
 			.risen = ep_risen,
 			.by_inode = fdt_by_inode,
+			.has = fdt_has,
+			.elsewhere = fdt_elsewhere,
 		};
 		clock_learn();
 		guard_begin(true);

@@ -10,7 +10,7 @@
 
 ssize_t do_sendfile(int out, int in, off_t *off, size_t n)
 {
-	if (likely(!fdt_has_sock(out)) || fdt_has_sock(in))
+	if (likely(!fdt_known(out)) || fdt_has_sock(in))
 		return real_sendfile(out, in, off, n);
 	if (off && !mem_good(off, sizeof(*off), true))
 		return ret_errno(-EFAULT);

@@ -103,7 +103,7 @@ static ssize_t send_real(int fd, const struct msghdr *m, int flags)
 /* `next`: another message was sent by the same call. */
 static ssize_t send_one(int fd, const struct msghdr *m, int flags, bool next)
 {
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return send_real(fd, m, flags);
 	if (unlikely(!mem_good(m, sizeof(*m), false)))
 		return ret_errno(-EFAULT);
@@ -134,7 +134,7 @@ static ssize_t recv_real(int fd, struct msghdr *m, int flags)
 
 static ssize_t recv_one(int fd, struct msghdr *m, int flags, bool next)
 {
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!fdt_known(fd)))
 		return recv_real(fd, m, flags);
 	if (unlikely(!mem_good(m, sizeof(*m), true)))
 		return ret_errno(-EFAULT);
@@ -191,7 +191,7 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 	unsigned int i, left;
 	ssize_t ret;
 
-	if (likely(!fdt_has_sock(fd))) {
+	if (likely(!fdt_known(fd))) {
 		left = fdt_any ? messages(v, n) : 0;
 		for (i = 0; i < left; i++)
 			if (has_control(&v[i].msg_hdr))
@@ -223,7 +223,7 @@ int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 	unsigned int i, left;
 	ssize_t ret;
 
-	if (likely(!fdt_has_sock(fd))) {
+	if (likely(!fdt_known(fd))) {
 		int got = real_recvmmsg(fd, v, n, flags, ts);
 
 		for (i = 0; fdt_any && (int)i < got; i++)

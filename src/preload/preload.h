@@ -48,7 +48,11 @@ struct fdent {
 	struct sock *sock; /* a managed TCP socket, or NULL */
 	struct epset *set; /* an epoll set with managed members, or NULL */
 	uint32_t shared; /* the sock has (had) another number here: dup */
+	uint32_t ever; /* atomic; the number was a managed socket's once */
+	uint32_t going; /* atomic; the thread that takes the number from sock, */
 };
+
+#define FDT_REPLACED 0x80000000u /* to give it to another file at once */
 
 #define FDT_LEAF 256
 #define FDT_ROOT 4096 /* numbers up to 1,048,575 */
@@ -74,6 +78,14 @@ static inline bool fdt_has_sock(int fd)
 	struct fdent *e = fdt_at(fd);
 
 	return e && __atomic_load_n(&e->sock, __ATOMIC_RELAXED);
+}
+
+/* Must a call by it be entered, though there may be none (any more)? */
+static inline bool fdt_known(int fd)
+{
+	struct fdent *e = fdt_at(fd);
+
+	return e && __atomic_load_n(&e->ever, __ATOMIC_RELAXED);
 }
 
 static inline bool fdt_is(int fd, const struct sock *s)
@@ -120,30 +132,42 @@ static inline struct epset *fdt_set(const struct guarded *in, int fd)
 /*
  * A call by a number: the sock behind it, which stays what it is until the end
  * of the block, whoever closes it; NULL: the number is the kernel's alone, and
- * the thread is not inside, so that the real call may sleep. Entered last in a
- * function, and never twice (guard_enter()).
+ * the thread is not inside, so that the real call may sleep. A number that is
+ * just being closed has one or the other, but is not left half way.
  */
 struct entered {
 	struct guarded in;
+	bool told; /* guard_call() */
 	int fd;
 	struct sock *sock;
+	struct guard_call was;
 };
+
+void fdt_enter_slow(struct entered *e);
 
 static inline struct entered fdt_enter(int fd)
 {
-	struct entered e = { { 0, false }, fd, NULL };
+	struct fdent *ent = fdt_at(fd);
+	struct entered e = { .fd = fd };
 
-	if (likely(!fdt_has_sock(fd)))
+	if (likely(!ent || !__atomic_load_n(&ent->ever, __ATOMIC_RELAXED)))
 		return e;
 	guarded_begin(&e.in);
-	e.sock = fdt_sock(&e.in, fd);
-	if (unlikely(!e.sock))
-		guarded_end(&e.in);
+	e.told = true;
+	e.was = guard_call(fd);
+	e.sock = __atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE);
+	guard_call_on(e.sock);
+	if (unlikely(!e.sock || __atomic_load_n(&ent->going, __ATOMIC_RELAXED)))
+		fdt_enter_slow(&e);
 	return e;
 }
 
 static inline void fdt_leave(struct entered *e)
 {
+	if (likely(!e->told))
+		return;
+	e->told = false;
+	guard_call_end(e->was);
 	guarded_end(&e->in);
 	e->sock = NULL;
 }
@@ -155,6 +179,26 @@ static inline void fdt_leave(struct entered *e)
 /* Put a sock / set at a number (the entry's old content must be gone). */
 int fdt_put_sock(int fd, struct sock *s);
 int fdt_put_set(int fd, struct epset *set);
+/*
+ * This thread takes the number `fd` from s (in two steps: the kernel's and the
+ * table's), `replaced`: by a dup2(). False: another one does, or has done so.
+ * From here on calls that come by it wait for the second step, or for the
+ * kernel's where the number is closed, but those of this thread's handlers.
+ */
+bool fdt_go(int fd, const struct sock *s, bool replaced);
+void fdt_stay(int fd, const struct sock *s); /* it was not done after all */
+/* The second step. False: the number is another's already, by a dup2(). */
+bool fdt_gone(int fd, const struct sock *s);
+/* Is it s, and not about to be something else? (sock_hooks.has) */
+bool fdt_has(int fd, const struct sock *s);
+/*
+ * A thread that is inside waits for what fdt_go() has begun at `fd`. True: the
+ * kernel's step is done, and the number is nobody's. False: s may be no more,
+ * look again.
+ */
+bool fdt_await(int fd, const struct sock *s);
+/* sock_hooks.elsewhere */
+bool fdt_elsewhere(const struct sock *s, int fd);
 /* Take it out; returns what was there. Atomic against other takers. */
 struct sock *fdt_take_sock(int fd);
 struct epset *fdt_take_set(int fd);

@@ -318,7 +318,7 @@ int do_getpeername(int fd, struct sockaddr *sa, socklen_t *len)
 
 int do_getsockopt(int fd, int level, int opt, void *v, socklen_t *len)
 {
-	if (likely(!fdt_has_sock(fd)) || !mem_good(len, sizeof(*len), true) ||
+	if (likely(!fdt_known(fd)) || !mem_good(len, sizeof(*len), true) ||
 	    !mem_good(v, *len, true))
 		return real_getsockopt(fd, level, opt, v, len);
 	FDT_ASK(fd, sock_getsockopt(e.sock, fd, level, opt, v, len),
@@ -327,7 +327,7 @@ int do_getsockopt(int fd, int level, int opt, void *v, socklen_t *len)
 
 int do_setsockopt(int fd, int level, int opt, const void *v, socklen_t len)
 {
-	if (likely(!fdt_has_sock(fd)) || !mem_good(v, len, false))
+	if (likely(!fdt_known(fd)) || !mem_good(v, len, false))
 		return real_setsockopt(fd, level, opt, v, len);
 	FDT_ASK(fd, sock_setsockopt(e.sock, fd, level, opt, v, len),
 		real_setsockopt(fd, level, opt, v, len));

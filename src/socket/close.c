@@ -18,16 +18,28 @@ bool sock_here(struct sock *s)
 	       (s->ghost >= 0 && s->closer == sock_pid);
 }
 
-void sock_hold(struct sock *s)
+bool sock_hold(struct sock *s)
 {
 	struct holder *h;
 
 	if (sock_lock(s))
-		return;
+		return false;
 	h = holder_of(s, sock_pid);
 	if (h)
 		h->fds++;
 	sock_unlock(s);
+	return h != NULL;
+}
+
+int sock_at_slow(struct sock *s, int fd)
+{
+	int ghost = sock_ghost(s);
+
+	if (ghost >= 0)
+		return ghost;
+	if (fd >= 0 && (!hooks.has || hooks.has(fd, s)))
+		return fd;
+	return sock_fd(s);
 }
 
 bool sock_shared(struct sock *s)
@@ -227,8 +239,6 @@ static void close_lifted(struct sock *s, int fd)
 /* Other processes hold it: what this one has of it goes. */
 static void leave_to_others(struct sock *s)
 {
-	bool mapped = s->paired && (s->users || s->sleepers);
-
 	if (s->wake >= 0) {
 		fd_unhide(s->wake);
 		sys_close(s->wake);
@@ -236,11 +246,11 @@ static void leave_to_others(struct sock *s)
 	if (s->paired && !s->rd)
 		shm_forgo(&s->shm);
 	/* our mapping only: the other holders have theirs */
-	if (s->paired && !mapped)
+	if (s->paired)
 		store_leave(s, s->pair.seg);
 	leave_pairing(s);
 	row_close(s);
-	store_ward(s, mapped);
+	store_ward(s);
 }
 
 /* The last number of this process went. `last`: of all processes. */
@@ -339,6 +349,7 @@ static bool drop(struct sock *s, int fd, bool *last)
 	struct holder *h = holder_of(s, sock_pid);
 
 	*last = false;
+	s->parted = true;
 	if (!h)
 		return false;
 	if (h->fds > 1) {
@@ -358,14 +369,17 @@ static bool drop(struct sock *s, int fd, bool *last)
 	return true;
 }
 
-enum sock_close sock_close_at(struct sock *s, int fd, int at)
+/* True: by `fd` it is still lifted. */
+static bool close_at(struct sock *s, int fd, int at)
 {
-	bool last, gone;
+	bool last, gone, lifted;
 
 	raw_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
-		return SOCK_CLOSE_IT;
+		return true;
+	lifted = s->paired;
 	gone = drop(s, fd, &last);
+	lifted = lifted || (!gone && !never_lift(s));
 	if (!gone && hooks.by_inode && sock_fd(s) < 0) {
 		struct holder *h = holder_of(s, sock_pid);
 		int other = -1;
@@ -384,12 +398,17 @@ enum sock_close sock_close_at(struct sock *s, int fd, int at)
 	sock_unlock(s);
 	if (gone && last)
 		sock_bury(s);
-	return SOCK_CLOSE_IT;
+	return lifted;
 }
 
-enum sock_close sock_close(struct sock *s, int fd)
+void sock_close_at(struct sock *s, int fd, int at)
 {
-	return sock_close_at(s, fd, fd);
+	close_at(s, fd, at);
+}
+
+bool sock_close(struct sock *s, int fd)
+{
+	return close_at(s, fd, fd);
 }
 
 void sock_forget(struct sock *s, int fd)

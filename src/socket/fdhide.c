@@ -13,6 +13,7 @@
 #include "base/table.h"
 #include "socket/fdshare.h"
 #include "socket/pair.h"
+#include "socket/sock.h"
 
 #define TOP_WANTED 8192 /* a table of 64 KiB */
 
@@ -96,6 +97,42 @@ bool fd_hidden(int fd)
 		return false;
 	return __atomic_load_n(&hidden[fd / 64], __ATOMIC_RELAXED) >> fd % 64 &
 	       1;
+}
+
+/* A descriptor that can do nothing, made when first needed; -1: none. */
+static int nothing_fd(int but)
+{
+	static int kept = -1;
+	int fd = __atomic_load_n(&kept, __ATOMIC_ACQUIRE);
+
+	if (fd >= 0 && fd != but)
+		return fd;
+	fd = sys_open("/", O_PATH | O_CLOEXEC, 0);
+	if (fd >= 0)
+		fd = fd_hide(fd);
+	if (fd < 0)
+		return -1;
+	if (__atomic_compare_exchange_n(&kept, &but, fd, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return fd;
+	fd_unhide(fd);
+	sys_close(fd);
+	return but;
+}
+
+bool fd_cover(int fd)
+{
+	int with = nothing_fd(-1), ret;
+
+	if (with < 0)
+		return false;
+	ret = (int)sys_call3(SYS_dup3, with, fd, O_CLOEXEC);
+	if (ret == -EBADF) { /* the program has closed it by force */
+		with = nothing_fd(with);
+		if (with >= 0)
+			ret = (int)sys_call3(SYS_dup3, with, fd, O_CLOEXEC);
+	}
+	return ret >= 0;
 }
 
 void fd_unhide(int fd)

@@ -82,6 +82,7 @@ struct sock {
 	uint8_t use; /* enum rule_use */
 	bool native, nonblock, paired, orphan;
 	bool corked; /* lifted, and TCP_CORK is set */
+	bool parted; /* atomic: a number of it went, here or elsewhere */
 	bool shut_rd, shut_wr;
 	bool fin_due; /* the kernel's FIN waits until the ring is empty */
 	bool fin_told; /* the peer was poked about its FIN, */
@@ -191,7 +192,6 @@ struct sock {
 	/* store.c */
 	struct retired retired; /* of the process that closed it last, or maker */
 	struct sock *next_ward; /* good in the maker only */
-	struct shm_seg ward_seg; /* what the maker has mapped of it still */
 	uint32_t buried; /* atomic: another process was the last and is done */
 	int32_t closer; /* the process that closes the last number */
 
@@ -242,14 +242,6 @@ static inline void sock_keep(struct sock *s)
 	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 }
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
-/* The anchor's number for who came by `fd`, which may be closed by now. */
-static inline int sock_at(const struct sock *s, int fd)
-{
-	int ghost = __atomic_load_n(&s->ghost, __ATOMIC_SEQ_CST);
-
-	return likely(ghost < 0) ? fd : ghost;
-}
-#define sock_anchor(s) sock_at(s, sock_fd(s))
 /*
  * Lock held: does this process still have it? What others hold is theirs
  * alone: its descriptors have other meanings here, its segment may be gone.
@@ -277,8 +269,8 @@ void store_forked(void);
 void sock_bury(struct sock *s);
 /* The same for the segment of a sock that only others hold from now on. */
 void store_leave(const struct sock *s, struct shm_seg seg);
-/* This process lets go of what others hold; `mapped`: not of its segment. */
-void store_ward(struct sock *s, bool mapped);
+/* This process lets go of what others hold. */
+void store_ward(struct sock *s);
 
 /* --- row.c, close.c ---------------------------------------------------- */
 

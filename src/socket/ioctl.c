@@ -21,6 +21,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		return ret;
 	if (sock_lock(s))
 		return -EDEADLK;
+	fd = sock_at(s, fd);
 	pump_poll(s);
 	/* what the token hides has come, and a program may wait for it */
 	if (unlikely(s->rd))
@@ -161,6 +162,7 @@ static bool behind(struct sock *s, int fd)
 
 	if (sock_lock(s))
 		return true;
+	fd = sock_at(s, fd);
 	pump_poll(s);
 	where = raw_where(s, &n);
 	if (where == ANC_AT_BELLS && !peek_no_bell(s) &&

@@ -286,6 +286,16 @@ static bool shared(struct sock *s)
 	return true;
 }
 
+/*
+ * A call that another thread began by a number of ours, when that was something
+ * else, may still get to the anchor: that one must be the kernel's as long.
+ */
+static bool mistaken(struct sock *s, int fd)
+{
+	return s->pair.state == PAIR_NONE && hooks.elsewhere &&
+	       hooks.elsewhere(s, fd);
+}
+
 void lift_look(struct sock *s, int fd)
 {
 	bool was = s->paired;
@@ -300,6 +310,7 @@ void lift_look(struct sock *s, int fd)
 		s->look = 1;
 		return;
 	}
+	fd = sock_at(s, fd);
 	if (s->paired) {
 		s->look = lift_vouch(s, fd);
 		if (s->rd)
@@ -308,7 +319,8 @@ void lift_look(struct sock *s, int fd)
 		s->look = 16;
 		if (s->why == WHY_WAITING)
 			sock_why(s, WHY_RAW_USE);
-	} else if (__atomic_load_n(&s->held, __ATOMIC_RELAXED) || shared(s)) {
+	} else if (__atomic_load_n(&s->held, __ATOMIC_RELAXED) || shared(s) ||
+		   mistaken(s, fd)) {
 		s->look = 16; /* perhaps later */
 	} else {
 		step(s, fd);

@@ -398,6 +398,7 @@ static int end_error(struct sock *s, int fd)
 
 	if (sock_lock(s))
 		return option_int(fd, SO_ERROR);
+	fd = sock_at(s, fd);
 	err = option_int(fd, SO_ERROR);
 	if (err == EPIPE && s->paired && was_reset(s))
 		err = ECONNRESET;

@@ -130,7 +130,7 @@ void raw_rx_leave(struct rawrx *c)
 	sock_unnamed(s);
 	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 	/* it was the last, perhaps, of a closed socket; who is back looks */
-	if (unlikely(!c->back) && sock_at(s, -1) >= 0)
+	if (unlikely(!c->back) && sock_ghost(s) >= 0)
 		sock_exorcise(s);
 }
 
@@ -357,7 +357,7 @@ void raw_strayed(struct sock *s, int fd)
 {
 	if (sock_lock(s))
 		return;
-	lift_strayed(s, fd, 0);
+	lift_strayed(s, sock_at(s, fd), 0);
 	sock_unlock(s);
 }
 

@@ -7,6 +7,28 @@
  * impl.h, which includes it behind struct sock.
  */
 
+/* --- the anchor's number ------------------------------------------------ */
+
+static inline int sock_ghost(const struct sock *s)
+{
+	return __atomic_load_n(&s->ghost, __ATOMIC_SEQ_CST);
+}
+/*
+ * The anchor's number for who came by `fd`, which may be closed by now, and be
+ * something else: another one of this process, or -1. Holds as long as the lock
+ * is held: closing takes it before the number goes.
+ */
+int sock_at_slow(struct sock *s, int fd);
+static inline int sock_at(struct sock *s, int fd)
+{
+	return likely(!__atomic_load_n(&s->parted, __ATOMIC_RELAXED)) ?
+		       fd :
+		       sock_at_slow(s, fd);
+}
+#define sock_anchor(s) sock_at(s, sock_fd(s))
+
+/* --- calls ---------------------------------------------------------------- */
+
 /* What hooks.recv() or its kin said, negative if an error; errno stays. */
 static inline ssize_t raw_said(ssize_t n, int saved)
 {

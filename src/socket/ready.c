@@ -331,6 +331,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 	if (!s->paired || sock_lock(s))
 		return;
 	if (s->paired && sock_here(s)) {
+		fd = sock_at(s, fd);
 		rx = anc_state(s->rx);
 		tx = anc_state(s->tx);
 		rdma_looked(s);

@@ -174,7 +174,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 	int err;
 
 	for (;;) {
-		home_serve(s, fd);
+		home_serve(s, fd = sock_at(s, fd));
 		if (!s->paired) {
 			*raw = true;
 			return 0;
@@ -415,11 +415,9 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		else
 			n = ring_send(s, fd, w, &raw);
 		sock_unlock(s);
-		if (unlikely(s->ghost >= 0)) {
-			fd = s->ghost;
-			if (!raw)
-				sock_exorcise(s);
-		}
+		fd = sock_at(s, fd);
+		if (unlikely(sock_ghost(s) >= 0) && !raw)
+			sock_exorcise(s);
 		if (!raw)
 			return w->done ? (ssize_t)w->done : n;
 		if (w->done == w->len)

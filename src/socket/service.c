@@ -227,7 +227,7 @@ static void serve(struct sock *s, void *arg)
 		holdback_serve(s);
 	if (unlikely(s->rd))
 		rdma_serve(s);
-	if (sock_at(s, -1) >= 0)
+	if (sock_ghost(s) >= 0)
 		sock_exorcise(s);
 	if (lift_awaited(s) && sock_fd(s) >= 0)
 		lift_look(s, sock_fd(s));
@@ -386,8 +386,9 @@ static bool heard(void *who)
 static void *service_main(void *arg)
 {
 	struct epoll_event ev[16];
-	uint64_t looked = 0, trimmed = 0;
+	uint64_t looked = 0, trimmed = 0, was;
 	int n, i, ms;
+	GUARDED(in);
 
 	(void)arg;
 	for (;;) {
@@ -402,8 +403,10 @@ static void *service_main(void *arg)
 		ms = patience(empty);
 		__atomic_store_n(&due, clock_ns() + (uint64_t)ms * 1000000u,
 				 __ATOMIC_SEQ_CST);
+		was = guard_sleep();
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16, ms,
 				   0, 8);
+		guard_wake(was);
 		if (n == -EBADF)
 			return NULL; /* the program closed it by force */
 		look = n <= 0;

@@ -16,7 +16,7 @@ static bool shut_write(struct sock *s, int fd)
 	int err = 0;
 
 	while (s->paired && !err) {
-		home_serve(s, fd);
+		home_serve(s, fd = sock_at(s, fd));
 		switch (anc_state(s->tx)) {
 		case ANC_RISING:
 		case ANC_LIFTED:
@@ -76,6 +76,7 @@ int sock_shutdown(struct sock *s, int fd, int how)
 		return sys_shutdown(fd, how);
 	if (sock_lock(s))
 		return s->paired ? -EDEADLK : sys_shutdown(fd, how);
+	fd = sock_at(s, fd);
 	if (!s->paired) {
 		ret = shut_raw(s, fd, how);
 		sock_unlock(s);

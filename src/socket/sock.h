@@ -51,6 +51,13 @@ struct sock_hooks {
 	void (*risen)(struct sock *s);
 	/* Find the program's sock whose anchor has this inode, or NULL. */
 	struct sock *(*by_inode)(uint64_t inode, int *fd);
+	/* Is `fd` a number of s, and not about to be something else? */
+	bool (*has)(int fd, const struct sock *s);
+	/*
+	 * May another thread be about to hand a number of s, `fd` among them,
+	 * to the kernel for what it stood for before?
+	 */
+	bool (*elsewhere)(const struct sock *s, int fd);
 };
 
 /* Once, from the constructor. */
@@ -130,19 +137,29 @@ void sock_bridge_off(struct sock *s);
 
 /* --- descriptors and processes ----------------------------------------- */
 
-/* One more number of this process points to s (dup). */
-void sock_hold(struct sock *s);
 /*
- * A number is about to go. Must be called before the kernel's close; the
- * caller then closes the number itself, unless the return value says that
- * the anchor has to live on (unread bytes of ours in the ring): then it has
- * been moved away already and `fd` is closed. `lingers` sets *result to what
- * close() shall return.
+ * One more number of this process points to s (dup). False: it is closed, by
+ * another thread.
  */
-enum sock_close { SOCK_CLOSE_IT, SOCK_CLOSED };
-enum sock_close sock_close(struct sock *s, int fd);
+bool sock_hold(struct sock *s);
+/*
+ * A number is about to go (sock_hooks.has() says so by now). Must be called
+ * before the kernel's close. True: raw calls by this number would meet a lifted
+ * anchor until then, it is to be covered first.
+ *
+ * The caller has the sock entered and counted (SOCK_STAYS) until nothing points
+ * to it any more: the memory of one whose last number went is given back behind
+ * that.
+ */
+bool sock_close(struct sock *s, int fd);
 /* The same for one that became something else; `at` still is what it was. */
-enum sock_close sock_close_at(struct sock *s, int fd, int at);
+void sock_close_at(struct sock *s, int fd, int at);
+/*
+ * Something without any meaning takes the number: for every call it is as good
+ * as closed, but it is not given out again before it is. What it was is closed
+ * (and may linger). False: that cannot be had.
+ */
+bool fd_cover(int fd);
 /*
  * Forget without closing: `fd` is the kernel's alone from now on, or was closed
  * unseen, and may be something else by now.

@@ -77,9 +77,14 @@ static struct arena lefts = ARENA_INIT(sizeof(struct left));
 #define LEFT_OF(r) \
 	((struct left *)(void *)((char *)(r)-offsetof(struct left, retired)))
 
+/* Others' threads count, too: it stays mapped for a while longer then. */
 static bool left_idle(struct retired *r)
 {
-	return !service_visits(LEFT_OF(r)->s);
+	const struct sock *s = LEFT_OF(r)->s;
+
+	return !__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) &&
+	       !service_visits(s);
 }
 
 static void left_free(struct retired *r)
@@ -131,12 +136,10 @@ static void ward_append(struct sock *s)
 	wards.last = s;
 }
 
-void store_ward(struct sock *s, bool mapped)
+void store_ward(struct sock *s)
 {
 	if (s->maker != sock_pid || lock_take(&wards.lock))
 		return;
-	/* who buries it forgets pair.seg, which is his */
-	s->ward_seg = mapped ? s->pair.seg : (struct shm_seg){ 0 };
 	ward_append(s);
 	lock_drop(&wards.lock);
 }
@@ -185,10 +188,7 @@ static bool ward_idle(struct retired *r)
 
 static void ward_free(struct retired *r)
 {
-	struct sock *s = SOCK_OF(r);
-
-	shm_unmap(&s->ward_seg);
-	give_back(s);
+	give_back(SOCK_OF(r));
 }
 
 static void wards_reap(void)
@@ -218,7 +218,7 @@ static void wards_reap(void)
 		next = alone->next_ward;
 		alone->retired.idle = ward_idle;
 		alone->retired.free = ward_free;
-		alone->retired.weight = RETIRED_HEAVY;
+		alone->retired.weight = 1;
 		guard_retire(&alone->retired);
 	}
 }

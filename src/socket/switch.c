@@ -236,7 +236,7 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 	       ((anc_state(s->tx) != ANC_RAW && anc_state(s->tx) != ANC_SPILL &&
 		 anc_state(s->tx) != ANC_GONE) ||
 		s->stand)) {
-		home_serve(s, fd);
+		home_serve(s, fd = sock_at(s, fd));
 		if (s->stand)
 			pump_poll(s);
 		else if (!lift_spill(s, fd, why, false) && !s->stand)

@@ -29,9 +29,10 @@ struct sock {
 
 static int closings, last_closings, dups, children, forgotten;
 
-void sock_hold(struct sock *s)
+bool sock_hold(struct sock *s)
 {
 	s->refs++;
+	return true;
 }
 
 void sock_forget(struct sock *s, int fd)

@@ -57,7 +57,7 @@ static void t_ward(void **state)
 	struct sock *s = left_behind();
 
 	(void)state;
-	store_ward(s, false);
+	store_ward(s);
 	assert_true(used_again(s));
 }
 
@@ -67,7 +67,7 @@ static void t_sleeper(void **state)
 
 	(void)state;
 	s->bed[SOCK_BEDS - 1].tid = lock_tid();
-	store_ward(s, false);
+	store_ward(s);
 	assert_false(used_again(s));
 	s->bed[SOCK_BEDS - 1].tid = 0;
 	assert_int_equal(lock_take(&s->lock), 0);
@@ -85,7 +85,7 @@ static void t_killed(void **state)
 	s->bed[0].tid = 1;
 	s->lock.word = 1 | LOCK_WAITERS;
 	s->sleepers = s->readers = s->users = 1;
-	store_ward(s, false);
+	store_ward(s);
 	assert_true(used_again(s));
 }
 
