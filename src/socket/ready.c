@@ -446,6 +446,8 @@ void sock_rang(struct sock *s, bool asleep)
 		} else if (mark == s->rung_eaten) {
 			mark++; /* readable: one is there, numbered or not */
 		}
+		if (mark != s->rung_eaten)
+			page_add(wakeups_rx, 1);
 		ring_eat(s, mark);
 		if (wake_hung_up(s) && !s->shut_rd) {
 			lift_orphan(s);

@@ -124,7 +124,7 @@ static bool await_reader(struct sock *s, int fd, struct load *w)
 	struct timespec ms = { 0, 1000000 };
 
 	if (w->nonblock || anc_state(s->tx) != ANC_RISING || w->naps++ >= NAPS)
-		return !lift_spill(s, fd, WHY_SPILLED, false);
+		return !lift_spill(s, fd, WHY_OPTION, false);
 	sock_unlock(s);
 	sys_ppoll(NULL, 0, &ms, NULL);
 	lock_take(&s->lock);

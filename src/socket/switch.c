@@ -213,7 +213,8 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	s->full = false;
 	lift_left(s, fd);
 	ring_note(s);
-	page_add(spills, 1);
+	if (why == WHY_SPILLED) /* others are homecomings, asked for */
+		page_add(spills, 1);
 	sock_why(s, why);
 	log_debug("fd %d: transmits over TCP again: %s", fd, reason_text(why));
 	return 0;

@@ -168,6 +168,8 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	spin_to_bed(s);
 	wait_away(&in, s, writer);
 	ret = sleep_on(s, deadline, also);
+	if (ret == 1)
+		page_add(wakeups_rx, 1);
 	if (ret == 0 && s->shut_rd) {
 		/* our own SHUT_RD brought the readers out; only room counts */
 		struct timespec nap = { 0, 1000000 };

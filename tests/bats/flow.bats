@@ -41,3 +41,23 @@ teardown() {
 	cases flow -p plain
 	cases flow -p plain -r
 }
+
+# What is counted is what the names say.
+@test "flow: a stall is a spill, a return that is asked for is none" {
+	mode now
+	client "$SDP_PROGS/flow" -p exec stall
+	[ "$(stat_sum flow spills)" -ge 1 ]
+	client "$SDP_PROGS/options" -p exec -H pass table
+	[ "$(stat_sum options homecomings)" -ge 1 ]
+	[ "$(stat_sum options spills)" -eq 0 ]
+}
+
+@test "flow: who is woken is counted at both ends" {
+	local rung woken
+	mode now
+	client "$SDP_PROGS/files" -p exec -w 0 wakes
+	rung=$(stat_sum files wakeups_tx)
+	woken=$(stat_sum files wakeups_rx)
+	[ "$woken" -ge 20 ] || fail "$woken of $rung"
+	[ "$woken" -le "$rung" ] || fail "$woken of $rung"
+}

@@ -214,6 +214,21 @@ static void bounded(struct end *e)
 	}
 }
 
+/* Nothing is set: it takes megabytes of a reader that looks away. */
+static void stall_run(struct end *e)
+{
+	uint64_t n = put_all(&e->l, false);
+
+	prog_tell(e, n);
+	link_turn(&e->l, 40, true);
+}
+
+static void stall_peer(struct end *e)
+{
+	link_get(&e->l, prog_hear(e));
+	link_turn(&e->l, 40, false);
+}
+
 /* Nobody sleeps for ever where little is under way. */
 #define STEADY (2 << 20)
 
@@ -509,6 +524,7 @@ static const struct prog_case cases[] = {
 	{ "paced", paced_run, paced_peer, 0 },
 	{ "heir", heir, heir, 0 },
 	{ "bounded", bounded, bounded, 0 },
+	{ "stall", stall_run, stall_peer, 0 },
 	{ "steady", steady, steady, 0 },
 	{ "more", more_run, held_peer, 0 },
 	{ "cork", cork_run, held_peer, 0 },
