@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/proc.h"
 #include "base/sys.h"
 
 #define SOURCE \
@@ -30,14 +29,18 @@ static uint32_t log_no; /* atomic: entries so far */
 #ifdef __x86_64__
 static bool trusted(void)
 {
-	int mode = PR_TSC_ENABLE;
-	char name[8];
+	int mode = PR_TSC_ENABLE, fd;
+	char name[8] = "";
 
-	/* a program may have made the instruction fault */
+	/* whoever started the program may have made the instruction fault */
 	if (sys_call3(SYS_prctl, PR_GET_TSC, &mode, 0) || mode != PR_TSC_ENABLE)
 		return false;
-	return proc_read(name, sizeof(name), SOURCE) > 0 &&
-	       !strcmp(name, "tsc\n");
+	fd = sys_open(SOURCE, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	sys_read(fd, name, sizeof(name) - 1);
+	sys_close(fd);
+	return !strcmp(name, "tsc\n");
 }
 #else
 static bool trusted(void)
@@ -48,10 +51,7 @@ static bool trusted(void)
 
 void stamp_learn(void)
 {
-	if (__atomic_load_n(&stamp_used, __ATOMIC_ACQUIRE))
-		return;
-	__atomic_store_n(&stamp_ticks, trusted(), __ATOMIC_RELEASE);
-	__atomic_store_n(&stamp_used, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&stamp_ticks, trusted(), __ATOMIC_RELAXED);
 }
 
 /*

@@ -7,7 +7,7 @@
  * another was, by whatever process, is not less. They are for comparing, not
  * for measuring: the unit is a tick of the time stamp counter where the kernel
  * trusts it on all processors, else a nanosecond of CLOCK_MONOTONIC. Stamps of
- * the two kinds cannot be compared; stamp_sound() refuses the other kind.
+ * the two kinds, told apart by STAMP_CLOCK, cannot be compared.
  */
 
 #include <stdbool.h>
@@ -19,34 +19,42 @@
 #define STAMP_CLOCK (1ull << 63) /* nanoseconds, no ticks */
 
 extern bool stamp_ticks; /* of the time stamp counter */
-extern bool stamp_used; /* atomic: stamp_learn() was called */
+extern bool stamp_used; /* atomic: this process has sent or got messages */
 
 /*
- * Chooses the clock, before the first message is sent or received. Before it
- * stamps are nanoseconds. Later calls do nothing.
+ * Chooses the clock: once, before the program runs and anything has a stamp.
+ * Who does not call it has nanoseconds.
  */
 void stamp_learn(void);
 
+/*
+ * The processor reads the counter no sooner than what comes before has been
+ * done (without the fence it may, by some hundred ticks), and what is written
+ * behind it is seen later.
+ */
 static inline uint64_t stamp_now(void)
 {
 #ifdef __x86_64__
 	if (__builtin_expect(__atomic_load_n(&stamp_ticks, __ATOMIC_RELAXED),
-			     1))
+			     1)) {
+		__builtin_ia32_lfence();
 		return __builtin_ia32_rdtsc() & ~(STAMP_CLOCK | STAMP_MIXED);
+	}
 #endif
 	return (clock_ns() & ~STAMP_MIXED) | STAMP_CLOCK;
 }
 
-/*
- * The stamp of a message that a peer sent, as it can be compared with ours: 0
- * if it cannot. `now`: a stamp of ours, not older than the message.
- */
-static inline uint64_t stamp_sound(uint64_t stamp, uint64_t now)
+/* And nothing behind it is read sooner, either. */
+static inline uint64_t stamp_before(void)
 {
-	if ((stamp ^ now) & STAMP_CLOCK)
-		return 0;
-	stamp &= ~STAMP_MIXED;
-	return stamp < now ? stamp : now;
+	uint64_t now = stamp_now();
+
+#ifdef __x86_64__
+	__builtin_ia32_lfence();
+#else
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+	return now;
 }
 
 /*

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stamp.h"
 #include "base/seccomp.h"
 #include "base/sigdefer.h"
 #include "config/config.h"
@@ -103,6 +104,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.elsewhere = fdt_elsewhere,
 		};
 		clock_learn();
+		stamp_learn();
 		guard_begin(true);
 		sock_setup(&hooks);
 		jump_learn();

@@ -286,8 +286,7 @@ static void test_stamps(void **state)
 		assert_int_equal((m.stamp ^ before) & STAMP_CLOCK, 0);
 		assert_true((m.stamp & ~STAMP_MIXED) >= before);
 		assert_true(m.stamp > last);
-		assert_true(stamp_sound(m.stamp, stamp_now()) ==
-			    (m.stamp & ~STAMP_MIXED));
+		assert_true((m.stamp & ~STAMP_MIXED) <= stamp_now());
 		last = m.stamp;
 		assert_int_equal(m.stamp & STAMP_MIXED, n > 100);
 		if (n >= 100 && n % 3 == 1)

@@ -85,7 +85,7 @@ void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 	uint8_t *lane = rings + 2 * (size_t)s->ring;
 	size_t tx = maker ? 0 : 1, rx = 1 - tx;
 
-	stamp_learn();
+	__atomic_store_n(&stamp_used, true, __ATOMIC_RELAXED);
 	*e = (struct shm_end){
 		.end = { &shm_ops, SHM_MSG_MAX, SHM_DEPTH },
 		.seg = *s,
