@@ -378,6 +378,7 @@ static bool close_at(struct sock *s, int fd, int at)
 	if (sock_lock(s))
 		return true;
 	lifted = s->paired;
+	order_ended(s);
 	gone = drop(s, fd, &last);
 	lifted = lifted || (!gone && !never_lift(s));
 	if (!gone && hooks.by_inode && sock_fd(s) < 0) {

@@ -187,6 +187,7 @@ struct sock {
 	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
 	uint16_t bars; /* atomic: options that only the kernel has (option.h) */
 	uint16_t port, peer_port; /* atomic: order.c; 0: not asked yet */
+	uint64_t read_at; /* atomic: see sock_peer_port() */
 	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
 
 	/* store.c */

@@ -5,34 +5,37 @@
  */
 #include "socket/impl.h"
 
-/* Ports are asked for once: names of a connection stay. */
-static void learn_ports(struct sock *s, int fd)
+/* Ports are asked for once: those of a connection stay. */
+static uint16_t port_of(uint16_t *known, int fd,
+			int (*ask)(int, void *, socklen_t *))
 {
-	struct diag_names n;
+	uint16_t port = __atomic_load_n(known, __ATOMIC_RELAXED);
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
 
-	if (fd < 0 || diag_names(fd, &n))
-		return;
-	__atomic_store_n(&s->peer_port, n.peer_port, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->port, n.local_port, __ATOMIC_RELEASE);
+	if (likely(port) || fd < 0 || ask(fd, &ss, &len))
+		return port;
+	/* the port is at one place in both families */
+	if (ss.ss_family == AF_INET || ss.ss_family == AF_INET6)
+		port = ntohs(((struct sockaddr_in *)(void *)&ss)->sin_port);
+	__atomic_store_n(known, port, __ATOMIC_RELAXED);
+	return port;
 }
 
 void order_note(struct sock *s)
 {
-	uint16_t port = __atomic_load_n(&s->port, __ATOMIC_ACQUIRE);
+	uint16_t port = __atomic_load_n(&s->port, __ATOMIC_RELAXED);
 
-	if (unlikely(!port)) {
-		learn_ports(s, sock_anchor(s));
-		port = __atomic_load_n(&s->port, __ATOMIC_ACQUIRE);
-	}
+	if (unlikely(!port))
+		port = port_of(&s->port, sock_anchor(s), sys_getsockname);
 	if (likely(port))
 		stamp_log_add(port);
 }
 
-uint16_t sock_peer_port(struct sock *s, int fd)
+uint16_t sock_peer_port(struct sock *s, int fd, uint64_t *read)
 {
-	if (!__atomic_load_n(&s->port, __ATOMIC_ACQUIRE))
-		learn_ports(s, sock_at(s, fd));
-	return __atomic_load_n(&s->peer_port, __ATOMIC_RELAXED);
+	*read = __atomic_load_n(&s->read_at, __ATOMIC_RELAXED);
+	return port_of(&s->peer_port, sock_at(s, fd), sys_getpeername);
 }
 
 bool sock_sends(struct sock *s, struct stamp_log *log)

@@ -17,12 +17,31 @@ static inline void order_came(struct sock *s, uint64_t stamp, bool first)
 	if (first)
 		s->in_news = stamp;
 }
-/* The kernel took something for the peer: bytes, an end. */
+/* The kernel took something for the peer. */
 void order_note(struct sock *s);
 static inline void order_sent(struct sock *s)
 {
 	if (unlikely(__atomic_load_n(&stamp_used, __ATOMIC_RELAXED)))
 		order_note(s);
+}
+
+/* The kernel took an end of the stream for the peer. */
+static inline void order_ended(struct sock *s)
+{
+	if (!s->paired && __atomic_load_n(&s->port, __ATOMIC_RELAXED))
+		order_sent(s);
+}
+/* A raw receive gave something. */
+static inline void order_read(struct sock *s)
+{
+	if (unlikely(__atomic_load_n(&stamp_used, __ATOMIC_RELAXED)))
+		__atomic_store_n(&s->read_at, stamp_now(), __ATOMIC_RELAXED);
+}
+/* A connection was begun; its event at the other end is a listener's. */
+static inline void order_connected(void)
+{
+	if (unlikely(__atomic_load_n(&stamp_used, __ATOMIC_RELAXED)))
+		stamp_log_add(0);
 }
 
 #endif

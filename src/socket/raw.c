@@ -331,6 +331,7 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 		dry(s);
 	if (n <= 0 || peek)
 		return true;
+	order_read(s);
 	s->dry = false;
 	anc_taken(d, &s->ar, (uint64_t)n);
 	if (unlikely(d != __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST)))

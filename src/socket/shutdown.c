@@ -79,6 +79,8 @@ int sock_shutdown(struct sock *s, int fd, int how)
 	fd = sock_at(s, fd);
 	if (!s->paired) {
 		ret = shut_raw(s, fd, how);
+		if (how != SHUT_RD)
+			order_ended(s);
 		sock_unlock(s);
 		return ret;
 	}

@@ -221,11 +221,13 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 void sock_after_connect(struct sock *s, int fd, int ret)
 {
 	if (ret == -EINPROGRESS || ret == -EINTR || ret == -EALREADY) {
+		order_connected();
 		s->phase = PH_CONNECTING;
 		return;
 	}
 	if (ret)
 		return;
+	order_connected();
 	s->phase = PH_CONNECTED;
 	sock_why(s, option_reason(s));
 	lift_connected(s, fd);
@@ -241,7 +243,7 @@ void sock_dissolved(struct sock *s)
 	s->shut_rd = s->shut_wr = s->rx_eof = false;
 	s->rst_told = s->epipe = false;
 	s->eaten = 0;
-	s->port = 0; /* the next one has other names */
+	s->port = s->peer_port = 0; /* the next one has other names */
 	sock_unlock(s);
 }
 

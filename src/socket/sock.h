@@ -314,8 +314,11 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r);
  * where that has STAMP_MIXED: false, nobody knows.
  */
 bool sock_sends(struct sock *s, struct stamp_log *log);
-/* The port of the other end; 0: it has none. */
-uint16_t sock_peer_port(struct sock *s, int fd);
+/*
+ * The port of the other end; 0: it has none. *read: stamp of the last receive
+ * from the anchor that gave something, 0: none.
+ */
+uint16_t sock_peer_port(struct sock *s, int fd, uint64_t *read);
 /*
  * This thread begins to wait: what an earlier wait of it told holds no more.
  * However often it looks in one wait, OUT holds.
