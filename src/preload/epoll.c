@@ -133,6 +133,8 @@ static int ctl_mod(struct ctl *c, struct epreg *r)
 	r->mask = mask;
 	r->kmask = k;
 	r->data = c->ev->data.u64;
+	if (r->set->kern.kept == r) /* the kernel tells it again */
+		r->set->kern.kept = NULL;
 	/* what is on the kernel's list already keeps its place there */
 	if (!r->edge.fresh)
 		r->modded = stamp_now();
@@ -150,6 +152,8 @@ static bool ctl_ghost(const struct ctl *c, struct epreg *r)
 		return false;
 	epreg_cool(r);
 	epreg_watch(r, false);
+	if (r->set->kern.kept == r)
+		r->set->kern.kept = NULL;
 	if (r->rearm)
 		r->set->nrearm--;
 	r->rearm = r->stays = false;

@@ -184,12 +184,13 @@ bool epset_ready(struct epset *set, uint64_t *since)
 	uint64_t came;
 	bool found = false;
 
-	if (!set->hot && !epset_mail(set))
+	if (!set->hot && !epset_mail(set) && !set->kern.kept)
 		return false;
 	if (!epset_take(set))
 		return true;
 	epset_inbox(set);
 	epset_rearm(set);
+	found = set->kern.kept != NULL;
 	for (r = set->hot, left = set->nhot; left; left--, r = next) {
 		next = r->hnext;
 		bits = peek(r);

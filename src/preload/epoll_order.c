@@ -17,20 +17,18 @@
 #include <string.h>
 
 #include "base/stamp.h"
-#include "preload/epset.h"
+#include "preload/epready.h"
 
 #define IDLE_MAX 64 /* looks in vain before a member becomes quiet */
 #define AGAIN	 32 /* so many are looked at once more for what is new */
 
-static bool later(uint64_t a, uint64_t b)
-{
-	return (int64_t)(a - b) > 0;
-}
-
 void epset_turn(struct epset *set)
 {
 	set->turn++;
-	set->now = stamp_now();
+	set->now = set->kern.began = stamp_now();
+	set->kern.odd = 0;
+	set->kern.first = set->kern.was_kept = NULL;
+	set->kern.end = &set->kern.first;
 }
 
 /* --- the ready list ------------------------------------------------------ */
@@ -54,7 +52,7 @@ void epreg_unlist(struct epreg *r)
 		set->ready_last = r->rprev;
 }
 
-static void append(struct epset *set, struct epreg *r)
+void epready_append(struct epset *set, struct epreg *r)
 {
 	r->listed = true;
 	set->nready++;
@@ -74,7 +72,7 @@ static void move(struct epset *set, struct epreg *r, uint64_t key)
 
 	epreg_unlist(r);
 	r->key = key;
-	append(set, r);
+	epready_append(set, r);
 	for (before = r->rprev; before && later(before->key, key);
 	     before = before->rprev)
 		;
@@ -121,7 +119,7 @@ static struct epreg *run(struct epreg **list)
 }
 
 /* Stable, and quick where little is out of order. */
-static void sort(struct epset *set)
+void epready_sort(struct epset *set)
 {
 	struct epreg *left = set->ready, *part[32] = { NULL }, *r, *prev = NULL;
 	int i;
@@ -163,7 +161,10 @@ uint64_t epreg_came(const struct epreg *r, uint32_t bits)
 void epreg_anew(struct epreg *r)
 {
 	r->at = stamp_now();
+	r->told = r->stays = false;
 	r->modded = r->at + 2; /* later */
+	if (!r->set->kern.added)
+		r->set->kern.added = r->at;
 }
 
 /* A level stays where it was put when it was reported. */
@@ -190,20 +191,28 @@ static void list(struct epset *set, struct epreg *r, uint32_t bits)
 	if (r->listed)
 		return; /* its place is an earlier one */
 	r->key = place(set, r, bits);
-	append(set, r);
+	epready_append(set, r);
 }
 
-static void put_at(struct epset *set, struct epoll_event *ev, int n,
-		   struct epreg *r, uint32_t bits)
+void epready_put(struct epset *set, struct epoll_event *ev, int n,
+		 struct epreg *r, uint32_t bits)
 {
 	epreg_unlist(r);
 	r->turn = set->turn;
 	r->pos = n;
 	/* the next that is reported is behind this one */
 	r->at = set->now + 2 * (uint64_t)(uint32_t)n;
+	r->told = true;
 	ev[n].events = bits;
 	ev[n].data.u64 = r->data;
 	epreg_told(r);
+}
+
+void epready_was(struct epreg *r)
+{
+	r->was = r->at;
+	r->was_told = r->told;
+	r->was_level = r->stays;
 }
 
 int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
@@ -220,8 +229,19 @@ int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 		list(set, r, bits);
 		return n;
 	}
-	put_at(set, ev, n, r, bits);
+	epready_was(r);
+	epready_put(set, ev, n, r, bits);
+	if (r->stays && !set->kern.level)
+		set->kern.level = set->now;
+	r->rnext = NULL;
+	*set->kern.end = r;
+	set->kern.end = &r->rnext;
 	return n + 1;
+}
+
+void epset_odd(struct epset *set, int n)
+{
+	set->kern.odd = n + 1;
 }
 
 /* --- looking --------------------------------------------------------------- */
@@ -271,7 +291,7 @@ static bool look_at_all(struct epset *set, struct epoll_event *ev)
 	struct epreg *r, *next;
 	bool all = true;
 
-	set->looked = set->now = stamp_now();
+	set->looked = set->now = stamp_before();
 	/* found by now, whatever the peer says */
 	for (r = set->ready_last; r && later(r->key, set->now); r = r->rprev)
 		r->key = set->now;
@@ -289,18 +309,18 @@ static bool look_at_all(struct epset *set, struct epoll_event *ev)
 			all = all && !later(r->key, set->looked);
 		}
 	}
-	sort(set);
+	epready_sort(set);
 	return all;
 }
 
 /* Does the list fill the array with what is older than all that is not on it? */
-static bool enough(const struct epset *set, int room)
+bool epready_enough(const struct epset *set, int room)
 {
 	return room <= 0 || (set->nready >= (uint32_t)room &&
 			     !later(set->ready_last->key, set->looked));
 }
 
-static void find(struct epset *set, struct epoll_event *ev)
+void epready_find(struct epset *set, struct epoll_event *ev)
 {
 	if (ep_likely(look_at_all(set, ev)) || set->nready >= set->nhot)
 		return;
@@ -317,10 +337,12 @@ static uint32_t look_again(struct epset *set, struct epreg *r,
 {
 	uint32_t bits = epreg_look(r, 0);
 
-	if (bits && (bits & EP_INS) && epreg_came(r, EPOLLIN) == r->since &&
-	    later(r->since, r->key)) {
+	uint64_t since = r->since & ~STAMP_MIXED;
+
+	if ((bits & EP_INS) && epreg_came(r, EPOLLIN) == since &&
+	    later(since, r->key)) {
 		epreg_kept(r);
-		move(set, r, r->since);
+		move(set, r, since);
 		if (r->rnext == *next)
 			*next = r;
 		return 0;
@@ -331,7 +353,7 @@ static uint32_t look_again(struct epset *set, struct epreg *r,
 }
 
 /* Off the list and to **to, up to `room`; returns how many. */
-static int take(struct epset *set, struct epreg ***to, int room)
+int epready_take(struct epset *set, struct epreg ***to, int room)
 {
 	struct epreg *r, *next;
 	uint32_t bits;
@@ -353,30 +375,4 @@ static int take(struct epset *set, struct epreg ***to, int room)
 		n++;
 	}
 	return n;
-}
-
-int epset_collect(struct epset *set, struct epoll_event *ev, int n, int max)
-{
-	struct epreg *taken = NULL, **to = &taken, *r, *next;
-	bool skip = enough(set, max - n);
-	int i, m = 0;
-
-	if (ep_unlikely(skip))
-		m = take(set, &to, max - n);
-	if (ep_likely(!skip || m < max - n)) {
-		find(set, ev);
-		m += take(set, &to, max - n - m);
-	}
-	for (r = set->ready; ep_unlikely(r != NULL); r = r->rnext)
-		if (r->bits) {
-			r->bits = 0;
-			epreg_kept(r);
-		}
-	if (n && m)
-		memmove(ev + m, ev, (size_t)n * sizeof(*ev));
-	for (i = 0, r = taken; r; r = next, i++) {
-		next = r->rnext;
-		put_at(set, ev, i, r, r->bits);
-	}
-	return n + m;
 }

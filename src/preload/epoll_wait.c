@@ -7,9 +7,13 @@
  * Within one turn (epoll_order.c) a registration goes into the program's array
  * once, whatever the sources are: kernel, wake-up socket, hot list.
  */
+#include <pthread.h>
+#include <stddef.h>
+
 #include "base/clock.h"
 #include "base/hold.h"
 #include "base/sigdefer.h"
+#include "base/stamp.h"
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
@@ -26,34 +30,38 @@ struct epwait {
 	struct epset *set;
 	uint32_t life;
 	int ep, max;
+	int room; /* of the next look at the kernel */
+	uint64_t asked; /* stamp: the last one began */
 	struct epoll_event *ev;
 	enum epkind kind;
 	const sigset_t *mask;
 	bool asleep;
 	bool armed; /* hot members were armed since the last fill() */
 	struct hold hold;
+	struct epask ask;
 };
 
 /* What is there now. */
-static int kernel_look(const struct epwait *w)
+static int kernel_look(struct epwait *w)
 {
-	return neg_errno(real_epoll_wait(w->ep, w->ev, w->max, 0));
+	w->asked = stamp_now();
+	return neg_errno(real_epoll_wait(w->ep, w->ev, w->room, 0));
 }
 
 /* A sleep, which ends with what was put off. */
-static int kernel_wait(const struct epwait *w, uint64_t span,
-		       const sigset_t *mask)
+static int kernel_wait(struct epwait *w, uint64_t span, const sigset_t *mask)
 {
 	struct timespec ts = dl_ts(span == DL_NEVER ? 0 : span);
 	struct sigdefer_sleep how = {
 		.nr = SYS_epoll_pwait,
-		.arg = { w->ep, (long)w->ev, w->max, dl_ms(span), (long)mask,
+		.arg = { w->ep, (long)w->ev, w->room, dl_ms(span), (long)mask,
 			 8 },
 		.mask = mask,
 	};
 
 	if (!span && !mask)
 		return kernel_look(w);
+	w->asked = stamp_now();
 #ifdef SYS_epoll_pwait2
 	if (w->kind == PWAIT2) {
 		how.nr = SYS_epoll_pwait2;
@@ -105,6 +113,7 @@ static int translate_one(struct epwait *w, int i, int n)
 	struct epreg *r;
 
 	if (!ep_is_word(ev.data.u64)) {
+		epset_odd(w->set, n);
 		w->ev[n] = ev;
 		return n + 1;
 	}
@@ -157,9 +166,83 @@ static void pass_on(struct epset *set)
 	}
 }
 
+/* --- epask ---------------------------------------------------------------- */
+
+static struct epwait *waiter(struct epask *a)
+{
+	return (struct epwait *)(void *)((char *)a -
+					 offsetof(struct epwait, ask));
+}
+
+static int look(struct epask *a, struct epoll_event *ev, int room)
+{
+	struct epwait *w = waiter(a);
+	int got;
+
+	epset_rearm(w->set);
+	a->began = w->set->now = stamp_now();
+	got = sys_epoll_look(w->ep, ev, room);
+	a->whole = got < room;
+	return got < 0 ? 0 : got;
+}
+
+/* What an earlier turn took from the kernel's list, if it is still so: 1. */
+static int look_kept(const struct epwait *w, struct epoll_event *e)
+{
+	struct epkern *k = &w->set->kern;
+	struct epreg *r = k->kept;
+	struct pollfd p = { .events = (short)(k->kept_events & 0xffff) };
+	struct timespec now = { 0, 0 };
+
+	if (ep_likely(!r))
+		return 0;
+	k->kept = NULL;
+	p.fd = r->fd;
+	if (r->off || r->fd < 0)
+		return 0;
+	if (sys_ppoll(&p, 1, &now, NULL) != 1) {
+		if (r->mask & EPOLLONESHOT)
+			epreg_tell(r, true); /* the kernel thinks it was told */
+		return 0;
+	}
+	k->was_kept = r;
+	e->events = (uint16_t)p.revents;
+	e->data.u64 = epreg_word(r);
+	return 1;
+}
+
+static int ask_more(struct epask *a, int n, int room)
+{
+	struct epwait *w = waiter(a);
+	int got = look_kept(w, w->ev + n), end = n + room;
+
+	a->whole = false;
+	n = translate(w, n, got);
+	if (n < end)
+		n = translate(w, n, look(a, w->ev + n, end - n));
+	/* what was kept may have been on the list again */
+	if (ep_unlikely(got && n < end && !a->whole && !w->set->kern.odd))
+		n = translate(w, n, look(a, w->ev + n, end - n));
+	return n;
+}
+
+static int ask_one(struct epask *a, struct epoll_event *e)
+{
+	a->whole = false;
+	return look_kept(waiter(a), e) || look(a, e, 1);
+}
+
+static int ask_put(struct epask *a, int n, const struct epoll_event *e)
+{
+	struct epwait *w = waiter(a);
+
+	w->ev[n] = *e;
+	return translate(w, n, 1);
+}
+
 /*
- * Fill the array: the hot members and `got` events of the kernel. `rest`:
- * whatever else the kernel has goes behind them.
+ * Fill the array: the hot members, `got` events of the kernel, and, `rest`, what
+ * else the kernel has.
  */
 static int fill(struct epwait *w, int got, bool rest)
 {
@@ -167,16 +250,18 @@ static int fill(struct epwait *w, int got, bool rest)
 
 	if (ret)
 		return ret;
+	w->ask = (struct epask){ .began = rest ? 0 : w->asked,
+				 .whole = got < w->room,
+				 .rest = rest,
+				 .more = ask_more,
+				 .one = ask_one,
+				 .put = ask_put };
+	w->asked = 0;
 	/* who sleeps on counts on being rung */
 	if (w->armed && !epset_asleep(w->set))
 		epset_disarm(w->set);
 	w->armed = false;
-	n = epset_collect(w->set, w->ev, translate(w, 0, got), w->max);
-	if (ep_unlikely(rest && n && n < w->max)) {
-		got = sys_epoll_look(w->ep, w->ev + n, w->max - n);
-		if (got > 0)
-			n = translate(w, n, got);
-	}
+	n = epset_collect(w->set, w->ev, translate(w, 0, got), w->max, &w->ask);
 	if (n == w->max || w->set->ready)
 		pass_on(w->set);
 	epset_release(w->set);
@@ -191,30 +276,34 @@ static void rearm(struct epset *set)
 	}
 }
 
+/* As in the kernel's call: the thread may end here. */
+static void cancel_here(void)
+{
+	pthread_testcancel();
+}
+
 /*
  * Everything that was ready before the call, the kernel's members too, as long
  * as there is room: a program may count on seeing what it has just written to
- * a pipe. Where the kernel's alone fill the array the hot ones have the next
- * call.
+ * a pipe. Where the array may well be too small for all, the hot ones are looked
+ * at first, to know how much of the kernel's can be taken.
  */
 static int harvest(struct epwait *w)
 {
 	struct epset *set = w->set;
-	bool yield = set->yield;
-	int n = 0;
+	int nhot = (int)set->nhot + epset_mail(set) * w->max;
+	int n;
 
-	set->yield = false;
-	if (ep_unlikely(yield)) {
-		n = fill(w, 0, true);
-		if (n)
-			return n;
+	if (ep_unlikely(w->max < 2 * nhot + 2 || set->kern.kept)) {
+		cancel_here();
+		return fill(w, 0, true);
 	}
 	rearm(set);
+	w->room = w->max - nhot;
 	n = kernel_wait(w, 0, NULL);
-	if (n < 0)
-		return n;
-	set->yield = n == w->max;
-	return fill(w, n, false);
+	n = n < 0 ? n : fill(w, n, false);
+	w->room = w->max;
+	return n;
 }
 
 /* --- spinning ----------------------------------------------------------- */
@@ -320,7 +409,7 @@ static int wait_for(struct epwait *w, uint64_t span)
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
 	for (;;) {
-		if (set->hot || epset_mail(set)) {
+		if (set->hot || epset_mail(set) || set->kern.kept) {
 			n = spins ? fill(w, 0, false) : harvest(w);
 			if (n)
 				return n;
@@ -403,7 +492,7 @@ static int do_wait(struct epwait *w, uint64_t span)
 	if (held.max <= 0)
 		return kernel_wait(&held, span, held.mask);
 	room = mem_front(held.ev, (size_t)held.max * sizeof(*held.ev), true);
-	held.max = (int)(room / sizeof(*held.ev));
+	held.max = held.room = (int)(room / sizeof(*held.ev));
 	if (ep_unlikely(!held.max))
 		return -EFAULT;
 	if (held.set->inherited)
@@ -467,7 +556,12 @@ static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,
 {
 	GUARDED_LATER(in);
 	struct epwait w = {
-		.ep = ep, .max = max, .ev = ev, .kind = kind, .mask = mask
+		.ep = ep,
+		.max = max,
+		.room = max,
+		.ev = ev,
+		.kind = kind,
+		.mask = mask,
 	};
 
 	if (ep_likely(!fdt_has_set(ep)))

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/stamp.h"
 #include "base/sys.h"
 #include "base/table.h"
 
@@ -80,6 +81,8 @@ struct epset *epset_get(int fd)
 			set->numbers = 1;
 			set->inherited = set->settled = false;
 			set->wanted = epbits_get(EP_WAITED, fd);
+			set->kern = (struct epkern){ .whole = stamp_now() };
+			set->kern.passed_by = set->kern.whole;
 			set->fd = fd;
 			if (fdt_put_set(fd, set)) {
 				set->life++;
@@ -217,6 +220,8 @@ void epreg_free(struct epreg *r, bool kernel)
 		epbucket_drop(b);
 	}
 	epreg_dress(r);
+	if (set->kern.kept == r)
+		set->kern.kept = NULL;
 	/* nobody finds it any more; now nobody holds it */
 	r->doomed = r->ghost = false;
 	r->off = true;
@@ -299,6 +304,7 @@ static void set_inherit(struct epset *set)
 	set->sleepers = set->spinners = 0;
 	set->inbox = set->hot = set->ready = set->ready_last = NULL;
 	set->nhot = set->nrearm = set->nready = 0;
+	set->kern = (struct epkern){ 0 };
 	set->inherited = set->life & 1;
 	set->settled = false;
 	set->waits = false; /* its parent's threads did */

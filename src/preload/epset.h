@@ -80,11 +80,35 @@ struct epreg {
 	uint64_t modded; /* stamp: EPOLL_CTL_MOD reports what is true anew */
 	uint64_t key; /* stamp: its place on the ready list */
 	uint64_t since, news; /* as of sock_ready, at the last look */
-	struct epreg *rnext, *rprev; /* ready list */
+	uint64_t was; /* `at` before this turn's report by the kernel's word, */
+	bool was_told, was_level; /* and was it a report, of a level? */
+	bool told; /* was reported since it was added */
+	struct epreg *rnext, *rprev; /* ready list; kernel's of this turn */
 	struct epreg *hnext, *hprev; /* hot ring */
 	struct epreg *anext, *aprev; /* all of the set */
 	struct epreg *bnext; /* of the bucket */
 	struct epreg *inext; /* inbox, or free list */
+};
+
+/*
+ * What is known of the kernel's ready list (epoll_order.c). A look at it is
+ * whole if it left nothing there. Stamps are of when looks began.
+ */
+struct epkern {
+	uint64_t look, whole; /* the last look, the last whole one */
+	uint64_t level; /* the first level it told since `whole`; 0: none */
+	uint64_t added; /* the first member since `whole`; 0: none */
+	uint64_t passed; /* the first turn since `look` without one; 0 */
+	uint32_t turn, whole_turn; /* of these two looks */
+	/* A look told what came since: old levels are off the list, or told. */
+	uint64_t passed_by;
+	int odd; /* this turn's last event of no member; places from 1 */
+	uint64_t began; /* this turn */
+	struct epreg *first, **end; /* this turn's members, by place */
+	struct epreg *kept; /* its event was taken, and found no room: */
+	uint32_t kept_events;
+	uint64_t kept_at; /* stamp */
+	struct epreg *was_kept; /* the one that is put in this turn */
 };
 
 struct epset {
@@ -103,11 +127,11 @@ struct epset {
 	struct epreg *ready, *ready_last; /* by key; epoll_order.c */
 	uint64_t now; /* stamp: of this turn, or of a look in it */
 	uint64_t looked; /* stamp: the last look at all of the hot began */
+	struct epkern kern;
 	struct epreg *all;
 	bool wanted; /* somebody was seen to wait for it */
 	bool inherited; /* by fork: the kernel's alone, words translated */
 	bool settled; /* inherited, and members were brought home */
-	bool yield; /* the kernel's filled the array: now the hot ones */
 	struct epset *next; /* of all sets ever */
 	struct retired retired;
 };
@@ -256,16 +280,32 @@ void epset_turn(struct epset *set);
 /*
  * `bits` of `r`, found by epreg_look(): what was put in this turn already gets
  * them added, what user space decides on goes onto the ready list, and the
- * rest to ev[n]. Returns n, or n + 1.
+ * rest to ev[n]. Returns n, or n + 1. epset_odd(): ev[n] is of no member.
  */
 int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 	      uint32_t bits);
+void epset_odd(struct epset *set, int n);
+
+/* How epset_collect() gets at the kernel's ready list. */
+struct epask {
+	/* The look that brought this turn's events; whole: it left nothing. */
+	uint64_t began; /* 0: there was none */
+	bool whole;
+	bool rest; /* one is due, as far as there is room */
+	/* A look for up to `room` events; puts them from ev[n] on, returns n. */
+	int (*more)(struct epask *a, int n, int room);
+	/* One event, as the kernel has it: 1 or 0; and put it to ev[n]. */
+	int (*one)(struct epask *a, struct epoll_event *e);
+	int (*put)(struct epask *a, int n, const struct epoll_event *e);
+};
+
 /*
  * Looks at the hot members and puts what is ready, up to `max` in all, in order
  * of arrival; ev[0, n) are the kernel's. What finds no room is first the next
  * time. Returns how many there are now.
  */
-int epset_collect(struct epset *set, struct epoll_event *ev, int n, int max);
+int epset_collect(struct epset *set, struct epoll_event *ev, int n, int max,
+		  struct epask *ask);
 /* When what `r` reports by `bits` was sent; 0: that is not known. */
 uint64_t epreg_came(const struct epreg *r, uint32_t bits);
 /* What came before this moment counts as if it came now. */

@@ -43,10 +43,12 @@ libpreload_la_SOURCES += \
 	src/preload/epedge.h \
 	src/preload/epoll.c \
 	src/preload/epoll_look.c \
+	src/preload/epoll_mix.c \
 	src/preload/epoll_order.c \
 	src/preload/epoll_spin.c \
 	src/preload/epoll_wait.c \
 	src/preload/epset.c \
+	src/preload/epready.h \
 	src/preload/epset.h \
 	src/preload/epset_kern.c \
 	src/preload/epset_lock.c \

@@ -8,6 +8,7 @@ READY_SOURCES = \
 	src/preload/epbits.c \
 	src/preload/epoll.c \
 	src/preload/epoll_look.c \
+	src/preload/epoll_mix.c \
 	src/preload/epoll_order.c \
 	src/preload/epoll_spin.c \
 	src/preload/epoll_wait.c \

@@ -166,6 +166,19 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 	}
 }
 
+bool sock_sends(struct sock *s, struct stamp_log *log)
+{
+	*log = s->log;
+	return true;
+}
+
+uint16_t sock_peer_port(struct sock *s, int fd, uint64_t *read)
+{
+	(void)fd;
+	*read = s->read_at;
+	return s->peer_port;
+}
+
 void sock_wait_begins(void)
 {
 }
@@ -333,6 +346,10 @@ void fake_data(struct sock *s)
 {
 	uint64_t now = stamp_now();
 
+	if (stamp_mixed(now)) {
+		s->log = stamp_log;
+		now |= STAMP_MIXED;
+	}
 	if (!(s->now & EPOLLIN))
 		s->since = now;
 	if (s->seen)

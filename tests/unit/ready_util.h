@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+#include "base/stamp.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
 
@@ -24,6 +25,9 @@ struct sock {
 	_Atomic uint32_t in_gen, out_gen;
 	_Atomic uint64_t since, news; /* stamps; seen: a look was made since */
 	_Atomic bool seen;
+	struct stamp_log log; /* what sock_sends() says */
+	uint16_t peer_port;
+	uint64_t read_at;
 	int ms;
 	_Atomic bool armed; /* a change must ring */
 	_Atomic int watched, sleepers, homed, unwaited;
