@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
+#include "base/mem.h"
 #include "socket/option.h"
 #include "socket/peek.h"
 #include "socket/rdma.h"
@@ -13,12 +14,13 @@
 /* Bytes at hand: the kernel's, the ring's, and what was kept. */
 static int unread_bytes(struct sock *s, int fd, int *n)
 {
-	int kernel, ret = sys_ioctl(fd, FIONREAD, n);
+	int kernel = 0, ret = 0;
+	enum anc_state st;
 	uint64_t sum = 0;
 	int64_t bells;
 
-	if (ret)
-		return ret;
+	if (unlikely(!mem_good(n, sizeof(*n), true)))
+		return sys_ioctl(fd, FIONREAD, n);
 	if (sock_lock(s))
 		return -EDEADLK;
 	fd = sock_at(s, fd);
@@ -27,10 +29,12 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	if (unlikely(s->rd))
 		sum = peek_hidden(s, fd);
 	bells = anc_bells(s->rx, &s->ar);
-	ret = sys_ioctl(fd, FIONREAD, &kernel);
-	switch (anc_state(s->rx)) {
+	st = anc_state(s->rx);
+	/* lifted, the kernel has bells only: it is not asked */
+	if (st != ANC_LIFTED)
+		ret = sys_ioctl(fd, FIONREAD, &kernel);
+	switch (st) {
 	case ANC_LIFTED:
-		/* the kernel has bells only */
 		sum += s->rx_avail;
 		sum += zc_here(s) ? conn_source(&s->conn) : 0;
 		break;
