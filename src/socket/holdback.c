@@ -96,7 +96,8 @@ void holdback_serve(struct sock *s)
 
 void holdback_end(struct sock *s)
 {
-	if (likely(!s->holdback) || sock_lock(s))
+	if (likely(!__atomic_load_n(&s->holdback, __ATOMIC_RELAXED)) ||
+	    sock_lock(s))
 		return;
 	if (s->paired && sock_here(s) && s->holdback && !s->corked)
 		holdback_show(s);

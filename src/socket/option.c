@@ -237,11 +237,13 @@ static int set_inq(struct sock *s, int fd, const void *v, socklen_t len)
 static int set_room(struct sock *s, int fd, const struct option *o,
 		    const void *v, socklen_t len, uint8_t buf)
 {
-	int ret = sys_setsockopt(fd, o->level, o->opt, v, len);
+	int ret = sys_setsockopt(fd, o->level, o->opt, v, len), value;
 
-	if (!ret)
-		window_set(s, fd, buf, true);
-	return ret;
+	if (ret)
+		return ret;
+	memcpy(&value, v, sizeof(value));
+	window_set(s, fd, buf, value || buf != BUF_TIMEOUT);
+	return 0;
 }
 
 static int set_lock(struct sock *s, int fd, const struct option *o,
@@ -293,6 +295,8 @@ static int obey(struct sock *s, int fd, const struct option *o, const void *v,
 		return set_lock(s, fd, o, v, len);
 	case OPT_TCP_WINDOW_CLAMP:
 		return set_room(s, fd, o, v, len, BUF_CLAMP);
+	case OPT_TCP_USER_TIMEOUT:
+		return set_room(s, fd, o, v, len, BUF_TIMEOUT);
 	case OPT_TCP_NOTSENT_LOWAT:
 		return set_room(s, fd, o, v, len, BUF_LOWAT);
 	case OPT_TCP_INQ:

@@ -236,8 +236,8 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 {
 	uint64_t now = clock_ns(), limit = wait_full(s, now);
 
-	if (!window_roomy(s))
-		return; /* the anchor would take no more either */
+	if (window_waits(s, true))
+		return;
 	if (now >= limit && !lift_spill(s, fd, WHY_SPILLED, false)) {
 		if (likely(!s->stand))
 			r->ours &= ~(uint32_t)OUT_BITS;

@@ -223,7 +223,7 @@ static void serve(struct sock *s, void *arg)
 	bool bell, asked;
 
 	(void)arg;
-	if (unlikely(s->holdback))
+	if (unlikely(__atomic_load_n(&s->holdback, __ATOMIC_RELAXED)))
 		holdback_serve(s);
 	if (unlikely(s->rd))
 		rdma_serve(s);
@@ -307,7 +307,7 @@ static void see(struct sock *s, void *arg)
 	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s) ||
 				     rdma_parted(s) || rdma_waits(s)))
 		soon = true;
-	if (unlikely(s->holdback))
+	if (unlikely(__atomic_load_n(&s->holdback, __ATOMIC_SEQ_CST)))
 		tick = holdback_tick(s, tick);
 }
 

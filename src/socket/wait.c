@@ -466,8 +466,8 @@ static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals)
 		return 0;
 	now = clock_ns();
 	limit = wait_full(s, now);
-	if (!window_open(s))
-		limit = UINT64_MAX; /* the anchor would take no more either */
+	if (window_waits(s, false))
+		limit = UINT64_MAX;
 	if (now >= limit) {
 		if (!lift_spill(s, fd, WHY_SPILLED, false))
 			return 0;

@@ -129,6 +129,8 @@ uint8_t window_inherited(int fd)
 	int lock = option_int(fd, SO_BUF_LOCK);
 	uint8_t bufs = lock > 0 ? (uint8_t)lock & (BUF_SND | BUF_RCV) : 0;
 
+	if (tcp_int(fd, TCP_USER_TIMEOUT))
+		bufs |= BUF_TIMEOUT;
 	return tcp_int(fd, TCP_NOTSENT_LOWAT) ? bufs | BUF_LOWAT : bufs;
 }
 

@@ -25,6 +25,7 @@ enum { /* sock.bufs: what the program has set; the first two as SO_BUF_LOCK */
        BUF_RCV = 2,
        BUF_LOWAT = 4,
        BUF_CLAMP = 8,
+       BUF_TIMEOUT = 16, /* TCP_USER_TIMEOUT, which looks at what waits */
 };
 
 #define WINDOW_ANY UINT64_MAX
@@ -51,6 +52,17 @@ static inline bool window_open(struct sock *s)
 
 /* And so many that TCP would say so to a program that waits for room? */
 bool window_roomy(struct sock *s);
+
+/*
+ * A writer without room (`roomy`: without so much) waits for the reader, since
+ * the anchor would take no more either. Not so if its program has set a time for
+ * that: the kernel keeps it, of bytes that lie on the anchor.
+ */
+static inline bool window_waits(struct sock *s, bool roomy)
+{
+	return !(s->bufs & BUF_TIMEOUT) &&
+	       !(roomy ? window_roomy(s) : window_open(s));
+}
 
 /* Bytes under way that the reader's own buffer has no room for. */
 uint64_t window_queued(struct sock *s);

@@ -229,6 +229,30 @@ static void stall_peer(struct end *e)
 	link_turn(&e->l, 40, false);
 }
 
+/* A reader that takes nothing for so long is none: the kernel ends it. */
+static void timeout_run(struct end *e)
+{
+	struct link l;
+	char buf[CHUNK];
+	ssize_t n;
+
+	if (e->lfd >= 0)
+		set_int(e->lfd, SOL_SOCKET, SO_RCVBUF, 16384);
+	prog_sync(e);
+	prog_link(e, &l);
+	if (e->lfd < 0) {
+		set_int(l.fd, SOL_SOCKET, SO_SNDBUF, 16384);
+		set_int(l.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 300);
+		memset(buf, 1, sizeof(buf));
+		do
+			n = send(l.fd, buf, sizeof(buf), MSG_NOSIGNAL);
+		while (n > 0);
+		CHECK(n == -1 && errno == ETIMEDOUT);
+	}
+	prog_sync(e);
+	CHECK(!close(l.fd));
+}
+
 /* Nobody sleeps for ever where little is under way. */
 #define STEADY (2 << 20)
 
@@ -525,6 +549,7 @@ static const struct prog_case cases[] = {
 	{ "heir", heir, heir, 0 },
 	{ "bounded", bounded, bounded, 0 },
 	{ "stall", stall_run, stall_peer, 0 },
+	{ "timeout", timeout_run, timeout_run, 0 },
 	{ "steady", steady, steady, 0 },
 	{ "more", more_run, held_peer, 0 },
 	{ "cork", cork_run, held_peer, 0 },
