@@ -208,7 +208,9 @@ static void close_lifted(struct sock *s, int fd)
 	if (s->rd)
 		s->rd->out_from = 0;
 	home_serve(s, fd); /* bytes on their way home go first */
-	abort = unread(s, fd) || s->linger0;
+	/* what failed here is no orderly end for the other one */
+	abort = unread(s, fd) || s->linger0 ||
+		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));
 	if (abort) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,

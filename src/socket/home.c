@@ -161,12 +161,19 @@ static int dead_home(struct sock *s, int fd)
 		pump_poll(s);
 	if (s->rx_avail || s->ar.kept) {
 		if (anc_state(s->rx) != ANC_LIFTED || s->ar.taken < x) {
+			/* what is kept comes first, stand-in or not */
+			anc_ask(s->rx);
+			if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+				return -EAGAIN;
 			ret = keep_rest(s, fd);
 			if (ret)
 				return ret;
 		}
 		return standin_take(s, fd);
 	}
+	/* what cannot be read any more is no end: receives say a reset */
+	if (s->conn.error && !s->conn.dis_rcvd)
+		return -ECONNRESET;
 	lift_unpaired(s, WHY_CLOSED);
 	return 0;
 }

@@ -15,14 +15,27 @@
 
 #define CHUNK 16384
 
-/* Between hosts each end has one of its own: s->rd->stash. */
-static int attic_open(struct shm_attic *a, const struct sock *s, bool tx)
+/*
+ * Where byte `at` of the attic lies: bytes from there, or a negative errno. Between
+ * hosts each end has one of its own: s->rd->stash.
+ */
+static ssize_t attic_at(struct shm_attic *a, const struct sock *s, bool tx,
+			uint64_t at, uint8_t **mem)
 {
 	if (s->rd) {
-		a->mem = s->rd->stash.mem;
-		return 0;
+		*mem = s->rd->stash.mem + at;
+		return (ssize_t)(s->rd->stash.len - at);
 	}
-	return END(s) == &s->shm.end ? shm_attic_open(a, &s->shm, tx) : -ENODEV;
+	if (END(s) != &s->shm.end)
+		return -ENODEV;
+	return shm_attic_at(a, &s->shm, tx, at, mem);
+}
+
+/* The kernel is short of something: the next try may be better. */
+static bool for_now(ssize_t err)
+{
+	return err == -EAGAIN || err == -EINTR || err == -ENOMEM ||
+	       err == -ENOBUFS;
 }
 
 /* --- reader's part ----------------------------------------------------- */
@@ -31,7 +44,8 @@ static int attic_open(struct shm_attic *a, const struct sock *s, bool tx)
 static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 {
 	uint64_t end = s->kept_at + s->ar.kept;
-	ssize_t got;
+	ssize_t got, room;
+	uint8_t *mem;
 
 	if (end >= SHM_ATTIC)
 		return -ENOBUFS;
@@ -39,7 +53,10 @@ static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 		n = SHM_ATTIC - end;
 	if (s->rd)
 		return larder_pull(s, fd, n);
-	got = raw_sink(s, fd, a->mem + end, n);
+	room = attic_at(a, s, false, end, &mem);
+	if (room < 0)
+		return room;
+	got = raw_sink(s, fd, mem, n < (uint64_t)room ? n : (uint64_t)room);
 	if (got > 0)
 		s->ar.kept += (uint64_t)got;
 	return got;
@@ -62,11 +79,11 @@ int keep_bells(struct sock *s, int fd)
 	return (int)n;
 }
 
-/* One step of keep_pull(): 1 again, 0 not now. */
+/* One step of keep_pull(): 1 again, 0 not now, negative: no memory. */
 static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
 		     uint64_t n)
 {
-	int ret;
+	ssize_t got;
 
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return 0;
@@ -76,12 +93,8 @@ static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
 	}
 	if (where == ANC_AT_BELLS)
 		return !keep_bells(s, fd);
-	if (!a->map) {
-		ret = attic_open(a, s, false);
-		if (ret)
-			return ret;
-	}
-	return pull(s, fd, a, n) > 0;
+	got = pull(s, fd, a, n);
+	return got > 0 ? 1 : got == -ENOMEM ? -ENOMEM : 0;
 }
 
 int keep_pull(struct sock *s, int fd)
@@ -101,34 +114,32 @@ int keep_pull(struct sock *s, int fd)
 		else if (where != ANC_AT_ANCHOR)
 			ret = pull_step(s, fd, &a, where, n);
 	} while (ret == 1);
-	if (a.map)
-		shm_attic_close(&a, true);
+	shm_attic_close(&a);
 	return ret == 2 ? 1 : ret;
 }
 
 /*
  * The writer is dead: what it left on the anchor, behind the ring or in front
- * of it, with its last word. 0, or what the kernel refused.
+ * of it, with its last word. 0, or why not all of it could be taken: then the
+ * rest is still on the anchor.
  */
 int keep_rest(struct sock *s, int fd)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
 	struct shm_attic a = { 0 };
-	int ret = attic_open(&a, s, false);
+	ssize_t n = 1;
 
-	if (ret)
-		return ret;
-	while (s->ar.kept < front && pull(s, fd, &a, front - s->ar.kept) > 0)
-		;
+	while (s->ar.kept < front && n > 0)
+		n = pull(s, fd, &a, front - s->ar.kept);
 	if (s->ar.kept >= front) {
 		keep_bells(s, fd);
-		while (pull(s, fd, &a, SHM_ATTIC) > 0)
-			;
+		do {
+			n = pull(s, fd, &a, SHM_ATTIC);
+		} while (n > 0);
 	}
-	if (a.map)
-		shm_attic_close(&a, true);
-	return 0;
+	shm_attic_close(&a);
+	return n == -ENOMEM || n == -ENOBUFS ? (int)n : 0;
 }
 
 void keep_drop(struct sock *s)
@@ -139,34 +150,66 @@ void keep_drop(struct sock *s)
 	s->kept_at = 0;
 }
 
+/* All n bytes into c, or the errno of what could not be mapped. */
+static int copy(const struct sock *s, struct cursor *c, uint64_t at, size_t n)
+{
+	struct shm_attic a = { 0 };
+	uint8_t *mem;
+	ssize_t len = 0;
+
+	while (n) {
+		len = attic_at(&a, s, false, at, &mem);
+		if (len <= 0)
+			break;
+		if ((size_t)len > n)
+			len = (ssize_t)n;
+		cursor_put(c, mem, (size_t)len);
+		at += (uint64_t)len;
+		n -= (size_t)len;
+	}
+	shm_attic_close(&a);
+	return !n ? 0 : len < 0 ? (int)len : -EPROTO;
+}
+
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek)
 {
-	struct shm_attic a = { 0 };
+	struct cursor was;
 	int ret;
 
 	if (n > s->ar.kept - skip)
 		n = s->ar.kept - skip;
 	if (!n)
 		return 0;
-	ret = attic_open(&a, s, false);
-	if (ret)
-		return ret;
-	if (c)
-		cursor_put(c, a.mem + s->kept_at + skip, n);
-	if (!peek) {
-		if (s->rd)
-			larder_use(s, n);
-		else
-			s->kept_at += n;
-		s->ar.kept -= n;
-		if (!s->ar.kept)
-			s->kept_at = 0;
-		COUNT(s, bytes_tcp_rx, n);
+	if (c) {
+		was = *c;
+		ret = copy(s, c, s->kept_at + skip, n);
+		if (ret) {
+			*c = was;
+			return ret;
+		}
 	}
-	if (a.map)
-		shm_attic_close(&a, peek || s->ar.kept);
+	if (peek)
+		return (ssize_t)n;
+	if (s->rd)
+		larder_use(s, n);
+	else
+		s->kept_at += n;
+	s->ar.kept -= n;
+	if (!s->ar.kept) {
+		if (!s->rd)
+			shm_attic_drop(&s->shm, false, s->kept_at);
+		s->kept_at = 0;
+	}
+	COUNT(s, bytes_tcp_rx, n);
 	return (ssize_t)n;
+}
+
+bool keep_short(const struct sock *s)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+
+	return s->ar.taken < x && s->ar.kept < x - s->ar.taken;
 }
 
 /* In order: kept in front of the ring, ring, kept behind. */
@@ -176,7 +219,7 @@ bool keep_unread(struct sock *s, struct cursor *c)
 	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
 	size_t ring = s->rx_avail, rest;
 
-	if (front > s->ar.kept) /* lost in the kernel, and what follows it */
+	if (keep_short(s)) /* lost in the kernel, and what follows it */
 		return keep_take(s, c, 0, s->ar.kept, true) >= 0;
 	rest = s->ar.kept - front;
 	return keep_take(s, c, 0, front, true) == (ssize_t)front &&
@@ -236,8 +279,9 @@ static ssize_t piece(struct sock *s, struct shm_attic *a, uint8_t *buf,
 		     size_t room)
 {
 	uint64_t at, n;
+	uint8_t *mem;
+	ssize_t len;
 	bool attic;
-	int ret;
 
 	attic = anc_in_attic(&s->at, s->resume_from, s->resume_at, &at, &n);
 	if (n > room)
@@ -248,47 +292,59 @@ static ssize_t piece(struct sock *s, struct shm_attic *a, uint8_t *buf,
 
 		return pump_unread(s, end - s->resume_at, buf, n);
 	}
-	if (!a->map) {
-		ret = attic_open(a, s, true);
-		if (ret)
-			return ret;
-	}
-	memcpy(buf, a->mem + s->resume_kept + at, n);
+	len = attic_at(a, s, true, s->resume_kept + at, &mem);
+	if (len <= 0)
+		return len;
+	if (n > (uint64_t)len)
+		n = (uint64_t)len;
+	memcpy(buf, mem, n);
 	return (ssize_t)n;
 }
 
-/* True when all of it is out, or never will be. */
-static bool write_back(struct sock *s, int fd, struct shm_attic *a)
+/*
+ * What the program sent cannot be put back, so the stream must not end as if
+ * that was all: both ends are told a reset.
+ */
+static void give_up(struct sock *s, int fd)
 {
-	SCRATCH(room);
-	uint8_t *buf;
+	pump_fail(s, -EPROTO);
+	__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
+	raw_abort(fd);
+}
+
+/*
+ * 0: all of it is out, or the anchor is dead; -EAGAIN: it takes no more now;
+ * -ENOMEM: not yet either, the service thread tries again; else: never.
+ */
+static int write_back(struct sock *s, int fd, struct shm_attic *a)
+{
+	uint8_t buf[CHUNK];
 	ssize_t n;
 
-	if (s->resume_at >= s->at.sent)
-		return true;
-	buf = scratch_take(&room, CHUNK);
-	if (!buf)
-		return false; /* the background thread tries again */
 	while (s->resume_at < s->at.sent) {
-		n = piece(s, a, buf, CHUNK);
-		if (n <= 0) {
-			pump_fail(s, -EPROTO);
-			return true;
-		}
+		n = piece(s, a, buf, sizeof(buf));
+		if (n <= 0)
+			return for_now(n) ? -ENOMEM : -EPROTO;
 		n = sys_send(fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n == -EAGAIN)
-			return false;
+		if (for_now(n))
+			return n == -EAGAIN ? -EAGAIN : -ENOMEM;
 		if (n < 0)
-			return true; /* the program will meet the error */
+			return 0; /* the program will meet the error */
 		s->resume_at += (uint64_t)n;
 	}
-	return true;
+	return 0;
+}
+
+/* What the reader had taken off the anchor, from the attic's first byte on. */
+static uint64_t attic_end(const struct sock *s)
+{
+	return s->resume_kept + (s->at.sent - s->resume_from);
 }
 
 void keep_put_back(struct sock *s, int fd)
 {
 	struct shm_attic a = { 0 };
-	bool done;
+	int err;
 
 	if (s->rd) {
 		rdma_put_back(s, fd);
@@ -297,20 +353,24 @@ void keep_put_back(struct sock *s, int fd)
 	if (!s->resuming) {
 		if (anc_resume_from(s->tx, &s->at, SHM_ATTIC, &s->resume_from,
 				    &s->resume_kept)) {
-			pump_fail(s, -EPROTO);
+			give_up(s, fd);
 			return;
 		}
 		s->resume_at = s->resume_from;
 		s->resuming = true;
 	}
-	done = write_back(s, fd, &a);
-	if (a.map)
-		shm_attic_close(&a, !done);
-	if (!done) {
+	err = write_back(s, fd, &a);
+	shm_attic_close(&a);
+	if (err == -EAGAIN)
 		__atomic_store_n(&s->tx->brim, 1, __ATOMIC_SEQ_CST);
+	if (err == -EAGAIN || err == -ENOMEM)
+		return;
+	s->resuming = false;
+	if (err) {
+		give_up(s, fd);
 		return;
 	}
-	s->resuming = false;
+	shm_attic_drop(&s->shm, true, attic_end(s));
 	anc_resumed(s->tx);
 	ring_note(s);
 }

@@ -251,7 +251,7 @@ void mend_flush(struct sock *s, int fd)
 		if (n > 0)
 			r->out_at += (size_t)n;
 	}
-	if (n == -EAGAIN)
+	if (n == -EAGAIN || n == -EINTR || n == -ENOMEM || n == -ENOBUFS)
 		return;
 	/* out, or the program will meet the error */
 	sock_eats(s, n);
@@ -499,7 +499,7 @@ static bool spilled_again(struct sock *s)
 	return true;
 }
 
-/* The end is let go. */
+/* The end is let go; false: no memory, nothing has changed. */
 static bool settle(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -534,8 +534,8 @@ void mend_step(struct sock *s)
 	home_serve(s, fd);
 	if (!r->mended && !s->conn.error && !pump_poll(s)) {
 		ret = fd < 0 ? 0 : parse(s, fd);
-		if (ret == 1 && !settle(s))
-			ret = -ENOMEM;
+		if (ret == 1)
+			settle(s); /* without memory at the next step */
 		if (ret == -EPROTO)
 			pump_fail(s, ret);
 		if (ret < 0)

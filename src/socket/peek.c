@@ -42,6 +42,15 @@ uint64_t peek_hidden(struct sock *s, int fd)
 	return s->rd->hidden;
 }
 
+/* What of it cannot be mapped is not there for now. */
+static size_t kept_peek(struct sock *s, struct cursor *c, uint64_t skip,
+			size_t n)
+{
+	ssize_t got = keep_take(s, c, skip, n, true);
+
+	return got > 0 ? (size_t)got : 0;
+}
+
 size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
@@ -55,7 +64,7 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 	}
 	if (front) {
 		n = front < n ? front : n;
-		got = s->ar.kept ? (size_t)keep_take(s, c, 0, n, true) :
+		got = s->ar.kept ? kept_peek(s, c, 0, n) :
 				   anchor_peek(s, fd, c, n);
 		if (got < n || n == all)
 			return got;
@@ -65,7 +74,7 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) == ANC_OPEN)
 		return got;
 	if (s->ar.kept > front)
-		return got + (size_t)keep_take(s, c, front, all - got, true);
+		return got + kept_peek(s, c, front, all - got);
 	if (front || peek_no_bell(s) || s->asleep_anchor || s->rx->rawrx ||
 	    keep_bells(s, fd))
 		return got;

@@ -371,6 +371,16 @@ ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)
 	return got;
 }
 
+void raw_abort(int fd)
+{
+	static const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	struct linger reset = { 1, 0 };
+
+	/* refused while a thread sleeps at it: then the close resets */
+	sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	sys_connect(fd, &nowhere, sizeof(nowhere));
+}
+
 ssize_t raw_answer(int fd, struct msghdr *m, int flags)
 {
 	int saved = errno;

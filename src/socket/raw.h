@@ -122,6 +122,10 @@ bool raw_overtaken(struct sock *s, ssize_t n);
 ssize_t raw_answer(int fd, struct msghdr *m, int flags);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
+/* The connection is reset, now or at the latest when it is closed. */
+void raw_abort(int fd);
+/* keep.c: of what came before the switch some will never come. */
+bool keep_short(const struct sock *s);
 
 /*
  * What the kernel said to a call of the library's own at the anchor, a look or a

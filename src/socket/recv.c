@@ -17,10 +17,13 @@ static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
 			   bool *raw)
 {
 	bool lost = was_reset(s) && !peek_left(s, fd);
+	/* by whatever: what was sent may be there, and cannot be read */
+	bool broken = s->why == WHY_PROTOCOL ||
+		      (s->conn.error && !s->conn.dis_rcvd);
 
-	if (w->done && (lost || s->why == WHY_PROTOCOL))
+	if (w->done && (lost || broken))
 		return 0; /* the next receive is told */
-	if (s->why == WHY_PROTOCOL)
+	if (broken)
 		return told_reset(s) ? 0 : -ECONNRESET;
 	if (lost && !s->rst_told) {
 		s->rst_told = true;

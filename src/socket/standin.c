@@ -77,6 +77,8 @@ int standin_take(struct sock *s, int fd)
 			    s->at.sent > __atomic_load_n(&s->tx->taken,
 							 __ATOMIC_ACQUIRE);
 
+	/* a part that is missing must not look like the end */
+	lost = lost || keep_short(s) || s->conn.error;
 	ret = tcp_pair(pair);
 	if (ret)
 		return ret;

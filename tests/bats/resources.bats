@@ -47,6 +47,22 @@ reasons() {
 	[ "$(stat_sum wants lifted)" -gt 10 ]
 }
 
+# Behind a spill the reader's stream has to be put back by its writer.
+@test "no address space while the reader comes home" {
+	mode now
+	wants space 1 40960
+	wants space 1 1024
+	wants space 1 64
+	wants space 1 0
+	[ "$(stat_sum wants spills)" -gt 0 ]
+}
+
+@test "no address space, and the writer ends" {
+	mode now
+	wants space 1 -1
+	[ "$(stat_sum wants spills)" -gt 0 ]
+}
+
 # group BYTES: GROUP, a control group with so much memory, of either version.
 group() {
 	local top=/sys/fs/cgroup name=libsdp-test.$$

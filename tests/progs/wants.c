@@ -5,6 +5,8 @@
  * wants maps COUNT LEFT	has all mappings that there may be, but LEFT
  * wants locked COUNT		locks all memory that it gets
  * wants queue COUNT SECONDS	fills connections whose other end reads slowly
+ * wants space 1 KIB		has no more address space than that left when its reader,
+ *	which is behind, needs the stream on the descriptor; -1: and ends then
  *
  * COUNT connections to a child of its own; "ok" when it got what it wanted.
  */
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -227,6 +230,112 @@ static void queue(int seconds)
 	over(pid);
 }
 
+/* --- little address space ------------------------------------------------ */
+
+#define STREAM 6291456u
+#define DIALOG 60
+
+static int go[2];
+
+static uint8_t pattern(size_t at)
+{
+	return (uint8_t)(at * 31 + (at >> 8));
+}
+
+/* 0: all of it; 1: an end before that; 3: an error before that. */
+static int verdict(void)
+{
+	static uint8_t buf[65536];
+	size_t got = 0, i;
+	ssize_t n;
+
+	while ((n = recv(fd[0], buf, sizeof(buf), 0)) > 0) {
+		for (i = 0; i < (size_t)n; i++)
+			CHECK(buf[i] == pattern(got + i));
+		got += (size_t)n;
+	}
+	fprintf(stderr, "%zu of %u bytes, %s\n", got, STREAM,
+		n ? strerror(errno) : "end");
+	return got == STREAM ? 0 : n ? 3 : 1;
+}
+
+static void comes_home(void)
+{
+	const struct timespec pause = { 0, 100000000 };
+	char buf[8];
+	int i;
+
+	for (i = 0; i < DIALOG; i++) {
+		whole(fd[0], buf, sizeof(buf), false);
+		whole(fd[0], buf, sizeof(buf), true);
+	}
+	CHECK(read(go[0], buf, 1) == 1);
+	nanosleep(&pause, NULL);
+	CHECK(!system("true"));
+	_exit(verdict());
+}
+
+static void limit_space(rlim_t to)
+{
+	struct rlimit rl = { to, RLIM_INFINITY };
+
+	CHECK(!setrlimit(RLIMIT_AS, &rl));
+}
+
+static uint64_t ms(void)
+{
+	struct timespec ts;
+
+	CHECK(!clock_gettime(CLOCK_MONOTONIC, &ts));
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void space(long kib)
+{
+	struct pollfd p = { .events = POLLOUT };
+	static uint8_t buf[65536];
+	uint64_t told = 0, since;
+	size_t sent = 0, len, i;
+	int status;
+	ssize_t n;
+	pid_t pid;
+
+	CHECK(count == 1 && !pipe(go));
+	pid = connections(comes_home);
+	rounds(DIALOG);
+	limit_space((rlim_t)number_in("/proc/self/statm", "") * 4096 +
+		    (kib > 0 ? (rlim_t)kib * 1024 : 0));
+	p.fd = fd[0];
+	for (since = ms(); sent < STREAM;) {
+		len = STREAM - sent < sizeof(buf) ? STREAM - sent : sizeof(buf);
+		for (i = 0; i < len; i++)
+			buf[i] = pattern(sent + i);
+		n = send(fd[0], buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n > 0) {
+			sent += (size_t)n;
+			continue;
+		}
+		CHECK(errno == EAGAIN);
+		if (!told && ms() > since + 300) {
+			CHECK(write(go[1], "x", 1) == 1);
+			told = ms();
+		}
+		if (told && kib < 0 && ms() > told + 700)
+			break;
+		poll(&p, 1, 10);
+	}
+	if (!told)
+		CHECK(write(go[1], "x", 1) == 1);
+	if (kib >= 0)
+		CHECK(!shutdown(fd[0], SHUT_WR));
+	else
+		close(fd[0]);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	/* who ends early may leave its reader with less, and without an error */
+	CHECK(!WEXITSTATUS(status) || (kib < 0 && sent < STREAM));
+	puts("ok");
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc > 2);
@@ -238,6 +347,8 @@ int main(int argc, char **argv)
 		locked();
 	else if (!strcmp(argv[1], "queue") && argc > 3)
 		queue(atoi(argv[3]));
+	else if (!strcmp(argv[1], "space") && argc > 3)
+		space(atol(argv[3]));
 	else
 		return 2;
 	return 0;

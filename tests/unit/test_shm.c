@@ -3,6 +3,8 @@
 
 #include "shm_util.h"
 
+#include <sys/resource.h>
+
 /* --- segment ----------------------------------------------------------- */
 
 static void test_segment(void **state)
@@ -45,28 +47,130 @@ static int open_with(int seals, off_t size, size_t stated, const void *head)
 	return err;
 }
 
+static uint8_t pattern(uint64_t at)
+{
+	return (uint8_t)(at * 7 + (at >> 12));
+}
+
+/* n bytes from `at` on, written or compared. Returns windows it took, or -errno. */
+static int attic(struct shm_end *e, bool tx, uint64_t at, size_t n, bool put)
+{
+	struct shm_attic a = { 0 };
+	int windows = 0;
+	ssize_t len = 0;
+	uint8_t *mem;
+	size_t i;
+
+	for (; n; n -= (size_t)len, at += (uint64_t)len, windows++) {
+		len = shm_attic_at(&a, e, tx, at, &mem);
+		if (len <= 0)
+			break;
+		if ((size_t)len > n)
+			len = (ssize_t)n;
+		for (i = 0; i < (size_t)len; i++) {
+			if (put)
+				mem[i] = pattern(at + i);
+			else if (mem[i] != pattern(at + i))
+				fail_msg("byte %zu of %llu is wrong", i,
+					 (unsigned long long)at);
+		}
+	}
+	shm_attic_close(&a);
+	return n ? (int)len : windows;
+}
+
+static uint8_t attic_byte(struct shm_end *e, bool tx, uint64_t at)
+{
+	struct shm_attic a = { 0 };
+	uint8_t *mem, is;
+
+	assert_true(shm_attic_at(&a, e, tx, at, &mem) > 0);
+	is = *mem;
+	shm_attic_close(&a);
+	return is;
+}
+
+static void attic_set(struct shm_end *e, bool tx, uint64_t at, uint8_t v)
+{
+	struct shm_attic a = { 0 };
+	uint8_t *mem;
+
+	assert_true(shm_attic_at(&a, e, tx, at, &mem) > 0);
+	*mem = v;
+	shm_attic_close(&a);
+}
+
 /* What one end puts into an attic the other finds there, until it is gone. */
 static void test_attic(void **state)
 {
-	struct shm_attic mine, other;
+	static const uint64_t places[] = { 0,	  1,	   4095,     4096,
+					   65535, 1044480, 33554431, 67108863 };
+	struct shm_attic a = { 0 };
 	struct two t;
+	uint8_t *mem;
+	size_t i;
 
 	(void)state;
 	two_make(&t, 65536);
-	assert_int_equal(shm_attic_open(&mine, &t.a, false), 0);
-	memset(mine.mem, 0x5a, 10000);
-	mine.mem[SHM_ATTIC - 1] = 0x77;
-	shm_attic_close(&mine, true);
-	assert_int_equal(shm_attic_open(&other, &t.b, false), 0);
-	assert_int_equal(other.mem[0], 0);
-	shm_attic_close(&other, false);
-	assert_int_equal(shm_attic_open(&other, &t.b, true), 0);
-	assert_int_equal(other.mem[9999], 0x5a);
-	assert_int_equal(other.mem[SHM_ATTIC - 1], 0x77);
-	shm_attic_close(&other, false);
-	assert_int_equal(shm_attic_open(&mine, &t.a, false), 0);
-	assert_int_equal(mine.mem[9999], 0);
-	shm_attic_close(&mine, true);
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		attic_set(&t.a, false, places[i], (uint8_t)(i + 1));
+		attic_set(&t.a, true, places[i], (uint8_t)(i + 101));
+	}
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		assert_int_equal(attic_byte(&t.b, true, places[i]), i + 1);
+		assert_int_equal(attic_byte(&t.b, false, places[i]), i + 101);
+	}
+	/* to the last byte, and no further */
+	assert_int_equal(shm_attic_at(&a, &t.a, true, SHM_ATTIC - 1, &mem), 1);
+	assert_int_equal(shm_attic_at(&a, &t.a, true, SHM_ATTIC, &mem),
+			 -EINVAL);
+	shm_attic_close(&a);
+	shm_attic_drop(&t.b, true, 40000000);
+	assert_int_equal(attic_byte(&t.a, false, 33554431), 0);
+	assert_int_equal(attic_byte(&t.a, false, 67108863), 8);
+	assert_int_equal(attic_byte(&t.a, true, 33554431), 107);
+	two_drop(&t);
+}
+
+static void little_space(struct two *t, uint64_t spare)
+{
+	struct rlimit rl = { 0, RLIM_INFINITY };
+	uint64_t pages = 0;
+	FILE *f = fopen("/proc/self/statm", "re");
+
+	if (!f || fscanf(f, "%llu", (unsigned long long *)&pages) != 1)
+		_exit(2);
+	fclose(f);
+	rl.rlim_cur = pages * 4096 + spare;
+	if (setrlimit(RLIMIT_AS, &rl))
+		_exit(3);
+	if (attic(&t->a, false, 3000000, 200000, true) < 0 ||
+	    attic(&t->b, false, 60000000, 100000, true) < 0)
+		_exit(4);
+	_exit(0);
+}
+
+/* A process that has hardly any address space left gets at it all the same. */
+static void test_attic_space(void **state)
+{
+	static const uint64_t spare[] = { 0, 20480, 300000, 16777216 };
+	struct two t;
+	int status;
+	size_t i;
+	pid_t pid;
+
+	(void)state;
+	two_make(&t, 65536);
+	for (i = 0; i < sizeof(spare) / sizeof(spare[0]); i++) {
+		pid = fork();
+		assert_true(pid >= 0);
+		if (!pid)
+			little_space(&t, spare[i]);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+		assert_true(attic(&t.b, true, 3000000, 200000, false) > 0);
+		shm_attic_drop(&t.b, true, SHM_ATTIC);
+	}
 	two_drop(&t);
 }
 
@@ -431,11 +535,17 @@ static void test_small(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_segment), cmocka_unit_test(test_unsound),
-		cmocka_unit_test(test_attic),	cmocka_unit_test(test_walk),
-		cmocka_unit_test(test_full),	cmocka_unit_test(test_grow),
-		cmocka_unit_test(test_shrink),	cmocka_unit_test(test_small),
-		cmocka_unit_test(test_stamps),	cmocka_unit_test(test_hold),
+		cmocka_unit_test(test_segment),
+		cmocka_unit_test(test_unsound),
+		cmocka_unit_test(test_attic),
+		cmocka_unit_test(test_attic_space),
+		cmocka_unit_test(test_walk),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_grow),
+		cmocka_unit_test(test_shrink),
+		cmocka_unit_test(test_small),
+		cmocka_unit_test(test_stamps),
+		cmocka_unit_test(test_hold),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,6 +92,7 @@ static int seg_map(struct shm_seg *s, int fd, size_t len, uint32_t ring)
 	s->mem = mem;
 	s->len = len;
 	s->ring = ring;
+	shm_attic_spare();
 	account(&shm_account.maps, 1);
 	account(&shm_account.space, (int64_t)len);
 	if (!__atomic_load_n(&shm_account.strict, __ATOMIC_RELAXED))
@@ -185,34 +186,4 @@ void shm_unmap(struct shm_seg *s)
 	}
 	s->mem = NULL;
 	s->len = 0;
-}
-
-/*
- * Nobody keeps a descriptor of the file, but a mapping that is shared can be
- * doubled, and the double may reach further.
- */
-int shm_attic_open(struct shm_attic *a, const struct shm_end *e, bool tx)
-{
-	const struct shm_seg *s = &e->seg;
-	bool maker = e->tx < e->rx;
-	size_t skip = tx == maker ? 0 : SHM_ATTIC;
-	uint8_t *last;
-
-	if (!s->mem)
-		return -ENODEV;
-	last = (uint8_t *)s->mem + s->len - SEG_PAGE;
-	a->len = SEG_PAGE + skip + SHM_ATTIC;
-	a->map = (void *)sys_call6(SYS_mremap, (long)last, 0, (long)a->len,
-				   MREMAP_MAYMOVE, 0, 0);
-	if (sys_is_err(a->map))
-		return (int)(long)a->map;
-	a->mem = (uint8_t *)a->map + SEG_PAGE + skip;
-	return 0;
-}
-
-void shm_attic_close(struct shm_attic *a, bool keep)
-{
-	if (!keep)
-		sys_call3(SYS_madvise, a->mem, SHM_ATTIC, MADV_REMOVE);
-	sys_munmap(a->map, a->len);
 }

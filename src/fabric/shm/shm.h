@@ -58,6 +58,8 @@
  */
 
 #include "base/stamp.h"
+#include <sys/types.h>
+
 #include "fabric/fabric.h"
 #include "fabric/shm/gate.h"
 
@@ -144,10 +146,12 @@ void shm_unmap(struct shm_seg *s);
  * where the direction's reader may put what its writer shall take back. The
  * pages are not there until they are touched, and not mapped until asked for.
  */
-struct shm_attic {
-	void *map;
+struct shm_attic { /* a window into one; zero: nothing is mapped */
+	uint8_t *map;
 	size_t len;
-	uint8_t *mem; /* SHM_ATTIC bytes */
+	uint64_t at; /* its offset in the attic; may begin in front of it, */
+	uint32_t lead; /* by so many bytes */
+	bool tx;
 };
 
 /* The socket room's words, SHM_WORDS_LEN bytes, zero at birth. */
@@ -234,12 +238,18 @@ extern const struct fabric_ops shm_ops;
 void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		  uint64_t key);
 /*
- * Map the attic of the direction we write (`tx`) or read: 0 or what the kernel
- * refused. shm_attic_close() gives the pages back, too, unless they are to be
- * kept.
+ * A window into the attic of the direction we write (`tx`) or read: *mem is its
+ * byte `at`. Returns how many bytes can be used from there, at least one, until
+ * the next call; or what the kernel refused. Little address space gives small
+ * windows.
  */
-int shm_attic_open(struct shm_attic *a, const struct shm_end *e, bool tx);
-void shm_attic_close(struct shm_attic *a, bool keep);
+ssize_t shm_attic_at(struct shm_attic *a, const struct shm_end *e, bool tx,
+		     uint64_t at, uint8_t **mem);
+void shm_attic_close(struct shm_attic *a);
+/* Address space for a window is set aside, once; with the first segment. */
+void shm_attic_spare(void);
+/* The pages of the first `to` bytes are given back, if they can be. */
+void shm_attic_drop(const struct shm_end *e, bool tx, uint64_t to);
 /*
  * fabric_ops.publish: the reader publishes by itself every quarter of the
  * ring.
