@@ -136,7 +136,7 @@ uint8_t window_inherited(int fd)
 
 bool window_may_post(const struct sock *s, uint64_t bytes)
 {
-	uint32_t room = s->own->room;
+	uint32_t room = s->own ? s->own->room : 0;
 
 	return !(room & ROOM_SET) || (room & ~ROOM_SET) >= bytes;
 }

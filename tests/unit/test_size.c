@@ -28,6 +28,7 @@ static struct fabric_ops ops = { .name = "test" };
 static struct end end;
 static struct anc_dir dir = { .state = ANC_LIFTED };
 static struct rdma rd;
+static struct anc_side own;
 static struct sock s;
 
 static int begin(void **state)
@@ -91,11 +92,31 @@ static void a_stream_gets_more(void **state)
 	assert_in_range(i, 8, 32);
 }
 
+/* A program that has set its receive buffer gets no more than that ahead. */
+static void a_bound_reader_keeps_its_few(void **state)
+{
+	unsigned int i;
+
+	(void)state;
+	s.own = &own;
+	own.room = 0x80000000u | 65536;
+	for (i = 0; i < 64; i++) {
+		come(PAYLOAD);
+		if (conn_wants_send(&s.conn))
+			take_at(&s.conn, 1, 0, false);
+	}
+	assert_int_equal(more, 0);
+	/* one that nobody has set bounds nothing */
+	own.room = 65536;
+	a_stream_gets_more(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_dialogue_keeps_its_few, begin),
 		cmocka_unit_test_setup(a_stream_gets_more, begin),
+		cmocka_unit_test_setup(a_bound_reader_keeps_its_few, begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
