@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/proc.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -147,7 +148,8 @@ static bool line(char *text, const char *name, level_fn *fn, struct cgroup *g)
 
 static void look(const char *name, level_fn *fn, struct cgroup *g)
 {
-	char buf[PATH];
+	SCRATCH(room);
+	char *buf = scratch_take(&room, PATH);
 	size_t len = 0;
 	bool skip = false;
 	ssize_t n;
@@ -155,7 +157,7 @@ static void look(const char *name, level_fn *fn, struct cgroup *g)
 	int fd;
 
 	*g = (struct cgroup){ CGROUP_NONE, CGROUP_NONE };
-	fd = sys_open(cgroup_own, O_RDONLY | O_CLOEXEC, 0);
+	fd = buf ? sys_open(cgroup_own, O_RDONLY | O_CLOEXEC, 0) : -ENOMEM;
 	if (fd < 0)
 		return;
 	while ((n = sys_read(fd, c, sizeof(c))) > 0) {
@@ -163,7 +165,7 @@ static void look(const char *name, level_fn *fn, struct cgroup *g)
 
 		for (i = 0; i < n; i++) {
 			if (c[i] != '\n') {
-				skip |= len == sizeof(buf) - 1;
+				skip |= len == PATH - 1;
 				if (!skip)
 					buf[len++] = c[i];
 				continue;

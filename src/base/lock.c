@@ -47,7 +47,7 @@ void lock_forked(void)
  */
 static bool lock_owner_dead(uint32_t tid)
 {
-	char stat[256];
+	char stat[64]; /* up to the state */
 	ssize_t n;
 	char c;
 

@@ -103,7 +103,7 @@ static int logfile_adopt(int fd, unsigned int bad_bits)
 	return 0;
 }
 
-static int logfile_create(void)
+static __attribute__((noinline)) int logfile_create(void)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW |
 			  O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -130,16 +130,23 @@ static int logfile_there(int fd, struct stat *st)
 	       st->st_ino == file.ino;
 }
 
-int logfile_open(void)
+/* Its room on the stack is not there while the lock is waited for. */
+static __attribute__((noinline)) bool logfile_good(int fd)
 {
 	struct stat st;
+
+	return logfile_there(fd, &st);
+}
+
+int logfile_open(void)
+{
 	int err = 0;
 
-	if (logfile_there(__atomic_load_n(&file.fd, __ATOMIC_ACQUIRE), &st))
+	if (logfile_good(__atomic_load_n(&file.fd, __ATOMIC_ACQUIRE)))
 		return 0;
 	if (lock_take(&file.lock) == -EDEADLK)
 		return 0; /* a signal handler: this line goes elsewhere */
-	if (!logfile_there(file.fd, &st)) {
+	if (!logfile_good(file.fd)) {
 		__atomic_store_n(&file.fd, -1, __ATOMIC_RELEASE);
 		err = logfile_create();
 	}

@@ -2,10 +2,12 @@
 /* splice(): the kernel's while RAW, copied while lifted. */
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include "base/scratch.h"
 #include "socket/load.h"
 
 #define SPLICE_FLAGS                                                        \
@@ -68,17 +70,23 @@ static ssize_t pipe_read(int pipe, void *buf, size_t n)
 
 ssize_t load_from_pipe(struct sock *s, struct load *w)
 {
-	uint8_t buf[4096];
-	struct iovec iov = { buf, sizeof(buf) };
-	size_t room = pump_space(s), left = w->len - w->done;
+	size_t space = pump_space(s), left = w->len - w->done;
+	struct iovec iov = { .iov_len = PIPE_BUF };
+	SCRATCH(room);
 
-	if (!room || !pump_room(s))
+	if (!space || !pump_room(s))
 		return 0;
-	if (iov.iov_len > room)
-		iov.iov_len = room;
+	iov.iov_base = scratch_take(&room, PIPE_BUF);
+	if (!iov.iov_base) {
+		w->pipe_said = -ENOMEM;
+		w->pipe_over = true;
+		return 0;
+	}
+	if (iov.iov_len > space)
+		iov.iov_len = space;
 	if (iov.iov_len > left)
 		iov.iov_len = left;
-	w->pipe_said = pipe_read(w->pipe, buf, iov.iov_len);
+	w->pipe_said = pipe_read(w->pipe, iov.iov_base, iov.iov_len);
 	w->pipe_over = w->pipe_said <= 0;
 	if (w->pipe_over)
 		return 0;
@@ -156,7 +164,8 @@ static bool no_reader(int pipe)
 ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			 unsigned int flags)
 {
-	uint8_t buf[4096]; /* PIPE_BUF: written whole or not at all */
+	SCRATCH(room);
+	uint8_t *buf;
 	bool now = flags & SPLICE_F_NONBLOCK;
 	ssize_t got, ret;
 	size_t done = 0;
@@ -185,8 +194,12 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	ret = flags & ~SPLICE_FLAGS ? -EINVAL : pipe_sound(pipe, O_WRONLY);
 	if (ret)
 		return ret;
+	buf = scratch_take(&room, PIPE_BUF);
+	if (!buf)
+		return -ENOMEM;
 	do {
-		size_t want = n - done < sizeof(buf) ? n - done : sizeof(buf);
+		/* written whole or not at all */
+		size_t want = n - done < PIPE_BUF ? n - done : PIPE_BUF;
 
 		ret = pipe_wait(pipe, POLLOUT, !now && !done);
 		if (ret == -EINTR && !done && wait_restarts(UINT64_MAX))
