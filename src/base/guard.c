@@ -58,6 +58,8 @@ static bool tid_dead(uint32_t tid)
 	return sys_call3(SYS_tkill, (long)tid, 0, 0) == -ESRCH;
 }
 
+#define SWEPT UINT32_MAX /* nobody's yet, and not to be taken */
+
 static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 {
 	if (!__atomic_compare_exchange_n(&g->tid, &was, tid, false,
@@ -88,33 +90,43 @@ static struct guard *claim_of(uint32_t was, uint32_t tid)
 	return NULL;
 }
 
-/*
- * All are taken: those of the dead are free again. Returns the last chunk;
- * *found: so many that it was worth it.
- */
-static struct chunk *sweep(bool *found)
+static struct chunk *last_chunk(void)
 {
-	struct chunk *c = &first;
+	struct chunk *c = &first, *next;
+
+	while ((next = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE)))
+		c = next;
+	return c;
+}
+
+/*
+ * All were taken, up to the chunk `last`: those of the dead are free again.
+ * True: so many that it was worth it.
+ */
+static bool sweep(const struct chunk *last)
+{
 	uint32_t was, all = 0, dead = 0;
+	struct chunk *c;
 	int i;
 
-	for (;;) {
+	for (c = &first;; c = c->next) {
 		for (i = 0; i < SLOTS; i++) {
 			struct guard *g = &c->slot[i].g;
 
 			was = __atomic_load_n(&g->tid, __ATOMIC_RELAXED);
-			if (was && tid_dead(was) && claim(g, was, 0))
-				dead++;
+			if (!was || was == SWEPT || !tid_dead(was) ||
+			    !claim(g, was, SWEPT))
+				continue;
+			__atomic_store_n(&g->tid, 0, __ATOMIC_RELEASE);
+			dead++;
 		}
 		all += SLOTS;
-		if (!__atomic_load_n(&c->next, __ATOMIC_ACQUIRE))
-			break;
-		c = c->next;
+		if (c == last)
+			return dead >= all / 4;
 	}
-	*found = dead >= all / 4;
-	return c;
 }
 
+/* Unless another thread has done so since. */
 static void more_behind(struct chunk *c)
 {
 	struct chunk *none = NULL, *next;
@@ -133,16 +145,13 @@ struct guard *guard_slot(void)
 	uint32_t tid = (uint32_t)sys_gettid();
 	struct guard *g = claim_of(tid, tid);
 	struct chunk *last;
-	bool found;
 	int i;
 
-	if (!g)
+	for (i = 0; !g && i < 3; i++) {
+		last = last_chunk();
 		g = claim_of(0, tid);
-	for (i = 0; !g && i < 2; i++) {
-		last = sweep(&found);
-		if (!found)
+		if (!g && !sweep(last))
 			more_behind(last);
-		g = claim_of(0, tid);
 	}
 	if (!g) {
 		__atomic_store_n(&crowded, true, __ATOMIC_SEQ_CST);
