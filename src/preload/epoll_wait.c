@@ -516,6 +516,11 @@ static int plain_sleep(struct epwait *w, uint64_t span)
 	return kernel_wait(w, span, w->mask);
 }
 
+static uint64_t rest(uint64_t began, uint64_t span)
+{
+	return began ? dl_left(clock_ns(), dl_after(began, span)) : span;
+}
+
 /*
  * The set had no managed members when the wait began; another thread may have
  * added some since, and their events carry our words.
@@ -532,23 +537,20 @@ static int do_plain(struct epwait *w, uint64_t span)
 	n = span ? plain_sleep(w, span) : kernel_wait(w, span, w->mask);
 	if (ep_likely(n <= 0) && n != -EAGAIN)
 		return n;
-	if (ep_likely(!fdt_has_set(w->ep)) && n > 0)
+	if (ep_likely(n > 0 && !ep_tag && !fdt_has_set(w->ep)))
 		return n;
 	guarded_begin(&in);
 	w->set = fdt_set(&in, w->ep);
-	if (ep_unlikely(n == -EAGAIN)) {
-		return w->set ? do_wait(w, span) :
-				kernel_wait(w, span, w->mask);
+	if (ep_likely(!w->set)) {
+		guarded_end(&in);
+		n = n > 0 ? ep_strangers(w->ev, n) : 0;
+		return n || !span ? n : do_plain(w, rest(began, span));
 	}
-	if (ep_unlikely(!w->set))
-		return n;
+	if (ep_unlikely(n == -EAGAIN))
+		return do_wait(w, span);
 	w->life = w->set->life;
 	n = fill(w, n, false);
-	if (n || !span)
-		return n;
-	if (began)
-		span = dl_left(clock_ns(), dl_after(began, span));
-	return do_wait(w, span);
+	return n || !span ? n : do_wait(w, rest(began, span));
 }
 
 static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,

@@ -157,6 +157,17 @@ static inline bool ep_is_word(uint64_t data)
 	return ep_word_tag(data) == ep_tag && ep_tag;
 }
 
+/* Without those of members of ours: another thread is just closing the set. */
+static inline int ep_strangers(struct epoll_event *ev, int n)
+{
+	int i, kept = 0;
+
+	for (i = 0; i < n; i++)
+		if (ep_likely(!ep_is_word(ev[i].data.u64)))
+			ev[kept++] = ev[i];
+	return kept;
+}
+
 /*
  * What an event's word stands for, NULL: gone. The set's lock is held. A word
  * that is ep_word_modded() otherwise was harvested before the last MOD.

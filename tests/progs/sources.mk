@@ -15,6 +15,7 @@ PROGS_CFLAGS = -std=gnu11 -O2
 check_PROGRAMS += \
 	tests/progs/cage \
 	tests/progs/calls \
+	tests/progs/closes \
 	tests/progs/corners \
 	tests/progs/ended \
 	tests/progs/epolls \
@@ -56,6 +57,11 @@ tests_progs_calls_SOURCES = tests/progs/calls.c $(PROGS_COMMON)
 tests_progs_calls_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_calls_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_calls_LDADD = -lpthread
+
+tests_progs_closes_SOURCES = tests/progs/closes.c $(PROGS_COMMON)
+tests_progs_closes_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_closes_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_closes_LDADD = -lpthread
 
 tests_progs_corners_SOURCES = tests/progs/corners.c $(PROGS_COMMON)
 tests_progs_corners_CPPFLAGS = $(PROGS_CPPFLAGS)
