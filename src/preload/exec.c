@@ -26,7 +26,7 @@ int execle_out(const char *path, const char *arg, ...) __asm__("execle")
 
 /* --- who goes home ----------------------------------------------------- */
 
-static bool survives(int fd)
+bool number_survives(int fd)
 {
 	int flags = sys_fcntl(fd, F_GETFD, 0);
 
@@ -40,7 +40,7 @@ static struct sock *next_survivor(const struct guarded *in, int *fd)
 
 	for (*fd = fdt_next(*fd); *fd >= 0; *fd = fdt_next(*fd + 1)) {
 		s = fdt_sock(in, *fd);
-		if (s && !sock_listening(s) && survives(*fd))
+		if (s && !sock_listening(s) && number_survives(*fd))
 			return s;
 	}
 	return NULL;
@@ -63,65 +63,6 @@ static void leave(bool leaves)
 	}
 }
 
-/*
- * In a vfork() child the numbers are its own but the socks are the parent's:
- * found by the inode of what the number really is.
- */
-static void home_one(int fd, enum reason why)
-{
-	struct stat st;
-	struct sock *s;
-	int number;
-	GUARDED_LATER(in);
-
-	if (!survives(fd) || sys_fstat(fd, &st) || !S_ISSOCK(st.st_mode))
-		return;
-	guarded_begin(&in);
-	s = fdt_by_inode(st.st_ino, &number);
-	if (s && !sock_listening(s) && sock_home(s, fd, why))
-		log_warn("descriptor %d could not be brought home for exec",
-			 fd);
-}
-
-struct dirent_raw { /* struct linux_dirent64 */
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
-static void home_by_kernel(enum reason why)
-{
-	const size_t size = 2048;
-	SCRATCH(room);
-	char *buf = scratch_take(&room, size);
-	const struct dirent_raw *d;
-	const char *c;
-	long n, at;
-	int dir, fd;
-
-	dir = buf ? sys_open("/proc/self/fd",
-			     O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) :
-		    -ENOMEM;
-	if (dir < 0) {
-		for (fd = 0; fd <= fdt_top() || fd < 64; fd++)
-			home_one(fd, why);
-		return;
-	}
-	while ((n = sys_call3(SYS_getdents64, dir, buf, size)) > 0) {
-		for (at = 0; at < n; at += d->len) {
-			d = (const struct dirent_raw *)(buf + at);
-			fd = 0;
-			for (c = d->name; *c >= '0' && *c <= '9'; c++)
-				fd = fd * 10 + (*c - '0');
-			if (c != d->name)
-				home_one(fd, why);
-		}
-	}
-	sys_close(dir);
-}
-
 void exec_home(enum reason why)
 {
 	struct sock *s;
@@ -131,7 +72,7 @@ void exec_home(enum reason why)
 	if (!fdt_any)
 		return;
 	if (!fdt_is_owner()) {
-		home_by_kernel(why);
+		numbers_home(why);
 		return;
 	}
 	guarded_begin(&in);
@@ -144,7 +85,7 @@ void exec_home(enum reason why)
 		if (sock_home(s, fd, why))
 			log_warn("descriptor %d could not be brought home", fd);
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
-		if (fdt_has_set(fd) && survives(fd))
+		if (fdt_has_set(fd) && number_survives(fd))
 			ep_give_away(fd);
 }
 

@@ -291,6 +291,13 @@ bool yield_number(void);
 /* This one, which is ours: false, it has to stay. */
 bool yield_that(int fd);
 
+/* --- numbers.c ----------------------------------------------------------- */
+
+/* fn for each open number, that of the walk excepted; false: /proc tells none. */
+bool numbers_each(void (*fn)(int fd, void *arg), void *arg);
+/* As exec_home(), in the child of a vfork(): by what its numbers really are. */
+void numbers_home(enum reason why);
+
 /* --- fork.c, exec.c ---------------------------------------------------- */
 
 /* In a new child: locks, process id, table, sets. Safe to call twice. */
@@ -303,6 +310,7 @@ void fork_handlers(void);
  * sock whose number is not close-on-exec. `undo`: it did not come to pass.
  */
 void exec_home(enum reason why);
+bool number_survives(int fd); /* it is open, and not close-on-exec */
 void exec_undo(void);
 
 /* --- fatal.c ----------------------------------------------------------- */

@@ -3,7 +3,6 @@
 #include "preload/real.h"
 
 #include <limits.h>
-#include <sys/resource.h>
 
 #include "base/sys.h"
 #include "preload/preload.h"
@@ -11,29 +10,20 @@
 #define RANGE_UNSHARE 2 /* CLOSE_RANGE_UNSHARE */
 #define RANGE_CLOEXEC 4 /* CLOSE_RANGE_CLOEXEC */
 
-/* One past the highest number that can be ours. */
-static unsigned int hidden_end(void)
-{
-	struct rlimit64 lim = { 0 };
-
-	if (sys_call6(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&lim, 0, 0) ||
-	    lim.rlim_cur > INT_MAX)
-		return FDT_ROOT * FDT_LEAF;
-	return (unsigned int)lim.rlim_cur;
-}
-
 /* The kernel's call on the parts of the range between the hidden numbers. */
 static int close_between(unsigned int first, unsigned int last, int flags)
 {
-	unsigned int end = hidden_end(), from = first, at;
-	int ret = 0;
+	unsigned int from = first;
+	int ret = 0, at;
 
-	for (at = first; at <= last && at < end && !ret; at++) {
-		if (!fd_hidden((int)at))
-			continue;
-		if (at > from)
-			ret = real_close_range(from, at - 1, flags);
-		from = at + 1;
+	for (at = fd_hidden_next(first); at >= 0 && (unsigned int)at <= last;
+	     at = fd_hidden_next(from)) {
+		if ((unsigned int)at > from)
+			ret = real_close_range(from, (unsigned int)at - 1,
+					       flags);
+		if (ret)
+			break;
+		from = (unsigned int)at + 1;
 	}
 	if (!ret && from <= last && from >= first)
 		ret = real_close_range(from, last, flags);
@@ -60,6 +50,12 @@ int do_close_range(unsigned int first, unsigned int last, int flags)
 	return close_between(first, last, flags);
 }
 
+static void close_from(int fd, void *arg)
+{
+	if (fd >= *(const int *)arg)
+		do_close(fd);
+}
+
 void do_closefrom(int first)
 {
 	if (first < 0)
@@ -69,7 +65,10 @@ void do_closefrom(int first)
 		real_closefrom(first);
 		return;
 	}
-	if (do_close_range((unsigned int)first, UINT_MAX, 0))
-		for (; (unsigned int)first < hidden_end(); first++)
+	if (!do_close_range((unsigned int)first, UINT_MAX, 0))
+		return;
+	/* an old kernel, or a filter */
+	if (!numbers_each(close_from, &first))
+		for (; first < FDT_ROOT * FDT_LEAF; first++)
 			do_close(first);
 }

@@ -20,6 +20,7 @@ libpreload_la_SOURCES = \
 	src/preload/liburing.c \
 	src/preload/move.c \
 	src/preload/msg.c \
+	src/preload/numbers.c \
 	src/preload/pidfd.c \
 	src/preload/preload.h \
 	src/preload/process.c \

@@ -99,10 +99,16 @@ bool fd_hidden(int fd)
 	       1;
 }
 
+static int kept = -1; /* of nothing_fd() */
+
+bool fd_vacate(int fd)
+{
+	return fd_move(&kept, fd);
+}
+
 /* A descriptor that can do nothing, made when first needed; -1: none. */
 static int nothing_fd(int but)
 {
-	static int kept = -1;
 	int fd = __atomic_load_n(&kept, __ATOMIC_ACQUIRE);
 
 	if (fd >= 0 && fd != but)
@@ -133,6 +139,20 @@ bool fd_cover(int fd)
 			ret = (int)sys_call3(SYS_dup3, with, fd, O_CLOEXEC);
 	}
 	return ret >= 0;
+}
+
+int fd_hidden_next(unsigned int from)
+{
+	unsigned int i = from / 64;
+	uint64_t word;
+
+	if (from >= FD_TOP)
+		return -1;
+	word = __atomic_load_n(&hidden[i], __ATOMIC_RELAXED) &
+	       ~0ull << from % 64;
+	while (!word && ++i < FD_TOP / 64)
+		word = __atomic_load_n(&hidden[i], __ATOMIC_RELAXED);
+	return word ? (int)(i * 64 + (unsigned int)__builtin_ctzll(word)) : -1;
 }
 
 void fd_unhide(int fd)

@@ -22,6 +22,7 @@ void fd_share_learn(void);
 /* The program was short of a descriptor: for a second no more than now. */
 void fd_share_short(void);
 
+bool fd_vacate(int fd); /* fdhide.c lets go of it, by fd_move() */
 bool service_vacate(int fd); /* service.c lets go of it, by fd_move() */
 uint32_t fd_hidden_count(void); /* fdhide.c: those that the library has */
 

@@ -123,6 +123,7 @@ int fd_hide(int fd);
 bool fd_move(int *fd, int from);
 /* Is this number one of ours (close loops must spare it)? */
 bool fd_hidden(int fd);
+int fd_hidden_next(unsigned int from); /* the first such from there on, or -1 */
 void fd_unhide(int fd); /* forget it (before closing) */
 
 /*

@@ -234,6 +234,7 @@ void sock_fd_limit(void);
 void sock_serve_always(void);
 /* Is this number one of the library's own? The program may not close it. */
 bool fd_hidden(int fd);
+int fd_hidden_next(unsigned int from); /* the first such from there on, or -1 */
 /* _exit, exit: what is under way is waited for; last words (statistics). */
 void sock_exit(void);
 void sock_last_words(void); /* bridged sockets (see below) go on */

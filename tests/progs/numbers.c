@@ -311,6 +311,70 @@ static void many_run(struct end *e)
 	limit(LIMIT);
 }
 
+/* --- many numbers, and children of vfork() ----------------------------------- */
+
+/* What a vfork() child executes has the connections, at numbers of its own. */
+static void vfork_run(struct end *e)
+{
+	char in[16], *argv[] = { (char *)(uintptr_t) "sh", "-c", NULL, NULL };
+	char cmd[64];
+	int i, other[40];
+	pid_t pid;
+
+	(void)e;
+	connections(PAIRS);
+	/* sockets that are nobody's business */
+	for (i = 0; i < 40; i++) {
+		other[i] = socket(AF_UNIX, SOCK_DGRAM, 0);
+		CHECK(other[i] >= 0);
+	}
+	CHECK(!fcntl(a[1].fd, F_SETFD, 0));
+	snprintf(cmd, sizeof(cmd), "printf hello >&9; printf bye >&%d",
+		 a[1].fd);
+	argv[2] = cmd;
+	pid = vfork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		if (dup2(a[0].fd, 9) != 9)
+			_exit(8);
+		execv("/bin/sh", argv);
+		_exit(9);
+	}
+	prog_reap(pid, 0);
+	CHECK(recv(b[0].fd, in, 5, MSG_WAITALL) == 5 &&
+	      !memcmp(in, "hello", 5));
+	CHECK(recv(b[1].fd, in, 3, MSG_WAITALL) == 3 && !memcmp(in, "bye", 3));
+	all_talk(PAIRS);
+	for (i = 0; i < 40; i++)
+		CHECK(!close(other[i]));
+}
+
+/* What the library has is not the program's to close, however it closes. */
+static void range_run(struct end *e)
+{
+	int i, n;
+
+	(void)e;
+	limit(LIMIT);
+	connections(4);
+	all_talk(4);
+	for (i = 60; i < 120; i++)
+		CHECK(dup2(0, i) == i);
+	CHECK(!close_range(60, 80, 0));
+	CHECK(!close_range(81, ~0u, 0));
+	for (i = 60; i < 120; i++)
+		CHECK(!is_open(i));
+	all_talk(4);
+	n = fcntl(0, F_DUPFD, LIMIT / 2);
+	CHECK(n == LIMIT / 2);
+	closefrom(LIMIT / 2);
+	CHECK(!is_open(n));
+	all_talk(4);
+	CHECK(!close_range((unsigned int)a[3].fd, (unsigned int)b[3].fd, 0));
+	CHECK(!is_open(a[3].fd) && !is_open(b[3].fd));
+	all_talk(3);
+}
+
 static const struct prog_case cases[] = {
 	{ "openers", openers_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "brim", brim_run, NULL, CASE_SOLO | CASE_BARE },
@@ -318,6 +382,8 @@ static const struct prog_case cases[] = {
 	{ "any", any_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "lowered", lowered_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "many", many_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "vfork", vfork_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "range", range_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
 int main(int argc, char **argv)

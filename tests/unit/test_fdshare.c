@@ -120,6 +120,25 @@ static void t_move(void **state)
 	drop(fd);
 }
 
+static void t_next(void **state)
+{
+	int a, b;
+
+	(void)state;
+	set_limit(128);
+	assert_int_equal(fd_hidden_next(0), -1);
+	b = hide_one();
+	a = hide_one();
+	assert_true(a < b);
+	assert_int_equal(fd_hidden_next(0), a);
+	assert_int_equal(fd_hidden_next((unsigned int)a), a);
+	assert_int_equal(fd_hidden_next((unsigned int)a + 1), b);
+	assert_int_equal(fd_hidden_next((unsigned int)b + 1), -1);
+	assert_int_equal(fd_hidden_next(UINT32_MAX), -1);
+	drop(a);
+	drop(b);
+}
+
 /* The upper quarter is the program's: nothing new, but what is there stays. */
 static void t_full(void **state)
 {
@@ -147,7 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_parts), cmocka_unit_test(t_left),
 		cmocka_unit_test(t_short), cmocka_unit_test(t_move),
-		cmocka_unit_test(t_full),
+		cmocka_unit_test(t_next),  cmocka_unit_test(t_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
