@@ -582,7 +582,8 @@ ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
 		return -EINTR;
 	ret = ring_send(s, fd, &w, raw);
 	sock_unlock(s);
-	if (unlikely(s->ghost >= 0 && !*raw))
+	/* else the call goes on, and whatever it does next ends it */
+	if (unlikely(sock_ghost(s) >= 0) && !*raw && !(f->stop && f->err))
 		sock_exorcise(s);
 	return w.done ? (ssize_t)w.done : ret;
 }

@@ -228,7 +228,7 @@ static ssize_t lifted_sendfile(struct sock *s, int fd, struct job *j, size_t n)
 
 	begin(j, n);
 	if (j->odd || !lift_tx(s, fd) || !direct(s, fd, j, n, &ret))
-		ret = buffered(s, s->ghost < 0 ? fd : s->ghost, j, n);
+		ret = buffered(s, fd, j, n);
 	if (ret > 0)
 		moved(j);
 	return ret;
@@ -261,6 +261,8 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 		n = MOST;
 	}
 	do {
+		if (unlikely(sock_ghost(s) >= 0)) /* closed meanwhile */
+			fd = sock_ghost(s);
 		if (raw_sendfile(s, fd, in, off, n, &done, &ret))
 			break;
 		j.f.begun = done > 0;
