@@ -7,4 +7,4 @@ GROUPS = {f.__name__: f for f in (
     micro.latency, micro.latency1, micro.stream, micro.stream1, micro.zcopy,
     micro.zcopy_ways,
     micro.crr, micro.pipe, apps.redis, apps.nginx, micro.calls, micro.idle,
-    micro.many, micro.matrix)}
+    micro.resources, micro.many, micro.matrix)}

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * idle - many connections that have been used and then rest: memory and
- * processor time of both ends.
- * Options: -i connections, -t milliseconds of rest.
+ * idle - many connections that have been used and then rest: memory, mappings,
+ * descriptors and processor time of both ends.
+ * Options: -i connections, -t milliseconds of rest, -q: no rest, each is full in
+ * both directions.
  */
 #include "probe.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,37 +49,101 @@ static double cpu_secs(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+static uint64_t lines_of(const char *file)
+{
+	FILE *f = fopen(file, "re");
+	uint64_t n = 0;
+	int c;
+
+	if (!f)
+		probe_die(file);
+	while ((c = getc(f)) != EOF)
+		n += c == '\n';
+	fclose(f);
+	return n;
+}
+
+static uint64_t entries_of(const char *path)
+{
+	DIR *dir = opendir(path);
+	uint64_t n = 0;
+
+	if (!dir)
+		probe_die(path);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void look(struct result *r)
+{
+	r->maps = lines_of("/proc/self/maps");
+	r->space = kib_of("/proc/self/status", "VmSize:");
+	r->fds = entries_of("/proc/self/fd");
+	r->pss = kib_of("/proc/self/smaps_rollup", "Pss:");
+	r->shmem = kib_of("/proc/meminfo", "Shmem:");
+}
+
+/* Until none takes any more, at either end. */
+static void fill(const int *fd, int n)
+{
+	static char buf[65536];
+	int i, took;
+
+	do {
+		for (took = i = 0; i < n; i++)
+			if (send(fd[i], buf, sizeof(buf), MSG_DONTWAIT) > 0)
+				took = 1;
+	} while (took);
+}
+
 static void both(struct pair *p)
 {
-	struct result *r = p->result;
-	uint64_t before;
+	struct result *r = p->result, before;
+	int *fd;
 
 	probe_meet();
-	before = kib_of("/proc/meminfo", "Shmem:");
+	look(&before);
 	probe_meet();
-	probe_pool(p, opt.idle);
+	fd = probe_pool(p, opt.idle);
 	probe_meet();
-	sleep_secs(0.5); /* what is hot cools down */
+	if (opt.ask)
+		fill(fd, opt.idle);
+	sleep_secs(opt.ask ? 0.01 : 0.5); /* what is hot cools down */
+	probe_meet();
 	r->cpu = cpu_secs();
-	sleep_secs(opt.secs);
+	sleep_secs(opt.ask ? 0.01 : opt.secs);
 	r->cpu = cpu_secs() - r->cpu;
 	probe_meet();
-	r->pss = kib_of("/proc/self/smaps_rollup", "Pss:");
-	r->shmem = kib_of("/proc/meminfo", "Shmem:") - before;
+	look(r);
+	r->maps -= before.maps;
+	r->space -= before.space;
+	r->fds -= before.fds;
+	r->shmem -= before.shmem;
 	probe_meet(); /* both have looked before one goes */
+}
+
+/* A difference, which may be less than nothing. */
+static double sum(uint64_t a, uint64_t b)
+{
+	return (double)(int64_t)(a + b);
 }
 
 int main(int argc, char **argv)
 {
-	struct result(*r)[2];
+	struct result(*r)[2], *a, *b;
 
 	probe_options(argc, argv);
 	opt.pairs = 1;
 	r = probe_run(both, both);
+	a = &r[0][0];
+	b = &r[0][1];
 	printf("{\"cpu_us\": %.1f, \"pss\": %.0f, \"shmem\": %.0f, "
+	       "\"maps\": %.0f, \"space\": %.0f, \"fds\": %.0f, "
 	       "\"connections\": %d}\n",
-	       (r[0][0].cpu + r[0][1].cpu) * 1e6,
-	       (double)(r[0][0].pss + r[0][1].pss),
-	       (double)(int64_t)r[0][0].shmem, opt.idle);
+	       (a->cpu + b->cpu) * 1e6, sum(a->pss, b->pss),
+	       (double)(int64_t)a->shmem, sum(a->maps, b->maps),
+	       sum(a->space, b->space), sum(a->fds, b->fds), opt.idle);
 	return 0;
 }

@@ -263,6 +263,30 @@ def idle(h):
                         per[1] - per[0] <= aim if aim else None)
 
 
+def resources(h):
+    """What a connection takes of both ends together, idle and full: H7."""
+    for n, what, more in (500, "idle", []), (50, "full both ways", ["-q"]):
+        raise_limit(8 * n)
+        args = [*pins(h), "-i", n, "-t", 500, *more]
+        s = h.interleave({
+            "tcp": lambda a=args: h.probe("idle", a, None, 60),
+            "sdp": lambda a=args: h.probe("idle", a, SOON, 60),
+        }, 1)
+        error = s["tcp"].error or s["sdp"].error
+        if error:
+            yield failed("H7", "%d connections, %s" % (n, what), error)
+            continue
+        a, b = s["tcp"].results[0], s["sdp"].results[0]
+        for key, name, unit, by in (
+                ("pss", "memory each (PSS)", "KiB", 1024),
+                ("shmem", "memory each (Shmem)", "KiB", 1024),
+                ("space", "address space each", "KiB", 1024),
+                ("maps", "mappings each", "", 1),
+                ("fds", "descriptors each", "", 1)):
+            yield value_row("H7", "%d %s, %s" % (n, what, name),
+                            a[key] / n / by, b[key] / n / by, unit, "", None)
+
+
 def many(h):
     """One active connection among many lifted ones in an epoll set: F12."""
     for n in (1000, 10000) if h.full else (1000,):

@@ -37,6 +37,7 @@ struct result {
 	double used; /* processor seconds of the whole life */
 	double cpu; /* processor seconds in the window */
 	uint64_t pss, shmem; /* bytes at the end of the window */
+	uint64_t maps, space, fds; /* mappings, their bytes, descriptors */
 	int done; /* the window is over: probe_done() */
 };
 

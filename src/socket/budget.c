@@ -253,6 +253,11 @@ enum reason budget_refused(int err)
 	}
 }
 
+bool budget_pressed(void)
+{
+	return get(&shm_account.rings) > get(&shm_account.most) / 4 * 3;
+}
+
 /* Root has as many as there are. */
 bool budget_thread(void)
 {

@@ -44,6 +44,12 @@ enum reason budget_refused(int err);
 /* May there be a thread more? */
 bool budget_thread(void);
 
+/*
+ * Is most of the share of memory in use? Then what idle connections have is given
+ * back within a second (service.c), not within a minute.
+ */
+bool budget_pressed(void);
+
 /* Look at the limits now. */
 void budget_look(void);
 void budget_forked(void);

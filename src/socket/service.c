@@ -348,7 +348,8 @@ static bool retire(void)
 /* ms until the next look, whatever happens. */
 static int patience(bool empty)
 {
-	int ms = tick ? tick : empty ? RETIRE_MS : soon ? SOON_MS : IDLE_MS;
+	int rest = soon || budget_pressed() ? SOON_MS : IDLE_MS;
+	int ms = tick ? tick : empty ? RETIRE_MS : rest;
 	int other = rdma_patience_ms();
 
 	if (unlikely(holdback_lately()) && ms > HOLDBACK_TICK)

@@ -176,6 +176,10 @@ static void memory_of_a_group(void **state)
 	assert_int_equal(make(&ring), WHY_NONE);
 	assert_true(budget_now()->memory_most == 10 * MIB);
 	assert_true(shm_account.most == 10 * MIB);
+	assert_false(budget_pressed());
+	shm_account.rings = 9 * MIB;
+	assert_true(budget_pressed());
+	shm_account.rings = 0;
 	/* the mappings themselves cost something */
 	for (i = 0; !make(&ring); i++)
 		shm_account.maps++;
