@@ -17,8 +17,8 @@ static uint32_t look_inner(struct epreg *r, uint32_t kernel)
 	struct sock_ready now = { .ours = EPOLLIN, .ms = -1 };
 
 	r->since = 0;
-	if (epset_ready(r->inner, &r->since) ||
-	    (kernel && epset_probe(r->inner)))
+	if (kernel ? epset_probe(r->inner, &r->since) :
+		     epset_ready(r->inner, &r->since))
 		now.now = EPOLLIN;
 	if (!now.now)
 		r->edge.last = 0;
@@ -211,19 +211,21 @@ bool epset_ready(struct epset *set, uint64_t *since)
  * What makes the kernel's set readable may be ours alone: wake-up bytes,
  * bells. The kernel forgets such an entry once the bytes are gone.
  */
-bool epset_probe(struct epset *set)
+bool epset_probe(struct epset *set, uint64_t *since)
 {
 	struct pollfd p = { .fd = set->fd, .events = POLLIN };
 	struct timespec now = { 0, 0 };
 	struct epreg *r, *next;
 	bool found = false;
+	uint64_t came;
+	uint32_t bits;
 
 	if (!epset_take(set))
 		return true;
 	for (r = set->all; r; r = next) {
 		next = r->anext;
 		if (r->inner)
-			found = epset_probe(r->inner) || found;
+			found = epset_probe(r->inner, NULL) || found;
 		if (!r->sock || (!r->ours && sock_cold(r->sock)))
 			continue;
 		sock_rang(r->sock, false);
@@ -233,7 +235,13 @@ bool epset_probe(struct epset *set)
 		epreg_heat(r);
 		if (r->kicked)
 			epreg_unkick(r);
-		found = peek(r) != 0 || found;
+		bits = peek(r);
+		if (!bits)
+			continue;
+		came = epreg_came(r, bits);
+		if (since && (!found || came < *since))
+			*since = came;
+		found = true;
 	}
 	epset_release(set);
 	return found || sys_ppoll(&p, 1, &now, NULL) == 1;

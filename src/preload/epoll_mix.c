@@ -110,6 +110,7 @@ static bool certain(const struct epset *set, const struct epreg *r)
 
 	return !(k->passed && later(r->key, k->passed)) &&
 	       !(k->added && later(r->key, k->added)) &&
+	       !(set->nquiet && later(r->key, k->look)) &&
 	       !(k->kept && later(r->key, k->kept_at)) &&
 	       !(k->level && later(r->key, k->level)) && !since(r, k->turn) &&
 	       !sent_since(r, k->whole);
@@ -197,6 +198,23 @@ static bool settled_by_last(const struct epset *set, struct epreg **taken)
 	return !*taken || (k && !last_behind(set, *last_of(taken), k));
 }
 
+/* What was rung for just now may come in between. Returns how many there are. */
+static int take_anew(struct epset *set, struct epreg **taken, int room)
+{
+	struct epreg **to = taken, *r = *taken;
+	int m;
+
+	*taken = NULL;
+	give_back(set, r);
+	m = epready_take(set, &to, room);
+	for (r = set->ready; r; r = r->rnext)
+		if (r->bits) {
+			r->bits = 0;
+			epreg_kept(r);
+		}
+	return m;
+}
+
 /*
  * There is no room beside the `m` that were taken, and one may have to come
  * behind something of the kernel's. So its events are taken one by one, each in
@@ -208,6 +226,7 @@ static int ask_for_each(struct epset *set, int n, int max, int m,
 {
 	struct epoll_event e;
 	struct epreg *k;
+	uint32_t listed;
 	int was;
 
 	while (n < max && !set->kern.odd && !settled_by_last(set, taken) &&
@@ -220,7 +239,10 @@ static int ask_for_each(struct epset *set, int n, int max, int m,
 			break;
 		}
 		was = n;
+		listed = set->nready;
 		n = ask->put(ask, n, &e);
+		if (set->nready > listed)
+			m = take_anew(set, taken, max - n);
 		if (n > was && n + m > max) {
 			cut(set, last_of(taken));
 			m--;
@@ -242,7 +264,13 @@ static int consult(struct epset *set, int n, int max, int m,
 	struct epreg **r = taken;
 
 	if (left && room > 0 && !twice) {
+		uint32_t listed = set->nready;
+
 		n = ask->more(ask, n, room);
+		if (set->nready > listed) {
+			m = take_anew(set, taken, max - n);
+			r = taken;
+		}
 		if (ask->whole || !m)
 			return n;
 		twice = set->kern.odd;

@@ -188,7 +188,7 @@ static uint64_t place(const struct epset *set, const struct epreg *r,
 static void list(struct epset *set, struct epreg *r, uint32_t bits)
 {
 	r->bits |= bits;
-	if (r->listed)
+	if (r->listed || r->pos < 0)
 		return; /* its place is an earlier one */
 	r->key = place(set, r, bits);
 	epready_append(set, r);
@@ -225,7 +225,7 @@ int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 		return n;
 	}
 	/* what the kernel has told it may not tell again */
-	if (!(bits & ~ep_expand(r->ours))) {
+	if (!(bits & ~ep_expand(r->ours)) || (r->inner && r->since)) {
 		list(set, r, bits);
 		return n;
 	}
@@ -263,6 +263,8 @@ static uint32_t retire(struct epreg *r)
 			return bits;
 	}
 	epreg_cool(r);
+	r->quiet = true;
+	r->set->nquiet++;
 	return 0;
 }
 
@@ -279,6 +281,23 @@ static uint32_t look(struct epreg *r)
 	if (ep_unlikely(!bits && r->idle > IDLE_MAX && r->hot))
 		bits = retire(r);
 	return bits;
+}
+
+static void found(struct epset *set, struct epoll_event *ev, struct epreg *r,
+		  uint32_t bits)
+{
+	if (ep_unlikely(r->turn == set->turn))
+		ev[r->pos].events |= bits;
+	else
+		list(set, r, bits);
+}
+
+void epset_rung(struct epset *set, struct epoll_event *ev, struct epreg *r)
+{
+	uint32_t bits = r->listed || r->pos < 0 ? 0 : epreg_look(r, 0);
+
+	if (bits)
+		found(set, ev, r, bits);
 }
 
 /*
@@ -302,12 +321,10 @@ static bool look_at_all(struct epset *set, struct epoll_event *ev)
 		bits = look(r);
 		if (!bits) {
 			r->at = set->looked;
-		} else if (ep_unlikely(r->turn == set->turn)) {
-			ev[r->pos].events |= bits;
-		} else {
-			list(set, r, bits);
-			all = all && !later(r->key, set->looked);
+			continue;
 		}
+		found(set, ev, r, bits);
+		all = all && !(r->listed && later(r->key, set->looked));
 	}
 	epready_sort(set);
 	return all;

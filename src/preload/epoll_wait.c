@@ -130,7 +130,8 @@ static int translate_one(struct epwait *w, int i, int n)
 		return n;
 	}
 	if (ev.data.u64 & EP_WAKE) {
-		rang(r, ev.events); /* it is hot now: collect() */
+		rang(r, ev.events); /* it is hot now */
+		epset_rung(w->set, w->ev, r);
 		return n;
 	}
 	if (ep_unlikely(!ep_word_modded(ev.data.u64, r->mod))) {

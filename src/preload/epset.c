@@ -303,13 +303,14 @@ static void set_inherit(struct epset *set)
 	set->lock.word = 0;
 	set->sleepers = set->spinners = 0;
 	set->inbox = set->hot = set->ready = set->ready_last = NULL;
-	set->nhot = set->nrearm = set->nready = 0;
+	set->nhot = set->nrearm = set->nready = set->nquiet = 0;
 	set->kern = (struct epkern){ 0 };
 	set->inherited = set->life & 1;
 	set->settled = false;
 	set->waits = false; /* its parent's threads did */
 	for (r = set->all; r; r = r->anext) {
 		r->hot = r->watched = r->rearm = r->listed = false;
+		r->quiet = false;
 		r->bare = false; /* the parent has counted it */
 		r->queued = 0;
 		r->wake = -1;

@@ -62,6 +62,7 @@ struct epreg {
 	uint16_t idle; /* looks in a row that found nothing */
 	bool hot; /* on the set's list */
 	bool watched; /* wake-ups stay armed */
+	bool quiet; /* and nothing else tells of it */
 	bool off; /* one-shot, delivered */
 	bool spent; /* the kernel's entry is an edge that was reported, */
 	bool rearm; /* and the program asked for a level */
@@ -121,7 +122,7 @@ struct epset {
 	uint32_t spinners; /* atomic: threads that look at members unlocked */
 	uint32_t epoch; /* atomic: raised to call spinners away */
 	uint32_t turn; /* number of fillings of an event array */
-	uint32_t nhot, nrearm, nready;
+	uint32_t nhot, nrearm, nready, nquiet;
 	struct epreg *inbox; /* atomic */
 	struct epreg *hot; /* ring, by age */
 	struct epreg *ready, *ready_last; /* by key; epoll_order.c */
@@ -295,6 +296,8 @@ void epset_turn(struct epset *set);
  */
 int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 	      uint32_t bits);
+/* Looks at `r`, which was rung for; the same as of a hot one. */
+void epset_rung(struct epset *set, struct epoll_event *ev, struct epreg *r);
 void epset_odd(struct epset *set, int n);
 
 /* How epset_collect() gets at the kernel's ready list. */
@@ -339,7 +342,7 @@ void epreg_kept(struct epreg *r);
  */
 bool epset_ready(struct epset *set, uint64_t *since);
 /* The kernel says the set is readable: is it so for the program, too? */
-bool epset_probe(struct epset *set);
+bool epset_probe(struct epset *set, uint64_t *since);
 /*
  * Arms every hot member, so that the kernel's set becomes readable when one
  * of them changes, then looks once more: true if something is ready. *nap

@@ -120,6 +120,9 @@ void epreg_heat(struct epreg *r)
 
 	if (r->hot)
 		return;
+	if (r->quiet)
+		set->nquiet--;
+	r->quiet = false;
 	r->hot = true;
 	set->nhot++;
 	if (!set->hot) {
@@ -141,6 +144,9 @@ void epreg_cool(struct epreg *r)
 	struct epset *set = r->set;
 
 	epreg_unlist(r);
+	if (r->quiet)
+		set->nquiet--;
+	r->quiet = false;
 	if (!r->hot)
 		return;
 	r->hot = false;

@@ -299,7 +299,7 @@ static int answer(struct pollset *p, bool asked)
 		uint32_t bits = (uint16_t)f->revents & ~e->ours & ~e->was;
 
 		if (e->set && !e->now && (bits & POLLIN) &&
-		    !epset_probe(e->set))
+		    !epset_probe(e->set, NULL))
 			bits &= ~(uint32_t)(POLLIN | POLLRDNORM);
 		f->revents = (short)((bits | e->now) & want(f));
 	}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# An event loop hears of what one writer did in its order (D6).
+
+load helpers
+
+teardown() {
+	stop_all
+}
+
+order() {
+	mode "$1"
+	client "$PY" "$BATS_TEST_DIRNAME/py/order.py"
+	proof 10000 "${PY##*/}"
+}
+
+@test "order: without the library" {
+	order plain
+}
+
+@test "order: lifted, and beside connections that are not" {
+	order lifted
+}
+
+@test "order: all lifted at once" {
+	order now
+}
