@@ -125,6 +125,18 @@ static bool to_ask(const struct epset *set, const struct epreg *r,
 	return sent_since(r, ask->began ? ask->began : set->kern.look);
 }
 
+/* What stays on the list was looked at, and is found again. */
+static void keep_rest(struct epset *set)
+{
+	struct epreg *r;
+
+	for (r = set->ready; ep_unlikely(r != NULL); r = r->rnext)
+		if (r->bits) {
+			r->bits = 0;
+			epreg_kept(r);
+		}
+}
+
 /* `r` and those behind it, which were taken, are on the list again. */
 static void give_back(struct epset *set, struct epreg *r)
 {
@@ -207,11 +219,7 @@ static int take_anew(struct epset *set, struct epreg **taken, int room)
 	*taken = NULL;
 	give_back(set, r);
 	m = epready_take(set, &to, room);
-	for (r = set->ready; r; r = r->rnext)
-		if (r->bits) {
-			r->bits = 0;
-			epreg_kept(r);
-		}
+	keep_rest(set);
 	return m;
 }
 
@@ -361,7 +369,7 @@ static int mix(struct epset *set, struct epoll_event *ev, int n, int old,
 int epset_collect(struct epset *set, struct epoll_event *ev, int n, int max,
 		  struct epask *ask)
 {
-	struct epreg *taken = NULL, **to = &taken, *r;
+	struct epreg *taken = NULL, **to = &taken;
 	bool skip = epready_enough(set, max - n);
 	int m = 0, old = n;
 
@@ -371,13 +379,10 @@ int epset_collect(struct epset *set, struct epoll_event *ev, int n, int max,
 		epready_find(set, ev);
 		m += epready_take(set, &to, max - n - m);
 	}
-	for (r = set->ready; ep_unlikely(r != NULL); r = r->rnext)
-		if (r->bits) {
-			r->bits = 0;
-			epreg_kept(r);
-		}
+	keep_rest(set);
 	if (m || ask->rest || !ask->whole)
 		n = consult(set, n, max, m, &taken, ask);
+	keep_rest(set); /* what was rung for in between */
 	n = mix(set, ev, n, old, taken);
 	remember(set, ask);
 	return n;
