@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Asked anew, for one byte. */
 bool mem_there(const void *at);
@@ -22,6 +23,18 @@ bool mem_there(const void *at);
  * at most.
  */
 size_t mem_front(const void *at, size_t n, bool write);
+
+/*
+ * Does it begin or end beyond what a process can have? The kernel refuses that
+ * before it looks at anything else, and moves no byte.
+ */
+static inline bool mem_beyond(const void *at, size_t n)
+{
+	uintptr_t end;
+
+	return __builtin_add_overflow((uintptr_t)at, n, &end) ||
+	       (intptr_t)end < 0;
+}
 
 static inline bool mem_good(const void *at, size_t n, bool write)
 {

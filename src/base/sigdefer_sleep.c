@@ -14,6 +14,7 @@
 #include "base/pollmany.h"
 #include "base/sigdefer.h"
 #include "base/sigdefer_int.h"
+#include "base/mem.h"
 #include "base/sys.h"
 
 #define LET_IN (-512) /* the kernel's own for "again": no call returns it */
@@ -200,7 +201,12 @@ static long sleep_once(const struct asleep *a)
 
 static uint64_t let_in_by(const void *mask)
 {
-	return mask ? ~*(const uint64_t *)mask : UINT64_MAX;
+	if (!mask)
+		return UINT64_MAX;
+	/* else the kernel says so, and nothing is let in */
+	return mem_good(mask, sizeof(uint64_t), false) ?
+		       ~*(const uint64_t *)mask :
+		       0;
 }
 
 /*

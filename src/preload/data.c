@@ -10,14 +10,35 @@
 #include "base/mem.h"
 #include "preload/preload.h"
 
+/*
+ * The kernel moves no more in one call, and refuses a buffer that reaches beyond
+ * a process's memory: without a socket's part in it.
+ */
+/* Of a 32-bit program, inside the kernel; libc has no name for it. */
+#define COMPAT 0x80000000u
+#define MOST   ((size_t)INT_MAX & ~(size_t)4095)
+
+static inline bool refused(const void *buf, size_t n)
+{
+	return unlikely(mem_beyond(buf, n < MOST ? n : MOST));
+}
+
+/* For these calls the bit has no meaning; for sendmsg() and its kin it has. */
+static inline int no_compat(int flags)
+{
+	return flags & ~(int)COMPAT;
+}
+
 /* libc's end of a fortified call whose buffer is too small; does not return */
 void __chk_fail(void) __attribute__((noreturn));
 
 /* read() of nothing returns at once on a socket, recv() would wait. */
 __attribute__((noinline)) static ssize_t read_sock(int fd, void *buf, size_t n)
 {
-	if (unlikely(!n))
+	if (unlikely(!n || mem_beyond(buf, n)))
 		return real_read(fd, buf, n);
+	if (unlikely(n > MOST))
+		n = MOST;
 	FDT_CALL(fd, sock_recv(e.sock, fd, buf, n, 0), real_read(fd, buf, n));
 }
 
@@ -31,6 +52,10 @@ ssize_t do_read(int fd, void *buf, size_t n)
 __attribute__((noinline)) static ssize_t write_sock(int fd, const void *buf,
 						    size_t n)
 {
+	if (unlikely(mem_beyond(buf, n)))
+		return real_write(fd, buf, n);
+	if (unlikely(n > MOST))
+		n = MOST;
 	FDT_CALL(fd, sock_send(e.sock, fd, buf, n, 0), real_write(fd, buf, n));
 }
 
@@ -43,31 +68,52 @@ ssize_t do_write(int fd, const void *buf, size_t n)
 
 ssize_t do_recv(int fd, void *buf, size_t n, int flags)
 {
-	FDT_CALL(fd, sock_recv(e.sock, fd, buf, n, flags),
+	if (refused(buf, n))
+		return real_recv(fd, buf, n, flags);
+	FDT_CALL(fd,
+		 sock_recv(e.sock, fd, buf, n < MOST ? n : MOST,
+			   no_compat(flags)),
 		 real_recv(fd, buf, n, flags));
 }
 
 ssize_t do_send(int fd, const void *buf, size_t n, int flags)
 {
-	FDT_CALL(fd, sock_send(e.sock, fd, buf, n, flags),
+	if (refused(buf, n))
+		return real_send(fd, buf, n, flags);
+	FDT_CALL(fd,
+		 sock_send(e.sock, fd, buf, n < MOST ? n : MOST,
+			   no_compat(flags)),
 		 real_send(fd, buf, n, flags));
 }
 
-/* TCP gives no address: *len becomes 0, as recvmsg() says it. */
+/*
+ * TCP gives no address: *len becomes 0, as recvmsg() says it. A length that is
+ * none is told when the bytes are taken, as in the kernel.
+ */
 static ssize_t recvfrom_sock(struct entered *e, void *buf, size_t n, int flags,
 			     struct sockaddr *sa, socklen_t *len)
 {
-	ssize_t ret = sock_recv(e->sock, e->fd, buf, n, flags);
+	ssize_t ret = sock_recv(e->sock, e->fd, buf, n, no_compat(flags));
 
-	if (ret >= 0 && sa && len)
-		*len = 0;
+	if (likely(ret < 0 || !sa))
+		return ret;
+	if (!mem_good(len, sizeof(*len), false))
+		return -EFAULT;
+	if ((int)*len < 0)
+		return -EINVAL;
+	if (!mem_good(len, sizeof(*len), true))
+		return -EFAULT;
+	*len = 0;
 	return ret;
 }
 
 ssize_t do_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *sa,
 		    socklen_t *len)
 {
-	FDT_CALL(fd, recvfrom_sock(&e, buf, n, flags, sa, len),
+	if (refused(buf, n))
+		return real_recvfrom(fd, buf, n, flags, sa, len);
+	FDT_CALL(fd,
+		 recvfrom_sock(&e, buf, n < MOST ? n : MOST, flags, sa, len),
 		 real_recvfrom(fd, buf, n, flags, sa, len));
 }
 
@@ -78,12 +124,18 @@ ssize_t do_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *sa,
 ssize_t do_sendto(int fd, const void *buf, size_t n, int flags,
 		  const struct sockaddr *sa, socklen_t len)
 {
-	if (unlikely(flags & MSG_FASTOPEN) && fdt_has_sock(fd)) {
+	if (likely(!fdt_has_sock(fd)) || refused(buf, n) ||
+	    (sa && (len > sizeof(struct sockaddr_storage) ||
+		    !mem_good(sa, len, false))))
+		return real_sendto(fd, buf, n, flags, sa, len);
+	if (unlikely(flags & MSG_FASTOPEN)) {
 		if (sa && do_connect(fd, sa, len))
 			return -1;
 		return do_send(fd, buf, n, flags & ~MSG_FASTOPEN);
 	}
-	FDT_CALL(fd, sock_send(e.sock, fd, buf, n, flags),
+	FDT_CALL(fd,
+		 sock_send(e.sock, fd, buf, n < MOST ? n : MOST,
+			   no_compat(flags)),
 		 real_sendto(fd, buf, n, flags, sa, len));
 }
 
@@ -122,7 +174,7 @@ writev_sock(int fd, const struct iovec *iov, int n, int flags)
 	struct msghdr m = { .msg_iov = (struct iovec *)iov,
 			    .msg_iovlen = (size_t)n };
 
-	if (vector_bad(iov, n))
+	if (vector_bad(iov, n) || vector_empty(iov, n))
 		return real_writev(fd, iov, n);
 	FDT_CALL(fd, sock_sendmsg(e.sock, fd, &m, flags),
 		 real_writev(fd, iov, n));

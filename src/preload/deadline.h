@@ -26,6 +26,21 @@ static inline bool dl_valid(const struct timespec *ts)
 	       ts->tv_nsec < (long)DL_SEC;
 }
 
+/*
+ * A limit that is not there: libc would read it itself, and end the program
+ * where the kernel says EFAULT.
+ */
+static inline bool dl_lost(const struct timespec *ts)
+{
+	return ts && !mem_good(ts, sizeof(*ts), false);
+}
+
+/* The kernel reads a mask before it looks at anything that is waited for. */
+static inline bool dl_mask_lost(const void *mask)
+{
+	return mask && !mem_good(mask, 8, false);
+}
+
 /* No limit, or one that is there and valid; else the kernel refuses. */
 static inline bool dl_sound(const struct timespec *ts)
 {

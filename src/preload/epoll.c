@@ -278,9 +278,10 @@ static int ctl_once(int ep, int op, int fd, struct epoll_event *ev)
 	if (made)
 		c.set = epset_get(ep);
 	if (!c.set || !epset_take(c.set)) {
-		if (c.s)
+		ret = ctl_real(&c);
+		if (c.s && !ret) /* there is such a set, and none of ours */
 			sock_home(c.s, fd, WHY_NO_MEMORY);
-		return ctl_real(&c);
+		return ret;
 	}
 	/* the number was the set's until just now */
 	ret = c.set->life & 1 ? ctl_locked(&c) : CTL_AGAIN;

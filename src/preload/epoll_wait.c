@@ -481,24 +481,35 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 	}
 }
 
+#define MAX_EVENTS \
+	(INT_MAX / (int)sizeof(struct epoll_event)) /* the kernel's */
+
 static int do_wait(struct epwait *w, uint64_t span)
 {
 	struct epwait held __attribute__((cleanup(leave))) = *w;
+	struct epoll_event none;
 	size_t room;
+	int n;
 
 	sock_saw_wait();
 	sock_wait_begins();
 	epset_wanted(held.set);
 	held.life = held.set->life;
-	if (held.max <= 0)
+	if (held.max <= 0 || held.max > MAX_EVENTS ||
+	    mem_beyond(held.ev, (size_t)held.max * sizeof(*held.ev)))
 		return kernel_wait(&held, span, held.mask);
 	room = mem_front(held.ev, (size_t)held.max * sizeof(*held.ev), true);
 	held.max = held.room = (int)(room / sizeof(*held.ev));
-	if (ep_unlikely(!held.max))
-		return -EFAULT;
+	if (ep_unlikely(!held.max)) { /* told when there is one */
+		held.ev = &none;
+		held.max = held.room = 1;
+		w->max = 0;
+	}
 	if (held.set->inherited)
-		return wait_inherited(&held, span);
-	return wait_for(&held, span);
+		n = wait_inherited(&held, span);
+	else
+		n = wait_for(&held, span);
+	return ep_unlikely(!w->max) && n > 0 ? -EFAULT : n;
 }
 
 static void plain_back(uint32_t **at)
@@ -585,6 +596,8 @@ int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
 int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
 		   const sigset_t *mask)
 {
+	if (dl_mask_lost(mask))
+		return -EFAULT;
 	return enter(ep, ev, max, PWAIT, dl_span_ms(ms), mask);
 }
 
@@ -593,5 +606,7 @@ int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 {
 	if (!dl_sound(ts))
 		return neg_errno(real_epoll_pwait2(ep, ev, max, ts, mask));
+	if (dl_mask_lost(mask))
+		return -EFAULT;
 	return enter(ep, ev, max, PWAIT2, ts ? dl_span(ts) : DL_NEVER, mask);
 }

@@ -5,15 +5,25 @@
  */
 #include "preload/real.h"
 
+#include <limits.h>
+
 #include "base/mem.h"
 #include "preload/preload.h"
 
 ssize_t do_sendfile(int out, int in, off_t *off, size_t n)
 {
-	if (likely(!fdt_known(out)) || fdt_has_sock(in))
+	off_t at;
+
+	if (likely(!fdt_known(out)) || fdt_has_sock(in) ||
+	    n > (size_t)SSIZE_MAX)
 		return real_sendfile(out, in, off, n);
-	if (off && !mem_good(off, sizeof(*off), true))
+	if (off && !mem_good(off, sizeof(*off), false))
 		return ret_errno(-EFAULT);
+	if (off && !mem_good(off, sizeof(*off), true)) {
+		at = *off;
+		do_sendfile(out, in, &at, n);
+		return ret_errno(-EFAULT); /* it cannot be told how far */
+	}
 	FDT_CALL(out, sock_sendfile(e.sock, out, in, off, n),
 		 real_sendfile(out, in, off, n));
 }
@@ -24,7 +34,7 @@ ssize_t do_splice(int in, off64_t *ioff, int out, off64_t *ooff, size_t n,
 {
 	bool from = fdt_has_sock(in), to = fdt_has_sock(out);
 
-	if (likely(from == to) || ioff || ooff || !n)
+	if (likely(from == to) || ioff || ooff || !n || n > (size_t)SSIZE_MAX)
 		return real_splice(in, ioff, out, ooff, n, flags);
 	FDT_CALL(from ? in : out,
 		 from ? sock_splice_from(e.sock, in, out, n, flags) :

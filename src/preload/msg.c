@@ -5,10 +5,12 @@
  */
 #include "preload/real.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "preload/deadline.h"
 #include "preload/preload.h"
 
 /* --- descriptors that leave -------------------------------------------- */
@@ -82,6 +84,21 @@ static bool has_control(const struct msghdr *m)
 	       mem_good(m->msg_control, m->msg_controllen, false);
 }
 
+/* The kernel refuses it before it asks for anything else. */
+#define COMPAT ((int)0x80000000u) /* MSG_CMSG_COMPAT */
+
+/* An address that a stream has no use for is copied all the same. */
+static bool name_bad(const struct msghdr *m)
+{
+	socklen_t len = m->msg_namelen;
+
+	if (likely(!m->msg_name) || !len)
+		return false;
+	if (len > sizeof(struct sockaddr_storage))
+		len = sizeof(struct sockaddr_storage);
+	return (int)m->msg_namelen < 0 || !mem_good(m->msg_name, len, false);
+}
+
 /* --- one message ------------------------------------------------------- */
 
 /* On a socket that is none of ours. */
@@ -105,8 +122,9 @@ static ssize_t send_one(int fd, const struct msghdr *m, int flags, bool next)
 {
 	if (likely(!fdt_known(fd)))
 		return send_real(fd, m, flags);
-	if (unlikely(!mem_good(m, sizeof(*m), false)))
-		return ret_errno(-EFAULT);
+	if (unlikely((flags & COMPAT) || !mem_good(m, sizeof(*m), false) ||
+		     name_bad(m)))
+		return real_sendmsg(fd, m, flags);
 	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name) {
 		if (do_connect(fd, m->msg_name, m->msg_namelen))
 			return -1;
@@ -132,12 +150,26 @@ static ssize_t recv_real(int fd, struct msghdr *m, int flags)
 	return ret;
 }
 
+static ssize_t recv_one(int fd, struct msghdr *m, int flags, bool next);
+
+/* What cannot be written back is told when the bytes are taken. */
+static ssize_t recv_const(int fd, const struct msghdr *m, int flags)
+{
+	struct msghdr own = *m;
+	ssize_t ret = recv_one(fd, &own, flags, false);
+
+	return ret < 0 ? ret : ret_errno(-EFAULT);
+}
+
 static ssize_t recv_one(int fd, struct msghdr *m, int flags, bool next)
 {
 	if (likely(!fdt_known(fd)))
 		return recv_real(fd, m, flags);
+	if (unlikely((flags & COMPAT) || !mem_good(m, sizeof(*m), false) ||
+		     (m->msg_name && (int)m->msg_namelen < 0)))
+		return real_recvmsg(fd, m, flags);
 	if (unlikely(!mem_good(m, sizeof(*m), true)))
-		return ret_errno(-EFAULT);
+		return recv_const(fd, m, flags);
 	FDT_CALL(fd,
 		 next ? sock_recvmsg_next(e.sock, fd, m, flags) :
 			sock_recvmsg(e.sock, fd, m, flags),
@@ -159,7 +191,7 @@ static unsigned int messages(const struct mmsghdr *v, unsigned int n)
 {
 	if (n > MESSAGES_MAX)
 		n = MESSAGES_MAX;
-	return (unsigned int)(mem_front(v, n * sizeof(*v), true) / sizeof(*v));
+	return (unsigned int)(mem_front(v, n * sizeof(*v), false) / sizeof(*v));
 }
 
 static int send_rights(int fd, struct mmsghdr *v, unsigned int n, int flags)
@@ -202,10 +234,12 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 		return real_sendmmsg(fd, v, n, flags);
 	}
 	left = messages(v, n);
-	if (n && !left)
-		return (int)ret_errno(-EFAULT);
+	if ((flags & COMPAT) || (n && !left))
+		return real_sendmmsg(fd, v, n, flags);
 	for (i = 0; i < left; i++) {
 		ret = send_one(fd, &v[i].msg_hdr, flags, i > 0);
+		if (ret >= 0 && !mem_good(&v[i], sizeof(*v), true))
+			ret = ret_errno(-EFAULT);
 		if (ret < 0)
 			return i ? (int)i : -1;
 		v[i].msg_len = (unsigned int)ret;
@@ -213,6 +247,18 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 			return (int)i + 1;
 	}
 	return (int)i;
+}
+
+/* The kernel says first what SO_ERROR would say, as errno. */
+static bool error_told(int fd)
+{
+	int keep = errno, err = 0;
+	socklen_t len = sizeof(err);
+
+	if (do_getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		err = 0;
+	errno = err ? err : keep;
+	return err != 0;
 }
 
 /* The time limit is looked at between messages only, as in the kernel. */
@@ -231,35 +277,42 @@ int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 				rights_do(&v[i].msg_hdr, RIGHTS_FORGET);
 		return got;
 	}
-	if (ts && !mem_good(ts, sizeof(*ts), true))
-		return (int)ret_errno(-EFAULT);
+	if ((flags & COMPAT) || (ts && !mem_good(ts, sizeof(*ts), false)))
+		return real_recvmmsg(fd, v, n, flags, ts);
 	if (!v || (ts && (ts->tv_sec < 0 || ts->tv_nsec < 0 ||
 			  ts->tv_nsec > 999999999)))
 		return real_recvmmsg(fd, v, n, flags, ts);
 	if (ts)
-		end = clock_ns() + (uint64_t)ts->tv_sec * 1000000000u +
-		      (uint64_t)ts->tv_nsec;
+		end = dl_after(clock_ns(), dl_span(ts));
+	if (!(flags & MSG_ERRQUEUE) && error_told(fd))
+		return -1;
 	left = messages(v, n);
 	if (n && !left)
 		return (int)ret_errno(-EFAULT);
 	for (i = 0; i < left; i++) {
 		ret = recv_one(fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE,
 			       i > 0);
+		if (ret >= 0 && !mem_good(&v[i], sizeof(*v), true))
+			ret = ret_errno(-EFAULT);
+		if (ret < 0 && !i)
+			return -1;
 		if (ret < 0)
-			return i ? (int)i : -1;
+			break;
 		v[i].msg_len = (unsigned int)ret;
 		if (flags & MSG_WAITFORONE)
 			flags |= MSG_DONTWAIT;
-		if (!ts)
-			continue;
-		now = clock_ns();
-		now = now < end ? end - now : 0;
-		ts->tv_sec = (time_t)(now / 1000000000u);
-		ts->tv_nsec = (long)(now % 1000000000u);
-		if (!now) {
+		if (ts && clock_ns() >= end) {
 			i++;
 			break;
 		}
 	}
+	if (!ts || !i)
+		return (int)i;
+	if (!mem_good(ts, sizeof(*ts), true))
+		return (int)ret_errno(-EFAULT);
+	now = clock_ns();
+	now = now < end ? end - now : 0;
+	ts->tv_sec = (time_t)(now / 1000000000u);
+	ts->tv_nsec = (long)(now % 1000000000u);
 	return (int)i;
 }

@@ -2,6 +2,8 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include <errno.h>
+
 #include "base/mem.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
@@ -129,6 +131,8 @@ int do_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ts,
 	bool warm;
 	int ret;
 
+	if (dl_lost(ts) || (dl_sound(ts) && dl_mask_lost(mask)))
+		return -EFAULT;
 	if (!dl_sound(ts) || !concerns(&inside, fds, n, &warm))
 		return neg_errno(real_ppoll(fds, n, ts, mask));
 	if (ts)

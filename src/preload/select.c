@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/proc.h"
 #include "base/sys.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
@@ -39,6 +40,21 @@ static unsigned long word(const struct sel *s, int set, size_t i)
 }
 
 /* --- what it is about -------------------------------------------------------- */
+
+/*
+ * The kernel looks at no number beyond its table, and the sets need not reach
+ * farther, whatever n is.
+ */
+static int in_table(int n)
+{
+	uint64_t size;
+
+	if (unlikely(n > FDT_ROOT * FDT_LEAF) && fdt_any &&
+	    !proc_field("/proc/self/status", "FDSize:", &size) &&
+	    size < (uint64_t)n)
+		n = (int)size;
+	return n;
+}
 
 /*
  * Is a managed number among them (then the caller is inside from here on), and
@@ -309,6 +325,9 @@ int do_pselect(int n, fd_set *r, fd_set *w, fd_set *x,
 	GUARDED_LATER(in);
 	bool warm;
 
+	if (dl_lost(ts) || (dl_sound(ts) && dl_mask_lost(mask)))
+		return -EFAULT;
+	n = in_table(n);
 	if (!dl_sound(ts) || !concerns(&in, n, set, &warm))
 		return neg_errno(real_pselect(n, r, w, x, ts, mask));
 	if (ts)
@@ -324,13 +343,19 @@ int do_select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 				  (unsigned long *)x };
 	uint64_t end = DL_NEVER, left;
 	struct timespec ts;
+	struct timeval own;
 	GUARDED_LATER(in);
 	bool warm;
 	int ret;
 
-	if ((fdt_any && tv &&
-	     (!mem_good(tv, sizeof(*tv), true) || tv->tv_sec < 0 ||
-	      tv->tv_usec < 0)) ||
+	if (tv && !mem_good(tv, sizeof(*tv), false))
+		return -EFAULT; /* as dl_lost() */
+	if (tv && !mem_good(tv, sizeof(*tv), true)) {
+		own = *tv; /* what is left is nobody's to see */
+		tv = &own;
+	}
+	n = in_table(n);
+	if ((tv && (tv->tv_sec < 0 || tv->tv_usec < 0)) ||
 	    !concerns(&in, n, set, &warm))
 		return neg_errno(real_select(n, r, w, x, tv));
 	if (tv) {

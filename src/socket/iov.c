@@ -135,6 +135,8 @@ ssize_t iov_sum(const struct iovec *iov, size_t n)
 	for (i = 0; i < n; i++) {
 		if (iov[i].iov_len > SSIZE_MAX - sum)
 			return -EINVAL;
+		if (unlikely(mem_beyond(iov[i].iov_base, iov[i].iov_len)))
+			return -EFAULT;
 		sum += iov[i].iov_len;
 	}
 	return (ssize_t)sum;

@@ -388,6 +388,17 @@ ssize_t raw_answer(int fd, struct msghdr *m, int flags)
 	return raw_said(hooks.recvmsg(fd, m, flags), saved);
 }
 
+ssize_t raw_judged(struct sock *s, int fd, const struct msghdr *m)
+{
+	struct msghdr none = { .msg_control = m->msg_control,
+			       .msg_controllen = m->msg_controllen };
+	ssize_t ret = sock_eats(s, sys_sendmsg(fd, &none,
+					       MSG_DONTWAIT | MSG_NOSIGNAL));
+
+	/* what has become of the connection is not their affair */
+	return ret == -EPIPE || ret == -EAGAIN || ret == -ECONNRESET ? 0 : ret;
+}
+
 /* Does the peer have less than was sent, as far as it said? */
 static bool untaken(const struct sock *s)
 {

@@ -120,6 +120,11 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
 bool raw_overtaken(struct sock *s, ssize_t n);
 /* A receive that is the kernel's alone: out of band, the error queue. */
 ssize_t raw_answer(int fd, struct msghdr *m, int flags);
+/*
+ * What the kernel says of the control messages of a send that may go by the ring:
+ * 0, or why they are refused.
+ */
+ssize_t raw_judged(struct sock *s, int fd, const struct msghdr *m);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 /* The connection is reset, now or at the latest when it is closed. */

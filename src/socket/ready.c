@@ -348,7 +348,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 			ready_orphan(s, fd, r);
 		else if (unlikely(anc_state(s->rx) == ANC_SPILL ||
 				  anc_state(s->tx) == ANC_GONE || s->rx_eof ||
-				  s->fin_due))
+				  s->fin_due || (s->shut_wr && s->shut_rd)))
 			ready_ending(s, fd, r);
 		else if (unlikely(s->rd) &&
 			 ((s->rd->state == RDMA_UP && (asks & EPOLLRDHUP)) ||

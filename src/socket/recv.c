@@ -443,6 +443,16 @@ static bool torn(struct want *w)
 	return n > 0;
 }
 
+/* There is no memory at all: that is told when there is something for it. */
+static ssize_t no_memory(struct sock *s, int fd, int flags)
+{
+	char byte;
+	ssize_t n =
+		sock_recv(s, fd, &byte, 1, (flags & ~MSG_WAITALL) | MSG_PEEK);
+
+	return n > 0 ? -EFAULT : n;
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -483,9 +493,10 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		}
 		ours = true;
 		raw = false;
-		n = -EFAULT;
-		if (unlikely(!whole(w)) && !torn(w))
+		if (unlikely(!whole(w)) && !torn(w)) {
+			n = w->done ? 0 : no_memory(s, fd, w->flags);
 			break;
+		}
 		n = -EDEADLK;
 		if (sock_lock(s))
 			break;
@@ -561,7 +572,7 @@ static ssize_t recv_message(struct sock *s, int fd, struct msghdr *m, int flags,
 	ssize_t len;
 
 	if ((flags & KERNEL_FLAGS) || !sock_up(s, fd) ||
-	    unlikely(!iov_message(m)) || !m->msg_iovlen)
+	    unlikely(!iov_message(m)))
 		return raw_answer(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (!len && s->paired)

@@ -355,7 +355,8 @@ static bool behind(const struct sock *s)
 
 /*
  * Some of the memory is missing. The kernel copies in pieces, and sends those
- * in front of the one that fails.
+ * in front of the one that fails; without any it looks first whether the
+ * connection has ended.
  */
 static bool torn(struct load *w)
 {
@@ -369,7 +370,8 @@ static bool torn(struct load *w)
 static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m)
 {
-	bool lifted = false, raw;
+	bool lifted = false, raw, none;
+	size_t len;
 	ssize_t n;
 
 	if (unlikely(s->use == USE_SDP) && !s->met) {
@@ -404,9 +406,9 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			cursor_skip(&w->c, (size_t)n);
 			continue;
 		}
-		if (unlikely(iov_sound(&w->c, false) < w->len - w->done) &&
-		    !torn(w))
-			return w->done ? (ssize_t)w->done : -EFAULT;
+		len = w->len;
+		none = unlikely(iov_sound(&w->c, false) < len - w->done) &&
+		       !torn(w);
 		raw = false;
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EDEADLK;
@@ -418,8 +420,12 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		fd = sock_at(s, fd);
 		if (unlikely(sock_ghost(s) >= 0) && !raw)
 			sock_exorcise(s);
+		if (!raw && none && !n)
+			n = -EFAULT;
 		if (!raw)
 			return w->done ? (ssize_t)w->done : n;
+		if (none)
+			w->len = len;
 		if (w->done == w->len)
 			return (ssize_t)w->done;
 		if (unlikely(w->leave)) {
@@ -524,6 +530,11 @@ static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
 
 	if (!sock_up(s, fd) || unlikely(!iov_message(m)) || !m->msg_iovlen)
 		return kernel_send(fd, m, flags);
+	if (unlikely(m->msg_controllen) && s->paired) {
+		len = raw_judged(s, fd, m);
+		if (len)
+			return len;
+	}
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (len <= 0)
 		return kernel_send(fd, m, flags);
