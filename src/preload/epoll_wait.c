@@ -481,9 +481,6 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 	}
 }
 
-#define MAX_EVENTS \
-	(INT_MAX / (int)sizeof(struct epoll_event)) /* the kernel's */
-
 static int do_wait(struct epwait *w, uint64_t span)
 {
 	struct epwait held __attribute__((cleanup(leave))) = *w;
@@ -495,8 +492,7 @@ static int do_wait(struct epwait *w, uint64_t span)
 	sock_wait_begins();
 	epset_wanted(held.set);
 	held.life = held.set->life;
-	if (held.max <= 0 || held.max > MAX_EVENTS ||
-	    mem_beyond(held.ev, (size_t)held.max * sizeof(*held.ev)))
+	if (ep_refused(held.ev, held.max))
 		return kernel_wait(&held, span, held.mask);
 	room = mem_front(held.ev, (size_t)held.max * sizeof(*held.ev), true);
 	held.max = held.room = (int)(room / sizeof(*held.ev));
@@ -505,10 +501,8 @@ static int do_wait(struct epwait *w, uint64_t span)
 		held.max = held.room = 1;
 		w->max = 0;
 	}
-	if (held.set->inherited)
-		n = wait_inherited(&held, span);
-	else
-		n = wait_for(&held, span);
+	n = held.set->inherited ? wait_inherited(&held, span) :
+				  wait_for(&held, span);
 	return ep_unlikely(!w->max) && n > 0 ? -EFAULT : n;
 }
 
@@ -569,15 +563,15 @@ static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,
 		 uint64_t span, const sigset_t *mask)
 {
 	GUARDED_LATER(in);
-	struct epwait w = {
-		.ep = ep,
-		.max = max,
-		.room = max,
-		.ev = ev,
-		.kind = kind,
-		.mask = mask,
-	};
+	struct epwait w = { .ep = ep,
+			    .max = max,
+			    .room = max,
+			    .ev = ev,
+			    .kind = kind,
+			    .mask = mask };
 
+	if (ep_unlikely(dl_mask_lost(mask)))
+		return -EFAULT;
 	if (ep_likely(!fdt_has_set(ep)))
 		return do_plain(&w, span);
 	guarded_begin(&in);
@@ -596,8 +590,6 @@ int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
 int do_epoll_pwait(int ep, struct epoll_event *ev, int max, int ms,
 		   const sigset_t *mask)
 {
-	if (dl_mask_lost(mask))
-		return -EFAULT;
 	return enter(ep, ev, max, PWAIT, dl_span_ms(ms), mask);
 }
 
@@ -606,7 +598,5 @@ int do_epoll_pwait2(int ep, struct epoll_event *ev, int max,
 {
 	if (!dl_sound(ts))
 		return neg_errno(real_epoll_pwait2(ep, ev, max, ts, mask));
-	if (dl_mask_lost(mask))
-		return -EFAULT;
 	return enter(ep, ev, max, PWAIT2, ts ? dl_span(ts) : DL_NEVER, mask);
 }

@@ -32,11 +32,13 @@
  * (guard.h), nor asleep in it.
  */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
 #include "base/lock.h"
+#include "base/mem.h"
 #include "preload/epedge.h"
 #include "preload/preload.h"
 
@@ -377,6 +379,13 @@ static inline bool epset_asleep(const struct epset *set)
 
 	return __atomic_load_n(&set->sleepers, __ATOMIC_SEQ_CST) ||
 	       __atomic_load_n(ep_plain_at(fd), __ATOMIC_SEQ_CST);
+}
+
+/* The kernel does not look at a set for an array like that. */
+static inline bool ep_refused(const struct epoll_event *ev, int max)
+{
+	return max <= 0 || max > INT_MAX / (int)sizeof(*ev) ||
+	       mem_beyond(ev, (size_t)max * sizeof(*ev));
 }
 
 /* --- epoll_spin.c -------------------------------------------------------- */

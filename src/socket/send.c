@@ -569,7 +569,7 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
 		return -EDEADLK;
 	ret = ring_send(s, fd, &w, raw);
 	sock_unlock(s);
-	if (unlikely(s->ghost >= 0))
+	if (unlikely(sock_ghost(s) >= 0))
 		sock_exorcise(s);
 	if (w.done)
 		return (ssize_t)w.done;
