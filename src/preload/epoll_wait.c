@@ -492,7 +492,7 @@ static int do_wait(struct epwait *w, uint64_t span)
 	sock_wait_begins();
 	epset_wanted(held.set);
 	held.life = held.set->life;
-	if (ep_refused(held.ev, held.max))
+	if (ep_refused(held.ev, held.max) || dl_mask_lost(held.mask))
 		return kernel_wait(&held, span, held.mask);
 	room = mem_front(held.ev, (size_t)held.max * sizeof(*held.ev), true);
 	held.max = held.room = (int)(room / sizeof(*held.ev));
@@ -501,8 +501,7 @@ static int do_wait(struct epwait *w, uint64_t span)
 		held.max = held.room = 1;
 		w->max = 0;
 	}
-	n = held.set->inherited ? wait_inherited(&held, span) :
-				  wait_for(&held, span);
+	n = (held.set->inherited ? wait_inherited : wait_for)(&held, span);
 	return ep_unlikely(!w->max) && n > 0 ? -EFAULT : n;
 }
 
@@ -570,8 +569,6 @@ static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,
 			    .kind = kind,
 			    .mask = mask };
 
-	if (ep_unlikely(dl_mask_lost(mask)))
-		return -EFAULT;
 	if (ep_likely(!fdt_has_set(ep)))
 		return do_plain(&w, span);
 	guarded_begin(&in);
