@@ -30,15 +30,19 @@ tests_unit_test_epedge_SOURCES = tests/unit/test_epedge.c
 tests_unit_test_epedge_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_epoll_SOURCES = tests/unit/test_epoll.c $(READY_SOURCES)
 tests_unit_test_epoll_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_epoll_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
 tests_unit_test_epoll_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_order_SOURCES = tests/unit/test_order.c $(READY_SOURCES)
 tests_unit_test_order_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_order_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
 tests_unit_test_order_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_pollset_SOURCES = tests/unit/test_pollset.c $(READY_SOURCES)
 tests_unit_test_pollset_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_pollset_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
 tests_unit_test_pollset_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_spin_SOURCES = tests/unit/test_spin.c $(READY_SOURCES)
 tests_unit_test_spin_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_spin_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
 tests_unit_test_spin_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/socket/hush.c
 tests_unit_test_hold_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread

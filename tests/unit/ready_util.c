@@ -67,6 +67,19 @@ static int count_poll(struct pollfd *p, nfds_t n, int ms)
 	return halved(p, poll(p, n, ms));
 }
 
+/* Sleeps do not go by real_ppoll(): the linker leads them here. */
+int __real_sigdefer_ppoll(struct pollfd *p, size_t n, const struct timespec *ts,
+			  const void *mask);
+int __wrap_sigdefer_ppoll(struct pollfd *p, size_t n, const struct timespec *ts,
+			  const void *mask);
+
+int __wrap_sigdefer_ppoll(struct pollfd *p, size_t n, const struct timespec *ts,
+			  const void *mask)
+{
+	meanwhile();
+	return halved(p, __real_sigdefer_ppoll(p, n, ts, mask));
+}
+
 static int count_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts,
 		       const sigset_t *mask)
 {
