@@ -108,11 +108,14 @@ static bool certain(const struct epset *set, const struct epreg *r)
 {
 	const struct epkern *k = &set->kern;
 
+	/* a level that was reported has its turn when the kernel had one */
+	if (r->stays && !later(r->key, r->at))
+		return !since(r, k->turn);
 	return !(k->passed && later(r->key, k->passed)) &&
 	       !(k->added && later(r->key, k->added)) &&
 	       !(set->nquiet && later(r->key, k->look)) &&
 	       !(k->kept && later(r->key, k->kept_at)) &&
-	       !(k->level && later(r->key, k->level)) && !since(r, k->turn) &&
+	       !(k->level && later(r->key, k->level)) &&
 	       !sent_since(r, k->whole);
 }
 
