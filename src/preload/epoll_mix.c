@@ -254,6 +254,8 @@ static int ask_for_each(struct epset *set, int n, int max, int m,
 		n = ask->put(ask, n, &e);
 		if (set->nready > listed)
 			m = take_anew(set, taken, max - n);
+		else if (n == was)
+			break; /* nothing for the program; it may come again */
 		if (n > was && n + m > max) {
 			cut(set, last_of(taken));
 			m--;
