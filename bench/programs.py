@@ -297,12 +297,12 @@ def redis(h):
     """redis-benchmark: sizes, clients, pipelines."""
     need("redis-server", "redis-benchmark")
     sides = both(h, start_redis)
-    for size, amount in (3, 60000), (1 << 10, 60000), (64 << 10, 12000):
+    for size, amount in (3, 10000), (1 << 10, 10000), (64 << 10, 2000):
         for clients in 1, 50, 200:
             for deep in 1, 16:
                 n = amount * (4 if deep > 1 and size < 1 << 14 else 1)
                 n = n // 2 if clients == 1 else n
-                n = n if h.quick else 3 * n
+                n = n if h.quick else 10 * n
                 for what in "set", "get":
                     yield cell(h, "redis %s, %s, %s%s" % (
                         what, size_name(size), plural(clients, "client"),
