@@ -109,6 +109,7 @@ static const struct call calls[] = {
 	CALL(mprotect, 1),
 	CALL(madvise, 1),
 	SPARE(remap_file_pages, 1),
+	SPARE(munlock, 1),
 	SPARE(mincore, 1),
 	SPARE(process_vm_readv, -1, 0, 0, 0),
 	SPARE(process_vm_writev, -1, 0, 0, 0),

@@ -173,7 +173,7 @@ probed() {
 	own=(accept clone clone3 close_range dup dup2 epoll_pwait2 epoll_wait
 		execve execveat exit_group fork io_uring_enter io_uring_register
 		io_uring_setup kill poll prctl pselect6 pwritev2
-		recvmmsg seccomp select sendfile sendmmsg setns signalfd4 tgkill
+		recvmmsg seccomp select sendfile sendmmsg setns signalfd4 tgkill pidfd_getfd
 		tkill unshare vfork rt_sigreturn restart_syscall)
 	comm -23 <(grep -rhoE 'SYS_[a-z][a-z0-9_]*' "$src"/{base,fabric,socket,preload} |
 		sed 's/SYS_//' | sort -u) \
