@@ -10,6 +10,7 @@
 #include "base/text.h"
 
 #define PATH	  512 /* deeper ones are not found, and limit nothing */
+#define PIECE	  256 /* read at a time */
 #define UNLIMITED (1ull << 62) /* version 1 says so by huge numbers */
 
 const char *cgroup_own = "/proc/self/cgroup";
@@ -82,26 +83,30 @@ typedef void level_fn(struct level *l, bool v2, struct cgroup *g);
 static void climb(const char *top, const char *path, bool v2, level_fn *fn,
 		  struct cgroup *g)
 {
-	struct level l;
-	struct text t = { .buf = l.dir, .size = PATH };
+	SCRATCH(room);
+	struct level *l = scratch_take(&room, sizeof(*l));
+	struct text t = { .size = PATH };
 	size_t root;
 
+	if (!l)
+		return;
+	t.buf = l->dir;
 	text_add(&t, "%s", top);
 	root = t.len;
 	text_add(&t, "%s", path);
 	if (t.cut)
 		return;
-	l.len = t.len;
-	while (l.len > root && l.dir[l.len - 1] == '/')
-		l.len--;
+	l->len = t.len;
+	while (l->len > root && l->dir[l->len - 1] == '/')
+		l->len--;
 	for (;;) {
-		fn(&l, v2, g);
-		if (l.len <= root)
+		fn(l, v2, g);
+		if (l->len <= root)
 			return;
-		while (l.len > root && l.dir[l.len - 1] != '/')
-			l.len--;
-		while (l.len > root && l.dir[l.len - 1] == '/')
-			l.len--;
+		while (l->len > root && l->dir[l->len - 1] != '/')
+			l->len--;
+		while (l->len > root && l->dir[l->len - 1] == '/')
+			l->len--;
 	}
 }
 
@@ -149,18 +154,18 @@ static bool line(char *text, const char *name, level_fn *fn, struct cgroup *g)
 static void look(const char *name, level_fn *fn, struct cgroup *g)
 {
 	SCRATCH(room);
-	char *buf = scratch_take(&room, PATH);
+	char *buf = scratch_take(&room, PATH + PIECE);
+	char *c = buf ? buf + PATH : NULL;
 	size_t len = 0;
 	bool skip = false;
 	ssize_t n;
-	char c[256];
 	int fd;
 
 	*g = (struct cgroup){ CGROUP_NONE, CGROUP_NONE };
 	fd = buf ? sys_open(cgroup_own, O_RDONLY | O_CLOEXEC, 0) : -ENOMEM;
 	if (fd < 0)
 		return;
-	while ((n = sys_read(fd, c, sizeof(c))) > 0) {
+	while ((n = sys_read(fd, c, PIECE)) > 0) {
 		ssize_t i;
 
 		for (i = 0; i < n; i++) {

@@ -88,7 +88,8 @@ static void log_clean(char *s, size_t n)
 }
 
 /* "PROGRAM[PID] libsdp MESSAGE\n" */
-static void log_body(struct text *t, const char *fmt, va_list ap)
+static __attribute__((noinline)) void log_body(struct text *t, const char *fmt,
+					       va_list ap)
 {
 	int pid = __atomic_load_n(&log_pid, __ATOMIC_RELAXED);
 	size_t from = t->len;
@@ -118,7 +119,7 @@ static bool log_err_usable(const struct stat *st)
 }
 
 /* A pipe whose reader has gone must not kill the program. */
-static void log_pipe(const struct text *t)
+static __attribute__((noinline)) void log_pipe(const struct text *t)
 {
 	uint64_t pipe_bit = 1ull << (SIGPIPE - 1), old = 0, pending = 0;
 	struct timespec now = { 0 };
@@ -132,7 +133,7 @@ static void log_pipe(const struct text *t)
 	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, 8, 0, 0);
 }
 
-static void log_stderr(const struct text *t)
+static __attribute__((noinline)) void log_stderr(const struct text *t)
 {
 	struct pollfd p = { .fd = 2, .events = POLLOUT };
 	struct timespec now = { 0 };
@@ -157,7 +158,8 @@ static void log_stderr(const struct text *t)
 }
 
 /* The socket lives for one message: no descriptor of ours to be closed. */
-static bool log_syslog(int level, const char *msg, size_t len)
+static __attribute__((noinline)) bool log_syslog(int level, const char *msg,
+						 size_t len)
 {
 	static const struct sockaddr_un dev = { .sun_family = AF_UNIX,
 						.sun_path = "/dev/log" };
@@ -183,7 +185,8 @@ static bool log_syslog(int level, const char *msg, size_t len)
 }
 
 /* What `dest` did not take, standard error gets. */
-static void log_deliver(int dest, int level, const struct text *t, size_t stamp)
+static __attribute__((noinline)) void
+log_deliver(int dest, int level, const struct text *t, size_t stamp)
 {
 	if (dest == LOG_TO_SYSLOG &&
 	    log_syslog(level, t->buf + stamp, t->len - stamp))
@@ -193,9 +196,21 @@ static void log_deliver(int dest, int level, const struct text *t, size_t stamp)
 	log_stderr(t);
 }
 
-static void log_line(int dest, int level, const char *fmt, va_list ap)
+/* Returns where the message begins, behind the date. */
+static __attribute__((noinline)) size_t log_stamp(struct text *t)
 {
 	struct timespec now = { 0 };
+
+	clock_source(CLOCK_REALTIME, &now);
+	log_date(t, now.tv_sec / 86400, now.tv_sec % 86400);
+	text_char(t, ' ');
+	return t->len;
+}
+
+/* The steps lie one after the other on the stack, not one upon the other. */
+static __attribute__((noinline)) void log_line(int dest, int level,
+					       const char *fmt, va_list ap)
+{
 	SCRATCH(room);
 	struct text t = { .buf = scratch_take(&room, LOG_LINE),
 			  .size = LOG_LINE };
@@ -203,17 +218,14 @@ static void log_line(int dest, int level, const char *fmt, va_list ap)
 
 	if (!t.buf)
 		return;
-	clock_source(CLOCK_REALTIME, &now);
-	log_date(&t, now.tv_sec / 86400, now.tv_sec % 86400);
-	text_char(&t, ' ');
-	stamp = t.len;
+	stamp = log_stamp(&t);
 	log_body(&t, fmt, ap);
 	log_deliver(dest, level, &t, stamp);
 }
 
 static void log_refused(const char *fmt, ...)
 	__attribute__((format(printf, 1, 2)));
-static void log_refused(const char *fmt, ...)
+static __attribute__((noinline)) VARIADIC void log_refused(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -222,23 +234,28 @@ static void log_refused(const char *fmt, ...)
 	va_end(ap);
 }
 
-void log_write(int level, const char *fmt, ...)
+/* Where a line goes now: a file that cannot be opened gets none. */
+static __attribute__((noinline)) int log_where(void)
 {
 	int dest = __atomic_load_n(&log_dest, __ATOMIC_ACQUIRE);
+	int err = dest == LOG_TO_FILE ? logfile_open() : 0;
+
+	if (err) {
+		dest = LOG_TO_STDERR;
+		__atomic_store_n(&log_dest, dest, __ATOMIC_RELEASE);
+		log_refused("Cowardly refusing to log into %s (%d)",
+			    logfile_path(), -err);
+	}
+	return dest;
+}
+
+VARIADIC void log_write(int level, const char *fmt, ...)
+{
+	int dest = log_where();
 	va_list ap;
-	int err;
 
 	if (level < LOG_DEBUG || level > LOG_ERR)
 		level = LOG_ERR;
-	if (dest == LOG_TO_FILE) {
-		err = logfile_open();
-		if (err) {
-			dest = LOG_TO_STDERR;
-			__atomic_store_n(&log_dest, dest, __ATOMIC_RELEASE);
-			log_refused("Cowardly refusing to log into %s (%d)",
-				    logfile_path(), -err);
-		}
-	}
 	va_start(ap, fmt);
 	log_line(dest, level, fmt, ap);
 	va_end(ap);

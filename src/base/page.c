@@ -132,14 +132,12 @@ static int page_share(int fd)
 	return sys_is_err(at) ? (int)(long)at : 0;
 }
 
-int page_open(const char *program)
+static __attribute__((noinline)) int page_make(const char *program)
 {
 	struct text t = TEXT_IN(page_path);
 	struct page *p = page_self;
 	int fd, err;
 
-	if (page_path[0])
-		return 0;
 	p->version = PAGE_VERSION;
 	p->rows = PAGE_ROWS;
 	p->pid = sys_getpid();
@@ -152,11 +150,23 @@ int page_open(const char *program)
 	err = fd < 0 ? fd : page_share(fd);
 	if (fd >= 0)
 		sys_close(fd);
+	if (err && fd >= 0)
+		sys_unlink(page_path);
+	return err;
+}
+
+/* The steps one after the other: their frames do not add up. */
+int page_open(const char *program)
+{
+	struct page *p = page_self;
+	int err;
+
+	if (page_path[0])
+		return 0;
+	err = page_make(program);
 	if (err) {
 		log_once(LOG_WARN, "sdpstat will not see this process: %s (%d)",
 			 page_path, -err);
-		if (fd >= 0)
-			sys_unlink(page_path);
 		rows_backed = PAGE_ROWS;
 		page_path[0] = '\0';
 		return err;

@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 
-ssize_t proc_read(char *buf, size_t size, const char *path, ...)
+VARIADIC ssize_t proc_read(char *buf, size_t size, const char *path, ...)
 {
 	char name[64];
 	struct text t = TEXT_IN(name);

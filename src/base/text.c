@@ -199,7 +199,7 @@ void text_vadd(struct text *t, const char *fmt, va_list ap)
 	va_end(copy);
 }
 
-void text_add(struct text *t, const char *fmt, ...)
+VARIADIC void text_add(struct text *t, const char *fmt, ...)
 {
 	va_list ap;
 

@@ -20,6 +20,16 @@ struct text {
 	bool cut;
 };
 
+/*
+ * Of a function with variable arguments, none of them floating-point: their
+ * registers, 128 bytes, are not saved in its frame.
+ */
+#ifdef __x86_64__
+#define VARIADIC __attribute__((target("general-regs-only")))
+#else
+#define VARIADIC
+#endif
+
 /* `array` is a char array, not a pointer. */
 #define TEXT_IN(array)                                \
 	{                                             \

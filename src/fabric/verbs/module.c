@@ -9,9 +9,9 @@
 #include "base/text.h"
 #include "fabric/verbs/int.h"
 
-void verbs_say(const struct verbs *v, int level, const char *fmt, ...)
+VARIADIC void verbs_say(const struct verbs *v, int level, const char *fmt, ...)
 {
-	char line[LOG_LINE / 2];
+	char line[LOG_LINE / 4];
 	struct text t = TEXT_IN(line);
 	va_list ap;
 
