@@ -245,13 +245,11 @@ static int paused_home(struct sock *s, int fd)
  */
 static int late_home(struct sock *s, int fd)
 {
-	char sink[256];
-
 	if (s->rd || !s->rx_stale || s->ar.taken < s->ar.from)
 		return -ECONNRESET;
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
-	while (raw_sink(s, fd, sink, sizeof(sink)) > 0)
+	while (raw_throw(s, fd, UINT64_MAX) > 0)
 		;
 	return keep_revive(s) ? dead_home(s, fd) : -ECONNRESET;
 }

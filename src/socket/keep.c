@@ -65,12 +65,11 @@ static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 int keep_bells(struct sock *s, int fd)
 {
 	int64_t n;
-	char sink[256];
 
 	lift_strayed(s, fd, 0);
 	while ((n = anc_bells(s->rx, &s->ar)) > 0) {
-		ssize_t got = raw_sink(s, fd, sink,
-				       n < 256 ? (size_t)n : sizeof(sink));
+		ssize_t got = raw_throw(s, fd, (uint64_t)n);
+
 		if (got == -EAGAIN)
 			return -EAGAIN;
 		/* FIN or error instead: W died between count and bell */
@@ -318,11 +317,14 @@ static void give_up(struct sock *s, int fd)
  */
 static int write_back(struct sock *s, int fd, struct shm_attic *a)
 {
-	uint8_t buf[CHUNK];
+	SCRATCH(room);
+	uint8_t *buf = scratch_take(&room, CHUNK);
 	ssize_t n;
 
+	if (!buf)
+		return -ENOMEM;
 	while (s->resume_at < s->at.sent) {
-		n = piece(s, a, buf, sizeof(buf));
+		n = piece(s, a, buf, CHUNK);
 		if (n <= 0)
 			return for_now(n) ? -ENOMEM : -EPROTO;
 		n = sys_send(fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -418,13 +418,12 @@ void lift_unpaired(struct sock *s, enum reason why)
 {
 	int fd = sock_anchor(s);
 	int64_t bells;
-	char sink[64];
 
 	lift_strayed(s, fd, 0);
 	bells = anc_bells(s->rx, &s->ar);
 	while (bells > 0) {
-		ssize_t n = raw_sink(s, fd, sink,
-				     bells < 64 ? (size_t)bells : sizeof(sink));
+		ssize_t n = raw_throw(s, fd, (uint64_t)bells);
+
 		if (n <= 0)
 			break;
 		bells -= n;

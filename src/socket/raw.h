@@ -127,6 +127,8 @@ ssize_t raw_answer(int fd, struct msghdr *m, int flags);
 ssize_t raw_judged(struct sock *s, int fd, const struct msghdr *m);
 /* recv() of bells and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
+/* raw_sink() of bytes that nobody needs: at most n of them, and 256. */
+ssize_t raw_throw(struct sock *s, int fd, uint64_t n);
 /* The connection is reset, now or at the latest when it is closed. */
 void raw_abort(int fd);
 /* keep.c: of what came before the switch some will never come. */

@@ -133,7 +133,6 @@ bool rdma_over(struct sock *s, int fd)
 	struct anc_dir *d = s->rx;
 	enum anc_state st = anc_state(d);
 	uint64_t n, front;
-	char sink[256];
 
 	if (st == ANC_RAW || st == ANC_GONE || s->orphan)
 		return false;
@@ -152,7 +151,7 @@ bool rdma_over(struct sock *s, int fd)
 	rdma_token_read(s, fd);
 	if (s->ar.kept < front || (s->rd->token_wait && s->rd->hidden))
 		return true;
-	while (raw_sink(s, fd, sink, sizeof(sink)) > 0)
+	while (raw_throw(s, fd, UINT64_MAX) > 0)
 		;
 	s->ar.bells = __atomic_load_n(&d->bells, __ATOMIC_ACQUIRE);
 	ended(s);

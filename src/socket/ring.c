@@ -204,7 +204,6 @@ void ring_ask_bell(struct sock *s)
  */
 int ring_bells(struct sock *s, int fd)
 {
-	char sink[256];
 	int64_t n;
 
 	lift_strayed(s, fd, 0);
@@ -223,8 +222,8 @@ int ring_bells(struct sock *s, int fd)
 	else
 		n = 0;
 	while (n > 0) {
-		ssize_t got = raw_sink(s, fd, sink,
-				       n < 256 ? (size_t)n : sizeof(sink));
+		ssize_t got = raw_throw(s, fd, (uint64_t)n);
+
 		if (got <= 0)
 			break;
 		s->ar.bells += (uint64_t)got;
@@ -267,7 +266,6 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec ms = { 0, 1000000 };
-	char sink[256];
 	ssize_t got;
 
 	holders_sweep(s);
@@ -292,7 +290,7 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 	lift_strayed(s, fd, 0);
 	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
 		return true;
-	got = raw_sink(s, fd, sink, n < 256 ? n : sizeof(sink));
+	got = raw_throw(s, fd, n);
 	if (got > 0) {
 		s->ar.bells += (uint64_t)got;
 		return true;

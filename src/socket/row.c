@@ -110,10 +110,25 @@ static uint8_t path_of(const struct sock *s, bool lifted)
 	return s->rd ? PATH_VERBS : PATH_SHM;
 }
 
-void sock_publish(struct sock *s)
+/* Apart: the name's room is not on the stack while the page is opened. */
+static __attribute__((noinline)) void row_names(struct sock *s, int fd)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
+	struct page_row *r = s->row;
+
+	/* short connections are over before anybody could look */
+	if ((s->turns >= NAMES_AT || s->paired || s->phase == PH_LISTEN) &&
+	    !r->local.family && !sys_getsockname(fd, &ss, &len))
+		row_addr(&r->local, &ss);
+	len = sizeof(ss);
+	if (s->phase == PH_CONNECTED && r->local.family && !r->peer.family &&
+	    !sys_getpeername(fd, &ss, &len))
+		row_addr(&r->peer, &ss);
+}
+
+void sock_publish(struct sock *s)
+{
 	struct page_row *r;
 	int fd;
 
@@ -145,14 +160,7 @@ void sock_publish(struct sock *s)
 	r->path[1] = path_of(s, s->rx_shown);
 	if (s->rd)
 		rdma_row(s, r);
-	/* short connections are over before anybody could look */
-	if ((s->turns >= NAMES_AT || s->paired || s->phase == PH_LISTEN) &&
-	    !r->local.family && !sys_getsockname(fd, &ss, &len))
-		row_addr(&r->local, &ss);
-	len = sizeof(ss);
-	if (s->phase == PH_CONNECTED && r->local.family && !r->peer.family &&
-	    !sys_getpeername(fd, &ss, &len))
-		row_addr(&r->peer, &ss);
+	row_names(s, fd);
 	r->inode = s->inode;
 	page_row_end(r);
 }

@@ -14,7 +14,7 @@
 
 #define PIECE  65536u
 #define SLOTS  2
-#define SCARCE 512u /* where there is no memory for a piece */
+#define SCARCE 128u /* where there is no memory for a piece */
 #define MOST   0x7ffff000u /* of one call, as the kernel has it */
 
 /* --- buffers ------------------------------------------------------------ */
@@ -69,8 +69,9 @@ static bool await_room(const struct sock *s, int fd)
  * As the kernel, while it is the kernel's; *done counts. True: no more can be
  * sent, and *ret says why.
  */
-static bool raw_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n,
-			 size_t *done, ssize_t *ret)
+static __attribute__((noinline)) bool raw_sendfile(struct sock *s, int fd,
+						   int in, off_t *off, size_t n,
+						   size_t *done, ssize_t *ret)
 {
 	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { .s = NULL };
 	size_t want;
@@ -222,7 +223,8 @@ static bool direct(struct sock *s, int fd, struct job *j, size_t n,
 	return false;
 }
 
-static ssize_t lifted_sendfile(struct sock *s, int fd, struct job *j, size_t n)
+static __attribute__((noinline)) ssize_t
+lifted_sendfile(struct sock *s, int fd, struct job *j, size_t n)
 {
 	ssize_t ret;
 
@@ -235,7 +237,8 @@ static ssize_t lifted_sendfile(struct sock *s, int fd, struct job *j, size_t n)
 }
 
 /* Nothing is cut off an amount that the kernel refuses. */
-static bool excessive(struct job *j, size_t n, ssize_t *ret)
+static __attribute__((noinline)) bool excessive(struct job *j, size_t n,
+						ssize_t *ret)
 {
 	bool still;
 
