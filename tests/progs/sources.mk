@@ -44,6 +44,7 @@ check_PROGRAMS += \
 	tests/progs/sandbox \
 	tests/progs/sets \
 	tests/progs/signals \
+	tests/progs/stacks \
 	tests/progs/stream \
 	tests/progs/tells \
 	tests/progs/uring \
@@ -199,6 +200,13 @@ tests_progs_tells_SOURCES = tests/progs/tells.c $(PROGS_COMMON)
 tests_progs_tells_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_tells_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_tells_LDADD = -lpthread
+
+tests_progs_stacks_SOURCES = tests/progs/stacks.c $(PROGS_COMMON)
+tests_progs_stacks_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_stacks_CFLAGS = $(PROGS_CFLAGS)
+# The dynamic linker saves all registers on the stack when it binds late.
+tests_progs_stacks_LDFLAGS = -Wl,-z,now
+tests_progs_stacks_LDADD = -lpthread
 
 tests_progs_stream_SOURCES = tests/progs/stream.c $(PROGS_COMMON)
 tests_progs_stream_CPPFLAGS = $(PROGS_CPPFLAGS)
