@@ -295,10 +295,8 @@ static int consult(struct epset *set, int n, int max, int m,
 		return n;
 	if (room > 0 && !twice)
 		return ask->more(ask, n, room);
-	if (!twice)
-		return ask_for_each(set, n, max, m, taken, ask);
-	cut(set, r);
-	return n;
+	/* a level that is no member's would be told twice: by what is known */
+	return twice ? n : ask_for_each(set, n, max, m, taken, ask);
 }
 
 /* What the next turns know of the kernel's list. */

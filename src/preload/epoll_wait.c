@@ -215,15 +215,19 @@ static int look_kept(const struct epwait *w, struct epoll_event *e)
 static int ask_more(struct epask *a, int n, int room)
 {
 	struct epwait *w = waiter(a);
-	int got = look_kept(w, w->ev + n), end = n + room;
+	uint32_t listed = w->set->nready;
+	int got = look_kept(w, w->ev + n), end = n + room, tries = 4;
 
 	a->whole = false;
 	n = translate(w, n, got);
-	if (n < end)
-		n = translate(w, n, look(a, w->ev + n, end - n));
-	/* what was kept may have been on the list again */
-	if (ep_unlikely(got && n < end && !a->whole && !w->set->kern.odd))
-		n = translate(w, n, look(a, w->ev + n, end - n));
+	/* some may be nothing for the program, or have been there before */
+	do {
+		/* what was rung for has its room, too */
+		room = end - n - (int)(w->set->nready - listed);
+		if (room <= 0 || a->whole)
+			break;
+		n = translate(w, n, look(a, w->ev + n, room));
+	} while (!w->set->kern.odd && tries--);
 	return n;
 }
 
@@ -277,12 +281,6 @@ static void rearm(struct epset *set)
 	}
 }
 
-/* As in the kernel's call: the thread may end here. */
-static void cancel_here(void)
-{
-	pthread_testcancel();
-}
-
 /*
  * Everything that was ready before the call, the kernel's members too, as long
  * as there is room: a program may count on seeing what it has just written to
@@ -296,7 +294,7 @@ static int harvest(struct epwait *w)
 	int n;
 
 	if (ep_unlikely(w->max < 2 * nhot + 2 || set->kern.kept)) {
-		cancel_here();
+		pthread_testcancel(); /* as the kernel's call does */
 		return fill(w, 0, true);
 	}
 	rearm(set);
