@@ -103,6 +103,7 @@ struct sock {
 	uint32_t mss; /* of the anchor */
 	uint64_t may_send; /* offset up to which nothing is looked at: window.h */
 	uint32_t rawtx; /* atomic: threads inside a raw send */
+	uint32_t resting; /* atomic: asleep between two raw sends of a call */
 	uint32_t switching; /* atomic: no raw send may begin */
 	uint32_t users; /* atomic: threads inside any raw call */
 	uint32_t inside[SOCK_BEDS]; /* atomic: who receives, see sock_named() */

@@ -325,8 +325,6 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 static ssize_t raw_rest(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m, bool *lifted)
 {
-	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	int saved = errno;
 	ssize_t n;
 
 	for (;;) {
@@ -337,10 +335,10 @@ static ssize_t raw_rest(struct sock *s, int fd, struct load *w,
 		if (*lifted || n != -EAGAIN)
 			return n;
 		s->dry = false; /* the program asks but once */
-		n = raw_said(wait_until(&p, deadline(s, w)), saved);
-		if (n <= 0)
-			return n ? n : -EAGAIN;
-		fd = p.fd = sock_at(s, fd);
+		n = wait_rest(s, fd, deadline(s, w));
+		if (n < 0)
+			return n;
+		fd = sock_at(s, fd);
 	}
 }
 

@@ -3,6 +3,13 @@
 
 #include "socket/rdma.h"
 
+/* Or sleeps until it may go on there. */
+static bool sends_in_kernel(const struct sock *s)
+{
+	return __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&s->resting, __ATOMIC_SEQ_CST);
+}
+
 /*
  * True: the FIN is taken care of. DisConn goes out as the last message. The
  * kernel's FIN follows as soon as the reader has taken the last byte (home.c,
@@ -37,8 +44,8 @@ static bool shut_write(struct sock *s, int fd)
 			s->shut_wr = s->fin_due = true;
 			home_serve(s, fd);
 			/* else it is what brings out who sends in the kernel */
-			if (!s->fin_due ||
-			    !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+			if (!s->fin_due || !sends_in_kernel(s))
 				return true;
 			s->fin_due = false;
 			return false;

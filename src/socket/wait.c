@@ -28,6 +28,29 @@ int wait_until(struct pollfd *p, uint64_t deadline)
 	return hooks.ppoll(p, 1, &ts, NULL);
 }
 
+static void rested(struct sock **s)
+{
+	__atomic_sub_fetch(&(*s)->resting, 1, __ATOMIC_SEQ_CST);
+	sock_go_on(*s);
+}
+
+/*
+ * Whoever shuts the direction down meanwhile sees that this thread sleeps, and
+ * has the kernel bring it out; else this thread sees that it is shut down.
+ */
+int wait_rest(struct sock *s, int fd, uint64_t deadline)
+{
+	__attribute__((cleanup(rested))) struct sock *in = sock_stays(s);
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int saved = errno, n;
+
+	__atomic_add_fetch(&in->resting, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->fin_due, __ATOMIC_SEQ_CST))
+		return -EPIPE;
+	n = (int)raw_said(wait_until(&p, deadline), saved);
+	return n ? n : -EAGAIN;
+}
+
 int wait_next(struct sock *s, int fd, uint64_t deadline, bool some)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLPRI };

@@ -84,6 +84,13 @@ uint64_t wait_full(struct sock *s, uint64_t now);
 int wait_lent(struct sock *s, uint64_t until, int signals);
 uint64_t wait_deadline(int64_t timeo);
 /*
+ * Lock not held: until the anchor takes more of a call that has sent some, and
+ * sends the rest by many of the kernel's. 1: it may (the number may be another
+ * by now); -EAGAIN behind `deadline`; -EPIPE: the direction is being shut down;
+ * -EINTR.
+ */
+int wait_rest(struct sock *s, int fd, uint64_t deadline);
+/*
  * Lock not held: until the anchor has the next byte of a call that has some
  * already. Its number from here on, or -1 and errno: EAGAIN also where another
  * thread has closed it, or, with `some` bytes of this message, the urgent mark is
