@@ -69,7 +69,7 @@ static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 	g->put_off = 0;
 	g->nested = 0;
 	scratch_fresh(g->scratch);
-	g->number = 0;
+	guard_call_end(g, (struct guard_call){ 0, NULL });
 	return g;
 }
 
@@ -190,14 +190,14 @@ void guard_jumping(uintptr_t to)
 	if (!g || !g->epoch || !left(g, to))
 		return;
 	g->nested = 0;
-	g->number = 0;
+	guard_call_end(g, (struct guard_call){ 0, NULL });
 	guard_leave(0);
 }
 
 uint64_t guard_nested(struct guard *g, uintptr_t frame)
 {
 	if (left(g, frame)) {
-		g->number = 0;
+		guard_call_end(g, (struct guard_call){ 0, NULL });
 		g->nested = 0;
 		guard_in(g, frame);
 		return 0;

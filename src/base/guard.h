@@ -97,21 +97,31 @@ static inline void guard_out(struct guard *g)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/*
- * Inside from here on. Returns what guard_leave() wants back: calls may nest,
- * as in a handler that was not put off. Async-signal-safe.
- */
-static inline uint64_t guard_enter(void)
+/* The calling thread's. */
+static inline struct guard *guard_self(void)
 {
-	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 	struct guard *g = guard_own;
 
-	if (__builtin_expect(!g, 0))
-		g = guard_slot();
+	return __builtin_expect(g != NULL, 1) ? g : guard_slot();
+}
+
+/*
+ * Inside from here on. Returns what guard_leave() wants back: calls may nest,
+ * as in a handler that was not put off. Async-signal-safe. The frame is that of
+ * the function which calls it.
+ */
+static inline uint64_t guard_enter_at(struct guard *g, uintptr_t frame)
+{
 	if (__builtin_expect(g->epoch != 0, 0))
 		return guard_nested(g, frame);
 	guard_in(g, frame);
 	return 0;
+}
+
+static inline __attribute__((always_inline)) uint64_t guard_enter(void)
+{
+	return guard_enter_at(guard_self(),
+			      (uintptr_t)__builtin_frame_address(0));
 }
 
 /* Inside until guard_leave(), though the function that went inside is left. */
@@ -124,10 +134,8 @@ static inline void guard_stays(void)
 void guard_let_in(struct guard *g);
 
 /* Back to what it was before guard_enter(). errno stays. */
-static inline void guard_leave(uint64_t was)
+static inline void guard_leave_by(struct guard *g, uint64_t was)
 {
-	struct guard *g = guard_own;
-
 	if (__builtin_expect(was != 0, 0)) {
 		g->nested--;
 		return;
@@ -135,6 +143,11 @@ static inline void guard_leave(uint64_t was)
 	guard_out(g);
 	if (__builtin_expect(g->put_off != 0, 0))
 		guard_let_in(g);
+}
+
+static inline void guard_leave(uint64_t was)
+{
+	guard_leave_by(guard_own, was);
 }
 
 static inline bool guard_inside(void)
@@ -182,36 +195,44 @@ static inline void guard_wake(uint64_t was)
  * A call that hands a descriptor's number to the kernel may get there when the
  * number is another file's by now: it says by which it came, before it looks up
  * what it is, and until it is over, asleep or not. Calls of handlers may come
- * in between: guard_call_end() gets what guard_call() returned.
+ * in between: guard_call_end() gets what guard_call_by() returned. g: its own.
  */
 struct guard_call {
 	uint32_t number;
 	const void *what;
 };
 
-static inline struct guard_call guard_call(int fd)
+static inline struct guard_call guard_call_by(struct guard *g, int fd)
 {
-	struct guard *g = guard_own;
-	struct guard_call was;
+	struct guard_call was = { g->number, g->what };
 
-	if (__builtin_expect(!g, 0))
-		g = guard_slot();
-	was = (struct guard_call){ g->number, g->what };
 	__atomic_store_n(&g->what, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&g->number, (uint32_t)fd + 1, __ATOMIC_RELEASE);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return was;
 }
 
-static inline void guard_call_on(const void *what)
+/* Neither inside nor in a call by a number, and an entry is a plain store. */
+static inline bool guard_plain(const struct guard *g)
 {
-	__atomic_store_n(&guard_own->what, what, __ATOMIC_RELAXED);
+	return !(g->epoch | g->number |
+		 __atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED));
 }
 
-static inline void guard_call_end(struct guard_call was)
+/* guard_call_by() of one that is: guard_call_end() gets { 0, NULL }. */
+static inline void guard_call_new(struct guard *g, int fd)
 {
-	struct guard *g = guard_own;
+	__atomic_store_n(&g->number, (uint32_t)fd + 1, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
 
+static inline void guard_call_on(struct guard *g, const void *what)
+{
+	__atomic_store_n(&g->what, what, __ATOMIC_RELAXED);
+}
+
+static inline void guard_call_end(struct guard *g, struct guard_call was)
+{
 	__atomic_store_n(&g->number, was.number, __ATOMIC_RELEASE);
 	__atomic_store_n(&g->what, was.what, __ATOMIC_RELAXED);
 }

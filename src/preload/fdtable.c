@@ -216,6 +216,30 @@ bool fdt_await(int fd, const struct sock *s)
 	return false;
 }
 
+/*
+ * A call that another one's handler makes, or that shows a jump, goes inside
+ * before it tells: guard_nested() forgets what was told.
+ */
+void fdt_begin_nested(struct entered *e, int fd, uintptr_t frame)
+{
+	e->g = guard_self();
+	e->fd = fd;
+	e->nested = true;
+	e->in.was = guard_enter_at(e->g, frame);
+	e->in.on = true;
+	e->was = guard_call_by(e->g, fd);
+	if (__atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED))
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	fdt_enter_slow(e);
+}
+
+void fdt_leave_nested(struct entered *e)
+{
+	guard_call_end(e->g, e->was);
+	guarded_end(&e->in);
+	e->g = NULL;
+}
+
 void fdt_enter_slow(struct entered *e)
 {
 	struct fdent *ent = fdt_at(e->fd);
@@ -224,7 +248,7 @@ void fdt_enter_slow(struct entered *e)
 	for (;;) {
 		e->sock = ent ? __atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE) :
 				NULL;
-		guard_call_on(e->sock);
+		guard_call_on(e->g, e->sock);
 		if (!e->sock)
 			break;
 		going = __atomic_load_n(&ent->going, __ATOMIC_ACQUIRE);
@@ -234,8 +258,11 @@ void fdt_enter_slow(struct entered *e)
 			break;
 	}
 	/* the call goes to the kernel, as it is said, and may sleep there */
-	guard_call_on(NULL);
-	guarded_end(&e->in);
+	guard_call_on(e->g, NULL);
+	if (e->nested)
+		guarded_end(&e->in);
+	else
+		guard_leave_by(e->g, 0);
 	e->sock = NULL;
 }
 
@@ -381,15 +408,13 @@ bool fdt_stale_slow(struct entered *e)
 	return true;
 }
 
-struct entered fdt_enter_checked(int fd)
+void fdt_begin_checked(struct entered *e, int fd)
 {
-	struct entered e = fdt_enter(fd);
-
-	while (e.sock && fdt_stale_slow(&e)) {
-		fdt_leave(&e);
-		e = fdt_enter(fd);
+	fdt_begin(e, fd);
+	while (e->sock && fdt_stale_slow(e)) {
+		fdt_leave(e);
+		fdt_begin(e, fd);
 	}
-	return e;
 }
 
 void fdt_forked(void)

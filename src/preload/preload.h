@@ -136,45 +136,73 @@ static inline struct epset *fdt_set(const struct guarded *in, int fd)
  * just being closed has one or the other, but is not left half way.
  */
 struct entered {
-	struct guarded in;
-	bool told; /* guard_call() */
-	int fd;
+	struct guard *g; /* told; NULL: the number never concerned us */
 	struct sock *sock;
+	int fd;
+	bool nested; /* then there is something to go back to: */
+	struct guarded in;
 	struct guard_call was;
 };
 
+/* All but the plain case; the call's frame. */
+void fdt_begin_nested(struct entered *e, int fd, uintptr_t frame);
+void fdt_leave_nested(struct entered *e);
+/* The number is nobody's, or about to be: looks again. */
 void fdt_enter_slow(struct entered *e);
 
-static inline struct entered fdt_enter(int fd)
+/*
+ * Told first, then looked up (guard_elsewhere()), and again from inside: what
+ * the first look found may be gone by then. `what` is NULL between calls.
+ */
+static inline __attribute__((always_inline)) void fdt_begin(struct entered *e,
+							    int fd)
 {
 	struct fdent *ent = fdt_at(fd);
-	struct entered e = { .fd = fd };
+	struct guard *g;
 
+	e->g = NULL;
+	e->sock = NULL;
 	if (likely(!ent || !__atomic_load_n(&ent->ever, __ATOMIC_RELAXED)))
-		return e;
-	guarded_begin(&e.in);
-	e.told = true;
-	e.was = guard_call(fd);
-	e.sock = __atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE);
-	guard_call_on(e.sock);
-	if (unlikely(!e.sock || __atomic_load_n(&ent->going, __ATOMIC_RELAXED)))
-		fdt_enter_slow(&e);
-	return e;
+		return;
+	g = guard_own;
+	if (unlikely(!g || !guard_plain(g))) {
+		fdt_begin_nested(e, fd, (uintptr_t)__builtin_frame_address(0));
+		return;
+	}
+	e->g = g;
+	e->fd = fd;
+	e->nested = false;
+	guard_call_new(g, fd);
+	if (!__atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE))
+		return;
+	guard_in(g, (uintptr_t)__builtin_frame_address(0));
+	e->sock = __atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE);
+	guard_call_on(g, e->sock);
+	if (unlikely(!e->sock ||
+		     __atomic_load_n(&ent->going, __ATOMIC_RELAXED)))
+		fdt_enter_slow(e);
 }
 
 static inline void fdt_leave(struct entered *e)
 {
-	if (likely(!e->told))
+	struct guard *g = e->g;
+
+	if (likely(!g))
 		return;
-	e->told = false;
-	guard_call_end(e->was);
-	guarded_end(&e->in);
+	e->g = NULL;
 	e->sock = NULL;
+	if (unlikely(e->nested)) {
+		e->g = g;
+		fdt_leave_nested(e);
+		return;
+	}
+	guard_call_end(g, (struct guard_call){ 0, NULL });
+	guard_leave_by(g, 0); /* it may have been outside: no harm */
 }
 
-#define ENTER(name, number) \
-	struct entered name \
-		__attribute__((cleanup(fdt_leave))) = fdt_enter(number)
+#define ENTER(name, number)                                      \
+	struct entered name __attribute__((cleanup(fdt_leave))); \
+	fdt_begin(&name, number)
 
 /* Put a sock / set at a number (the entry's old content must be gone). */
 int fdt_put_sock(int fd, struct sock *s);
@@ -236,11 +264,11 @@ static inline bool fdt_stale(struct entered *e, long ret)
 	return __builtin_expect(ret == -EBADF || ret == -ENOTSOCK, 0) &&
 	       fdt_stale_slow(e);
 }
-/* As fdt_enter(), after a look at the inode, for calls that are rare. */
-struct entered fdt_enter_checked(int fd);
-#define ENTER_CHECKED(name, number)                               \
-	struct entered name __attribute__((cleanup(fdt_leave))) = \
-		fdt_enter_checked(number)
+/* As fdt_begin(), after a look at the inode, for calls that are rare. */
+void fdt_begin_checked(struct entered *e, int fd);
+#define ENTER_CHECKED(name, number)                              \
+	struct entered name __attribute__((cleanup(fdt_leave))); \
+	fdt_begin_checked(&name, number)
 
 /*
  * The whole of an exported call: `call`, a count or a negative errno, on

@@ -194,7 +194,7 @@ static void stale_by_inode(void **state)
 	assert_int_equal(fstat(p[0], &st), 0);
 	a.inode = st.st_ino;
 	fdt_put_sock(p[0], &a);
-	e = fdt_enter_checked(p[0]);
+	fdt_begin_checked(&e, p[0]);
 	assert_ptr_equal(e.sock, &a);
 	assert_true(guard_inside());
 	assert_false(fdt_stale(&e, -EAGAIN));
@@ -213,14 +213,18 @@ static void stale_by_inode(void **state)
 	assert_int_equal(fstat(p[0], &st), 0);
 	a.inode = st.st_ino;
 	fdt_put_sock(p[0], &a);
-	assert_null(fdt_enter_checked(p[0]).sock);
+	fdt_begin_checked(&e, p[0]);
+	assert_null(e.sock);
+	fdt_leave(&e);
 
 	/* a socket, but another one */
 	a.refs = 1;
 	assert_int_equal(fstat(p[1], &st), 0);
 	a.inode = st.st_ino + 1;
 	fdt_put_sock(p[1], &a);
-	assert_null(fdt_enter_checked(p[1]).sock);
+	fdt_begin_checked(&e, p[1]);
+	assert_null(e.sock);
+	fdt_leave(&e);
 	assert_false(guard_inside());
 	close(p[0]);
 	close(p[1]);

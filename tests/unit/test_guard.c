@@ -91,11 +91,11 @@ static void *other(void *arg)
 					   __ATOMIC_SEQ_CST);
 			break;
 		case 'c':
-			call = guard_call(7);
-			guard_call_on(seen);
+			call = guard_call_by(guard_self(), 7);
+			guard_call_on(guard_self(), seen);
 			break;
 		case 'd':
-			guard_call_end(call);
+			guard_call_end(guard_self(), call);
 			break;
 		}
 		if (what == 'q')
