@@ -172,6 +172,23 @@ static void on_signal(int sig)
 	talks();
 }
 
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
+/*
+ * libc binds what pthread_create() calls when it is first called, and saves
+ * all registers on the stack meanwhile, however large they are.
+ */
+static void binds(void)
+{
+	pthread_t t;
+
+	CHECK(!pthread_create(&t, NULL, nothing, NULL));
+	CHECK(!pthread_join(t, NULL));
+}
+
 /* The kernel's frame, and for the handler what a call may take. */
 static void in_handler(struct end *e)
 {
@@ -182,6 +199,7 @@ static void in_handler(struct end *e)
 	stack_t ss = { 0 }, off = { .ss_flags = SS_DISABLE };
 
 	(void)e;
+	binds();
 	n = (n + page - 1) / page * page;
 	ss.ss_sp = painted(n);
 	ss.ss_size = n;
