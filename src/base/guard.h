@@ -215,8 +215,8 @@ static inline struct guard_call guard_call_by(struct guard *g, int fd)
 /* Neither inside nor in a call by a number, and an entry is a plain store. */
 static inline bool guard_plain(const struct guard *g)
 {
-	return !(g->epoch | g->number |
-		 __atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED));
+	return !(g->epoch | g->number) &&
+	       !__atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED);
 }
 
 /* guard_call_by() of one that is: guard_call_end() gets { 0, NULL }. */

@@ -16,20 +16,16 @@
 #include "socket/rdma.h"
 
 #define SIGNAL_FRAME 640 /* siginfo, registers and floating point at least */
-#define CALLS	     4 /* one in another's handler, and so on */
 #define STACK_MOST   (1ul << 26) /* between two frames of one stack */
 #define PAGE	     4096 /* the smallest there is */
 
-static __thread struct {
-	uint32_t n;
-	struct inside call[CALLS];
-} inside __attribute__((tls_model("initial-exec")));
+__thread struct raw_inside raw_inside
+	__attribute__((tls_model("initial-exec")));
 
 /* And the socks that it sleeps on in a poll() of the kernel. */
 #define DOZES 8
 
 static __thread struct {
-	uint32_t n;
 	uint32_t number[DOZES];
 	struct sock *s[DOZES];
 	uintptr_t at;
@@ -46,11 +42,11 @@ struct inside *inside_begin(enum inside_kind kind, const void *at)
 {
 	struct inside *in;
 
-	if (unlikely(inside.n == CALLS))
+	if (unlikely(raw_inside.n == INSIDE_CALLS))
 		return NULL;
-	in = &inside.call[inside.n];
+	in = &raw_inside.call[raw_inside.n];
 	in->s = NULL;
-	__atomic_store_n(&inside.n, inside.n + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&raw_inside.n, raw_inside.n + 1, __ATOMIC_RELEASE);
 	in->at = (uintptr_t)at;
 	in->kind = (uint8_t)kind;
 	in->left = in->parents = false;
@@ -61,19 +57,20 @@ struct inside *inside_begin(enum inside_kind kind, const void *at)
 
 struct inside *inside_of(const void *at)
 {
-	uint32_t i = inside.n;
+	uint32_t i = raw_inside.n;
 
 	while (i-- > 0)
-		if (inside.call[i].at == (uintptr_t)at)
-			return &inside.call[i];
+		if (raw_inside.call[i].at == (uintptr_t)at)
+			return &raw_inside.call[i];
 	return NULL;
 }
 
 /* What is over at the end of the row gives its places back. */
 static void trim(void)
 {
-	while (inside.n && !inside.call[inside.n - 1].at)
-		__atomic_store_n(&inside.n, inside.n - 1, __ATOMIC_RELEASE);
+	while (raw_inside.n && !raw_inside.call[raw_inside.n - 1].at)
+		__atomic_store_n(&raw_inside.n, raw_inside.n - 1,
+				 __ATOMIC_RELEASE);
 }
 
 bool inside_end(const void *at)
@@ -94,9 +91,10 @@ bool inside_end(const void *at)
 
 static void doze_over(void)
 {
-	while (dozing.n) {
-		dozing.n--;
-		sock_awake(dozing.s[dozing.n], dozing.number[dozing.n]);
+	while (raw_inside.dozes) {
+		raw_inside.dozes--;
+		sock_awake(dozing.s[raw_inside.dozes],
+			   dozing.number[raw_inside.dozes]);
 	}
 	dozing.left = false;
 }
@@ -111,15 +109,16 @@ static bool lies(uintptr_t at, const struct sock *s)
 /* Counts out the i-th and all in its handlers. */
 static void leave_from(uint32_t i)
 {
-	while (inside.n > i) {
-		struct inside in = inside.call[inside.n - 1];
+	while (raw_inside.n > i) {
+		struct inside in = raw_inside.call[raw_inside.n - 1];
 		struct sleep bed = { in.s, in.bed };
 		struct rawrx rx = { .s = in.s,
 				    .d = in.rx.d,
 				    .held = in.rx.held };
 		struct rawtx tx = { in.s, false };
 
-		__atomic_store_n(&inside.n, inside.n - 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&raw_inside.n, raw_inside.n - 1,
+				 __ATOMIC_RELEASE);
 		if (!in.s || in.parents)
 			continue;
 		if (in.kind == INSIDE_RX)
@@ -150,32 +149,26 @@ static bool gone(uintptr_t at, const struct sock *s, uintptr_t frame)
 	return at <= frame + SIGNAL_FRAME || !lies(at, s);
 }
 
-static void look(uintptr_t frame)
+void raw_jumped_look(uintptr_t frame)
 {
 	stack_t ss;
 	bool apart = on_signal_stack(&ss) != 0;
 	uint32_t i;
 
-	if (dozing.n &&
+	if (raw_inside.dozes &&
 	    (dozing.left || (!apart && gone(dozing.at, dozing.s[0], frame))))
 		doze_over();
-	for (i = 0; i < inside.n; i++) {
-		const struct inside *in = &inside.call[i];
+	for (i = 0; i < raw_inside.n; i++) {
+		const struct inside *in = &raw_inside.call[i];
 
 		if (in->left || (!apart && in->s && gone(in->at, in->s, frame)))
 			leave_from(i);
 	}
 }
 
-void raw_jumped(uintptr_t frame)
-{
-	if (unlikely(inside.n || dozing.n))
-		look(frame);
-}
-
 bool sock_within(void)
 {
-	return inside.n || dozing.n;
+	return raw_inside.n || raw_inside.dozes;
 }
 
 /* Two stacks have something between them that cannot be read. */
@@ -217,16 +210,17 @@ void sock_jumping(uintptr_t to)
 	stack_t ss;
 	int on = on_signal_stack(&ss);
 	const stack_t *apart = on > 0 ? &ss : NULL;
-	uint32_t i, first = inside.n;
+	uint32_t i, first = raw_inside.n;
 
 	if (on < 0)
 		return;
-	dozing.left = dozing.left || (dozing.n && below(dozing.at, to, apart));
-	for (i = inside.n; i-- > 0;)
-		if (below(inside.call[i].at, to, apart))
+	dozing.left = dozing.left ||
+		      (raw_inside.dozes && below(dozing.at, to, apart));
+	for (i = raw_inside.n; i-- > 0;)
+		if (below(raw_inside.call[i].at, to, apart))
 			first = i;
-	for (i = first; i < inside.n; i++)
-		inside.call[i].left = true;
+	for (i = first; i < raw_inside.n; i++)
+		raw_inside.call[i].left = true;
 	if (!apart) {
 		if (dozing.left)
 			doze_over();
@@ -238,9 +232,9 @@ void raw_forked(void)
 {
 	uint32_t i;
 
-	dozing.n = 0; /* the parent's */
-	for (i = 0; i < inside.n; i++)
-		inside.call[i].parents = true;
+	raw_inside.dozes = 0; /* the parent's */
+	for (i = 0; i < raw_inside.n; i++)
+		raw_inside.call[i].parents = true;
 }
 
 /* --- asleep in a poll() of the kernel ------------------------------------- */
@@ -252,15 +246,15 @@ bool sock_doze(struct sock_doze *in, struct sock *s)
 	if (!in->s)
 		raw_jumped((uintptr_t)in);
 	/* or a handler's, in the middle of another */
-	if (dozing.n == DOZES || (!in->s && dozing.n))
+	if (raw_inside.dozes == DOZES || (!in->s && raw_inside.dozes))
 		return false;
 	number = sock_sleep(s);
 	if (!in->s)
 		in->s = s;
 	dozing.at = (uintptr_t)in;
-	dozing.s[dozing.n] = s;
-	dozing.number[dozing.n] = number;
-	dozing.n++;
+	dozing.s[raw_inside.dozes] = s;
+	dozing.number[raw_inside.dozes] = number;
+	raw_inside.dozes++;
 	return true;
 }
 

@@ -303,7 +303,7 @@ int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
 	return 0;
 }
 
-static void count_sent(struct sock *s, size_t n)
+static inline void count_sent(struct sock *s, size_t n)
 {
 	if (!n)
 		return;
@@ -334,7 +334,8 @@ static size_t read_now(struct file_in *f, uint8_t *mem, size_t len)
  * memory is read again. No more than FILE_TURN at once: the reader is told of
  * it while it is in the cache.
  */
-static ssize_t pump_file(struct sock *s, struct file_in *f, size_t n)
+static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
+						   struct file_in *f, size_t n)
 {
 	struct conn_offer offer = { 0 };
 	struct conn_op op;

@@ -33,15 +33,6 @@ static bool over(const void *c, bool noted)
 	return unlikely(!inside_end(c)) && noted;
 }
 
-bool raw_passed_by(bool *lifted, const bool *shown, const void *frame)
-{
-	bool first = !*lifted;
-
-	raw_jumped((uintptr_t)frame);
-	*lifted = true;
-	return first && __atomic_load_n(shown, __ATOMIC_RELAXED);
-}
-
 bool raw_rx_enter(struct rawrx *c, struct sock *s)
 {
 	struct inside *in;

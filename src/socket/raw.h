@@ -50,13 +50,6 @@ struct rawrx {
 /* Begin a raw receive / send; false: the direction is not RAW. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
 /*
- * Is the direction on the ring, as far as s->tx_shown or s->rx_shown knows? Who
- * is passed by saves to count himself in and out; where it was wrong the locked
- * look sends him back with *lifted set, and the second time nobody is passed
- * by. Sets *lifted; jumps are noticed as in raw_rx_enter().
- */
-bool raw_passed_by(bool *lifted, const bool *shown, const void *frame);
-/*
  * The receive just begun cannot tell bells from bytes, or not come out by one:
  * nothing is paired or switched until it leaves. False: too late.
  */
@@ -171,6 +164,17 @@ struct inside {
 		struct bed bed;
 	};
 };
+
+/* The thread's own; n and dozes are 0 while nothing can have been left. */
+#define INSIDE_CALLS 4 /* one in another's handler, and so on */
+struct raw_inside {
+	uint32_t n;
+	uint32_t dozes; /* socks that it sleeps on in a poll() of the kernel */
+	struct inside call[INSIDE_CALLS];
+};
+extern __thread struct raw_inside raw_inside
+	__attribute__((tls_model("initial-exec")));
+
 struct inside *inside_begin(enum inside_kind kind, const void *at);
 static inline void inside_set(struct inside *in, struct sock *s)
 {
@@ -183,7 +187,29 @@ struct inside *inside_of(const void *at); /* NULL: it is not noted */
  */
 bool inside_end(const void *at);
 /* Counts out what this thread jumped out of, seen from `frame`. */
-void raw_jumped(uintptr_t frame);
+void raw_jumped_look(uintptr_t frame);
+static inline void raw_jumped(uintptr_t frame)
+{
+	if (unlikely(raw_inside.n | raw_inside.dozes))
+		raw_jumped_look(frame);
+}
+
+/*
+ * Is the direction on the ring, as far as s->tx_shown or s->rx_shown knows? A
+ * call that is passed by need not count itself in and out; where it was wrong
+ * the locked look sends it back with *lifted set, and the second time it is not
+ * passed by. Sets *lifted; jumps are noticed as in raw_rx_enter().
+ */
+static inline bool raw_passed_by(bool *lifted, const bool *shown,
+				 const void *frame)
+{
+	bool first = !*lifted;
+
+	raw_jumped((uintptr_t)frame);
+	*lifted = true;
+	return first && __atomic_load_n(shown, __ATOMIC_RELAXED);
+}
+
 void raw_forked(void);
 
 /* --- vouch.c ----------------------------------------------------------- */

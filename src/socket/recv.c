@@ -345,8 +345,9 @@ static int raw_flags(struct rawrx *in, const struct want *w)
 	return in->back ? -1 : w->flags;
 }
 
-static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
-			struct msghdr *m, bool *lifted, struct sock **stays)
+static __attribute__((noinline)) ssize_t
+raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
+	 struct sock **stays)
 {
 	__attribute__((cleanup(raw_rx_leave))) struct rawrx in = { 0 };
 	struct cursor seen = w->c;
@@ -356,8 +357,6 @@ static ssize_t raw_recv(struct sock *s, int fd, struct want *w,
 	SCRATCH(thrown);
 	ssize_t n;
 
-	if (raw_passed_by(lifted, &s->rx_shown, &in))
-		return 0;
 	if (unlikely(s->strayed) && s->paired)
 		raw_strayed(s, fd);
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
@@ -467,7 +466,9 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			return n;
 	}
 	for (;;) {
-		n = raw_recv(s, fd, w, m, &lifted, &stays);
+		n = raw_passed_by(&lifted, &s->rx_shown, &lifted) ?
+			    0 :
+			    raw_recv(s, fd, w, m, &lifted, &stays);
 		fd = sock_at(s, fd);
 		if (!lifted) {
 			if (unlikely(w->peek_all) && s->rd && n > 0 &&

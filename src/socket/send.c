@@ -277,8 +277,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	bool part, told = s->rst_told;
 	ssize_t n;
 
-	*lifted = raw_passed_by(lifted, &s->tx_shown, &in) ||
-		  !raw_tx_enter(&in, s);
+	*lifted = !raw_tx_enter(&in, s);
 	if (*lifted)
 		return 0;
 	if (unlikely(w->note) && s->told)
@@ -383,7 +382,9 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		if (unlikely(s->fin_due)) /* the kernel's FIN is to come */
 			return w->done ? (ssize_t)w->done :
 					 broken_pipe(w->flags);
-		if (unlikely(part(w)) && !w->nonblock)
+		if (raw_passed_by(&lifted, &s->tx_shown, &lifted))
+			n = 0;
+		else if (unlikely(part(w)) && !w->nonblock)
 			n = raw_rest(s, fd, w, m, &lifted);
 		else
 			n = raw_send(s, fd, w, m, &lifted);
