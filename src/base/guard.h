@@ -71,6 +71,16 @@ void guard_jumping(uintptr_t to);
  * nothing that was unlinked before (acquire). What it did before it went out is
  * over by then (release).
  */
+static inline void guard_in_plain(struct guard *g, uintptr_t frame)
+{
+	uint64_t now = __atomic_load_n(&guard_now, __ATOMIC_ACQUIRE);
+
+	__atomic_store_n(&g->epoch, now, __ATOMIC_RELEASE);
+	__atomic_store_n(&g->frame, frame, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The same where that may be no barrier for whoever frees. */
 static inline void guard_in(struct guard *g, uintptr_t frame)
 {
 	uint64_t now = __atomic_load_n(&guard_now, __ATOMIC_ACQUIRE);

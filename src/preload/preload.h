@@ -175,7 +175,7 @@ static inline __attribute__((always_inline)) void fdt_begin(struct entered *e,
 	guard_call_new(g, fd);
 	if (!__atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE))
 		return;
-	guard_in(g, (uintptr_t)__builtin_frame_address(0));
+	guard_in_plain(g, (uintptr_t)__builtin_frame_address(0));
 	e->sock = __atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE);
 	guard_call_on(g, e->sock);
 	if (unlikely(!e->sock ||
@@ -285,7 +285,7 @@ void fdt_begin_checked(struct entered *e, int fd);
 		ret_ = call;                                      \
 		if ((ask) && ret_ == 1)                           \
 			return real;                              \
-		if (!fdt_stale(&e, ret_))                         \
+		if (likely(ret_ >= 0) || !fdt_stale(&e, ret_))    \
 			return (__typeof__(real))ret_errno(ret_); \
 	}
 #define FDT_CALL(number, call, real) FDT_CALL_(number, call, real, false)
