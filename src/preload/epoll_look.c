@@ -310,6 +310,14 @@ void epset_rearm(struct epset *set)
 	}
 }
 
+void epset_rearm_open(struct epset *set)
+{
+	if (set->nrearm && epset_take(set)) {
+		epset_rearm(set);
+		epset_release(set);
+	}
+}
+
 void epset_sleeps(struct epset *set, int delta)
 {
 	struct epreg *r;

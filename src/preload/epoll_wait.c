@@ -85,7 +85,10 @@ static int begin(struct epwait *w)
 	return 0;
 }
 
-/* The wake-up socket of `r` was rung: that concerns every set of the sock. */
+/*
+ * The wake-up socket of `r` was rung: that concerns every set of the sock. A kick,
+ * EPOLLOUT alone, is this set's: passed on it might come back to us for ever.
+ */
 static void rang(struct epreg *r, uint32_t events)
 {
 	struct epbucket *b = epbucket_of(r->sock, r->fd);
@@ -100,7 +103,8 @@ static void rang(struct epreg *r, uint32_t events)
 	if (events & EPOLLOUT)
 		epreg_unkick(r);
 	epbucket_drop(b);
-	ep_risen(r->sock);
+	if (events & ~(uint32_t)EPOLLOUT)
+		ep_risen(r->sock);
 }
 
 /*
@@ -180,7 +184,10 @@ static int look(struct epask *a, struct epoll_event *ev, int room)
 	struct epwait *w = waiter(a);
 	int got;
 
-	epset_rearm(w->set);
+	/* once: a half-close behind unread bytes comes back at each look */
+	if (a->rearm)
+		epset_rearm(w->set);
+	a->rearm = false;
 	a->began = w->set->now = stamp_now();
 	got = sys_epoll_look(w->ep, ev, room);
 	a->whole = got < room;
@@ -258,6 +265,7 @@ static int fill(struct epwait *w, int got, bool rest)
 	w->ask = (struct epask){ .began = rest ? 0 : w->asked,
 				 .whole = got < w->room,
 				 .rest = rest,
+				 .rearm = true,
 				 .more = ask_more,
 				 .one = ask_one,
 				 .put = ask_put };
@@ -271,14 +279,6 @@ static int fill(struct epwait *w, int got, bool rest)
 		pass_on(w->set);
 	epset_release(w->set);
 	return n;
-}
-
-static void rearm(struct epset *set)
-{
-	if (set->nrearm && epset_take(set)) {
-		epset_rearm(set);
-		epset_release(set);
-	}
 }
 
 /*
@@ -297,7 +297,7 @@ static int harvest(struct epwait *w)
 		pthread_testcancel(); /* as the kernel's call does */
 		return fill(w, 0, true);
 	}
-	rearm(set);
+	epset_rearm_open(set);
 	w->room = w->max - nhot;
 	n = kernel_wait(w, 0, NULL);
 	n = n < 0 ? n : fill(w, n, false);
@@ -389,7 +389,7 @@ static int sleep_once(struct epwait *w, uint64_t *left, bool *again)
 			return 0;
 		}
 	}
-	rearm(w->set);
+	epset_rearm_open(w->set);
 	n = kernel_wait(w, nap, hold_mask(&w->hold, w->mask));
 	hold_on(&w->hold);
 	out_of_bed(w);

@@ -308,6 +308,7 @@ struct epask {
 	uint64_t began; /* 0: there was none */
 	bool whole;
 	bool rest; /* one is due, as far as there is room */
+	bool rearm; /* the next one begins with epset_rearm() */
 	/* A look for up to `room` events; puts them from ev[n] on, returns n. */
 	int (*more)(struct epask *a, int n, int room);
 	/* One event, as the kernel has it: 1 or 0; and put it to ev[n]. */
@@ -355,6 +356,7 @@ bool epset_arm(struct epset *set, uint64_t *nap);
 void epset_disarm(struct epset *set);
 /* Kernel entries that reported a level from an edge are made to do it again. */
 void epset_rearm(struct epset *set);
+void epset_rearm_open(struct epset *set); /* the same, takes the lock */
 /* A thread goes to wait for the set in the kernel (+1), or is back (-1). */
 void epset_sleeps(struct epset *set, int delta);
 

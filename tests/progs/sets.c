@@ -8,11 +8,15 @@
 #include "prog.h"
 
 #include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define UNREAD 100
@@ -284,12 +288,124 @@ static void leaver_ends(struct end *e)
 	prog_sync(e);
 }
 
+/* --- more members than room, whose peers have ended their direction ------- */
+
+#define HALVES 40
+#define PART   50
+#define TURNS  100
+
+/* How many parts connection i carries. */
+static int parts_of(int i)
+{
+	return 5 + i * 37 % (TURNS - 5);
+}
+
+static void halver(struct end *e)
+{
+	struct link l[HALVES];
+	int i, j;
+
+	for (i = 0; i < HALVES; i++) {
+		prog_link(e, &l[i]);
+		prog_warm(&l[i], false, 40);
+	}
+	prog_sync(e);
+	for (j = 0; j <= TURNS; j++)
+		for (i = 0; i < HALVES; i++)
+			if (j < parts_of(i))
+				link_put(&l[i], PART);
+			else if (j == parts_of(i))
+				CHECK(!shutdown(l[i].fd, SHUT_WR));
+	prog_sync(e);
+	prog_sync(e);
+	for (i = 0; i < HALVES; i++)
+		CHECK(!close(l[i].fd));
+}
+
+/* Each end is found, behind its bytes, however little room there is. */
+static void halves_run(struct end *e)
+{
+	struct link l[HALVES];
+	struct epoll_event ev[7];
+	int fd[HALVES], got[HALVES] = { 0 }, ep, i, n, left = HALVES;
+	char b;
+
+	for (i = 0; i < HALVES; i++) {
+		prog_link(e, &l[i]);
+		prog_warm(&l[i], true, 40);
+		fd[i] = l[i].fd;
+	}
+	ep = set_of(fd, HALVES);
+	prog_sync(e);
+	prog_sync(e);
+	while (left) {
+		n = epoll_wait(ep, ev, (int)ARRAY_SIZE(ev), 30000);
+		CHECK(n > 0);
+		for (i = 0; i < n; i++) {
+			uint32_t at = ev[i].data.u32;
+
+			if (got[at] < parts_of((int)at)) {
+				link_get(&l[at], PART);
+				got[at]++;
+				continue;
+			}
+			CHECK(!recv(fd[at], &b, 1, 0));
+			CHECK(!close(fd[at]));
+			left--;
+		}
+	}
+	CHECK(!close(ep));
+	prog_sync(e);
+}
+
+/* --- a handler jumps out of a wait, and the next wait sleeps -------------- */
+
+static sigjmp_buf out;
+
+static void jump_out(int sig)
+{
+	(void)sig;
+	siglongjmp(out, 1);
+}
+
+static void jumps_run(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = jump_out };
+	struct itimerval soon = { .it_value = { 0, 2000 } };
+	struct timespec was, is;
+	struct epoll_event ev;
+	int ep = set_of(&e->l.fd, 1);
+	volatile int i;
+
+	CHECK(!sigaction(SIGALRM, &sa, NULL));
+	for (i = 0; i < 20; i++) {
+		if (sigsetjmp(out, 1))
+			continue;
+		CHECK(!setitimer(ITIMER_REAL, &soon, NULL));
+		for (;;)
+			epoll_wait(ep, &ev, 1, -1);
+	}
+	prog_ask(e, 10);
+	CHECK(epoll_wait(ep, &ev, 1, 30000) == 1);
+	link_get(&e->l, 10);
+	CHECK(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &was));
+	CHECK(!epoll_wait(ep, &ev, 1, 1000));
+	CHECK(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &is));
+	CHECK((is.tv_sec - was.tv_sec) * 1000 +
+		      (is.tv_nsec - was.tv_nsec) / 1000000 <
+	      200);
+	CHECK(!close(ep));
+	prog_tell(e, 0);
+}
+
 static const struct prog_case cases[] = {
 	{ "seen", seen_run, talker, 0 },
 	{ "cold", cold_run, talker, 0 },
 	{ "turns", turns_run, talker, 0 },
 	{ "polls", polls_run, talker, 0 },
 	{ "edges", edges_run, leaver_ends, 0 },
+	{ "halves", halves_run, halver, 0 },
+	{ "jumps", jumps_run, prog_feed, 0 },
 };
 
 int main(int argc, char **argv)
