@@ -10,6 +10,7 @@
 #include "base/proc.h"
 #include "base/reason.h"
 #include "base/scratch.h"
+#include "base/sums.h"
 #include "base/sys.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -34,6 +35,9 @@ static char page_path[64]; /* "" while private */
 /* Of statistics. Not on the stack: that of a signal handler may be small. */
 static TABLE char line[4096];
 static bool line_taken;
+/* What is added to the sums; not on the stack either. */
+static TABLE struct page_counters totals;
+static bool summing;
 
 uint64_t page_start_time(int pid)
 {
@@ -172,12 +176,41 @@ int page_open(const char *program)
 		return err;
 	}
 	__atomic_store_n(&p->magic, PAGE_MAGIC, __ATOMIC_RELEASE);
+	sums_open(false);
 	page_sweep();
 	return 0;
 }
 
+void page_totals(const struct page *p, uint32_t rows, struct page_counters *c)
+{
+	uint32_t i;
+
+	*c = p->c;
+	for (i = 0; i < rows; i++) {
+		const struct page_row *r = &p->row[i];
+
+		if (!r->gen || r->fd < 0)
+			continue;
+		page_fold(c, r);
+		if (r->why < PAGE_REASONS)
+			c->reasons[r->why]++;
+	}
+}
+
+/* By one thread at a time; another's counts come with the next. */
+static void page_sum_up(void)
+{
+	if (!page_path[0] ||
+	    __atomic_exchange_n(&summing, true, __ATOMIC_ACQUIRE))
+		return;
+	page_totals(page_self, page_rows(), &totals);
+	sums_add(&totals, &page_self->summed);
+	__atomic_store_n(&summing, false, __ATOMIC_RELEASE);
+}
+
 void page_close(void)
 {
+	page_sum_up();
 	if (page_path[0])
 		sys_unlink(page_path);
 	page_path[0] = '\0';
@@ -185,6 +218,8 @@ void page_close(void)
 
 void page_leave(bool left)
 {
+	if (left)
+		page_sum_up();
 	if (page_path[0])
 		__atomic_store_n(&page_self->version,
 				 left ? PAGE_LEFT : PAGE_VERSION,
@@ -203,6 +238,7 @@ void page_forked(void)
 	rows_backed = PAGE_ROWS;
 	page_path[0] = '\0';
 	line_taken = false;
+	summing = false;
 }
 
 /* Takes memory for row `i` if that may still fail. */
@@ -277,6 +313,7 @@ struct page_row *page_row_get(int fd)
 void page_row_put(struct page_row *r)
 {
 	page_row_begin(r);
+	page_fold(&page_self->c, r);
 	r->fd = -1;
 	page_row_end(r);
 	page_row_free((uint32_t)(r - page_self->row));

@@ -18,11 +18,12 @@
 #include <sys/types.h>
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
-#define PAGE_VERSION 4
+#define PAGE_VERSION 5
 #define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
 
+#define PAGE_REASONS 64 /* room for each enum reason */
 #define PAGE_NO_RULE 0xff
 /* In `version`: the program that wrote it has become another one (exec). */
 #define PAGE_LEFT    0
@@ -31,7 +32,8 @@ enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 
 /*
  * Counters of a process; the list makes the struct, the JSON and sdpstat. What
- * a row counts is added here when its socket closes, so readers add both.
+ * a row counts is added here when its socket closes, so readers add both
+ * (page_totals()). bytes_rdma_* is the part of bytes_sdp_* that went by a device.
  */
 /* clang-format off */
 #define PAGE_COUNTERS(X)                                       \
@@ -40,15 +42,19 @@ enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 	X(bytes_tcp_tx) X(bytes_tcp_rx)                        \
 	X(msgs_tx) X(msgs_rx) X(wakeups_tx) X(wakeups_rx)      \
 	X(zcopy_tx) X(zcopy_rx) X(zcopy_cancelled)             \
-	X(zcopy_unregistered)
+	X(zcopy_unregistered)                                  \
+	X(bytes_rdma_tx) X(bytes_rdma_rx) X(spin_ns)
 /* clang-format on */
 
 struct page_counters {
 #define X(name) uint64_t name;
 	PAGE_COUNTERS(X)
 #undef X
-	uint64_t reasons[64]; /* sockets that ended or stay on TCP, by reason */
+	uint64_t reasons[PAGE_REASONS]; /* of sockets that ended or stay on TCP */
+	uint64_t fallbacks[PAGE_REASONS]; /* from SDP to TCP, by cause */
 };
+
+#define PAGE_WORDS (sizeof(struct page_counters) / sizeof(uint64_t))
 
 struct page_addr {
 	uint8_t family; /* AF_INET or AF_INET6, 0 unknown */
@@ -68,10 +74,11 @@ struct page_row {
 	uint32_t rule_line; /* line in the rule file, 0: default */
 	uint32_t why; /* enum reason */
 	uint32_t state; /* 0 new 1 listening 2 connected 3 closing */
+	uint64_t carrier; /* enum page_path of what SDP goes by, or 0; stays */
 	char device[24]; /* of RDMA, "mlx5_0/1"; "": none */
 	uint64_t registered; /* bytes of memory that the device may use */
 	uint64_t bytes_sdp_tx, bytes_sdp_rx, bytes_tcp_tx, bytes_tcp_rx;
-	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, homecomings;
+	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, homecomings, spin_ns;
 };
 
 struct page {
@@ -83,7 +90,10 @@ struct page {
 	uint64_t pidns; /* inode of the namespace that `pid` belongs to, or 0 */
 	char program[64];
 	uint64_t service; /* its service thread's number (told.h), 0: none */
+	/* bytes of rings that were written here; of other parts of segments */
+	uint64_t shm_rings, shm_heads;
 	struct page_counters c;
+	struct page_counters summed; /* what the file of sums has of it */
 	struct page_row row[PAGE_ROWS];
 };
 
@@ -105,9 +115,15 @@ int page_open(const char *program);
  * user's own and of our process namespace. By page_open().
  */
 void page_sweep(void);
-/* Remove the file; further counting goes on in memory nobody else sees. */
+/*
+ * Add what was counted to the sums (sums.h) and remove the file; further
+ * counting goes on in memory nobody else sees.
+ */
 void page_close(void);
-/* About to become another program: nobody reads the page. `left` false: not. */
+/*
+ * About to become another program: what was counted is added to the sums, and
+ * nobody reads the page. `left` false: not.
+ */
 void page_leave(bool left);
 /* In a forked child: a fresh private page, counters at zero, no rows. */
 void page_forked(void);
@@ -116,6 +132,7 @@ void page_forked(void);
  * memory is short (not an error). Async-signal-safe, thread-safe.
  */
 struct page_row *page_row_get(int fd);
+/* What it counts is the page's from here on. */
 void page_row_put(struct page_row *r);
 /*
  * Rows from this one on have never been used. Not even to be looked at by the
@@ -138,6 +155,27 @@ static inline void page_row_end(struct page_row *r)
 	__atomic_store_n(&r->gen, r->gen + 1, __ATOMIC_RELEASE);
 }
 
+/* What a row counts, and where it is added when the row goes. */
+/* clang-format off */
+#define PAGE_FOLDED(X)                                                 \
+	X(bytes_sdp_tx, bytes_sdp_tx) X(bytes_sdp_rx, bytes_sdp_rx)    \
+	X(bytes_tcp_tx, bytes_tcp_tx) X(bytes_tcp_rx, bytes_tcp_rx)    \
+	X(msgs_tx, msgs_tx) X(msgs_rx, msgs_rx) X(wakeups_tx, wakeups) \
+	X(homecomings, homecomings) X(spin_ns, spin_ns)
+/* clang-format on */
+
+/* Into the counters of the page or a copy of them. */
+static inline void page_fold(struct page_counters *c, const struct page_row *r)
+{
+#define FOLD(to, from) __atomic_add_fetch(&c->to, r->from, __ATOMIC_RELAXED);
+	PAGE_FOLDED(FOLD)
+	if (r->carrier == PATH_VERBS) {
+		FOLD(bytes_rdma_tx, bytes_sdp_tx)
+		FOLD(bytes_rdma_rx, bytes_sdp_rx)
+	}
+#undef FOLD
+}
+
 #define page_add(name, n) \
 	__atomic_add_fetch(&page_self->c.name, (uint64_t)(n), __ATOMIC_RELAXED)
 
@@ -156,6 +194,9 @@ int page_append_json(const char *path, const struct page_counters *c);
  * content).
  */
 const struct page *page_map(const char *path, size_t *len);
+
+/* The counters of a page, those of its rows in use included. */
+void page_totals(const struct page *p, uint32_t rows, struct page_counters *c);
 
 /* Start time of a process as in its page; 0 when there is no such process. */
 uint64_t page_start_time(int pid);

@@ -3,9 +3,12 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/page.h"
 #include "base/scratch.h"
+#include "base/sums.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -25,28 +28,66 @@ static int name_pid(const char *name)
 	return n && name[prefix + n] == '.' ? (int)pid : 0;
 }
 
-/* Only who shares our process ids can be known to be gone. */
-static bool page_is_ours(int dir, const char *name, int pid)
+/*
+ * Only whose process ids we share can be known to be gone, and only our own
+ * user's pages are ours to add to the sums.
+ */
+static bool page_is_ours(const struct page *p, int pid)
 {
-	struct {
-		uint64_t magic;
-		uint32_t version, rows;
-		int32_t pid;
-		uint32_t uid;
-		uint64_t start, pidns;
-	} head;
+	return p->magic == PAGE_MAGIC && p->pid == pid && p->pidns &&
+	       p->pidns == page_pidns();
+}
+
+/* The page in a file, mapped: it is this user's, or NULL. */
+static struct page *page_of(int dir, const char *name)
+{
 	int fd = sys_openat(dir, name,
 			    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
-	ssize_t n;
+	struct page *p = NULL;
+	struct stat st;
 
-	_Static_assert(sizeof(head) == offsetof(struct page, program),
-		       "the head of struct page");
 	if (fd < 0)
-		return false;
-	n = sys_pread(fd, &head, sizeof(head), 0);
+		return NULL;
+	if (!sys_fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (uid_t)sys_geteuid() == st.st_uid && !(st.st_mode & 022) &&
+	    st.st_size >= (off_t)sizeof(*p))
+		p = sys_mmap(NULL, sizeof(*p), PROT_READ, MAP_SHARED, fd, 0);
 	sys_close(fd);
-	return n == (ssize_t)sizeof(head) && head.magic == PAGE_MAGIC &&
-	       head.pid == pid && head.pidns && head.pidns == page_pidns();
+	return sys_is_err(p) ? NULL : p;
+}
+
+/* Looking at those never used would take memory for them. */
+static uint32_t rows_used(const struct page *p)
+{
+	uint32_t n = 0;
+
+	while (n < PAGE_ROWS &&
+	       (p->row[n].gen || (n + 1 < PAGE_ROWS && p->row[n + 1].gen)))
+		n++;
+	return n;
+}
+
+/* Who removes the name has the counters: nobody adds them twice. */
+static void sweep_page(int dir, const char *name, int pid)
+{
+	struct page *p = page_of(dir, name);
+	struct page_counters *c, *had;
+	SCRATCH(room);
+
+	if (!p)
+		return;
+	c = scratch_take(&room, 2 * sizeof(*c));
+	had = c ? c + 1 : NULL;
+	if (c && page_is_ours(p, pid)) {
+		if (p->version == PAGE_VERSION && p->rows == PAGE_ROWS) {
+			page_totals(p, rows_used(p), c);
+			*had = p->summed;
+			sums_inherit(c, had, dir, name);
+		} else {
+			sys_call3(SYS_unlinkat, dir, name, 0);
+		}
+	}
+	sys_munmap(p, sizeof(*p));
 }
 
 static void sweep_names(int dir, const char *buf, size_t len)
@@ -59,9 +100,8 @@ static void sweep_names(int dir, const char *buf, size_t len)
 
 		d = (const void *)(buf + at);
 		pid = name_pid(d->d_name);
-		if (pid && sys_kill(pid, 0) == -ESRCH &&
-		    page_is_ours(dir, d->d_name, pid))
-			sys_call3(SYS_unlinkat, dir, d->d_name, 0);
+		if (pid && sys_kill(pid, 0) == -ESRCH)
+			sweep_page(dir, d->d_name, pid);
 	}
 }
 

@@ -46,6 +46,8 @@ libbase_la_SOURCES = \
 	src/base/stamp.c \
 	src/base/stamp.h \
 	src/base/sys.h \
+	src/base/sums.c \
+	src/base/sums.h \
 	src/base/table.h \
 	src/base/text.c \
 	src/base/text.h \

@@ -315,7 +315,7 @@ static int harvest(struct epwait *w)
 static int spin(struct epwait *w, uint64_t left, bool *again)
 {
 	struct epset *set = w->set;
-	uint64_t now = clock_ns(), end = 0, till, slice = SPIN_OPEN;
+	uint64_t now = clock_ns(), end = 0, till, begin, slice = SPIN_OPEN;
 	struct epspin sp;
 	enum spun out;
 	int n;
@@ -328,10 +328,12 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 			end = dl_after(now, sp.ns < left ? sp.ns : left);
 			sp.clocks = clock_looks(end - now);
 		}
+		begin = now;
 		till = dl_after(now, slice);
 		out = epspin_some(set, &sp, till < end ? till : end);
 		now = clock_ns();
 		sock_spin_ended(now, till < end ? till : end, sp.ns);
+		sock_spin_spent(sp.best, now - begin);
 		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
 			sock_spun(sp.best, out == SPUN_PAID);
 		epspin_end(set, &sp);

@@ -410,14 +410,14 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 {
 	struct sock *const *socks = sp->sock;
 	const nfds_t n = sp->n;
-	uint64_t now, end, look_at, open_till;
+	uint64_t begin, now, end, look_at, open_till;
 	unsigned int looks = 0, turn = 0, clock_at = 16;
 	uint64_t clocks;
 	nfds_t i;
 	bool others;
 
 	others = mixed(p);
-	now = clock_ns();
+	begin = now = clock_ns();
 	end = dl_after(now, sp->ns < left ? sp->ns : left);
 	clocks = clock_looks(end - now);
 	look_at = dl_after(now, SPIN_LOOK);
@@ -425,9 +425,11 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 	for (;;) {
 		for (i = 0; i < n; i++)
 			if (sock_pending(socks[i])) {
-				if (looks > SPIN_SURE)
-					sock_spin_ended(clock_ns(), end,
-							sp->ns);
+				if (looks > SPIN_SURE) {
+					now = clock_ns();
+					sock_spin_ended(now, end, sp->ns);
+					sock_spin_spent(socks[i], now - begin);
+				}
 				sock_spun(socks[i], true);
 				return true;
 			}
@@ -452,6 +454,7 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 			return true;
 	}
 	sock_spin_ended(now, end, sp->ns);
+	sock_spin_spent(sp->best, now - begin);
 	sock_spun(sp->best, false);
 	return false;
 }

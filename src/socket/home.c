@@ -492,8 +492,10 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	    (why == WHY_EXEC || why == WHY_SHARED))
 		s->given = true;
 	if (!tx && !rx) {
-		if (was)
+		if (was) {
 			COUNT(s, homecomings, 1);
+			page_add(fallbacks[why], 1);
+		}
 		s->why = WHY_NONE;
 		sock_why(s, why);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What sdpstat sees of a sock: its row on the page, its reason (P5, D12). */
 
+#include "base/scratch.h"
 #include "socket/bridge.h"
 
 struct page_row sock_spare;
@@ -158,8 +159,10 @@ void sock_publish(struct sock *s)
 	r->state = s->phase == PH_LISTEN ? 1 : s->phase == PH_CONNECTED ? 2 : 0;
 	r->path[0] = path_of(s, s->tx_shown);
 	r->path[1] = path_of(s, s->rx_shown);
-	if (s->rd)
+	if (s->rd) {
+		r->carrier = PATH_VERBS;
 		rdma_row(s, r);
+	}
 	row_names(s, fd);
 	r->inode = s->inode;
 	page_row_end(r);
@@ -193,27 +196,10 @@ void sock_is_lifted(struct sock *s)
 	sock_publish(s);
 }
 
-/* What a row counts, into the counters of the page or a copy of them. */
-static void row_fold(struct page_counters *c, const struct page_row *r)
-{
-#define FOLD(name, n) __atomic_add_fetch(&c->name, n, __ATOMIC_RELAXED)
-	FOLD(bytes_sdp_tx, r->bytes_sdp_tx);
-	FOLD(bytes_sdp_rx, r->bytes_sdp_rx);
-	FOLD(bytes_tcp_tx, r->bytes_tcp_tx);
-	FOLD(bytes_tcp_rx, r->bytes_tcp_rx);
-	FOLD(msgs_tx, r->msgs_tx);
-	FOLD(msgs_rx, r->msgs_rx);
-	FOLD(wakeups_tx, r->wakeups);
-	FOLD(homecomings, r->homecomings);
-#undef FOLD
-}
-
 void row_close(struct sock *s)
 {
 	if (s->row_pid != sock_pid)
 		return;
-	if (s->row != &sock_spare)
-		row_fold(&page_self->c, s->row);
 	if (s->why < 64)
 		__atomic_add_fetch(&page_self->c.reasons[s->why], 1,
 				   __ATOMIC_RELAXED);
@@ -226,53 +212,42 @@ void row_close(struct sock *s)
 
 /* --- last words -------------------------------------------------------- */
 
-#define WORDS (sizeof(struct page_counters) / sizeof(uint64_t))
-
 /* Said in an earlier line, before an exec that failed. */
 static union {
 	struct page_counters c;
-	uint64_t word[WORDS];
+	uint64_t word[PAGE_WORDS];
 } told;
 
 static void totals(struct page_counters *c)
 {
-	uint32_t i;
-
-	*c = page_self->c;
-	for (i = 0; i < page_rows(); i++) {
-		const struct page_row *r = &page_self->row[i];
-
-		if (!r->gen)
-			break;
-		if (r->fd < 0)
-			continue;
-		row_fold(c, r);
-		if (r->why < 64)
-			c->reasons[r->why]++;
-	}
-	row_fold(c, &sock_spare);
+	page_totals(page_self, page_rows(), c);
+	page_fold(c, &sock_spare);
 }
 
 /* The line of statistics, if asked for; `anyway`: even if all is zero. */
 static void tell(bool anyway)
 {
-	__typeof__(told) new;
+	__typeof__(told) *new;
 	uint64_t now, any = 0;
+	SCRATCH(room);
 	size_t i;
 	int err;
 
 	if (!config.stats_file[0])
 		return;
-	totals(&new.c);
-	for (i = 0; i < WORDS; i++) {
-		now = new.word[i];
-		new.word[i] -= now > told.word[i] ? told.word[i] : now;
+	new = scratch_take(&room, sizeof(*new));
+	if (!new)
+		return;
+	totals(&new->c);
+	for (i = 0; i < PAGE_WORDS; i++) {
+		now = new->word[i];
+		new->word[i] -= now > told.word[i] ? told.word[i] : now;
 		told.word[i] = now;
-		any |= new.word[i];
+		any |= new->word[i];
 	}
 	if (!any && !anyway)
 		return;
-	err = page_append_json(config.stats_file, &new.c);
+	err = page_append_json(config.stats_file, &new->c);
 	if (err)
 		log_warn("no statistics in %s (%d)", config.stats_file, -err);
 }

@@ -169,6 +169,11 @@ void sock_spin_ended(uint64_t now, uint64_t end, uint64_t ns)
 		rest.step = step + 1;
 }
 
+void sock_spin_spent(struct sock *s, uint64_t ns)
+{
+	COUNT(s, spin_ns, ns);
+}
+
 uint64_t sock_spin_ns(struct sock *s)
 {
 	uint32_t skip;
@@ -322,8 +327,10 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 		end = begin + ns;
 		paid = look_till(s, was, gen, end, &now);
 	}
-	if (now)
+	if (now) {
 		sock_spin_ended(now, end, end - begin);
+		COUNT(s, spin_ns, now - begin);
+	}
 	lock_take(&s->lock);
 	sock_unnamed(s);
 	go_on(s);
@@ -365,6 +372,7 @@ bool spin_tx(struct sock *s)
 		now = clock_ns();
 	} while (!paid && now < end && clocks-- && !guard_called());
 	sock_spin_ended(now, end, ns);
+	COUNT(s, spin_ns, now - (end - ns));
 	sock_spun(s, paid);
 	return paid;
 }

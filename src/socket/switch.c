@@ -215,6 +215,8 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	ring_note(s);
 	if (why == WHY_SPILLED) /* others are homecomings, asked for */
 		page_add(spills, 1);
+	if (!s->homing && !fin)
+		page_add(fallbacks[why], 1);
 	sock_why(s, why);
 	log_debug("fd %d: transmits over TCP again: %s", fd, reason_text(why));
 	return 0;

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/reason.h"
 #include "base/text.h"
+#include "tools/ended.h"
 #include "tools/stray.h"
 
 /* A process of this machine. */
@@ -180,7 +180,7 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 	if (named_for(name, p) && !known(s, p)) {
 		owner = owner_of(s, p);
 		if (!owner && own && stale(s, p))
-			unlink(path);
+			ended_retire(path, p);
 		if (owner && !may_speak(p, owner, own))
 			owner = NULL;
 	}
@@ -330,23 +330,5 @@ struct found *scan_pages(pid_t only, size_t *count)
 
 void scan_totals(const struct page *p, struct page_counters *c)
 {
-	size_t i;
-
-	*c = p->c;
-	for (i = 0; i < p->rows; i++) {
-		const struct page_row *r = &p->row[i];
-
-		if (r->fd < 0)
-			continue;
-		c->bytes_sdp_tx += r->bytes_sdp_tx;
-		c->bytes_sdp_rx += r->bytes_sdp_rx;
-		c->bytes_tcp_tx += r->bytes_tcp_tx;
-		c->bytes_tcp_rx += r->bytes_tcp_rx;
-		c->msgs_tx += r->msgs_tx;
-		c->msgs_rx += r->msgs_rx;
-		c->wakeups_tx += r->wakeups;
-		c->homecomings += r->homecomings;
-		if (r->why < WHY_COUNT)
-			c->reasons[r->why]++;
-	}
+	page_totals(p, p->rows, c);
 }

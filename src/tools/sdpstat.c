@@ -9,8 +9,10 @@
 
 #include "base/reason.h"
 #include "base/text.h"
+#include "tools/ended.h"
 #include "tools/home.h"
 #include "tools/out.h"
+#include "tools/prometheus.h"
 #include "tools/scan.h"
 
 /* Read by argp, inside libc. */
@@ -18,7 +20,7 @@ __attribute__((visibility("default")))
 const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	bool json, summary, home;
+	bool json, summary, home, prometheus;
 	pid_t pid;
 	int64_t fd; /* of --home; -1: all */
 };
@@ -318,7 +320,7 @@ static void print_json(const struct found *found, size_t count, bool sockets)
 
 /* --- command line ----------------------------------------------------- */
 
-enum { KEY_JSON = 256, KEY_SUMMARY, KEY_HOME };
+enum { KEY_JSON = 256, KEY_SUMMARY, KEY_HOME, KEY_PROMETHEUS };
 
 /* PID, or PID/FD where `fd` is given. */
 static bool process(const char *arg, pid_t *pid, int64_t *fd)
@@ -352,11 +354,18 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case KEY_JSON:
 		o->json = true;
 		return 0;
+	case KEY_PROMETHEUS:
+		o->prometheus = true;
+		return 0;
 	case KEY_SUMMARY:
 		o->summary = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected: %s", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->prometheus && o->pid)
+			argp_error(state, "metrics are of all processes");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -367,6 +376,8 @@ static const struct argp_option option_list[] = {
 	{ "pid", 'p', "PID", 0, "this process only", 0 },
 	{ "summary", KEY_SUMMARY, NULL, 0, "one line for each process", 0 },
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
+	{ "prometheus", KEY_PROMETHEUS, NULL, 0,
+	  "print metrics, those of ended processes included", 0 },
 	{ "home", KEY_HOME, "PID[/FD]", 0,
 	  "bring that process's sockets, or that one, home to TCP", 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
@@ -379,6 +390,20 @@ static const struct argp argp = {
 	       "they are on, which rule chose it, and why not SDP.",
 };
 
+static int print_metrics(void)
+{
+	struct page_counters ended;
+	struct found *found;
+	size_t count;
+
+	found = ended_scan(&count, &ended);
+	prometheus_print(found, count, &ended);
+	scan_free(found, count);
+	if (fflush(stdout) || ferror(stdout))
+		err(2, "standard output");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { .fd = -1 };
@@ -387,6 +412,8 @@ int main(int argc, char **argv)
 	int ret = 0;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (o.prometheus)
+		return print_metrics();
 	found = scan_pages(o.pid, &count);
 	if (o.home && !count)
 		errx(1, "process %d shows nothing", o.pid);

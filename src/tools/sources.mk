@@ -15,10 +15,14 @@ sdprun_SOURCES = \
 	src/tools/sdprun.c
 sdprun_LDADD = libconfig.la libbase.la -lpthread
 sdpstat_SOURCES = \
+	src/tools/ended.c \
+	src/tools/ended.h \
 	src/tools/home.c \
 	src/tools/home.h \
 	src/tools/out.c \
 	src/tools/out.h \
+	src/tools/prometheus.c \
+	src/tools/prometheus.h \
 	src/tools/scan.c \
 	src/tools/scan.h \
 	src/tools/sdpstat.c \

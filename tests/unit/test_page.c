@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/page.h"
+#include "base/sums.h"
 #include "base/reason.h"
 
 /* Each test runs in a child of its own: the page is one per process. */
@@ -320,6 +321,94 @@ static void killed_and_swept(void)
 	page_close();
 }
 
+static const struct sums *sums_of_us(void)
+{
+	char path[64];
+	void *at;
+	int fd;
+
+	snprintf(path, sizeof(path), PAGE_DIR "/" SUMS_PREFIX "%u.%u",
+		 geteuid(), PAGE_VERSION);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0);
+	at = mmap(NULL, sizeof(struct sums), PROT_READ, MAP_SHARED, fd, 0);
+	must(at != MAP_FAILED);
+	close(fd);
+	return at;
+}
+
+/*
+ * Others on this machine may be adding, too: counted are the marks of this
+ * test, which nobody else makes.
+ */
+#define MARK 0x100000000000ull
+
+static uint64_t marks(const struct sums *s, uint64_t base)
+{
+	const struct page_counters *c = (const void *)s->word;
+
+	return (c->zcopy_cancelled - base) / MARK;
+}
+
+static void victim_counts(int ready)
+{
+	struct page_row *r;
+
+	page_forked();
+	must(page_open("victim") == 0);
+	page_add(zcopy_cancelled, MARK);
+	page_leave(true); /* an exec that fails: said once */
+	page_leave(false);
+	page_add(zcopy_cancelled, MARK);
+	r = page_row_get(3);
+	r->bytes_tcp_tx = MARK;
+	must(write(ready, "x", 1) == 1);
+	pause();
+}
+
+static void sums_only_grow(void)
+{
+	const struct sums *s;
+	uint64_t base, sent;
+	int status, ready[2];
+	char x;
+	pid_t pid;
+
+	must(pipe(ready) == 0);
+	must(page_open("first") == 0);
+	s = sums_of_us();
+	base = ((const struct page_counters *)(const void *)s->word)
+		       ->zcopy_cancelled;
+	sent = ((const struct page_counters *)(const void *)s->word)
+		       ->bytes_tcp_tx;
+	pid = fork();
+	if (!pid)
+		victim_counts(ready[1]);
+	must(read(ready[0], &x, 1) == 1);
+	must(marks(s, base) == 1); /* said before the exec */
+	page_sweep();
+	must(marks(s, base) == 1); /* it lives */
+	must(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
+	page_sweep();
+	page_sweep();
+	must(marks(s, base) == 2);
+	must((((const struct page_counters *)(const void *)s->word)
+		      ->bytes_tcp_tx -
+	      sent) / MARK ==
+	     1);
+	page_add(zcopy_cancelled, MARK);
+	page_close();
+	must(marks(s, base) == 3);
+	page_close();
+	must(marks(s, base) == 3);
+}
+
+static void sums_of_the_ended(void **state)
+{
+	(void)state;
+	in_child(sums_only_grow);
+}
+
 static void the_killed_are_swept(void **state)
 {
 	(void)state;
@@ -341,6 +430,7 @@ int main(void)
 		cmocka_unit_test(left_overs_are_replaced),
 		cmocka_unit_test(unsound_pages_are_refused),
 		cmocka_unit_test(the_killed_are_swept),
+		cmocka_unit_test(sums_of_the_ended),
 		cmocka_unit_test(json_is_appended),
 	};
 

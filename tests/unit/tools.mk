@@ -9,6 +9,8 @@ tests_unit_test_home_SOURCES = \
 tests_unit_test_home_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_scan_SOURCES = \
 	tests/unit/test_scan.c \
+	src/tools/ended.c \
+	src/tools/ended.h \
 	src/tools/scan.c \
 	src/tools/scan.h \
 	src/tools/stray.c \

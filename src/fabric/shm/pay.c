@@ -12,6 +12,7 @@
 
 #include <sys/mman.h>
 
+#include "base/page.h"
 #include "base/sys.h"
 #include "fabric/shm/frame.h"
 
@@ -29,7 +30,12 @@ static bool strict(void)
 /* Everything that was paid, and `more` of it now. */
 static uint64_t rings(uint64_t more)
 {
-	return __atomic_add_fetch(&shm_account.rings, more, __ATOMIC_RELAXED);
+	uint64_t sum =
+		__atomic_add_fetch(&shm_account.rings, more, __ATOMIC_RELAXED);
+
+	if (more)
+		__atomic_store_n(&page_self->shm_rings, sum, __ATOMIC_RELAXED);
+	return sum;
 }
 
 static uint64_t most(void)
@@ -143,5 +149,6 @@ void shm_forgo(struct shm_end *e)
 	} while (!__atomic_compare_exchange_n(
 		&shm_account.rings, &sum, sum - less, false, __ATOMIC_RELAXED,
 		__ATOMIC_RELAXED));
+	__atomic_store_n(&page_self->shm_rings, sum - less, __ATOMIC_RELAXED);
 	e->tx_paid = 0;
 }

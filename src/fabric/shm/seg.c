@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/vfs.h>
 
+#include "base/page.h"
 #include "base/sys.h"
 #include "fabric/shm/shm.h"
 
@@ -39,6 +40,16 @@ struct shm_account shm_account = { .most = UINT64_MAX, .look_at = UINT64_MAX };
 static void account(uint64_t *sum, int64_t n)
 {
 	__atomic_add_fetch(sum, (uint64_t)n, __ATOMIC_RELAXED);
+}
+
+#define SEG_HEADS 12288u /* bytes that a connection uses beside its rings */
+
+static void account_map(int64_t n, size_t len)
+{
+	account(&shm_account.maps, n);
+	account(&shm_account.space, n * (int64_t)len);
+	__atomic_add_fetch(&page_self->shm_heads, (uint64_t)n * SEG_HEADS,
+			   __ATOMIC_RELAXED);
 }
 
 /*
@@ -93,8 +104,7 @@ static int seg_map(struct shm_seg *s, int fd, size_t len, uint32_t ring)
 	s->len = len;
 	s->ring = ring;
 	shm_attic_spare();
-	account(&shm_account.maps, 1);
-	account(&shm_account.space, (int64_t)len);
+	account_map(1, len);
 	if (!__atomic_load_n(&shm_account.strict, __ATOMIC_RELAXED))
 		return 0;
 	err = seg_back(s);
@@ -181,8 +191,7 @@ void shm_unmap(struct shm_seg *s)
 {
 	if (s->mem) {
 		sys_munmap(s->mem, s->len);
-		account(&shm_account.maps, -1);
-		account(&shm_account.space, -(int64_t)s->len);
+		account_map(-1, s->len);
 	}
 	s->mem = NULL;
 	s->len = 0;
