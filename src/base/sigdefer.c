@@ -23,8 +23,8 @@ TABLE static struct {
 	struct sigdefer_action a[2];
 } table[SIGNALS + 1];
 
-__thread uint32_t sigdefer_ran,
-	sigdefer_ended __attribute__((tls_model("initial-exec")));
+__thread uint32_t sigdefer_ran __attribute__((tls_model("initial-exec")));
+__thread uint32_t sigdefer_ended __attribute__((tls_model("initial-exec")));
 
 void (*sigdefer_default)(int sig, const struct sigdefer_action *was);
 

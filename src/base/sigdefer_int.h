@@ -19,8 +19,10 @@ struct kernel_action {
 };
 
 /* Handlers that ran in this thread; and those of them without SA_RESTART. */
-extern __thread uint32_t sigdefer_ran,
-	sigdefer_ended __attribute__((tls_model("initial-exec")));
+extern __thread uint32_t sigdefer_ran
+	__attribute__((tls_model("initial-exec")));
+extern __thread uint32_t sigdefer_ended
+	__attribute__((tls_model("initial-exec")));
 
 /* Of what was put off, these are let in. Outside. */
 void sigdefer_let_in(struct guard *g, uint64_t set);

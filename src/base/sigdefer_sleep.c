@@ -10,6 +10,7 @@
 #include <sys/single_threaded.h>
 #endif
 
+#include "base/foreign.h"
 #include "base/guard.h"
 #include "base/pollmany.h"
 #include "base/sigdefer.h"
@@ -177,7 +178,7 @@ static int cancellable(void)
 	int was = PTHREAD_CANCEL_ASYNCHRONOUS;
 
 #if __has_include(<sys/single_threaded.h>)
-	if (__libc_single_threaded)
+	if (&__libc_single_threaded && __libc_single_threaded)
 		return was;
 #endif
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &was);

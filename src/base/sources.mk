@@ -9,6 +9,7 @@ libbase_la_SOURCES = \
 	src/base/cgroup.h \
 	src/base/clock.c \
 	src/base/clock.h \
+	src/base/foreign.h \
 	src/base/guard.c \
 	src/base/guard.h \
 	src/base/hold.c \

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/foreign.h"
 #include "base/guard.h"
-#include "preload/foreign.h"
 #include "socket/sock.h"
 
 /* Exported from the library; everything else is hidden. */

@@ -13,7 +13,6 @@ libpreload_la_SOURCES = \
 	src/preload/fdtable.c \
 	src/preload/files.c \
 	src/preload/fork.c \
-	src/preload/foreign.h \
 	src/preload/fortify.c \
 	src/preload/init.c \
 	src/preload/jump.c \

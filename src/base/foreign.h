@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_FOREIGN_H
-#define LIBSDP_PRELOAD_FOREIGN_H
+#ifndef LIBSDP_BASE_FOREIGN_H
+#define LIBSDP_BASE_FOREIGN_H
+
+#include <stdbool.h>
 
 /*
  * A preloaded library is mapped into whatever is started, a program of another
