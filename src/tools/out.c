@@ -116,16 +116,21 @@ static void table_row(const struct table *t, size_t row, FILE *f)
 	fputc('\n', f);
 }
 
-void table_print(struct table *t, FILE *f)
+void table_body(struct table *t, FILE *f, bool header)
 {
 	size_t i;
 
-	for (i = 0; i < t->cells / t->columns; i++)
+	for (i = !header; i < t->cells / t->columns; i++)
 		table_row(t, i, f);
 	for (i = 0; i < t->cells; i++)
 		free(t->cell[i]);
 	free(t->cell);
 	free(t);
+}
+
+void table_print(struct table *t, FILE *f)
+{
+	table_body(t, f, true);
 }
 
 void out_json(FILE *f, const char *s)

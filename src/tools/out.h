@@ -4,6 +4,7 @@
 
 /* What the tools print: tables and JSON, on a stream. Out of memory ends. */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -18,6 +19,9 @@ void table_cell(struct table *t, const char *fmt, ...)
 void table_count(struct table *t, uint64_t n);
 /* Prints header and rows, no blanks at the ends of lines, and frees it. */
 void table_print(struct table *t, FILE *f);
+
+/* The same, without the header where it is not wanted. */
+void table_body(struct table *t, FILE *f, bool header);
 
 /* A JSON string with its quotes. */
 void out_json(FILE *f, const char *s);

@@ -22,6 +22,8 @@ const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 struct options {
 	bool json, summary, home, prometheus;
 	pid_t pid;
+	bool listening, extended, bare; /* -l, -e, -H */
+	uint8_t family; /* AF_INET, AF_INET6, 0: both */
 	int64_t fd; /* of --home; -1: all */
 };
 
@@ -78,11 +80,20 @@ static bool row_used(const struct page_row *r)
 
 /* --- one line for each socket ----------------------------------------- */
 
+static bool wanted(const struct options *o, const struct page_row *r)
+{
+	return row_used(r) && (!o->listening || r->path[0] == PATH_LISTEN) &&
+	       (!o->family || r->local.family == o->family);
+}
+
 static void socket_line(struct table *t, const struct found *f,
-			const struct page_row *r, bool devices)
+			const struct page_row *r, bool devices,
+			const struct options *o)
 {
 	char buf[64];
 
+	if (!wanted(o, r))
+		return;
 	table_cell(t, "%d", f->pid);
 	table_cell(t, "%s", f->page->program);
 	table_cell(t, "%d", r->fd);
@@ -106,10 +117,12 @@ static void socket_line(struct table *t, const struct found *f,
 	table_count(t, r->msgs_tx);
 	table_count(t, r->msgs_rx);
 	table_count(t, r->wakeups);
-	if (!devices)
-		return;
-	table_cell(t, "%s", r->device[0] ? r->device : "-");
-	table_count(t, r->registered);
+	if (devices) {
+		table_cell(t, "%s", r->device[0] ? r->device : "-");
+		table_count(t, r->registered);
+	}
+	if (o->extended)
+		table_cell(t, "uid:%u ino:%" PRIu64, f->page->uid, r->inode);
 }
 
 static bool any_device(const struct found *found, size_t count)
@@ -124,26 +137,29 @@ static bool any_device(const struct found *found, size_t count)
 	return false;
 }
 
-static void print_sockets(const struct found *found, size_t count)
+static void print_sockets(const struct found *found, size_t count,
+			  const struct options *o)
 {
-#define COLUMNS                                                      \
-	"Pid>|Program|Fd>|State|Local|Peer|Path|Rule|Reason|SdpTx>|" \
-	"SdpRx>|TcpTx>|TcpRx>|MsgTx>|MsgRx>|Wake>"
 	bool devices = any_device(found, count);
-	struct table *t =
-		table_new(devices ? COLUMNS "|Device|Registered>" : COLUMNS);
-#undef COLUMNS
+	char columns[256];
+	struct table *t;
 	size_t i, n;
 
+	snprintf(columns, sizeof(columns), "%s%s%s",
+		 "Pid>|Program|Fd>|State|Local|Peer|Path|Rule|Reason|SdpTx>|"
+		 "SdpRx>|TcpTx>|TcpRx>|MsgTx>|MsgRx>|Wake>",
+		 devices ? "|Device|Registered>" : "",
+		 o->extended ? "|Extended" : "");
+	t = table_new(columns);
 	for (i = 0; i < count; i++) {
 		for (n = 0; n < found[i].page->rows; n++)
-			if (row_used(&found[i].page->row[n]))
-				socket_line(t, &found[i],
-					    &found[i].page->row[n], devices);
+			socket_line(t, &found[i], &found[i].page->row[n],
+				    devices, o);
 		for (n = 0; n < found[i].strays; n++)
-			socket_line(t, &found[i], &found[i].stray[n], devices);
+			socket_line(t, &found[i], &found[i].stray[n], devices,
+				    o);
 	}
-	table_print(t, stdout);
+	table_body(t, stdout, !o->bare);
 }
 
 /* --- one line for each process ---------------------------------------- */
@@ -354,6 +370,26 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case KEY_JSON:
 		o->json = true;
 		return 0;
+	case 'a':
+	case 't':
+	case 'n':
+	case 'O': /* as it is anyway */
+		return 0;
+	case 'l':
+		o->listening = true;
+		return 0;
+	case 'e':
+		o->extended = true;
+		return 0;
+	case 'H':
+		o->bare = true;
+		return 0;
+	case '4':
+		o->family = AF_INET;
+		return 0;
+	case '6':
+		o->family = AF_INET6;
+		return 0;
 	case KEY_PROMETHEUS:
 		o->prometheus = true;
 		return 0;
@@ -374,6 +410,15 @@ static error_t option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option option_list[] = {
 	{ "pid", 'p', "PID", 0, "this process only", 0 },
+	{ "all", 'a', NULL, 0, "all sockets (as ever)", 0 },
+	{ "listening", 'l', NULL, 0, "listening sockets only", 0 },
+	{ "tcp", 't', NULL, 0, "TCP sockets (all are)", 0 },
+	{ "numeric", 'n', NULL, 0, "no names of services (as ever)", 0 },
+	{ "extended", 'e', NULL, 0, "user and inode, too", 0 },
+	{ "ipv4", '4', NULL, 0, "IPv4 sockets only", 0 },
+	{ "ipv6", '6', NULL, 0, "IPv6 sockets only", 0 },
+	{ "no-header", 'H', NULL, 0, "no line of headings", 0 },
+	{ "oneline", 'O', NULL, 0, "a socket a line (as ever)", 0 },
 	{ "summary", KEY_SUMMARY, NULL, 0, "one line for each process", 0 },
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
 	{ "prometheus", KEY_PROMETHEUS, NULL, 0,
@@ -424,7 +469,7 @@ int main(int argc, char **argv)
 	else if (o.summary)
 		print_summary(found, count);
 	else
-		print_sockets(found, count);
+		print_sockets(found, count, &o);
 	if (fflush(stdout) || ferror(stdout))
 		err(2, "standard output");
 	scan_free(found, count);

@@ -161,3 +161,19 @@ END
 	grep 'not of the user' "$TMP/said"
 	rm "${names[0]}"
 }
+
+@test "sdpstat: the options of ss" {
+	need sdpstat ss "$PY"
+	local inode pid
+	pair
+	pid=${PID["pair"]}
+	sdpstat -p "$pid" -Htnl >"$TMP/listening"
+	[ "$(wc -l <"$TMP/listening")" -eq 1 ]
+	grep " 127.0.0.1:$PORT .* listen " "$TMP/listening"
+	[ "$(sdpstat -p "$pid" -atnHO | wc -l)" -eq 3 ]
+	[ "$(sdpstat -p "$pid" -4H | wc -l)" -eq 3 ]
+	[ "$(sdpstat -p "$pid" -6H | wc -l)" -eq 0 ]
+	inode=$(sdpstat -p "$pid" -eHl | grep -o 'ino:[0-9]*')
+	ss -tlneH | grep ":$PORT .* $inode "
+	end_pair
+}
