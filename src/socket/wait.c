@@ -205,7 +205,10 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	errno = saved;
 	wait_back(&in);
 	spin_awake(s);
-	if (ret == 0 || ret == -ECONNRESET || ret == -EBADF) {
+	if (unlikely(ret == 0 || ret == -ECONNRESET || ret == -EBADF)) {
+		/* a handler of this thread's, in the sleep, has closed it */
+		if (!sock_here(s))
+			return -EBADF;
 		lift_orphan(s);
 		return 0;
 	}

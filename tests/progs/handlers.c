@@ -519,10 +519,46 @@ static void asked_run(struct end *e)
 	CHECK(!sigaction(SIGINT, NULL, &old) && old.sa_handler == SIG_DFL);
 }
 
+static void on_close(int sig)
+{
+	int saved = errno;
+
+	(void)sig;
+	EXPECT(!close(ending));
+	atomic_fetch_add(&hits, 1);
+	errno = saved;
+}
+
+/*
+ * The handler closes what its own thread is receiving on. A receive that would
+ * be restarted finds no such number: that is no end of the stream.
+ */
+static void closed_run(struct end *e)
+{
+	static const int flags[] = { 0, MSG_WAITALL, MSG_PEEK };
+	struct link a, b;
+	char got[16];
+	size_t i;
+
+	(void)e;
+	for (i = 0; i < ARRAY_SIZE(flags) * 2; i++) {
+		link_self(&a, &b, 60);
+		ending = a.fd;
+		handle(SIGALRM, on_close, i % 2 ? SA_RESTART : 0);
+		timer_us(20000, 0);
+		CHECK(recv(a.fd, got, sizeof(got), flags[i / 2]) == -1);
+		CHECK(errno == EBADF || (errno == EINTR && !(i % 2)));
+		CHECK(atomic_load(&hits) == 1 && !wrong);
+		CHECK(read(b.fd, got, 1) == 0);
+		CHECK(!close(b.fd));
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "same", same_run, talker, 0 },
 	{ "others", others_run, talker, 0 },
 	{ "ended", ended_run, ended_peer, CASE_BARE },
+	{ "closed", closed_run, NULL, CASE_SOLO },
 	{ "order", order_run, talker, 0 },
 	{ "reset", reset_run, talker, 0 },
 	{ "fork", fork_run, talker, CASE_PROCESS },
