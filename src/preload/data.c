@@ -156,28 +156,52 @@ static bool vector_bad(const struct iovec *iov, int n)
 	       !mem_good(iov, (size_t)n * sizeof(*iov), false);
 }
 
-__attribute__((noinline)) static ssize_t
-readv_sock(int fd, const struct iovec *iov, int n, int flags)
-{
-	struct msghdr m = { .msg_iov = (struct iovec *)iov,
-			    .msg_iovlen = (size_t)n };
+/*
+ * Offset -1 means "where the file is", which a socket has. Flags we do not
+ * know, and offsets, are refused by the kernel without moving a byte.
+ */
+#define RWF_KNOWN    0x1f /* HIPRI, DSYNC, SYNC, NOWAIT, APPEND */
+#define RWF_DONTWAIT 0x08 /* RWF_NOWAIT */
 
-	if (vector_bad(iov, n) || vector_empty(iov, n))
-		return real_readv(fd, iov, n);
-	FDT_CALL(fd, sock_recvmsg(e.sock, fd, &m, flags),
-		 real_readv(fd, iov, n));
+static int rwf_msg(int rwf)
+{
+	return rwf & RWF_DONTWAIT ? MSG_DONTWAIT : 0;
+}
+
+/* The number may be a file's by now, for which the flags mean more. */
+static ssize_t readv_real(int fd, const struct iovec *iov, int n, int rwf)
+{
+	return rwf ? real_preadv2(fd, iov, n, -1, rwf) : real_readv(fd, iov, n);
+}
+
+static ssize_t writev_real(int fd, const struct iovec *iov, int n, int rwf)
+{
+	return rwf ? real_pwritev2(fd, iov, n, -1, rwf) :
+		     real_writev(fd, iov, n);
 }
 
 __attribute__((noinline)) static ssize_t
-writev_sock(int fd, const struct iovec *iov, int n, int flags)
+readv_sock(int fd, const struct iovec *iov, int n, int rwf)
 {
 	struct msghdr m = { .msg_iov = (struct iovec *)iov,
 			    .msg_iovlen = (size_t)n };
 
 	if (vector_bad(iov, n) || vector_empty(iov, n))
-		return real_writev(fd, iov, n);
-	FDT_CALL(fd, sock_sendmsg(e.sock, fd, &m, flags),
-		 real_writev(fd, iov, n));
+		return readv_real(fd, iov, n, rwf);
+	FDT_CALL(fd, sock_recvmsg(e.sock, fd, &m, rwf_msg(rwf)),
+		 readv_real(fd, iov, n, rwf));
+}
+
+__attribute__((noinline)) static ssize_t
+writev_sock(int fd, const struct iovec *iov, int n, int rwf)
+{
+	struct msghdr m = { .msg_iov = (struct iovec *)iov,
+			    .msg_iovlen = (size_t)n };
+
+	if (vector_bad(iov, n) || vector_empty(iov, n))
+		return writev_real(fd, iov, n, rwf);
+	FDT_CALL(fd, sock_sendmsg(e.sock, fd, &m, rwf_msg(rwf)),
+		 writev_real(fd, iov, n, rwf));
 }
 
 ssize_t do_readv(int fd, const struct iovec *iov, int n)
@@ -194,18 +218,11 @@ ssize_t do_writev(int fd, const struct iovec *iov, int n)
 	return writev_sock(fd, iov, n, 0);
 }
 
-/*
- * Offset -1 means "where the file is", which a socket has. Flags we do not
- * know, and offsets, are refused by the kernel without moving a byte.
- */
-#define RWF_KNOWN    0x1f /* HIPRI, DSYNC, SYNC, NOWAIT, APPEND */
-#define RWF_DONTWAIT 0x08 /* RWF_NOWAIT */
-
 ssize_t do_preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 {
 	if (likely(!fdt_known(fd)) || off != -1 || flags & ~RWF_KNOWN)
 		return real_preadv2(fd, iov, n, off, flags);
-	return readv_sock(fd, iov, n, flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
+	return readv_sock(fd, iov, n, flags);
 }
 
 ssize_t do_pwritev2(int fd, const struct iovec *iov, int n, off_t off,
@@ -213,7 +230,7 @@ ssize_t do_pwritev2(int fd, const struct iovec *iov, int n, off_t off,
 {
 	if (likely(!fdt_known(fd)) || off != -1 || flags & ~RWF_KNOWN)
 		return real_pwritev2(fd, iov, n, off, flags);
-	return writev_sock(fd, iov, n, flags & RWF_DONTWAIT ? MSG_DONTWAIT : 0);
+	return writev_sock(fd, iov, n, flags);
 }
 
 ssize_t do___read_chk(int fd, void *buf, size_t n, size_t room)

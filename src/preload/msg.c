@@ -99,6 +99,15 @@ static bool name_bad(const struct msghdr *m)
 	return (int)m->msg_namelen < 0 || !mem_good(m->msg_name, len, false);
 }
 
+/* Now, and not only once: or all of a call is the kernel's, in one piece. */
+static bool managed(int fd)
+{
+	if (likely(!fdt_known(fd)))
+		return false;
+	ENTER(e, fd);
+	return e.sock;
+}
+
 /* --- one message ------------------------------------------------------- */
 
 /* On a socket that is none of ours. */
@@ -125,7 +134,7 @@ static ssize_t send_one(int fd, const struct msghdr *m, int flags, bool next)
 	if (unlikely((flags & COMPAT) || !mem_good(m, sizeof(*m), false) ||
 		     name_bad(m)))
 		return real_sendmsg(fd, m, flags);
-	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name) {
+	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name && managed(fd)) {
 		if (do_connect(fd, m->msg_name, m->msg_namelen))
 			return -1;
 		return send_one(fd, m, flags & ~MSG_FASTOPEN, next);
@@ -223,7 +232,7 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 	unsigned int i, left;
 	ssize_t ret;
 
-	if (likely(!fdt_known(fd))) {
+	if (likely(!managed(fd))) {
 		left = fdt_any ? messages(v, n) : 0;
 		for (i = 0; i < left; i++)
 			if (has_control(&v[i].msg_hdr))
@@ -269,7 +278,7 @@ int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 	unsigned int i, left;
 	ssize_t ret;
 
-	if (likely(!fdt_known(fd))) {
+	if (likely(!managed(fd))) {
 		int got = real_recvmmsg(fd, v, n, flags, ts);
 
 		for (i = 0; fdt_any && (int)i < got; i++)

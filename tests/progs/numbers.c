@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -375,6 +377,37 @@ static void range_run(struct end *e)
 	all_talk(3);
 }
 
+/* A number that a connection had is a file's, or nobody's, all the same. */
+static void again_run(struct end *e)
+{
+	struct iovec v = { "c", 1 };
+	struct mmsghdr m = { .msg_hdr = { .msg_iov = &v, .msg_iovlen = 1 } };
+	char b[8];
+	int f = memfd_create("again", MFD_CLOEXEC), n = LIMIT / 2;
+
+	(void)e;
+	connections(1);
+	all_talk(1);
+	CHECK(f >= 0);
+	CHECK(dup2(a[0].fd, n) == n);
+	CHECK(!close(n));
+	FAILS(recvmmsg(n, &m, 0, 0, NULL), EBADF);
+	FAILS(sendmmsg(n, &m, 0, 0), EBADF);
+	FAILS(recvmmsg(n, (void *)64, 1, 0, NULL), EBADF);
+	FAILS(sendmmsg(n, (void *)64, 1, 0), EBADF);
+	CHECK(dup2(f, n) == n);
+	FAILS(recvmmsg(n, &m, 0, 0, NULL), ENOTSOCK);
+	FAILS(sendmmsg(n, &m, 0, 0), ENOTSOCK);
+	/* what a stream has no use for, a file has */
+	CHECK(write(n, "ab", 2) == 2);
+	CHECK(!lseek(n, 0, SEEK_SET));
+	CHECK(pwritev2(n, &v, 1, -1, RWF_APPEND) == 1);
+	CHECK(pread(n, b, sizeof(b), 0) == 3 && !memcmp(b, "abc", 3));
+	CHECK(!close(n));
+	CHECK(!close(f));
+	all_talk(1);
+}
+
 static const struct prog_case cases[] = {
 	{ "openers", openers_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "brim", brim_run, NULL, CASE_SOLO | CASE_BARE },
@@ -384,6 +417,7 @@ static const struct prog_case cases[] = {
 	{ "many", many_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "vfork", vfork_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "range", range_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "again", again_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
 int main(int argc, char **argv)
