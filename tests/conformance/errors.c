@@ -285,6 +285,18 @@ static long before(const struct row *r, const int variant[ARGS], int i)
 	return i ? kind_number(r->kinds[i - 1], variant[i - 1]) : 0;
 }
 
+/*
+ * Of a buffer that ends too early the kernel sends what fits into the page that
+ * it has begun, or says EFAULT of all: which of them depends on what other
+ * sockets have left of that page.
+ */
+static bool front_sent(const struct row *r, long a, long b)
+{
+	return (strstr(r->name, "send") || strstr(r->name, "write")) &&
+	       ((a == -EFAULT && b > 0 && b < SLOT) ||
+		(b == -EFAULT && a > 0 && a < SLOT));
+}
+
 /* True: the state is as it was. */
 static bool compare(const struct state *st, const struct row *r,
 		    const int variant[ARGS])
@@ -295,6 +307,8 @@ static bool compare(const struct state *st, const struct row *r,
 	calls++;
 	a = once(&ours, r, variant, &p);
 	b = once(&twin, r, variant, &q);
+	if (front_sent(r, a, b))
+		return false;
 	if (a != b)
 		tell(st, r, variant, "says", a, b);
 	else if (p != q)

@@ -15,6 +15,7 @@
 
 #define ARGS   6
 #define UNREAD 64u /* bytes that some states have at hand */
+#define SLOT   4096 /* bytes of a slot's page */
 
 /* Memory for one argument: a page, and behind it one that is not there. */
 struct slot {
