@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +20,20 @@
 
 #define PART 5u
 #define ALL  100u
-#define MUCH ((size_t)32 << 20) /* more than any buffers hold */
+#define RING ((size_t)16 << 20) /* more than rings hold */
+
+static size_t much; /* more than all buffers hold */
+
+/* What the kernel lets a buffer of TCP grow to. */
+static size_t tcp_most(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	size_t most = 0;
+
+	CHECK(f && fscanf(f, "%*u %*u %zu", &most) == 1);
+	CHECK(!fclose(f));
+	return most;
+}
 
 static void on_signal(int sig)
 {
@@ -295,17 +309,17 @@ static void transmit(struct end *e, tx_fn *tx, bool kicked)
 {
 	struct flow begun = e->l.tx;
 	struct kicker k;
-	uint8_t *p = malloc(MUCH);
+	uint8_t *p = malloc(much);
 	ssize_t n;
 
 	CHECK(p);
-	flow_fill(&begun, p, MUCH);
+	flow_fill(&begun, p, much);
 	if (kicked)
 		kick_begin(&k);
-	n = tx(e->l.fd, p, MUCH);
+	n = tx(e->l.fd, p, much);
 	if (kicked)
 		kick_end(&k);
-	CHECK(n > 0 && (size_t)n < MUCH);
+	CHECK(n > 0 && (size_t)n < much);
 	flow_fill(&e->l.tx, p, (size_t)n);
 	free(p);
 	prog_tell(e, (uint64_t)n);
@@ -416,5 +430,7 @@ static const struct prog_case cases[] = {
 
 int main(int argc, char **argv)
 {
+	much = RING + tcp_most("/proc/sys/net/ipv4/tcp_rmem") +
+	       tcp_most("/proc/sys/net/ipv4/tcp_wmem");
 	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
 }
