@@ -224,6 +224,10 @@ int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 		ev[r->pos].events |= bits;
 		return n;
 	}
+	if (r->pos < 0) { /* taken: it has its place among those */
+		r->bits |= bits;
+		return n;
+	}
 	/* what the kernel has told it may not tell again */
 	if (!(bits & ~ep_expand(r->ours)) || (r->inner && r->since)) {
 		list(set, r, bits);

@@ -418,6 +418,33 @@ static void t_nested(void **state)
 	close(out);
 }
 
+/* One direction is ours, the other the kernel's: one event, in any array. */
+static void t_halves(void **state)
+{
+	struct sock *s[2];
+	struct epoll_event ev[6];
+	int ep = ep_born(epoll_create1(0)), max, n, i, seen;
+
+	(void)state;
+	pair_of(s, ep, 2, EPOLLIN | EPOLLOUT);
+	for (i = 0; i < 2; i++)
+		fake_data(s[i]);
+	for (max = 1; max <= 6; max++) {
+		n = do_epoll_wait(ep, ev, max, 0);
+		assert_int_equal(n, max < 2 ? 1 : 2);
+		for (i = 0, seen = 0; i < n; i++) {
+			assert_int_equal(ev[i].events, EPOLLIN | EPOLLOUT);
+			seen += 1 << ev[i].data.u64;
+		}
+		if (n == 2)
+			assert_int_equal(seen, 3);
+	}
+	for (i = 0; i < 2; i++)
+		fake_close(s[i]);
+	ep_fd_closing(ep, NULL, false);
+	close(ep);
+}
+
 /* A peer that lies about the time gains and costs nothing. */
 static void t_liar(void **state)
 {
@@ -456,7 +483,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_kernel), cmocka_unit_test(t_lifted),
 		cmocka_unit_test(t_mixed),  cmocka_unit_test(t_midst),
-		cmocka_unit_test(t_nested), cmocka_unit_test(t_liar),
+		cmocka_unit_test(t_nested), cmocka_unit_test(t_halves),
+		cmocka_unit_test(t_liar),
 	};
 
 	(void)argv;
