@@ -115,8 +115,12 @@ static void reads_slowly(void)
 	}
 }
 
-/* The child accepts; it ends with the program at the latest. */
-static pid_t connections(void (*other)(void))
+/*
+ * The child accepts; it ends with the program at the latest. `first`, if any,
+ * is called with `arg` before there is a connection, but not in the child.
+ */
+static pid_t connections_after(void (*other)(void), void (*first)(long),
+			       long arg)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET };
 	socklen_t len = sizeof(sin);
@@ -129,6 +133,8 @@ static pid_t connections(void (*other)(void))
 	CHECK(!getsockname(l, (struct sockaddr *)&sin, &len));
 	pid = fork();
 	CHECK(pid >= 0);
+	if (pid && first)
+		first(arg);
 	for (i = 0; i < count; i++) {
 		if (!pid) {
 			fd[i] = accept(l, NULL, NULL);
@@ -144,6 +150,11 @@ static pid_t connections(void (*other)(void))
 		_exit(0);
 	}
 	return pid;
+}
+
+static pid_t connections(void (*other)(void))
+{
+	return connections_after(other, NULL, 0);
 }
 
 static void rounds(int n)
@@ -173,18 +184,24 @@ static void *nothing(void *arg)
 	return arg;
 }
 
-static void maps(long left)
+static void fill_maps(long left)
 {
 	long most = number_in("/proc/sys/vm/max_map_count", ""), i, n;
-	pthread_t thread;
-	pid_t pid;
 
 	CHECK(most > 0);
-	pid = connections(echoes);
 	n = most - left - mappings();
 	for (i = 0; i < n; i++)
 		CHECK(mmap(NULL, 4096, i & 1 ? PROT_READ : PROT_NONE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+}
+
+/* None are left before there is a connection that could be lifted. */
+static void maps(long left)
+{
+	pthread_t thread;
+	pid_t pid = connections_after(echoes, fill_maps, left);
+	int i;
+
 	rounds(ROUNDS);
 	for (i = 0; i < 20; i++)
 		CHECK(mmap(NULL, 1 << 20, i & 1 ? PROT_WRITE : PROT_READ,
