@@ -15,6 +15,8 @@
 #include "base/stamp.h"
 #include "preload/epready.h"
 
+#define OTHERS 4 /* events for nothing that end no asking, but rings */
+
 static bool log_of(const struct epreg *r, struct stamp_log *log)
 {
 	return ep_unlikely((r->since | r->news) & STAMP_MIXED) && r->sock &&
@@ -227,6 +229,21 @@ static int take_anew(struct epset *set, struct epreg **taken, int room)
 }
 
 /*
+ * Behind an event that is nothing for the program a quiet member may have rung.
+ * A ring is used up by being told, one for each member; what is asked for anew
+ * may be told for ever.
+ */
+static bool go_on(const struct epoll_event *e, uint32_t *rings,
+		  uint32_t *others)
+{
+	uint32_t *left = others;
+
+	if (ep_is_word(e->data.u64) && e->data.u64 & EP_WAKE)
+		left = rings;
+	return *left && (*left)--;
+}
+
+/*
  * There is no room beside the `m` that were taken, and one may have to come
  * behind something of the kernel's. So its events are taken one by one, each in
  * place of the last that is behind it. One that comes behind them all is kept
@@ -235,9 +252,9 @@ static int take_anew(struct epset *set, struct epreg **taken, int room)
 static int ask_for_each(struct epset *set, int n, int max, int m,
 			struct epreg **taken, struct epask *ask)
 {
+	uint32_t rings = set->nhot + set->nquiet, others = OTHERS, listed;
 	struct epoll_event e;
 	struct epreg *k;
-	uint32_t listed;
 	int was;
 
 	while (n < max && !set->kern.odd && !settled_by_last(set, taken) &&
@@ -254,7 +271,7 @@ static int ask_for_each(struct epset *set, int n, int max, int m,
 		n = ask->put(ask, n, &e);
 		if (set->nready > listed)
 			m = take_anew(set, taken, max - n);
-		else if (n == was)
+		else if (n == was && !go_on(&e, &rings, &others))
 			break; /* nothing for the program; it may come again */
 		if (n > was && n + m > max) {
 			cut(set, last_of(taken));
@@ -313,12 +330,11 @@ static void remember(struct epset *set, const struct epask *ask)
 	for (r = k->first; r; r = r->rnext)
 		if (!r->was_level || later(k->passed_by, r->was))
 			k->passed_by = ask->began;
-	k->look = ask->began;
 	k->passed = 0;
 	k->turn = set->turn;
 	if (!ask->whole)
-		return;
-	k->whole = k->passed_by = ask->began;
+		return; /* a quiet member may have rung further back */
+	k->look = k->whole = k->passed_by = ask->began;
 	k->whole_turn = set->turn;
 	k->level = k->added = 0;
 	for (r = k->first; r && !k->level; r = r->rnext)
