@@ -6,6 +6,7 @@
 
 #include "base/guard.h"
 #include "base/sys.h"
+#include "base/table.h"
 
 #define ROOM (32u * 1024) /* of a thread; only what is used becomes memory */
 
@@ -37,6 +38,26 @@ void scratch_fresh(void *mem)
 	st->last = 0;
 }
 
+/*
+ * For threads that get no mapping, since the program has used up what there may
+ * be: what they call must not fail for that. Each is a slot's for good.
+ */
+#define SPARES 8
+
+TABLE static struct {
+	char mem[ROOM] __attribute__((aligned(16)));
+} spare[SPARES];
+static uint32_t spares; /* atomic: so many are taken, or were asked for */
+
+static struct stack *spare_of(void)
+{
+	uint32_t i = __atomic_load_n(&spares, __ATOMIC_RELAXED);
+
+	if (i < SPARES)
+		i = __atomic_fetch_add(&spares, 1, __ATOMIC_RELAXED);
+	return i < SPARES ? (struct stack *)(void *)spare[i].mem : NULL;
+}
+
 static struct stack *stack_of(void)
 {
 	struct guard *g = guard_own ? guard_own : guard_slot();
@@ -48,12 +69,17 @@ static struct stack *stack_of(void)
 		return NULL; /* a slot that threads share */
 	st = sys_mmap(NULL, ROOM, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sys_is_err(st))
-		return NULL;
+	if (sys_is_err(st)) {
+		st = spare_of();
+		if (!st)
+			return NULL;
+	}
 	scratch_fresh(st);
 	/* a handler in between has made one, too */
 	if (g->scratch) {
-		sys_munmap(st, ROOM);
+		if ((char *)st < spare[0].mem ||
+		    (char *)st >= spare[SPARES - 1].mem + ROOM)
+			sys_munmap(st, ROOM);
 		return g->scratch;
 	}
 	g->scratch = st;

@@ -6,8 +6,8 @@
  * Memory for a call that needs more than some hundred bytes: the stack is the
  * program's, and may be the smallest there is, with a signal's frame on it. Each
  * thread has a mapping of its own, made at the first use, in which calls take
- * pieces one above the other. Where it is full, or cannot be made, a piece is
- * mapped for itself.
+ * pieces one above the other. Where it is full a piece is mapped for itself;
+ * a few threads have one though the program's address space is used up.
  *
  * Async-signal-safe: a handler that interrupts a taker gives back what it took
  * before it returns, and what a jump out of a handler leaves is taken back by

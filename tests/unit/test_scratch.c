@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/guard.h"
 #include "base/scratch.h"
@@ -131,13 +132,44 @@ static void threads(void **state)
 	}
 }
 
+static void *limited(void *arg)
+{
+	SCRATCH(a);
+	void *p;
+
+	/* its slot may be one whose mapping a thread before it has made */
+	guard_own = guard_slot();
+	guard_own->scratch = NULL;
+	if (setrlimit(RLIMIT_AS, arg))
+		return NULL;
+	p = scratch_take(&a, 20000);
+	if (p)
+		memset(p, 1, 20000);
+	return a.mapped ? NULL : p;
+}
+
+/* The program's address space is used up. */
+static void none_left(void **state)
+{
+	struct rlimit was, none = { 1 << 20, 0 };
+	pthread_t t;
+	void *one;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_AS, &was), 0);
+	none.rlim_max = was.rlim_max;
+	assert_int_equal(pthread_create(&t, NULL, limited, &none), 0);
+	assert_int_equal(pthread_join(t, &one), 0);
+	assert_int_equal(setrlimit(RLIMIT_AS, &was), 0);
+	assert_non_null(one);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces),
-		cmocka_unit_test(large),
-		cmocka_unit_test(jumped),
-		cmocka_unit_test(threads),
+		cmocka_unit_test(pieces),    cmocka_unit_test(large),
+		cmocka_unit_test(jumped),    cmocka_unit_test(threads),
+		cmocka_unit_test(none_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
