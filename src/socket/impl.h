@@ -138,6 +138,7 @@ struct sock {
 	bool counted; /* among the lifted */
 	bool tx_shown, rx_shown; /* the row says that it is lifted */
 	bool rx_eof, rx_stale; /* stale: ring content was taken back */
+	bool rx_ended; /* left the ring behind all of its bytes and DisConn */
 	bool full; /* a writer was told to wait */
 	uint8_t spills;
 	uint8_t vouches; /* times the counts were compared */

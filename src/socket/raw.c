@@ -280,6 +280,22 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * A writer that ended its direction in the ring leaves the ring before it sends
+ * the kernel's FIN. What its DisConn says counts in between: the anchor is empty
+ * and shows no end yet.
+ */
+static void behind_end(struct sock *s)
+{
+	/* a send that left the ring before DisConn may be under way there */
+	uint64_t n = __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE);
+
+	if (!s->rd && !s->conn.error && fab_pending(s))
+		pump_poll(s);
+	s->rx_ended = s->rx_eof && !s->conn.error && !s->rx_avail &&
+		      s->ar.taken == n;
+}
+
 int raw_where(struct sock *s, uint64_t *n)
 {
 	enum anc_state was = anc_state(s->rx);
@@ -289,8 +305,10 @@ int raw_where(struct sock *s, uint64_t *n)
 		lift_strayed(s, s->ghost >= 0 ? s->ghost : sock_fd(s), 0);
 	where = anc_where(s->rx, &s->ar, n);
 
-	if (where == ANC_AT_ANCHOR && was == ANC_SPILL)
+	if (where == ANC_AT_ANCHOR && was == ANC_SPILL) {
 		ring_service(s); /* its FIN may wait for this */
+		behind_end(s);
+	}
 	return where;
 }
 
@@ -437,6 +455,8 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 		sock_eats(s, n);
 		return (ssize_t)done;
 	}
+	if (unlikely(n == -EAGAIN) && s->rx_ended && s->paired)
+		n = 0; /* the kernel's FIN follows */
 	if (unlikely(!n) && (s->paired || s->eaten))
 		return -lift_end_errno(s);
 	/* the kernel tells it once, and so do we; it may hear of it later */

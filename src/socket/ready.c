@@ -102,6 +102,10 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (where == ANC_AT_ANCHOR) {
 		if (unlikely(s->rd))
 			rdma_passed(s);
+		if (unlikely(s->rx_ended) && !s->orphan) {
+			r->ours |= IN_BITS; /* before the kernel's FIN, too */
+			r->now |= IN_BITS;
+		}
 		return;
 	}
 	r->ours |= IN_BITS;

@@ -241,6 +241,7 @@ void sock_dissolved(struct sock *s)
 	if (s->paired)
 		lift_unpaired(s, s->why);
 	s->shut_rd = s->shut_wr = s->rx_eof = false;
+	s->rx_ended = false;
 	s->rst_told = s->epipe = false;
 	s->eaten = 0;
 	s->port = s->peer_port = 0; /* the next one has other names */

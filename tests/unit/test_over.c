@@ -3,6 +3,8 @@
  * A receive where the stream goes over from one carrier to the other gives what
  * a look has shown, and a look shows what has come.
  */
+#include <sys/epoll.h>
+
 #include "both_util.h"
 
 static void sees(const char *bytes)
@@ -133,6 +135,69 @@ static void t_end(void **state)
 	gets("");
 }
 
+/* DisConn, and the writer leaves the ring; its FIN is to come. */
+static void ends_in_ring(void)
+{
+	struct conn_offer offer = { .bytes = 0 };
+	struct conn_op op;
+
+	conn_shutdown(&writer.conn, 0, false);
+	conn_next(&writer.conn, 0, &offer, sizeof(came[0]), &op);
+	assert_int_equal(op.type, CONN_SEND);
+	memcpy(came[ncame], op.hdr, op.hdr_len);
+	came_len[ncame] = op.hdr_len;
+	__atomic_store_n(&ncame, ncame + 1, __ATOMIC_RELEASE);
+}
+
+static void found(void)
+{
+	struct sock_ready r;
+
+	sock_ready(&sock, fd, EPOLLIN, &r);
+	assert_int_equal(r.ours & r.now & (EPOLLIN | EPOLLRDHUP),
+			 EPOLLIN | EPOLLRDHUP);
+}
+
+static void end_found(void)
+{
+	char byte;
+
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, MSG_DONTWAIT), 0);
+	found();
+	assert_int_equal(
+		sock_recv(&sock, fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT), 0);
+	assert_int_equal(shutdown(writer.fd, SHUT_WR), 0);
+	gets("");
+	found();
+}
+
+/* An end that was reported is there while the kernel's FIN is on its way. */
+static void t_end_before_fin(void **state)
+{
+	(void)state;
+	lifts();
+	gets_nothing();
+	arrives("abc");
+	gets("abc");
+	ends_in_ring();
+	found();
+	spills();
+	end_found();
+}
+
+/* The same where nobody has looked at the DisConn before. */
+static void t_end_unseen(void **state)
+{
+	(void)state;
+	lifts();
+	gets_nothing();
+	arrives("abc");
+	gets("abc");
+	ends_in_ring();
+	spills();
+	end_found();
+}
+
 /* --- from the anchor to the ring ------------------------------------------ */
 
 static void t_lift(void **state)
@@ -188,6 +253,8 @@ int main(void)
 		BOTH(t_vector),
 		BOTH(t_control),
 		BOTH(t_end),
+		CASE(t_end_before_fin, one_host),
+		CASE(t_end_unseen, one_host),
 		CASE(t_bell_to_come, one_host),
 		CASE(t_lift, one_host),
 		CASE(t_both, one_host),
