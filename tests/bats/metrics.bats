@@ -55,9 +55,14 @@ pair() {
 	until_true 10 grep -q ready "$TMP/pair.out"
 }
 
+# end_pair [SIGNAL]: by its input, or by that.
 end_pair() {
+	local pid=${PID[pair]}
+	[ "$#" -eq 0 ] || kill "-$1" "$pid"
 	exec 9>&-
-	stop pair "$@"
+	until_true 10 gone "$pid"
+	unset "PID[pair]"
+	wait "$pid" || :
 }
 
 COUNTERS=(libsdp_lifts_total libsdp_messages_total libsdp_wakeups_total
