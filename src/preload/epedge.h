@@ -122,6 +122,12 @@ static inline uint32_t ep_word_idx(uint64_t word)
 	return EP_FIELD(word, 0, EP_IDX_BITS);
 }
 
+/* The entry of the kernel's that a word stands for, whatever modified it. */
+static inline uint64_t ep_word_entry(uint64_t word)
+{
+	return word & ~(((1ull << EP_MOD_BITS) - 1) << EP_IDX_BITS);
+}
+
 static inline bool ep_word_used(uint64_t word, uint32_t use)
 {
 	return EP_FIELD(word, EP_IDX_BITS + EP_MOD_BITS, EP_USE_BITS) ==

@@ -15,6 +15,7 @@
 #include "base/stamp.h"
 #include "preload/epready.h"
 
+#define SPAN   16 /* events until another one is marked, at first */
 #define OTHERS 4 /* events for nothing that end no asking, but rings */
 
 static bool log_of(const struct epreg *r, struct stamp_log *log)
@@ -316,6 +317,53 @@ static int consult(struct epset *set, int n, int max, int m,
 	return twice ? n : ask_for_each(set, n, max, m, taken, ask);
 }
 
+static void mark(struct epset *set, uint64_t word, uint64_t began)
+{
+	struct epkern *k = &set->kern;
+
+	/* longer each time: the old one may never come again */
+	k->mark_span = k->mark ? 2 * k->mark_span : SPAN;
+	k->mark_left = k->mark_span;
+	k->mark = began;
+	k->mark_word = word;
+	k->mark_turn = set->turn;
+	k->mark_level = k->mark_added = 0;
+}
+
+bool epset_saw(struct epset *set, const struct epoll_event *ev, int got,
+	       int room, uint64_t began)
+{
+	struct epkern *k = &set->kern;
+	int i;
+
+	if (ep_likely(got < room))
+		return true;
+	for (i = 0; i < got && !k->round; i++) {
+		uint64_t word = ev[i].data.u64;
+
+		if (ep_is_word(word))
+			word = ep_word_entry(word);
+		/* in one look only what has the same word comes twice */
+		if (k->mark && k->mark != began && k->mark_word == word)
+			k->round = true;
+		else if (!k->mark || !k->mark_left--)
+			mark(set, word, began);
+	}
+	return false;
+}
+
+/* What was there at the mark has been told: as after a whole look then. */
+static void went_round(struct epkern *k)
+{
+	k->look = k->whole = k->mark;
+	if (later(k->mark, k->passed_by))
+		k->passed_by = k->mark;
+	k->whole_turn = k->mark_turn;
+	k->level = k->mark_level;
+	k->added = k->mark_added;
+	k->mark = 0;
+}
+
 /* What the next turns know of the kernel's list. */
 static void remember(struct epset *set, const struct epask *ask)
 {
@@ -332,11 +380,15 @@ static void remember(struct epset *set, const struct epask *ask)
 			k->passed_by = ask->began;
 	k->passed = 0;
 	k->turn = set->turn;
-	if (!ask->whole)
-		return; /* a quiet member may have rung further back */
+	if (!ask->whole) {
+		/* a quiet member may have rung further back */
+		if (k->round)
+			went_round(k);
+		return;
+	}
 	k->look = k->whole = k->passed_by = ask->began;
 	k->whole_turn = set->turn;
-	k->level = k->added = 0;
+	k->level = k->added = k->mark = 0;
 	for (r = k->first; r && !k->level; r = r->rnext)
 		if (r->stays)
 			k->level = r->at;

@@ -27,6 +27,7 @@ void epset_turn(struct epset *set)
 	set->turn++;
 	set->now = set->kern.began = stamp_now();
 	set->kern.odd = 0;
+	set->kern.round = false;
 	set->kern.first = set->kern.was_kept = NULL;
 	set->kern.end = &set->kern.first;
 }
@@ -165,6 +166,8 @@ void epreg_anew(struct epreg *r)
 	r->modded = r->at + 2; /* later */
 	if (!r->set->kern.added)
 		r->set->kern.added = r->at;
+	if (!r->set->kern.mark_added)
+		r->set->kern.mark_added = r->at;
 }
 
 /* A level stays where it was put when it was reported. */
@@ -237,6 +240,8 @@ int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 	epready_put(set, ev, n, r, bits);
 	if (r->stays && !set->kern.level)
 		set->kern.level = set->now;
+	if (r->stays && !set->kern.mark_level)
+		set->kern.mark_level = set->now;
 	r->rnext = NULL;
 	*set->kern.end = r;
 	set->kern.end = &r->rnext;

@@ -190,7 +190,7 @@ static int look(struct epask *a, struct epoll_event *ev, int room)
 	a->rearm = false;
 	a->began = w->set->now = stamp_now();
 	got = sys_epoll_look(w->ep, ev, room);
-	a->whole = got < room;
+	a->whole = epset_saw(w->set, ev, got, room, a->began);
 	return got < 0 ? 0 : got;
 }
 
@@ -252,10 +252,7 @@ static int ask_put(struct epask *a, int n, const struct epoll_event *e)
 	return translate(w, n, 1);
 }
 
-/*
- * Fill the array: the hot members, `got` events of the kernel, and, `rest`, what
- * else the kernel has.
- */
+/* Hot members, `got` events of the kernel, and, `rest`, what else it has. */
 static int fill(struct epwait *w, int got, bool rest)
 {
 	int n, ret = begin(w);
@@ -263,7 +260,8 @@ static int fill(struct epwait *w, int got, bool rest)
 	if (ret)
 		return ret;
 	w->ask = (struct epask){ .began = rest ? 0 : w->asked,
-				 .whole = got < w->room,
+				 .whole = epset_saw(w->set, w->ev, got, w->room,
+						    w->asked),
 				 .rest = rest,
 				 .rearm = true,
 				 .more = ask_more,

@@ -112,6 +112,16 @@ struct epkern {
 	uint32_t kept_events;
 	uint64_t kept_at; /* stamp */
 	struct epreg *was_kept; /* the one that is put in this turn */
+	/*
+	 * Levels may fill each look, and none is whole. But what is told goes
+	 * behind all that is there. So once the event `mark_word` comes again,
+	 * what was there when the look that told it began has been told.
+	 */
+	uint64_t mark, mark_word; /* stamp of that look; 0: none */
+	uint64_t mark_level, mark_added; /* the first since `mark`, or 0 */
+	uint32_t mark_turn;
+	uint32_t mark_left, mark_span; /* events until another is marked */
+	bool round; /* it came again in this turn */
 };
 
 struct epset {
@@ -301,6 +311,13 @@ int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 /* Looks at `r`, which was rung for; the same as of a hot one. */
 void epset_rung(struct epset *set, struct epoll_event *ev, struct epreg *r);
 void epset_odd(struct epset *set, int n);
+
+/*
+ * A look that began at `began` for up to `room` events told `got`, which are not
+ * put yet. True: it was whole.
+ */
+bool epset_saw(struct epset *set, const struct epoll_event *ev, int got,
+	       int room, uint64_t began);
 
 /* How epset_collect() gets at the kernel's ready list. */
 struct epask {

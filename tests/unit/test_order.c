@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "preload/epset.h"
@@ -445,6 +446,67 @@ static void t_halves(void **state)
 	close(ep);
 }
 
+/*
+ * Levels that never end fill each array: a lifted member that may have to come
+ * behind something of the kernel's is not put off for ever. `lift`: a level that
+ * is a member's, by the direction that is the kernel's; `anew`: what is lifted is
+ * read, and something comes.
+ */
+static void crowd(int n, int max, bool lift, bool anew)
+{
+	struct sock *s[2];
+	struct epoll_event ev[8];
+	int ep = ep_born(epoll_create1(0)), fd[64], count[66] = { 0 }, i, k,
+	    got;
+
+	for (i = 0; i < n; i++) {
+		fd[i] = eventfd(1, 0);
+		assert_int_equal(
+			set_ctl(ep, ADD, fd[i], EPOLLIN, (uint64_t)i + 2), 0);
+	}
+	pair_of(s, ep, 1, EPOLLIN);
+	s[1] = fake_new();
+	if (lift) {
+		assert_int_equal(
+			set_ctl(ep, ADD, s[1]->fd, EPOLLIN | EPOLLOUT, 1), 0);
+		fake_pair(s[1]);
+		s[1]->ours = EPOLLIN;
+	}
+	stamp_log_add(9);
+	fake_data(s[0]);
+	for (i = 0; i < 40 * (n + 2); i++) {
+		got = do_epoll_wait(ep, ev, max, 0);
+		assert_int_equal(got, max);
+		for (k = 0; k < got; k++)
+			count[ev[k].data.u64]++;
+		if (!anew || !count[0] || ev[0].data.u64)
+			continue;
+		fake_take(s[0]);
+		stamp_log_add(9);
+		fake_data(s[0]);
+	}
+	for (i = 0; i < n + 2; i++)
+		if (i != 1 || lift)
+			assert_in_range(count[i], 8, 40 * (n + 2));
+	for (i = 0; i < n; i++)
+		close(fd[i]);
+	for (i = 0; i < 2; i++)
+		fake_close(s[i]);
+	ep_fd_closing(ep, NULL, false);
+	close(ep);
+}
+
+static void t_crowd(void **state)
+{
+	int n, max, how;
+
+	(void)state;
+	for (n = 2; n <= 40; n += n < 4 ? 1 : 18)
+		for (max = 1; max <= 2; max++)
+			for (how = 0; how < 4; how++)
+				crowd(n, max, how & 1, how & 2);
+}
+
 /* A peer that lies about the time gains and costs nothing. */
 static void t_liar(void **state)
 {
@@ -484,7 +546,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(t_kernel), cmocka_unit_test(t_lifted),
 		cmocka_unit_test(t_mixed),  cmocka_unit_test(t_midst),
 		cmocka_unit_test(t_nested), cmocka_unit_test(t_halves),
-		cmocka_unit_test(t_liar),
+		cmocka_unit_test(t_crowd),  cmocka_unit_test(t_liar),
 	};
 
 	(void)argv;
