@@ -39,12 +39,19 @@ static inline void hold_on(const struct hold *h)
 	hold_tell(h->on ? HELD_BACK : HELD_NOT);
 }
 
-/* Block `all`; hold_on() behind it. */
+/*
+ * Block `all`; hold_on() behind it. What was put off is blocked already, but not
+ * by the program: it comes as soon as its mask is there again.
+ */
 static inline bool hold_block(struct hold *h, uint64_t all)
 {
 	hold_tell(HELD_SOON);
-	return !sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all,
-			  (long)h->saved, 8, 0, 0);
+	if (sys_call6(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)h->saved,
+		      8, 0, 0))
+		return false;
+	if (guard_own)
+		h->saved[0] &= ~guard_own->put_off;
+	return true;
 }
 
 /* The program's mask again: what is let in here must not find `on`. */
