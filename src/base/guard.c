@@ -12,7 +12,8 @@
 #include "base/table.h"
 
 #define SLOTS	     256 /* of a chunk */
-#define RETIRED_MOST 64 /* then whoever retires one frees, too */
+#define FEW	     8 /* slots in use before the first sweep */
+#define RETIRED_MOST 16 /* weight; then whoever retires one frees, too */
 
 /* Own cache lines: a thread's store must not disturb its neighbour. */
 struct slot {
@@ -73,15 +74,17 @@ static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 	return g;
 }
 
-/* One of that thread number, 0: a free one. */
-static struct guard *claim_of(uint32_t was, uint32_t tid)
+/* One of that thread number, 0: a free one; of the first `most`. */
+static struct guard *claim_of(uint32_t was, uint32_t tid, uint32_t most)
 {
 	struct guard *g;
 	struct chunk *c;
-	int i;
+	uint32_t i;
 
 	for (c = &first; c; c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE))
 		for (i = 0; i < SLOTS; i++) {
+			if (!most--)
+				return NULL;
 			g = &c->slot[i].g;
 			if (__atomic_load_n(&g->tid, __ATOMIC_RELAXED) == was &&
 			    claim(g, was, tid))
@@ -99,31 +102,61 @@ static struct chunk *last_chunk(void)
 	return c;
 }
 
+/* Those of the dead are free again, of the first `most`: so many were. */
+static uint32_t sweep_chunk(struct chunk *c, uint32_t most)
+{
+	uint32_t was, dead = 0, i;
+
+	for (i = 0; i < most; i++) {
+		struct guard *g = &c->slot[i].g;
+
+		was = __atomic_load_n(&g->tid, __ATOMIC_RELAXED);
+		if (!was || was == SWEPT || !tid_dead(was) ||
+		    !claim(g, was, SWEPT))
+			continue;
+		__atomic_store_n(&g->tid, 0, __ATOMIC_RELEASE);
+		dead++;
+	}
+	return dead;
+}
+
 /*
- * All were taken, up to the chunk `last`: those of the dead are free again.
- * True: so many that it was worth it.
+ * All were taken, up to the chunk `last`. True: so many were of the dead that
+ * it was worth it.
  */
 static bool sweep(const struct chunk *last)
 {
-	uint32_t was, all = 0, dead = 0;
+	uint32_t all = 0, dead = 0;
 	struct chunk *c;
-	int i;
 
 	for (c = &first;; c = c->next) {
-		for (i = 0; i < SLOTS; i++) {
-			struct guard *g = &c->slot[i].g;
-
-			was = __atomic_load_n(&g->tid, __ATOMIC_RELAXED);
-			if (!was || was == SWEPT || !tid_dead(was) ||
-			    !claim(g, was, SWEPT))
-				continue;
-			__atomic_store_n(&g->tid, 0, __ATOMIC_RELEASE);
-			dead++;
-		}
+		dead += sweep_chunk(c, SLOTS);
 		all += SLOTS;
 		if (c == last)
 			return dead >= all / 4;
 	}
+}
+
+/*
+ * A slot keeps its scratch memory: so one that was never used is taken only
+ * when those in use were swept, or threads that come and go would use up all.
+ * The number in use doubles when that was not worth it: a thread costs a fixed
+ * number of looks, whatever their number.
+ */
+static struct guard *claim_few(uint32_t tid)
+{
+	static uint32_t few = FEW; /* atomic; up to SLOTS */
+	uint32_t most = __atomic_load_n(&few, __ATOMIC_RELAXED), was = most;
+	struct guard *g = claim_of(0, tid, most);
+
+	if (g || most >= SLOTS)
+		return g;
+	if (sweep_chunk(&first, most) < most / 4) {
+		most *= 2;
+		__atomic_compare_exchange_n(&few, &was, most, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
+	return claim_of(0, tid, most);
 }
 
 /* Unless another thread has done so since. */
@@ -143,13 +176,15 @@ static void more_behind(struct chunk *c)
 struct guard *guard_slot(void)
 {
 	uint32_t tid = (uint32_t)sys_gettid();
-	struct guard *g = claim_of(tid, tid);
+	struct guard *g = claim_of(tid, tid, UINT32_MAX);
 	struct chunk *last;
 	int i;
 
+	if (!g)
+		g = claim_few(tid);
 	for (i = 0; !g && i < 3; i++) {
 		last = last_chunk();
-		g = claim_of(0, tid);
+		g = claim_of(0, tid, UINT32_MAX);
 		if (!g && !sweep(last))
 			more_behind(last);
 	}

@@ -303,7 +303,7 @@ static inline void guarded_woken(const uint64_t *was)
  * the epoch of the first time. Both may be called by any thread, inside or not,
  * without locks. The struct lies in that memory.
  */
-#define RETIRED_HEAVY 8
+#define RETIRED_HEAVY 2
 struct retired {
 	struct retired *next;
 	uint64_t epoch;
@@ -315,5 +315,14 @@ struct retired {
 void guard_retire(struct retired *r);
 /* Frees what can be by now: of the background thread, or for want of memory. */
 void guard_reap(void);
+/* Inside: found idle, then freed; from inside the caller would be waited for. */
+static inline void guard_drain(void)
+{
+	uint64_t was = guard_sleep();
+
+	guard_reap();
+	guard_reap();
+	guard_wake(was);
+}
 
 #endif

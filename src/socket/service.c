@@ -425,7 +425,7 @@ static void *service_main(void *arg)
 		looked = clock_ns();
 		rdma_run();
 		guard_reap();
-		if (!n && empty && retire())
+		if (!n && empty && (guard_drain(), retire()))
 			return NULL;
 		visit_all(0, serve, NULL);
 		/* idle for a HOLDBACK_TICK is not idle */

@@ -164,12 +164,43 @@ static void none_left(void **state)
 	assert_non_null(one);
 }
 
+#define GUESTS 100 /* threads, one after the other */
+#define KEPT   16 /* far fewer places than threads, a few being slow to die */
+
+static void *guest(void *arg)
+{
+	SCRATCH(a);
+
+	(void)arg;
+	return scratch_take(&a, 100);
+}
+
+/* Threads that come and go use each other's memory. */
+static void guests(void **state)
+{
+	void *place[GUESTS], *at;
+	int i, j, n = 0;
+	pthread_t th;
+
+	(void)state;
+	for (i = 0; i < GUESTS; i++) {
+		assert_int_equal(pthread_create(&th, NULL, guest, NULL), 0);
+		assert_int_equal(pthread_join(th, &at), 0);
+		assert_non_null(at);
+		for (j = 0; j < n && place[j] != at; j++)
+			;
+		if (j == n)
+			place[n++] = at;
+	}
+	assert_in_range(n, 1, KEPT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces),    cmocka_unit_test(large),
 		cmocka_unit_test(jumped),    cmocka_unit_test(threads),
-		cmocka_unit_test(none_left),
+		cmocka_unit_test(none_left), cmocka_unit_test(guests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
