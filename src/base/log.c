@@ -146,8 +146,9 @@ static __attribute__((noinline)) void log_stderr(const struct text *t)
 			sys_write(2, t->buf, t->len);
 		return;
 	}
-	if (sys_ppoll(&p, 1, &now, NULL) != 1 || !(p.revents & POLLOUT) ||
-	    (p.revents & (POLLERR | POLLNVAL)))
+	/* not where RLIMIT_NOFILE is 0: no more of the stack for that */
+	if (sys_call6(SYS_ppoll, (long)&p, 1, (long)&now, 0, 8, 0) != 1 ||
+	    !(p.revents & POLLOUT) || (p.revents & (POLLERR | POLLNVAL)))
 		return;
 	if (S_ISSOCK(st.st_mode))
 		sys_send(2, t->buf, t->len, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -39,7 +39,7 @@ static bool page_is_ours(const struct page *p, int pid)
 }
 
 /* The page in a file, mapped: it is this user's, or NULL. */
-static struct page *page_of(int dir, const char *name)
+static __attribute__((noinline)) struct page *page_of(int dir, const char *name)
 {
 	int fd = sys_openat(dir, name,
 			    O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
