@@ -278,10 +278,9 @@ static inline void guarded_end(struct guarded *in)
 /* GUARDED: inside to the end of the block; GUARDED_LATER: from begin() on. */
 #define GUARDED_LATER(name) \
 	struct guarded name __attribute__((cleanup(guarded_end))) = { 0, false }
-#define GUARDED(name)                                                    \
-	struct guarded name                                              \
-		__attribute__((cleanup(guarded_end))) = { guard_enter(), \
-							  true }
+#define GUARDED(name)                                            \
+	struct guarded name __attribute__((cleanup(guarded_end), \
+					   unused)) = { guard_enter(), true }
 
 static inline void guarded_woken(const uint64_t *was)
 {

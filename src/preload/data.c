@@ -29,9 +29,6 @@ static inline int no_compat(int flags)
 	return flags & ~(int)COMPAT;
 }
 
-/* libc's end of a fortified call whose buffer is too small; does not return */
-void __chk_fail(void) __attribute__((noreturn));
-
 /* read() of nothing returns at once on a socket, recv() would wait. */
 __attribute__((noinline)) static ssize_t read_sock(int fd, void *buf, size_t n)
 {

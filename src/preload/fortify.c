@@ -5,8 +5,6 @@
 #include "preload/preload.h"
 #include "preload/ready.h"
 
-void __chk_fail(void) __attribute__((noreturn));
-
 int do___poll_chk(struct pollfd *p, nfds_t n, int ms, size_t room)
 {
 	if (unlikely(room / sizeof(*p) < n))

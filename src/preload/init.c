@@ -70,8 +70,6 @@ __attribute__((no_sanitize_address)) const char *__asan_default_options(void)
  * quick_exit() runs handlers in the reverse order of registration, so ours,
  * registered before main(), comes last, as the destructor does for exit().
  */
-int __cxa_at_quick_exit(void (*fn)(void *), void *dso);
-
 static void ended(void *arg)
 {
 	(void)arg;

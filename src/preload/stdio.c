@@ -11,7 +11,6 @@
 #include "preload/preload.h"
 #include "preload/ready.h"
 
-int __vasprintf_chk(char **out, int flag, const char *fmt, va_list ap);
 int dprintf_out(int fd, const char *fmt, ...) __asm__("dprintf")
 	__attribute__((visibility("default"), format(printf, 2, 3)));
 int dprintf_chk_out(int fd, int flag, const char *fmt,
