@@ -132,7 +132,7 @@ static void threads(void **state)
 	}
 }
 
-static void *limited(void *arg)
+__attribute__((unused)) static void *limited(void *arg)
 {
 	SCRATCH(a);
 	void *p;
@@ -149,7 +149,7 @@ static void *limited(void *arg)
 }
 
 /* The program's address space is used up. */
-static void none_left(void **state)
+__attribute__((unused)) static void none_left(void **state)
 {
 	struct rlimit was, none = { 1 << 20, 0 };
 	pthread_t t;
