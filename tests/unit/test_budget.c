@@ -198,7 +198,7 @@ static void memory_of_a_group(void **state)
 	assert_true(shm_account.most == 3 * MIB);
 }
 
-static void limit(int what, uint64_t n)
+static void limit(__rlimit_resource_t what, uint64_t n)
 {
 	struct rlimit rl = { n, RLIM_INFINITY };
 

@@ -37,10 +37,12 @@ struct member {
  * read, is found out by the next wait; until then what comes has its old place.
  * Of lifted members it is known at once, and what comes is last.
  */
+enum kind { KERNEL, LIFTED, MIXED };
+
 struct model {
 	struct member m[N];
 	int list[N], n;
-	enum { KERNEL, LIFTED, MIXED } kind;
+	enum kind kind;
 	int ep, came;
 	int sends; /* through the kernel, since all was told */
 	uint64_t seed;
@@ -246,7 +248,7 @@ static void step(struct model *w)
 	}
 }
 
-static void walk(int kind, uint64_t seed, int steps)
+static void walk(enum kind kind, uint64_t seed, int steps)
 {
 	static const uint32_t masks[] = { EPOLLIN, EPOLLIN | ET, EPOLLIN | ONE,
 					  EPOLLIN };
