@@ -102,6 +102,8 @@ int pollset_begin(struct pollset *p)
 		if (p->ent[p->nent].sock || p->ent[p->nent].set)
 			p->nent++;
 	}
+	p->seen = p->nent == p->n;
+	p->gone = false;
 	return 0;
 }
 
@@ -340,6 +342,8 @@ static int at_once(struct pollset *p)
 			return ret;
 		look_behind(p);
 	} while (stale(p));
+	p->gone = p->seen;
+	p->seen = true;
 	return answer(p, true);
 }
 
@@ -566,6 +570,11 @@ int pollset_wait(struct pollset *p, uint64_t span)
 				return ret;
 			continue;
 		}
+		if (left && p->kind == POLL_SELECT && !p->seen) {
+			ret = at_once(p);
+			if (ret)
+				return ret;
+		}
 		nap = left;
 		if (left && arm(p, &nap)) {
 			out_of_bed(p);
@@ -580,6 +589,8 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		if (dl_slept(ret, nap, left))
 			left = 0;
 		look_all(p);
+		p->gone = p->seen;
+		p->seen = true;
 		ret = stale(p) ? at_once(p) : answer(p, true);
 		if (ret || !left)
 			return ret;

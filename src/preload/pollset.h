@@ -43,6 +43,11 @@ struct pollset {
 	nfds_t nent;
 	const sigset_t *mask;
 	enum pollkind kind;
+	/*
+	 * What is not there was not when the call began, or (`gone`) it was and
+	 * has been closed since. select() looks at all before it sleeps.
+	 */
+	bool seen, gone;
 	struct hold hold;
 	struct sock_doze doze; /* on those of it that are cold */
 	struct scratch room; /* of `ent` and `kern` */

@@ -4,6 +4,7 @@
  * number is EBADF, select() itself leaves the rest of the time behind.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -21,9 +22,9 @@
 #define WORDS(n)  (((size_t)(n) + 63) / 64)
 
 /* What the kernel counts as readable, writable, exceptional. */
-#define SEL_R (POLLRDNORM | POLLRDBAND | POLLIN | POLLHUP | POLLERR)
-#define SEL_W (POLLWRBAND | POLLWRNORM | POLLOUT | POLLERR)
-#define SEL_X POLLPRI
+#define SEL_R (POLLRDNORM | POLLRDBAND | POLLIN | POLLHUP | POLLERR | POLLNVAL)
+#define SEL_W (POLLWRBAND | POLLWRNORM | POLLOUT | POLLERR | POLLNVAL)
+#define SEL_X (POLLPRI | POLLNVAL)
 
 struct sel {
 	int n;
@@ -31,7 +32,9 @@ struct sel {
 	unsigned long *copy[3]; /* what it asked for */
 	struct pollfd *fds;
 	nfds_t nfds;
-	struct scratch room; /* of `copy` and `fds` */
+	bool seen; /* all were there when the call began */
+	unsigned long *probe; /* as long as a set */
+	struct scratch room; /* of `copy`, `probe` and `fds` */
 };
 
 static unsigned long word(const struct sel *s, int set, size_t i)
@@ -108,10 +111,12 @@ static int sel_begin(struct sel *s, int n, unsigned long *const set[3])
 			bits += (size_t)__builtin_popcountl(set[k][i]);
 	s->n = n;
 	s->room = (struct scratch){ NULL, 0 };
-	copy = scratch_take(&s->room, 3 * len + bits * sizeof(*s->fds));
+	copy = scratch_take(&s->room, 4 * len + bits * sizeof(*s->fds));
 	if (!copy)
 		return -ENOMEM;
-	s->fds = (struct pollfd *)(void *)((char *)copy + 3 * len);
+	s->seen = false;
+	s->probe = copy + 3 * WORDS(n);
+	s->fds = (struct pollfd *)(void *)((char *)copy + 4 * len);
 	for (k = 0; k < 3; k++) {
 		s->set[k] = set[k];
 		s->copy[k] = NULL;
@@ -165,34 +170,62 @@ static bool asked(const struct sel *s, int set, int fd)
 	return word(s, set, (size_t)(fd / WORD_BITS)) >> (fd % WORD_BITS) & 1;
 }
 
-/* Does the kernel find a bad number, too? It looks at open tables only. */
-static bool truly_bad(const struct sel *s)
+/* Is it closed, as far as the kernel's select() looks at all? */
+static bool closed(struct sel *s, int fd)
 {
-	unsigned long probe[1024 / 64];
+	unsigned long *bits = &s->probe[fd / WORD_BITS];
 	struct timespec zero = { 0, 0 };
-	size_t i;
+	long ret;
 
-	if (s->n > 1024)
-		return true;
-	for (i = 0; i < WORDS(s->n); i++)
-		probe[i] = word(s, 0, i) | word(s, 1, i) | word(s, 2, i);
-	return sys_call6(SYS_pselect6, s->n, (long)probe, 0, 0, (long)&zero,
-			 0) == -EBADF;
+	*bits = 1ul << (fd % WORD_BITS);
+	ret = sys_call6(SYS_pselect6, fd + 1, (long)s->probe, 0, 0, (long)&zero,
+			0);
+	*bits = 0;
+	return ret == -EBADF;
+}
+
+/*
+ * poll() says of some that they are not there. It is an error if they were not
+ * when the call began, and an answer if they are closed since. What lies beyond
+ * the table is in no set.
+ */
+static int missing(struct sel *s, bool gone, bool *mute)
+{
+	bool any = false;
+	nfds_t i;
+
+	for (i = 0; i < s->nfds; i++) {
+		struct pollfd *f = &s->fds[i];
+
+		if (!(f->revents & POLLNVAL))
+			continue;
+		if (!any)
+			memset(s->probe, 0, WORDS(s->n) * sizeof(long));
+		any = true;
+		if (closed(s, f->fd)) {
+			if (!gone)
+				return -EBADF;
+		} else if (sys_fcntl(f->fd, F_GETFD, 0) < 0) {
+			f->fd = -1;
+			f->revents = 0;
+			*mute = true;
+		}
+	}
+	return 0;
 }
 
 /*
  * Fill in the program's sets. Entries that poll() reports for what select()
  * does not ask are left out (*mute: from the next wait, too).
  */
-static int from_poll(struct sel *s, bool *mute)
+static int from_poll(struct sel *s, bool gone, bool *mute)
 {
 	int count = 0, k;
 	nfds_t i;
 
 	*mute = false;
-	for (i = 0; i < s->nfds; i++)
-		if ((s->fds[i].revents & POLLNVAL) && truly_bad(s))
-			return -EBADF;
+	if (missing(s, gone, mute))
+		return -EBADF;
 	for (k = 0; k < 3; k++)
 		if (s->set[k])
 			memset(s->set[k], 0, WORDS(s->n) * sizeof(long));
@@ -252,14 +285,16 @@ static int wait_here(const struct guarded *in, struct sel *s, uint64_t end,
 		ret = pollset_begin(&p);
 		if (ret)
 			return ret;
+		p.seen = p.seen || s->seen;
 		if (end && end != DL_NEVER)
 			left = dl_left(clock_ns(), end);
 		ret = pollset_wait(&p, left);
+		s->seen = true;
 		if (ret < 0) {
 			put_back(s);
 			return ret;
 		}
-		ret = from_poll(s, &mute);
+		ret = from_poll(s, p.gone, &mute);
 		if (ret < 0)
 			put_back(s);
 		if (ret || !mute || !left)
@@ -312,6 +347,7 @@ static int sel_wait(struct guarded *inside, int n, unsigned long *const set[3],
 		if (ret <= 0 || !turned(inside, &s))
 			return ret;
 		sock_dozed(&in);
+		s.seen = true;
 	}
 	return wait_here(inside, &s, end, mask);
 }

@@ -21,9 +21,11 @@ teardown() {
 @test "closes: lifted" {
 	mode lifted
 	cases closes -n 2
+	[ "$(stat_sum closes lifted)" -gt 100 ]
 }
 
 @test "closes: at once" {
 	mode now
 	cases closes -n 2
+	[ "$(stat_sum closes lifted)" -gt 100 ]
 }

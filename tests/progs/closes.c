@@ -14,11 +14,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 #define USED   300 /* the number that the other thread uses */
 #define ASIDE  301 /* one that it never does */
 #define ROUNDS (100u * prog_scale)
+#define TURNS  160 /* more than it takes to be lifted */
 
 static int listener;
 static struct sockaddr_in addr;
@@ -50,7 +52,7 @@ static void joined(int end[2])
 	CHECK(!connect(end[0], (struct sockaddr *)&addr, sizeof(addr)));
 	end[1] = accept(listener, NULL, NULL);
 	CHECK(end[1] >= 0);
-	for (i = 0; i < 8; i++) {
+	for (i = 0; i < TURNS; i++) {
 		CHECK(send(end[i & 1], &byte, 1, 0) == 1);
 		CHECK(recv(end[!(i & 1)], &byte, 1, MSG_WAITALL) == 1);
 	}
@@ -250,10 +252,108 @@ static void sets_run(struct end *e)
 	CHECK(!close(listener));
 }
 
+/* --- a member of select() ---------------------------------------------------- */
+
+#define BESIDE 303 /* another member, which stays */
+#define PIPE   304 /* one that is never the library's */
+#define DEAD   305 /* asked for what it will never report */
+
+struct selects {
+	bool precise, piped, dead; /* pselect(), with these two beside */
+	pid_t tid; /* atomic */
+};
+
+/* Of a member that is closed meanwhile the kernel says that it is ready. */
+static void *selects(void *arg)
+{
+	struct timespec ts = { 100, 0 };
+	struct timeval tv = { 100, 0 };
+	struct selects *how = arg;
+	fd_set r, x;
+	int n;
+
+	FD_ZERO(&r);
+	FD_ZERO(&x);
+	FD_SET(USED, &r);
+	FD_SET(USED, &x);
+	FD_SET(BESIDE, &r);
+	if (how->piped)
+		FD_SET(PIPE, &r);
+	if (how->dead)
+		FD_SET(DEAD, &x);
+	__atomic_store_n(&how->tid, gettid(), __ATOMIC_RELEASE);
+	n = how->precise ? pselect(DEAD + 1, &r, NULL, &x, &ts, NULL) :
+			   select(DEAD + 1, &r, NULL, &x, &tv);
+	CHECK(n == 2 || n == 3);
+	CHECK(FD_ISSET(USED, &r) && FD_ISSET(USED, &x));
+	CHECK(FD_ISSET(BESIDE, &r) == (n == 3));
+	CHECK(!FD_ISSET(PIPE, &r) && !FD_ISSET(DEAD, &x));
+	/* but one that is not there to begin with is an error */
+	FD_SET(USED, &r);
+	FAILS(select(DEAD + 1, &r, NULL, NULL, &tv), EBADF);
+	FAILS(pselect(DEAD + 1, &r, NULL, NULL, &ts, NULL), EBADF);
+	CHECK(FD_ISSET(USED, &r));
+	return NULL;
+}
+
+static void placed(int fd, int at)
+{
+	CHECK(dup2(fd, at) == at);
+	CHECK(!close(fd));
+}
+
+static void selects_once(struct selects *how)
+{
+	struct linger now = { 1, 0 };
+	struct link used[2], beside[2], dead[2];
+	int ends_of[2];
+
+	link_self(&used[0], &used[1], 0);
+	link_self(&beside[0], &beside[1], 0);
+	link_self(&dead[0], &dead[1], 0);
+	CHECK(!pipe(ends_of));
+	placed(used[1].fd, USED);
+	placed(beside[1].fd, BESIDE);
+	placed(dead[1].fd, DEAD);
+	placed(ends_of[0], PIPE);
+	CHECK(!pthread_create(&user, NULL, selects, how));
+	while (!__atomic_load_n(&how->tid, __ATOMIC_ACQUIRE))
+		sched_yield();
+	prog_asleep(how->tid, 20);
+	if (how->dead) {
+		CHECK(!setsockopt(dead[0].fd, SOL_SOCKET, SO_LINGER, &now,
+				  sizeof(now)));
+		CHECK(!close(dead[0].fd));
+		prog_asleep(how->tid, 20);
+	}
+	CHECK(!close(USED));
+	CHECK(send(beside[0].fd, "x", 1, 0) == 1);
+	CHECK(!pthread_join(user, NULL));
+	CHECK(!close(used[0].fd) && !close(beside[0].fd) && !close(BESIDE));
+	CHECK(!close(ends_of[1]) && !close(PIPE) && !close(DEAD));
+	if (!how->dead)
+		CHECK(!close(dead[0].fd));
+}
+
+static void selects_run(struct end *e)
+{
+	unsigned int i;
+
+	(void)e;
+	for (i = 0; i < 8 * prog_scale; i++) {
+		struct selects how = { .precise = i & 1,
+				       .piped = i & 2,
+				       .dead = i & 4 };
+
+		selects_once(&how);
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "used", used_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "replaced", replaced_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "sets", sets_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "selects", selects_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
 int main(int argc, char **argv)
