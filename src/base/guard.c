@@ -37,6 +37,7 @@ static bool crowded;
 static struct lock lock; /* of the list */
 static struct retired *list;
 static uint32_t count;
+static uint32_t heavy; /* atomic; those of that weight, in the list or not */
 static uint32_t since; /* weight of those since the last were freed */
 
 void guard_begin(bool barriers)
@@ -196,6 +197,38 @@ struct guard *guard_slot(void)
 	return g;
 }
 
+static void vacate(struct guard *g)
+{
+	g->scratch = scratch_drop(g->scratch);
+	__atomic_store_n(&g->tid, 0, __ATOMIC_RELEASE);
+}
+
+void guard_sweep(void)
+{
+	struct chunk *c;
+	uint32_t was;
+	int i;
+
+	for (c = &first; c; c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE))
+		for (i = 0; i < SLOTS; i++) {
+			struct guard *g = &c->slot[i].g;
+
+			was = __atomic_load_n(&g->tid, __ATOMIC_RELAXED);
+			if (was && was != SWEPT && g != guard_own &&
+			    tid_dead(was) && claim(g, was, SWEPT))
+				vacate(g);
+		}
+}
+
+void guard_exit(void)
+{
+	struct guard *g = guard_own;
+
+	guard_own = NULL;
+	if (g && g != &crowd)
+		vacate(g);
+}
+
 /* --- nested --------------------------------------------------------------- */
 
 /*
@@ -259,7 +292,7 @@ void guard_forked(void)
 		}
 	lock.word = 0;
 	list = NULL;
-	count = since = 0;
+	count = since = heavy = 0;
 }
 
 /* --- memory --------------------------------------------------------------- */
@@ -348,6 +381,8 @@ static void look_at(struct retired *r, uint64_t now, uint64_t safe)
 	}
 	idle = !r->idle || r->idle(r);
 	if (idle && (r->was_idle || !r->idle)) {
+		if (r->weight == RETIRED_HEAVY)
+			__atomic_fetch_sub(&heavy, 1, __ATOMIC_SEQ_CST);
 		r->free(r);
 		return;
 	}
@@ -380,6 +415,11 @@ void guard_reap(void)
 	}
 }
 
+uint32_t guard_heavy(void)
+{
+	return __atomic_load_n(&heavy, __ATOMIC_SEQ_CST);
+}
+
 void guard_retire(struct retired *r)
 {
 	bool many;
@@ -390,6 +430,8 @@ void guard_retire(struct retired *r)
 	if (lock_take(&lock) == -EDEADLK)
 		return; /* as put_back() */
 	append(r);
+	if (r->weight == RETIRED_HEAVY)
+		__atomic_fetch_add(&heavy, 1, __ATOMIC_SEQ_CST);
 	since += r->weight;
 	many = since >= RETIRED_MOST;
 	if (many)

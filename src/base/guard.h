@@ -53,6 +53,12 @@ extern bool guard_exchanges; /* atomic: no membarrier() here */
 void guard_begin(bool barriers);
 struct guard *guard_slot(void); /* never NULL */
 /*
+ * Scratch memory of threads that have ended is unmapped, of whatever they were
+ * in. guard_exit(): this thread, outside and about to end, gives back its own.
+ */
+void guard_sweep(void);
+void guard_exit(void);
+/*
  * In a child: of all threads this one is left, in the call that made the child
  * if it was inside. What was retired is its parent's to free.
  */
@@ -312,6 +318,12 @@ struct retired {
 	void (*free)(struct retired *r);
 };
 void guard_retire(struct retired *r);
+/*
+ * How many of weight RETIRED_HEAVY are not freed yet. Sequentially consistent: a
+ * thread that says when it looks next, and then finds none here, is seen to have
+ * said so by whoever retires one behind that.
+ */
+uint32_t guard_heavy(void);
 /* Frees what can be by now: of the background thread, or for want of memory. */
 void guard_reap(void);
 /* Inside: found idle, then freed; from inside the caller would be waited for. */

@@ -58,6 +58,20 @@ static struct stack *spare_of(void)
 	return i < SPARES ? (struct stack *)(void *)spare[i].mem : NULL;
 }
 
+static bool is_spare(const void *mem)
+{
+	return (const char *)mem >= spare[0].mem &&
+	       (const char *)mem < spare[SPARES - 1].mem + ROOM;
+}
+
+void *scratch_drop(void *mem)
+{
+	if (!mem || is_spare(mem))
+		return mem;
+	sys_munmap(mem, ROOM);
+	return NULL;
+}
+
 static struct stack *stack_of(void)
 {
 	struct guard *g = guard_own ? guard_own : guard_slot();
@@ -77,9 +91,7 @@ static struct stack *stack_of(void)
 	scratch_fresh(st);
 	/* a handler in between has made one, too */
 	if (g->scratch) {
-		if ((char *)st < spare[0].mem ||
-		    (char *)st >= spare[SPARES - 1].mem + ROOM)
-			sys_munmap(st, ROOM);
+		scratch_drop(st);
 		return g->scratch;
 	}
 	g->scratch = st;

@@ -32,6 +32,8 @@ void *scratch_take(struct scratch *s, size_t n);
 void scratch_give(struct scratch *s);
 /* Another thread has the mapping `mem` (NULL: none) from here on. */
 void scratch_fresh(void *mem);
+/* `mem` is nobody's any more; what its slot keeps of it: NULL if it is unmapped. */
+void *scratch_drop(void *mem);
 /* Has this thread taken a piece? */
 bool scratch_held(void);
 /* This thread leaves the frames below `to`: what they took is free again. */

@@ -208,9 +208,9 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 /* --- the thread -------------------------------------------------------- */
 
 /* Takes the lock, if this process still has the sock. */
-static bool enter(struct sock *s, bool wait)
+static bool enter(struct sock *s)
 {
-	if (wait ? sock_lock(s) : lock_try(&s->lock))
+	if (sock_lock(s))
 		return false;
 	if (sock_here(s))
 		return true;
@@ -235,7 +235,7 @@ static void serve(struct sock *s, void *arg)
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
 	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell && !asked) ||
-	    !enter(s, true))
+	    !enter(s))
 		return;
 	if (asked)
 		zc_answer(s, sock_anchor(s));
@@ -251,7 +251,7 @@ static void serve(struct sock *s, void *arg)
 
 static void hung_up(struct sock *s)
 {
-	if (!enter(s, true))
+	if (!enter(s))
 		return;
 	/* the slot may be another connection's by now: ask its own socket */
 	/* our own SHUT_RD looks alike; over RDMA its end is told otherwise */
@@ -263,32 +263,11 @@ static void hung_up(struct sock *s)
 		hooks.risen(s);
 }
 
-/* A connection idle for a whole tick gives its ring pages back. */
-static void trim(struct sock *s, void *arg)
-{
-	uint64_t moved = s->at.sent + s->ar.taken;
-
-	(void)arg;
-	if (moved != s->idle_mark) {
-		s->idle_mark = moved;
-		s->trimmed = false;
-		return;
-	}
-	if (s->trimmed || !enter(s, false))
-		return;
-	if (s->paired && !s->orphan && !s->rx_avail) {
-		FAB(s)->trim(END(s));
-		s->trimmed = true;
-		if (s->rd)
-			sock_publish(s);
-	}
-	sock_unlock(s);
-}
-
 static int tick; /* ms until the next look at what is unfinished; 0: nothing */
 static bool soon;
 
-static uint64_t due; /* atomic: when it wakes, or UINT64_MAX: not known yet */
+/* atomic: when it wakes; UINT64_MAX: not known yet, 0: there is no thread */
+static uint64_t due;
 
 void service_by(uint64_t ns)
 {
@@ -323,6 +302,7 @@ static void drop_sockets(void)
 	}
 	svc.dgram = svc.epoll = -1;
 	svc.id = 0;
+	__atomic_store_n(&due, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&page_self->service, 0, __ATOMIC_RELAXED);
 }
 
@@ -346,11 +326,14 @@ static bool retire(void)
 }
 
 /* ms until the next look, whatever happens. */
-static int patience(bool empty)
+static int patience(bool empty, uint64_t now)
 {
 	int rest = soon || budget_pressed() ? SOON_MS : IDLE_MS;
 	int ms = tick ? tick : empty ? RETIRE_MS : rest;
-	int other = rdma_patience_ms();
+	int other = rdma_patience_ms(), heavy = reap_ms(now, IDLE_MS);
+
+	if (ms > heavy)
+		ms = heavy;
 
 	if (unlikely(holdback_lately()) && ms > HOLDBACK_TICK)
 		ms = HOLDBACK_TICK;
@@ -360,7 +343,7 @@ static int patience(bool empty)
 /* On an anchor that carries control bytes only: rdma_look_after() looks. */
 static void came(struct sock *s)
 {
-	if (!enter(s, true))
+	if (!enter(s))
 		return;
 	if (rdma_here(s))
 		s->rd->called = s->rd->restless = true;
@@ -384,32 +367,32 @@ static bool heard(void *who)
 	return true;
 }
 
-static void *service_main(void *arg)
+static void look_after_all(void)
 {
 	struct epoll_event ev[16];
-	uint64_t looked = 0, trimmed = 0, was;
+	uint64_t looked = 0, trimmed = 0, was, now;
 	int n, i, ms;
 	GUARDED(in);
 
-	(void)arg;
 	for (;;) {
 		bool empty = !__atomic_load_n(&svc.count, __ATOMIC_ACQUIRE) &&
 			     !svc.stays;
-		bool look;
+		bool look, kept;
 
 		tick = 0;
 		soon = false;
 		__atomic_store_n(&due, UINT64_MAX, __ATOMIC_SEQ_CST);
 		visit_all(0, see, NULL);
-		ms = patience(empty);
-		__atomic_store_n(&due, clock_ns() + (uint64_t)ms * 1000000u,
+		now = clock_ns();
+		ms = patience(empty, now);
+		__atomic_store_n(&due, now + (uint64_t)ms * 1000000u,
 				 __ATOMIC_SEQ_CST);
 		was = guard_sleep();
 		n = (int)sys_call6(SYS_epoll_pwait, svc.epoll, (long)ev, 16, ms,
 				   0, 8);
 		guard_wake(was);
 		if (n == -EBADF)
-			return NULL; /* the program closed it by force */
+			return; /* the program closed it by force */
 		look = n <= 0;
 		for (i = 0; i < n; i++)
 			look |= heard(ev[i].data.ptr);
@@ -417,24 +400,33 @@ static void *service_main(void *arg)
 		if (look)
 			told_hear(svc.dgram);
 		if (__atomic_load_n(&svc.quit, __ATOMIC_ACQUIRE))
-			return NULL;
+			return;
 		/* not a walk for each message, but in time */
 		if (!look &&
 		    (!tick || clock_ns() < looked + (uint64_t)tick * 1000000u))
 			continue;
 		looked = clock_ns();
 		rdma_run();
-		guard_reap();
-		if (!n && empty && (guard_drain(), retire()))
-			return NULL;
+		kept = reap(looked);
+		if (!n && empty && !kept &&
+		    (guard_drain(), guard_sweep(), retire()))
+			return;
 		visit_all(0, serve, NULL);
-		/* idle for a HOLDBACK_TICK is not idle */
+		/* idle for a HOLDBACK_TICK, or until a reap(), is not idle */
 		if (n || tick ||
-		    (ms == HOLDBACK_TICK && looked < trimmed + TRIM_NS))
+		    ((ms == HOLDBACK_TICK || kept) &&
+		     looked < trimmed + TRIM_NS))
 			continue;
 		trimmed = looked;
-		visit_all(0, trim, NULL);
+		visit_all(0, reap_trim, NULL);
 	}
+}
+
+static void *service_main(void *arg)
+{
+	look_after_all();
+	guard_exit();
+	return arg;
 }
 
 int service_watch(int fd, void *tag)
@@ -594,6 +586,7 @@ void service_forked(void)
 	svc.socks = NULL;
 	svc.count = svc.room = 0;
 	drop_sockets();
+	reap_forked();
 	svc.running = svc.failed = svc.quit = svc.stays = false;
 	svc.lock.word = 0;
 }

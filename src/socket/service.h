@@ -22,6 +22,20 @@ void service_stop(void);
 void service_poke(uint64_t id);
 /* Our thread looks again at that time, clock_ns(), or before. */
 void service_by(uint64_t ns);
+/*
+ * A segment was retired (RETIRED_HEAVY): it is unmapped within about 100 ms of the
+ * last thread's leaving it, though nothing else is closed.
+ */
+void service_retired(void);
+/*
+ * Of the service thread, outside visits. reap(): frees what is due; true: it has
+ * to look again before it may end. reap_ms(): when, `most` if there is nothing.
+ */
+bool reap(uint64_t now);
+int reap_ms(uint64_t now, int most);
+/* For service_each(), once a tick: idle for a whole one it gives its pages back. */
+void reap_trim(struct sock *s, void *arg);
+void reap_forked(void);
 /* Calls `fn` for every paired sock of this process. */
 void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
 /* Is somebody just looking at it from there? Its memory must stay then. */

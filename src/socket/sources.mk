@@ -57,6 +57,7 @@ libsocket_la_SOURCES = \
 	src/socket/rdma_open.c \
 	src/socket/rdma_proof.c \
 	src/socket/ready.c \
+	src/socket/reap.c \
 	src/socket/recv.c \
 	src/socket/resume.c src/socket/resume.h \
 	src/socket/ring.c \

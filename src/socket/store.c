@@ -58,10 +58,14 @@ static void sock_free(struct retired *r)
 
 void sock_bury(struct sock *s)
 {
+	bool mapped = s->pair.seg.mem;
+
 	s->retired.idle = sock_idle;
 	s->retired.free = sock_free;
-	s->retired.weight = s->pair.seg.mem ? RETIRED_HEAVY : 1;
+	s->retired.weight = mapped ? RETIRED_HEAVY : 1;
 	guard_retire(&s->retired);
+	if (mapped)
+		service_retired();
 }
 
 /* --- segments of socks that others hold ----------------------------------- */
@@ -108,6 +112,7 @@ void store_leave(const struct sock *s, struct shm_seg seg)
 	l->retired.free = left_free;
 	l->retired.weight = RETIRED_HEAVY;
 	guard_retire(&l->retired);
+	service_retired();
 }
 
 /* --- wards -------------------------------------------------------------- */

@@ -169,7 +169,8 @@ leak_loop() {
 	mode now
 	with "$@"
 	pages >"$TMP/before"
-	LIMIT=500 client "$SDP_PROGS/leaks" -p exec -w 0 -n "$SCALE"
+	LIMIT=500 client "$SDP_PROGS/leaks" -p exec -w 0 -n "$SCALE" many
+	client "$SDP_PROGS/leaks" some
 	client "$SDP_PROGS/stream" -p fork turns # sweeps behind the killed
 	orphans >"$TMP/after"
 	[ -z "$(comm -13 "$TMP/before" "$TMP/after")" ]
@@ -189,8 +190,8 @@ leak_loop() {
 
 @test "1,000 connections to a peer without the library: nothing is left" {
 	mode now
-	client "$SDP_PROGS/leaks" -p plain -w 0 -n 5
-	client "$SDP_PROGS/leaks" -p plain -w 0 -n 5 -r
+	client "$SDP_PROGS/leaks" -p plain -w 0 -n 5 many
+	client "$SDP_PROGS/leaks" -p plain -w 0 -n 5 -r many
 }
 
 @test "an empty, a missing and a wrong LD_PRELOAD neighbour" {

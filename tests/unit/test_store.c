@@ -13,7 +13,7 @@
 #define MANY 200 /* more than one chunk has */
 
 /* What is retired is looked at twice. */
-static void reap(void)
+static void reap_twice(void)
 {
 	int i;
 
@@ -37,7 +37,7 @@ static bool used_again(const struct sock *s)
 		for (i = 0; i < MANY; i++)
 			if (got[i] != s)
 				sock_bury(got[i]);
-		reap();
+		reap_twice();
 	}
 	return found;
 }
@@ -108,12 +108,12 @@ static void t_poll(void **state)
 	guard_begin(true);
 	was = guard_enter();
 	sock_bury(s);
-	reap(); /* this thread may still look at it */
+	reap_twice(); /* this thread may still look at it */
 	guard_leave(was);
 	again = store_get();
 	assert_ptr_not_equal(again, s);
 	sock_bury(again);
-	reap();
+	reap_twice();
 	assert_false(s->asleep_anchor_gen == number);
 	while ((again = store_get()) != s)
 		assert_non_null(again);
@@ -197,7 +197,7 @@ static void t_limbo(void **state)
 	}
 	for (i = 0; i < CLOSED; i++)
 		sock_bury(was[i]);
-	reap();
+	reap_twice();
 	for (i = 0; i < CLOSED; i++) {
 		struct sock *s = store_get();
 
@@ -207,7 +207,7 @@ static void t_limbo(void **state)
 	}
 	for (i = 0; i < CLOSED; i++)
 		was[i]->users = 0;
-	reap();
+	reap_twice();
 	for (i = 0; i < CLOSED; i++) {
 		struct sock *s = store_get();
 
