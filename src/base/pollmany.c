@@ -163,3 +163,13 @@ int pollmany(struct pollfd *p, size_t n, const struct timespec *ts,
 			left = 0;
 	}
 }
+
+bool pollmany_refused(size_t n)
+{
+	uint64_t lim[2];
+
+	return n &&
+	       !sys_call6(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)lim, 0,
+			  0) &&
+	       n > lim[0];
+}

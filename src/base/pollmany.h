@@ -3,12 +3,15 @@
 #define LIBSDP_BASE_POLLMANY_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <time.h>
 
 /* A system call that may sleep, with its arguments and the mask in it. */
 typedef long pollmany_sleep(long nr, const long arg[6], const void *mask);
 
+/* Are these more entries than the kernel takes of the program? */
+bool pollmany_refused(size_t n);
 /*
  * ppoll() for more entries than RLIMIT_NOFILE, for which the kernel says EINVAL.
  * `sleep` makes the calls that wait, NULL: bare ones. What poll() returns, or a

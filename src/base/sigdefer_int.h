@@ -29,7 +29,7 @@ void sigdefer_let_in(struct guard *g, uint64_t set);
 
 /*
  * A handler is about to run in this thread, which is outside: a sleep that has
- * not begun yet does not, unless it would be restarted behind this handler.
+ * not begun yet does not, nor does one that the kernel would restart.
  */
 void sigdefer_awake(ucontext_t *uc, bool restarts);
 

@@ -27,8 +27,9 @@
  *
  * From sigdefer_window, where the thread is outside, to sigdefer_asleep, behind
  * the system call, nothing tells the kernel's sleep of a handler that has just
- * run. So the entry moves a thread that it finds there to sigdefer_moved. Where
- * the kernel restarts a call, a thread that sleeps is found there, too.
+ * run. So the entry moves a thread that it finds there to sigdefer_moved, or to
+ * sigdefer_again if the call is one that is made again. Where the kernel restarts
+ * a call, a thread that sleeps is found there, too.
  */
 struct asleep {
 	uint64_t *epoch, *put_off;
@@ -38,9 +39,10 @@ struct asleep {
 	uint64_t restarts;
 };
 long sigdefer_stub(const struct asleep *a);
-extern const char sigdefer_moved[];
+extern const char sigdefer_moved[], sigdefer_again[];
 
-_Static_assert(offsetof(struct asleep, put_off) == 8 &&
+_Static_assert(SIGDEFER_AGAIN == -513 &&
+		       offsetof(struct asleep, put_off) == 8 &&
 		       offsetof(struct asleep, counts) == 16 &&
 		       offsetof(struct asleep, outside) == 24 &&
 		       offsetof(struct asleep, inside) == 32 &&
@@ -55,9 +57,9 @@ _Static_assert(offsetof(struct asleep, put_off) == 8 &&
 /* rcx and r11 are the kernel's to change, and until then ours. */
 __asm__(".text\n"
 	".globl sigdefer_stub, sigdefer_window, sigdefer_asleep\n"
-	".globl sigdefer_moved\n"
+	".globl sigdefer_moved, sigdefer_again\n"
 	".hidden sigdefer_stub, sigdefer_window, sigdefer_asleep\n"
-	".hidden sigdefer_moved\n"
+	".hidden sigdefer_moved, sigdefer_again\n"
 	".type sigdefer_stub, @function\n"
 	".p2align 4\n"
 	"sigdefer_stub:\n"
@@ -103,6 +105,9 @@ __asm__(".text\n"
 	"sigdefer_moved:\n"
 	"	movq $-4, %rax\n"
 	"	jmp sigdefer_asleep\n"
+	"sigdefer_again:\n"
+	"	movq $-513, %rax\n"
+	"	jmp sigdefer_asleep\n"
 	"	.cfi_endproc\n"
 	".size sigdefer_stub, .-sigdefer_stub\n");
 #elif defined(__aarch64__)
@@ -112,9 +117,9 @@ __asm__(".text\n"
 /* The kernel keeps all but x0. */
 __asm__(".text\n"
 	".globl sigdefer_stub, sigdefer_window, sigdefer_asleep\n"
-	".globl sigdefer_moved\n"
+	".globl sigdefer_moved, sigdefer_again\n"
 	".hidden sigdefer_stub, sigdefer_window, sigdefer_asleep\n"
-	".hidden sigdefer_moved\n"
+	".hidden sigdefer_moved, sigdefer_again\n"
 	".type sigdefer_stub, %function\n"
 	".p2align 4\n"
 	"sigdefer_stub:\n"
@@ -142,6 +147,9 @@ __asm__(".text\n"
 	"sigdefer_moved:\n"
 	"	mov x0, -4\n"
 	"	b sigdefer_asleep\n"
+	"sigdefer_again:\n"
+	"	mov x0, -513\n"
+	"	b sigdefer_asleep\n"
 	"	.cfi_endproc\n"
 	".size sigdefer_stub, .-sigdefer_stub\n");
 #else
@@ -159,8 +167,14 @@ void sigdefer_awake(ucontext_t *uc, bool restarts)
 	if (pc < (uintptr_t)sigdefer_window || pc >= (uintptr_t)sigdefer_asleep)
 		return;
 	a = (const struct asleep *)(uintptr_t)ARGS(uc);
-	if (!(restarts && a->restarts))
-		PC(uc) = (__typeof__(PC(uc)))(uintptr_t)sigdefer_moved;
+	PC(uc) = (__typeof__(PC(uc)))(uintptr_t)(restarts && a->restarts ?
+							 sigdefer_again :
+							 sigdefer_moved);
+}
+
+uint32_t sigdefer_handlers(void)
+{
+	return sigdefer_ran;
 }
 
 bool sigdefer_back(const ucontext_t *uc)
@@ -228,7 +242,6 @@ static void come_back(struct back *b)
 long sigdefer_sleep(const struct sigdefer_sleep *how)
 {
 	struct guard *g = guard_own ? guard_own : guard_slot();
-	const uint32_t *count = how->restarts ? &sigdefer_ended : &sigdefer_ran;
 	struct asleep a = { .epoch = &g->epoch,
 			    .put_off = &g->put_off,
 			    .outside = g->nested ? g->epoch : 0,
@@ -236,7 +249,7 @@ long sigdefer_sleep(const struct sigdefer_sleep *how)
 			    .nr = how->nr,
 			    .restarts = how->restarts };
 	struct back back __attribute__((cleanup(come_back))) = { NULL, 0 };
-	uint32_t before = *count;
+	uint32_t ran = sigdefer_ran, ended = sigdefer_ended;
 	long ret;
 	int i;
 
@@ -250,8 +263,11 @@ long sigdefer_sleep(const struct sigdefer_sleep *how)
 		a.counts = let_in_by(how->mask);
 	while ((ret = sleep_once(&a)) == LET_IN) {
 		sigdefer_let_in(g, g->put_off & a.counts);
-		if (*count != before)
+		if (ended != sigdefer_ended ||
+		    (ran != sigdefer_ran && !how->restarts))
 			return -EINTR;
+		if (ran != sigdefer_ran)
+			return SIGDEFER_AGAIN;
 	}
 	return ret;
 }
@@ -264,8 +280,8 @@ static long sleep_in(long nr, const long arg[6], const void *mask)
 	return sigdefer_sleep(&how);
 }
 
-int sigdefer_ppoll(struct pollfd *fds, size_t n, const struct timespec *ts,
-		   const void *mask)
+int sigdefer_ppoll(struct pollfd *fds, size_t n, size_t theirs,
+		   const struct timespec *ts, const void *mask)
 {
 	struct timespec left = ts ? *ts : (struct timespec){ 0 };
 	struct sigdefer_sleep how = {
@@ -277,17 +293,18 @@ int sigdefer_ppoll(struct pollfd *fds, size_t n, const struct timespec *ts,
 	int ret;
 
 	ret = (int)sigdefer_sleep(&how);
-	if (__builtin_expect(ret == -EINVAL && n, 0))
+	if (__builtin_expect(ret == -EINVAL && n, 0) &&
+	    !pollmany_refused(theirs))
 		return pollmany(fds, n, ts, mask, sleep_in);
 	return ret;
 }
 
-long sigdefer_await(int fd, char *byte)
+long sigdefer_await(int fd, char *byte, bool restarts)
 {
 	struct sigdefer_sleep how = {
 		.nr = SYS_recvfrom,
 		.arg = { fd, (long)byte, 1, MSG_PEEK },
-		.restarts = true,
+		.restarts = restarts,
 	};
 
 	return sigdefer_sleep(&how);

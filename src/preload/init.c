@@ -47,7 +47,7 @@ static ssize_t sendmsg_outside(int fd, const struct msghdr *m, int flags)
 static int ppoll_outside(struct pollfd *p, nfds_t n, const struct timespec *ts,
 			 const sigset_t *mask)
 {
-	return (int)ret_errno(sigdefer_ppoll(p, n, ts, mask));
+	return (int)ret_errno(sigdefer_ppoll(p, n, 0, ts, mask));
 }
 
 /* --- the beginning and the end --------------------------------------------- */

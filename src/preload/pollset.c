@@ -8,11 +8,9 @@
 
 #include <errno.h>
 #include <sys/mman.h>
-#if __has_include(<sys/single_threaded.h>)
-#include <sys/single_threaded.h>
-#endif
 
 #include "base/clock.h"
+#include "base/pollmany.h"
 #include "base/settle.h"
 #include "base/sigdefer.h"
 #include "base/sys.h"
@@ -40,38 +38,6 @@ static uint32_t want(const struct pollfd *f)
 }
 
 /* --- birth and end -------------------------------------------------------- */
-
-/* No other thread could read what this one sleeps on. */
-static bool alone(void)
-{
-#if __has_include(<sys/single_threaded.h>)
-	return &__libc_single_threaded && __libc_single_threaded;
-#else
-	return false;
-#endif
-}
-
-bool pollset_doze(const struct guarded *inside, struct sock_doze *in,
-		  const struct pollfd *fds, nfds_t n)
-{
-	struct sock *s;
-	nfds_t i;
-
-	if (alone())
-		return true;
-	for (i = 0; i < n; i++) {
-		/* what comes wakes nobody else */
-		if (!(fds[i].events & (POLLIN | POLLRDNORM)))
-			continue;
-		s = fdt_sock(inside, fds[i].fd);
-		if (s && !sock_doze(in, s))
-			break;
-	}
-	for (i = 0; in->s && i < n; i++)
-		if (pollset_warm(inside, fds[i].fd))
-			return false;
-	return true;
-}
 
 static struct pollent entry_of(const struct pollset *p, nfds_t i)
 {
@@ -233,6 +199,17 @@ static void translate(struct pollset *p, bool sleep)
 	}
 }
 
+/*
+ * The kernel refuses more entries than a process may have descriptors. That is
+ * asked in front of a large call; of a small one when the kernel has said so.
+ */
+#define LARGE 256
+
+static bool too_many(const struct pollset *p)
+{
+	return p->kind != POLL_SELECT && pollmany_refused(p->n);
+}
+
 /* A look does not sleep; a sleep ends with what was put off. */
 static int ask_kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 {
@@ -241,15 +218,16 @@ static int ask_kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 
 	if (!span) {
 		ret = neg_errno(real_poll(p->kern, p->nkern, 0));
-		if (unlikely(ret == -EINVAL))
+		if (unlikely(ret == -EINVAL) && !too_many(p))
 			ret = sys_ppoll(p->kern, p->nkern, &ts, NULL);
 		return ret;
 	}
 	if (p->kind == POLL_MS && span != DL_NEVER)
 		span = (uint64_t)dl_ms(span) * DL_MS;
 	ts = dl_ts(span == DL_NEVER ? 0 : span);
-	return sigdefer_ppoll(p->kern, p->nkern, span == DL_NEVER ? NULL : &ts,
-			      mask);
+	return sigdefer_ppoll(p->kern, p->nkern,
+			      p->kind == POLL_SELECT ? 0 : p->n,
+			      span == DL_NEVER ? NULL : &ts, mask);
 }
 
 /*
@@ -552,6 +530,8 @@ int pollset_wait(struct pollset *p, uint64_t span)
 	uint64_t left = span, end = DL_NEVER, nap;
 	int spins = 0, ret;
 
+	if (unlikely(p->n > LARGE) && too_many(p))
+		return -EINVAL;
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
 	for (;;) {

@@ -119,6 +119,7 @@ struct sock {
 
 	/* lifted */
 	int wake; /* wake-up socket, -1 */
+	uint32_t wake_ms; /* SO_RCVTIMEO of that one; 0: none */
 	int ghost; /* atomic: the anchor's number for sleepers after close, -1 */
 	struct anc_side *own, *peer;
 	uint32_t rung_eaten; /* wake-up bytes taken */

@@ -94,6 +94,7 @@ static void paired(struct sock *s, int fd)
 	zc_paired(s);
 	lift_adopt(s, &page->dir[maker ? 0 : 1], &page->dir[maker ? 1 : 0]);
 	s->wake = s->pair.fd;
+	s->wake_ms = 0;
 	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
 	s->look = LOOK_NEVER; /* until all is well */

@@ -12,16 +12,16 @@
 
 static int wake_pair(struct sock *s)
 {
-	int fd[2], ret;
-
-	ret = (int)sys_call6(SYS_socketpair, AF_UNIX,
-			     SOCK_STREAM | SOCK_CLOEXEC, 0, (long)fd, 0, 0);
+	const int type = SOCK_STREAM | SOCK_CLOEXEC;
+	int fd[2], ret = (int)sys_call6(SYS_socketpair, AF_UNIX, type, 0,
+					(long)fd, 0, 0);
 	if (ret)
 		return ret;
 	fd[0] = fd_hide(fd[0]);
 	fd[1] = fd_hide(fd[1]);
 	if (fd[0] >= 0 && fd[1] >= 0) {
 		s->wake = fd[0];
+		s->wake_ms = 0;
 		s->rd->far = fd[1];
 		return 0;
 	}

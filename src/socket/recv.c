@@ -2,6 +2,7 @@
 /* Receiving: the anchor's bytes, the ring's bytes, and what lies between. */
 
 #include "base/scratch.h"
+#include "base/sigdefer.h"
 #include "socket/peek.h"
 #include "socket/rdma.h"
 #include "socket/want.h"
@@ -219,12 +220,16 @@ static int next_at(struct sock *s, int *at, struct want *w, enum anc_state *was,
 static ssize_t await(struct sock *s, int fd, struct want *w, uint64_t lim,
 		     enum anc_state was)
 {
+	uint32_t ran = sigdefer_handlers();
 	ssize_t n;
 
 	if (likely(!zc_may_sink(s, &w->c, lim)) || was != ANC_LIFTED ||
 	    w->peek || w->torn || (w->flags & MSG_TRUNC))
-		return wait_rx(s, fd, deadline(s, w), was, part(w));
-	n = zc_wait(s, fd, &w->c, lim, deadline(s, w), part(w));
+		n = wait_rx(s, fd, deadline(s, w), was, part(w));
+	else
+		n = zc_wait(s, fd, &w->c, lim, deadline(s, w), part(w));
+	if (!n && unlikely(ran != sigdefer_handlers()) && !part(w))
+		begin_again(s, w);
 	if (n > 0) {
 		w->done += (size_t)n;
 		took(s, 0);
@@ -526,19 +531,6 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			option_inq(s, fd, m, room);
 	}
 	return w->done ? (ssize_t)w->done : n;
-}
-
-static void want_set(struct want *w, struct sock *s, const struct iovec *iov,
-		     size_t cnt, size_t len, int flags)
-{
-	*w = (struct want){ .len = len, .flags = flags };
-	cursor_set(&w->c, iov, cnt);
-	w->peek = flags & MSG_PEEK;
-	w->all = (flags & MSG_WAITALL) && !w->peek;
-	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
-	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
-	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))
-		deadline(s, w);
 }
 
 /* A receive of nothing waits for something, as on TCP, and takes nothing. */

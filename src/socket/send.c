@@ -2,6 +2,7 @@
 /* Sending. */
 
 #include "socket/load.h"
+#include "socket/sleep.h"
 
 #define NAPS 10 /* of a millisecond */
 
@@ -60,7 +61,7 @@ static int stand_by(struct sock *s, int fd, struct load *w)
 		return 1;
 	if (w->nonblock)
 		return -EAGAIN;
-	err = wait_tx(s, fd, deadline(s, w), part(w));
+	err = sleep_for_room(s, fd, w);
 	return err ? err : 1;
 }
 
@@ -163,7 +164,7 @@ static int taken_home(struct sock *s, int fd, struct load *w)
 	}
 	if (w->nonblock)
 		return -EAGAIN;
-	err = wait_tx(s, fd, deadline(s, w), part(w));
+	err = sleep_for_room(s, fd, w);
 	return err ? err : 1;
 }
 
@@ -246,7 +247,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			return w->done ? 0 : -EAGAIN;
 		if (w->nonblock)
 			continue;
-		err = wait_tx(s, fd, deadline(s, w), part(w));
+		err = sleep_for_room(s, fd, w);
 		if (err)
 			return err;
 	}

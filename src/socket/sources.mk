@@ -66,6 +66,7 @@ libsocket_la_SOURCES = \
 	src/socket/sendfile.c src/socket/sendfile.h \
 	src/socket/service.c src/socket/service.h \
 	src/socket/shutdown.c \
+	src/socket/sleep.c src/socket/sleep.h \
 	src/socket/sock.c src/socket/sock.h \
 	src/socket/spin.c \
 	src/socket/standin.c \

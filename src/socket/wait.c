@@ -11,6 +11,7 @@
 #include "base/sigdefer.h"
 #include "socket/hush.h"
 #include "socket/rdma.h"
+#include "socket/sleep.h"
 
 /* --- sleeping ---------------------------------------------------------- */
 
@@ -67,18 +68,6 @@ int wait_next(struct sock *s, int fd, uint64_t deadline, bool some)
 	return -1;
 }
 
-/*
- * What a call without a time limit does behind a handler that was let in by a
- * sleep the kernel does not restart.
- */
-static int heeded(int ret, uint64_t deadline, bool part)
-{
-	return ret == -EINTR && deadline == UINT64_MAX && !part &&
-			       wait_restarts(UINT64_MAX) ?
-		       0 :
-		       ret;
-}
-
 int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -92,53 +81,8 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
 	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
 		sys_ppoll(NULL, 0, &ms, NULL);
 	wait_back(&in);
-	ret = heeded(ret, deadline, part);
+	ret = sleep_heeded(ret, deadline, part);
 	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
-}
-
-/* Beside the wake-up socket, each -1 or a descriptor that ends a sleep: */
-struct beside {
-	int signals; /* as a signal does */
-	int ear; /* as a byte does: completions (rdma_ear.c) */
-	bool part; /* every handler ends the sleep */
-};
-
-#define HEARD 2
-
-/* The last step, without the lock: 1 rung, 0 hung up, negative errno. */
-static int sleep_on(struct sock *s, uint64_t deadline, struct beside also)
-{
-	int fd = s->wake;
-	char byte;
-
-	if (deadline == UINT64_MAX && also.signals < 0 && !also.part) {
-		return (int)sigdefer_await(fd, &byte);
-	} else {
-		struct pollfd p[3] = { { .fd = fd, .events = POLLIN },
-				       { .fd = also.ear, .events = POLLIN },
-				       { .fd = also.signals,
-					 .events = POLLIN } };
-		uint64_t now = clock_ns(), left;
-		struct timespec ts;
-		int n;
-
-		left = deadline > now ? deadline - now : 0;
-		ts.tv_sec = (time_t)(left / 1000000000u);
-		ts.tv_nsec = (long)(left % 1000000000u);
-		n = hooks.ppoll(p, also.signals < 0 ? 1 : 3,
-				deadline == UINT64_MAX ? NULL : &ts, NULL);
-		if (n < 0)
-			return -errno;
-		if (!n)
-			return -EAGAIN;
-		if (!p[0].revents)
-			return p[1].revents ? HEARD : -EINTR;
-		if (also.ear < 0 && !also.part)
-			return p[0].revents & POLLIN ? 1 : 0;
-		/* its end is readable, too; the byte may be eaten by now */
-		n = (int)sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-		return n == -EAGAIN ? HEARD : n;
-	}
 }
 
 void wait_away(struct sleep *in, struct sock *s, bool writer)
@@ -189,6 +133,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 
 	rdma_unspare(s);
 	spin_to_bed(s);
+	also.stops = sleep_limit(s, deadline, also) && also.stops;
 	wait_away(&in, s, writer);
 	ret = sleep_on(s, deadline, also);
 	if (ret == 1)
@@ -205,8 +150,9 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	errno = saved;
 	wait_back(&in);
 	spin_awake(s);
+	if (unlikely(ret == AGAIN) && !sock_here(s))
+		return -EBADF; /* a handler of this thread's has closed it */
 	if (unlikely(ret == 0 || ret == -ECONNRESET || ret == -EBADF)) {
-		/* a handler of this thread's, in the sleep, has closed it */
 		if (!sock_here(s))
 			return -EBADF;
 		lift_orphan(s);
@@ -352,9 +298,10 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 
 	if (!rdma_ear_free(s, false) || !hush_begin(&h))
 		return sleep_read(s, fd, deadline, was, gen,
-				  (struct beside){ -1, -1, part });
+				  (struct beside){ -1, -1, part, true });
 	do {
-		struct beside also = { h.fd, rdma_ear_take(s, false), false };
+		struct beside also = { h.fd, rdma_ear_take(s, false), false,
+				       false };
 
 		ret = sleep_read(s, fd, deadline, was, gen, also);
 		rdma_ear_leave(s);
@@ -379,7 +326,7 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 	int ret;
 
 	if (was != ANC_LIFTED) {
-		ret = heeded(nap_locked(s), deadline, part);
+		ret = sleep_heeded(nap_locked(s), deadline, part);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
 	if (unlikely(s->rd))
@@ -392,7 +339,7 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 	if (unlikely(s->rd) && also < 0)
 		return sleep_ear(s, fd, deadline, was, gen, part);
 	return sleep_read(s, fd, deadline, was, gen,
-			  (struct beside){ also, -1, part });
+			  (struct beside){ also, -1, part, true });
 }
 
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was,
@@ -452,7 +399,7 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 
 int wait_lent(struct sock *s, uint64_t until, int signals)
 {
-	struct beside also = { signals, -1, false };
+	struct beside also = { signals, -1, false, false };
 	uint32_t mark;
 	int ret = 0;
 
@@ -477,9 +424,10 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 }
 
 /* Armed, and after a last look: to sleep until there is room. */
-static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals)
+static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
+		       bool stops)
 {
-	struct beside also = { signals, -1, false };
+	struct beside also = { signals, -1, false, stops };
 	uint32_t mark = ring_mark(s);
 	uint64_t now, limit;
 	int ret;
@@ -529,17 +477,18 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	int ret;
 
 	if (!tx_by_ring(s)) {
-		ret = heeded(nap_locked(s), deadline, part);
+		ret = sleep_heeded(nap_locked(s), deadline, part);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
 	if (spin_tx(s))
 		return 0;
 	if (likely(!s->rd) || !rdma_ear_free(s, true) || !hush_begin(&h)) {
-		ret = sleep_write(s, fd, deadline, -1);
-		return heeded(ret, deadline, part);
+		ret = sleep_write(s, fd, deadline, -1,
+				  deadline != UINT64_MAX || part);
+		return sleep_heeded(ret, deadline, part);
 	}
 	do {
-		ret = sleep_write(s, fd, deadline, h.fd);
+		ret = sleep_write(s, fd, deadline, h.fd, false);
 		rdma_ear_leave(s);
 		if (!ret && hush_pending(&h))
 			ret = -EINTR;

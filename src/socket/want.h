@@ -34,4 +34,28 @@ static inline uint64_t deadline(struct sock *s, struct want *w)
 	return w->deadline;
 }
 
+/*
+ * A handler has run, and the call is made again, as the kernel does: with what it
+ * has made of O_NONBLOCK and SO_RCVTIMEO.
+ */
+static inline void begin_again(struct sock *s, struct want *w)
+{
+	w->nonblock = s->nonblock || (w->flags & MSG_DONTWAIT);
+	w->deadline = 0;
+}
+
+static inline void want_set(struct want *w, struct sock *s,
+			    const struct iovec *iov, size_t cnt, size_t len,
+			    int flags)
+{
+	*w = (struct want){ .len = len, .flags = flags };
+	cursor_set(&w->c, iov, cnt);
+	w->peek = flags & MSG_PEEK;
+	w->all = (flags & MSG_WAITALL) && !w->peek;
+	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
+	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
+	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))
+		deadline(s, w);
+}
+
 #endif

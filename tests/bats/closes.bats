@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Numbers and sets that one thread uses while another closes or replaces them.
+# Numbers and sets that one thread uses while another closes or replaces them, and
+# what else ends a call though nothing came.
 
 load helpers
 
@@ -28,4 +29,25 @@ teardown() {
 	mode now
 	cases closes -n 2
 	[ "$(stat_sum closes lifted)" -gt 100 ]
+}
+
+@test "halts: plain" {
+	mode plain
+	cases halts
+}
+
+@test "halts: no rule" {
+	mode norule
+	cases halts
+}
+
+@test "halts: lifted" {
+	mode lifted
+	cases halts
+	[ "$(stat_sum halts lifted)" -gt 5 ]
+}
+
+@test "halts: at once" {
+	mode now
+	cases halts
 }

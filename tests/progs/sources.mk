@@ -25,6 +25,7 @@ check_PROGRAMS += \
 	tests/progs/flow \
 	tests/progs/forks \
 	tests/progs/halfclose \
+	tests/progs/halts \
 	tests/progs/handlers \
 	tests/progs/idlers \
 	tests/progs/leaks \
@@ -108,6 +109,10 @@ tests_progs_halfclose_SOURCES = tests/progs/halfclose.c $(PROGS_COMMON)
 tests_progs_halfclose_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_halfclose_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_halfclose_LDADD = -lpthread
+tests_progs_halts_SOURCES = tests/progs/halts.c $(PROGS_COMMON)
+tests_progs_halts_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_halts_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_halts_LDADD = -lpthread
 
 tests_progs_handlers_SOURCES = tests/progs/handlers.c $(PROGS_COMMON)
 tests_progs_handlers_CPPFLAGS = $(PROGS_CPPFLAGS)

@@ -68,16 +68,16 @@ static int count_poll(struct pollfd *p, nfds_t n, int ms)
 }
 
 /* Sleeps do not go by real_ppoll(): the linker leads them here. */
-int __real_sigdefer_ppoll(struct pollfd *p, size_t n, const struct timespec *ts,
-			  const void *mask);
-int __wrap_sigdefer_ppoll(struct pollfd *p, size_t n, const struct timespec *ts,
-			  const void *mask);
+int __real_sigdefer_ppoll(struct pollfd *p, size_t n, size_t theirs,
+			  const struct timespec *ts, const void *mask);
+int __wrap_sigdefer_ppoll(struct pollfd *p, size_t n, size_t theirs,
+			  const struct timespec *ts, const void *mask);
 
-int __wrap_sigdefer_ppoll(struct pollfd *p, size_t n, const struct timespec *ts,
-			  const void *mask)
+int __wrap_sigdefer_ppoll(struct pollfd *p, size_t n, size_t theirs,
+			  const struct timespec *ts, const void *mask)
 {
 	meanwhile();
-	return halved(p, __real_sigdefer_ppoll(p, n, ts, mask));
+	return halved(p, __real_sigdefer_ppoll(p, n, theirs, ts, mask));
 }
 
 static int count_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts,

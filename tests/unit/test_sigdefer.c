@@ -278,13 +278,18 @@ static int sleep_by(const struct way *w, int fd)
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	sigset_t mask;
 	char byte;
+	int ret;
 
 	sigemptyset(&mask);
 	if (w->blocked)
 		sigaddset(&mask, SIGUSR1);
-	if (w->await)
-		return (int)sigdefer_await(fd, &byte);
-	return sigdefer_ppoll(&p, 1, NULL, w->blocked ? &mask : NULL);
+	if (w->await) {
+		ret = (int)sigdefer_await(fd, &byte, true);
+		if (ret == SIGDEFER_AGAIN && hits)
+			ret = (int)sigdefer_await(fd, &byte, true);
+		return ret;
+	}
+	return sigdefer_ppoll(&p, 1, 0, NULL, w->blocked ? &mask : NULL);
 }
 
 static bool ends(const struct way *w)
@@ -450,7 +455,7 @@ static void *sleeper(void *arg)
 
 	(void)cleans;
 	guard_enter();
-	sigdefer_ppoll(NULL, 0, NULL, NULL);
+	sigdefer_ppoll(NULL, 0, 0, NULL, NULL);
 	return arg;
 }
 

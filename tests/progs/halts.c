@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * halts - what ends a sleeping call though nothing came: a stop with SIGCONT
+ * behind it, where signal(7) says so, and a handler with SA_RESTART that changes
+ * what the call is made again with. And what is refused at once.
+ */
+#include "prog.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONG_MS	 100000
+#define SHORT_MS 300
+
+static struct link a, b; /* calls are made on a */
+static int to_helper[2];
+static pid_t helper;
+
+static void limit(int fd, int opt, int ms)
+{
+	struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
+
+	CHECK(!setsockopt(fd, SOL_SOCKET, opt, &tv, sizeof(tv)));
+}
+
+/* --- stopped ------------------------------------------------------------ */
+
+static char state_of(pid_t pid)
+{
+	char path[64], line[512], *name_end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	CHECK(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	name_end = strrchr(line, ')');
+	CHECK(name_end);
+	return name_end[2];
+}
+
+/* For each byte the parent is stopped once, when it is found asleep. */
+static void helps(pid_t parent)
+{
+	unsigned int slept;
+	char c;
+
+	while (read(to_helper[0], &c, 1) == 1) {
+		for (slept = 0; slept < 10; prog_nap_ms(5))
+			slept = state_of(parent) == 'S' ? slept + 1 : 0;
+		CHECK(!kill(parent, SIGSTOP));
+		while (state_of(parent) != 'T')
+			prog_nap_ms(1);
+		CHECK(!kill(parent, SIGCONT));
+	}
+	_exit(0);
+}
+
+static void helper_starts(void)
+{
+	pid_t parent = getpid();
+
+	CHECK(!pipe2(to_helper, O_CLOEXEC));
+	helper = fork();
+	CHECK(helper >= 0);
+	if (!helper) {
+		CHECK(!close(to_helper[1]));
+		helps(parent);
+	}
+}
+
+static void helper_ends(void)
+{
+	CHECK(!close(to_helper[0]) && !close(to_helper[1]));
+	prog_reap(helper, 0);
+}
+
+static void stop_soon(void)
+{
+	CHECK(write(to_helper[1], "x", 1) == 1);
+}
+
+/* Of these a receive with a time limit, and what epoll waits for, end. */
+static void stopped_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct pollfd p = { .events = POLLIN };
+	struct timeval tv = { 0, SHORT_MS * 1000 };
+	char buf[64];
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int set, round;
+	fd_set r;
+
+	(void)e;
+	helper_starts();
+	link_self(&a, &b, 0);
+	set = epoll_create1(EPOLL_CLOEXEC);
+	CHECK(set >= 0 && !epoll_ctl(set, EPOLL_CTL_ADD, a.fd, &ev));
+	for (round = 0; round < 2; round++) {
+		limit(a.fd, SO_RCVTIMEO, LONG_MS + round);
+		stop_soon();
+		FAILS(recv(a.fd, buf, 1, 0), EINTR);
+		stop_soon();
+		FAILS(read(a.fd, buf, 1), EINTR);
+		stop_soon();
+		FAILS(readv(a.fd, &iov, 1), EINTR);
+		stop_soon();
+		FAILS(recvmsg(a.fd, &m, 0), EINTR);
+		stop_soon();
+		FAILS(recv(a.fd, buf, 10, MSG_PEEK), EINTR);
+		stop_soon();
+		FAILS(recv(a.fd, buf, 10, MSG_WAITALL), EINTR);
+		link_put(&b, 3);
+		stop_soon();
+		CHECK(recv(a.fd, buf, 10, MSG_WAITALL) == 3);
+		flow_check(&a.rx, buf, 3);
+		stop_soon();
+		FAILS(epoll_wait(set, &ev, 1, LONG_MS), EINTR);
+		/* without a limit that same part, but nothing is not told */
+		limit(a.fd, SO_RCVTIMEO, 0);
+		link_put(&b, 3);
+		stop_soon();
+		CHECK(recv(a.fd, buf, 10, MSG_WAITALL) == 3);
+		flow_check(&a.rx, buf, 3);
+		/* these go on, for the rest of their time */
+		p.fd = a.fd;
+		stop_soon();
+		CHECK(!poll(&p, 1, SHORT_MS));
+		FD_ZERO(&r);
+		FD_SET(a.fd, &r);
+		tv.tv_usec = SHORT_MS * 1000;
+		stop_soon();
+		CHECK(!select(a.fd + 1, &r, NULL, NULL, &tv));
+	}
+	limit(a.fd, SO_RCVTIMEO, SHORT_MS);
+	FAILS(recv(a.fd, buf, 1, 0), EAGAIN);
+	link_put(&b, 100);
+	link_get(&a, 100);
+	helper_ends();
+	CHECK(!close(set));
+	link_close(&a);
+	link_close(&b);
+}
+
+/* --- made again ----------------------------------------------------------- */
+
+static void on_nonblock(int sig)
+{
+	(void)sig;
+	prog_nonblock(a.fd, true);
+}
+
+static void on_limit(int sig)
+{
+	(void)sig;
+	limit(a.fd, SO_RCVTIMEO, 20);
+	limit(a.fd, SO_SNDTIMEO, 20);
+}
+
+static void on_nothing(int sig)
+{
+	(void)sig;
+}
+
+/* Again and again: the first may come before the call. */
+static void handler(void (*fn)(int sig))
+{
+	struct sigaction sa = { .sa_handler = fn, .sa_flags = SA_RESTART };
+	struct itimerval it = { { 0, 50000 }, { 0, 50000 } };
+
+	if (!fn)
+		memset(&it, 0, sizeof(it));
+	else
+		CHECK(!sigaction(SIGALRM, &sa, NULL));
+	CHECK(!setitimer(ITIMER_REAL, &it, NULL));
+}
+
+static void as_before(void)
+{
+	handler(NULL);
+	prog_nonblock(a.fd, false);
+	limit(a.fd, SO_RCVTIMEO, 0);
+	limit(a.fd, SO_SNDTIMEO, 0);
+}
+
+static void again_run(struct end *e)
+{
+	void (*const how[])(int sig) = { on_nonblock, on_limit };
+	char buf[64];
+	size_t i;
+
+	(void)e;
+	link_self(&a, &b, 0);
+	for (i = 0; i < ARRAY_SIZE(how); i++) {
+		handler(how[i]);
+		FAILS(recv(a.fd, buf, 10, 0), EAGAIN);
+		as_before();
+		handler(how[i]);
+		FAILS(recv(a.fd, buf, 10, MSG_WAITALL), EAGAIN);
+		as_before();
+		handler(how[i]);
+		FAILS(recv(a.fd, buf, 10, MSG_PEEK), EAGAIN);
+		as_before();
+		/* a part is an answer, whatever the handler did */
+		link_put(&b, 5);
+		handler(on_nothing);
+		CHECK(recv(a.fd, buf, 10, MSG_WAITALL) == 5);
+		as_before();
+		flow_check(&a.rx, buf, 5);
+	}
+	link_put(&b, 100);
+	link_get(&a, 100);
+	link_close(&a);
+	link_close(&b);
+}
+
+/* All that goes in, so that the next send has to wait. */
+static void fill(int fd)
+{
+	static char some[65536];
+
+	limit(fd, SO_SNDTIMEO, SHORT_MS);
+	while (send(fd, some, sizeof(some), 0) > 0)
+		;
+	while (send(fd, some, 1, 0) > 0)
+		;
+	CHECK(errno == EAGAIN);
+	limit(fd, SO_SNDTIMEO, 0);
+}
+
+static void full_run(struct end *e)
+{
+	void (*const how[])(int sig) = { on_nonblock, on_limit };
+	size_t i;
+
+	(void)e;
+	for (i = 0; i < ARRAY_SIZE(how); i++) {
+		link_self(&a, &b, 0);
+		fill(a.fd);
+		handler(how[i]);
+		FAILS(send(a.fd, "x", 1, 0), EAGAIN);
+		as_before();
+		link_close(&a);
+		link_close(&b);
+	}
+}
+
+/* --- too many --------------------------------------------------------------- */
+
+static void many_run(struct end *e)
+{
+	static struct pollfd p[5000];
+	const rlim_t most[] = { 40, 1500 };
+	struct timespec none = { 0, 0 };
+	struct rlimit was, low;
+	size_t i, k;
+
+	(void)e;
+	link_self(&a, &b, 0);
+	for (i = 0; i < ARRAY_SIZE(p); i++)
+		p[i] = (struct pollfd){ .fd = i % 3 ? -1 : a.fd,
+					.events = POLLIN | POLLOUT };
+	CHECK(!getrlimit(RLIMIT_NOFILE, &was));
+	for (k = 0; k < ARRAY_SIZE(most); k++) {
+		low = was;
+		low.rlim_cur = most[k];
+		CHECK(!setrlimit(RLIMIT_NOFILE, &low));
+		for (i = 0; i < ARRAY_SIZE(p); i++)
+			p[i].events = POLLIN; /* for which it is the kernel's */
+		FAILS(poll(p, most[k] + 1, 0), EINVAL);
+		FAILS(ppoll(p, most[k] + 1, &none, NULL), EINVAL);
+		FAILS(poll(p, most[k] + 1, SHORT_MS), EINVAL);
+		CHECK(poll(p, most[k], 10) == 0);
+		for (i = 0; i < ARRAY_SIZE(p); i++)
+			p[i].events = POLLIN | POLLOUT;
+		CHECK(poll(p, most[k], 10) == (int)(most[k] + 2) / 3);
+	}
+	FAILS(poll(p, most[1] + 1, SHORT_MS), EINVAL);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &was));
+	link_close(&a);
+	link_close(&b);
+}
+
+static const struct prog_case cases[] = {
+	{ "stopped", stopped_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "again", again_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "full", full_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "many", many_run, NULL, CASE_SOLO | CASE_BARE },
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
