@@ -71,7 +71,7 @@ static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 	g->put_off = 0;
 	g->nested = 0;
 	scratch_fresh(g->scratch);
-	guard_call_end(g, (struct guard_call){ 0, NULL });
+	guard_call_end(g, GUARD_NO_CALL);
 	return g;
 }
 
@@ -235,7 +235,7 @@ void guard_exit(void)
  * On a stack for signals frames cannot be compared with those of the call that
  * was interrupted. Doubt means that `at` lies on one.
  */
-static bool on_signal_stack(uintptr_t at)
+bool guard_on_signal_stack(uintptr_t at)
 {
 	stack_t ss = { .ss_flags = 0 };
 
@@ -248,24 +248,38 @@ static bool on_signal_stack(uintptr_t at)
 static bool left(const struct guard *g, uintptr_t frame)
 {
 	return g != &crowd && g->frame && frame > g->frame &&
-	       !on_signal_stack(frame);
+	       !guard_on_signal_stack(frame);
+}
+
+/* In a function that makes two of them the frame is the same. */
+void guard_call_left(struct guard *g, int fd, uintptr_t frame)
+{
+	if (!g->number || g == &crowd || frame < g->by ||
+	    (frame == g->by && g->number != (uint32_t)fd + 1) ||
+	    guard_on_signal_stack(frame))
+		return;
+	guard_call_end(g, GUARD_NO_CALL);
 }
 
 void guard_jumping(uintptr_t to)
 {
 	struct guard *g = guard_own;
 
-	if (!g || !g->epoch || !left(g, to))
+	if (!g)
+		return;
+	if (!g->epoch)
+		guard_call_left(g, -1, to);
+	if (!g->epoch || !left(g, to))
 		return;
 	g->nested = 0;
-	guard_call_end(g, (struct guard_call){ 0, NULL });
+	guard_call_end(g, GUARD_NO_CALL);
 	guard_leave(0);
 }
 
 uint64_t guard_nested(struct guard *g, uintptr_t frame)
 {
 	if (left(g, frame)) {
-		guard_call_end(g, (struct guard_call){ 0, NULL });
+		guard_call_end(g, GUARD_NO_CALL);
 		g->nested = 0;
 		guard_in(g, frame);
 		return 0;

@@ -35,6 +35,7 @@ struct guard {
 	uint32_t tid; /* atomic; 0: nobody's */
 	uint32_t number; /* atomic; in a call by this descriptor, + 1, */
 	const void *what; /* atomic; on this; NULL: not looked up yet */
+	uintptr_t by; /* the frame of that one */
 	uint64_t put_off; /* signals that wait until then, bit number - 1 */
 	void *scratch; /* scratch.c; whoever has the slot has that */
 };
@@ -69,6 +70,8 @@ void guard_forked(void);
  * this is the first call again. Returns what guard_enter() does.
  */
 uint64_t guard_nested(struct guard *g, uintptr_t frame);
+/* Does a frame lie on this thread's stack for signals? In doubt: true. */
+bool guard_on_signal_stack(uintptr_t at);
 /* A handler is about to jump to where the stack pointer is `to`. */
 void guard_jumping(uintptr_t to);
 
@@ -216,12 +219,15 @@ static inline void guard_wake(uint64_t was)
 struct guard_call {
 	uint32_t number;
 	const void *what;
+	uintptr_t by;
 };
 
-static inline struct guard_call guard_call_by(struct guard *g, int fd)
+static inline struct guard_call guard_call_by(struct guard *g, int fd,
+					      uintptr_t frame)
 {
-	struct guard_call was = { g->number, g->what };
+	struct guard_call was = { g->number, g->what, g->by };
 
+	g->by = frame;
 	__atomic_store_n(&g->what, NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&g->number, (uint32_t)fd + 1, __ATOMIC_RELEASE);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -235,9 +241,11 @@ static inline bool guard_plain(const struct guard *g)
 	       !__atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED);
 }
 
-/* guard_call_by() of one that is: guard_call_end() gets { 0, NULL }. */
-static inline void guard_call_new(struct guard *g, int fd)
+/* guard_call_by() of one that is: guard_call_end() gets GUARD_NO_CALL. */
+#define GUARD_NO_CALL ((struct guard_call){ 0, NULL, 0 })
+static inline void guard_call_new(struct guard *g, int fd, uintptr_t frame)
 {
+	g->by = frame;
 	__atomic_store_n(&g->number, (uint32_t)fd + 1, __ATOMIC_RELEASE);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
@@ -251,6 +259,18 @@ static inline void guard_call_end(struct guard *g, struct guard_call was)
 {
 	__atomic_store_n(&g->number, was.number, __ATOMIC_RELEASE);
 	__atomic_store_n(&g->what, was.what, __ATOMIC_RELAXED);
+	if (__builtin_expect(was.number != 0, 0))
+		g->by = was.by;
+}
+
+/*
+ * A call by `fd` begins at that frame: one that was told before it and cannot have
+ * called it is no more, a handler jumped out of it.
+ */
+void guard_call_left(struct guard *g, int fd, uintptr_t frame);
+static inline bool guard_told(void)
+{
+	return guard_own && guard_own->number;
 }
 
 /*

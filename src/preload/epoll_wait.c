@@ -15,6 +15,7 @@
 #include "base/sigdefer.h"
 #include "base/stamp.h"
 #include "base/sys.h"
+#include "preload/asleep.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
 #include "preload/ready.h"
@@ -352,10 +353,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 
 static void out_of_bed(struct epwait *w)
 {
-	if (w->asleep) {
-		w->asleep = false;
-		epset_sleeps(w->set, -1);
-	}
+	asleep_out_of_set(&w->asleep, w->set);
 }
 
 /* However the call ends, cancellation included. */
@@ -380,8 +378,8 @@ static int sleep_once(struct epwait *w, uint64_t *left, bool *again)
 		 * Counted first, and then the lock: whoever changed a member
 		 * before is seen here, whoever does it later kicks.
 		 */
-		w->asleep = w->armed = true;
-		epset_sleeps(w->set, 1);
+		w->armed = true;
+		asleep_in_set(&w->asleep, w->set);
 		if (epset_arm(w->set, &nap) ||
 		    ep_unlikely(epset_mail(w->set))) {
 			out_of_bed(w);
@@ -450,8 +448,7 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
 	for (;;) {
-		w->asleep = true;
-		epset_sleeps(w->set, 1);
+		asleep_in_set(&w->asleep, w->set);
 		got = kernel_wait(w, left, w->mask);
 		out_of_bed(w);
 		if (got <= 0)

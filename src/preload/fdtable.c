@@ -225,9 +225,11 @@ void fdt_begin_nested(struct entered *e, int fd, uintptr_t frame)
 	e->g = guard_self();
 	e->fd = fd;
 	e->nested = true;
+	if (!e->g->epoch)
+		guard_call_left(e->g, fd, frame);
 	e->in.was = guard_enter_at(e->g, frame);
 	e->in.on = true;
-	e->was = guard_call_by(e->g, fd);
+	e->was = guard_call_by(e->g, fd, frame);
 	if (__atomic_load_n(&guard_exchanges, __ATOMIC_RELAXED))
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	fdt_enter_slow(e);

@@ -21,6 +21,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "preload/asleep.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
 
@@ -128,6 +129,7 @@ void proc_child(void)
 	guarded_begin(&in);
 	sigaction_forked();
 	sock_forked();
+	asleep_forked();
 	ep_forked();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(&in, fd);

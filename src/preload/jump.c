@@ -13,6 +13,7 @@
 #include <setjmp.h>
 
 #include "base/scratch.h"
+#include "preload/asleep.h"
 #include "preload/preload.h"
 
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GLIBC__)
@@ -50,6 +51,7 @@ static void tell(const void *env)
 
 	if (known) {
 		sock_jumping(target(env));
+		asleep_jumping(target(env));
 		guard_jumping(target(env));
 		scratch_jumping(target(env));
 	}
@@ -58,7 +60,8 @@ static void tell(const void *env)
 
 static bool to_be_told(void)
 {
-	return sock_within() || guard_inside() || scratch_held();
+	return sock_within() || guard_inside() || guard_told() ||
+	       scratch_held() || asleep_any();
 }
 
 #define JUMP(name)                          \

@@ -14,6 +14,7 @@
 #include "base/settle.h"
 #include "base/sigdefer.h"
 #include "base/sys.h"
+#include "preload/asleep.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
 #include "preload/real.h"
@@ -73,10 +74,11 @@ int pollset_begin(struct pollset *p)
 	return 0;
 }
 
-static void out_of_bed(struct pollset *p)
+void pollset_out_of_bed(struct pollset *p)
 {
 	nfds_t i;
 
+	asleep_out_of_poll(p);
 	sock_dozed(&p->doze);
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i];
@@ -95,7 +97,7 @@ static void out_of_bed(struct pollset *p)
 
 void pollset_end(struct pollset *p)
 {
-	out_of_bed(p);
+	pollset_out_of_bed(p);
 	hold_end(&p->hold);
 	scratch_give(&p->room);
 }
@@ -463,6 +465,7 @@ static bool arm(struct pollset *p, uint64_t *nap)
 	bool found = false;
 	nfds_t i;
 
+	asleep_in_poll(p);
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i];
 		uint32_t w = want(&p->fds[e->at]);
@@ -515,7 +518,7 @@ static void woken(struct pollset *p)
 		if (rang || p->kern[e->at].revents)
 			e->strikes++;
 	}
-	out_of_bed(p);
+	pollset_out_of_bed(p);
 	/* what was not counted may be no more, or the number another's */
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i], now = entry_of(p, e->at);
@@ -557,7 +560,7 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		}
 		nap = left;
 		if (left && arm(p, &nap)) {
-			out_of_bed(p);
+			pollset_out_of_bed(p);
 			continue;
 		}
 		translate(p, left != 0);

@@ -172,7 +172,7 @@ static inline __attribute__((always_inline)) void fdt_begin(struct entered *e,
 	e->g = g;
 	e->fd = fd;
 	e->nested = false;
-	guard_call_new(g, fd);
+	guard_call_new(g, fd, (uintptr_t)__builtin_frame_address(0));
 	if (!__atomic_load_n(&ent->sock, __ATOMIC_ACQUIRE))
 		return;
 	guard_in_plain(g, (uintptr_t)__builtin_frame_address(0));
@@ -196,7 +196,7 @@ static inline void fdt_leave(struct entered *e)
 		fdt_leave_nested(e);
 		return;
 	}
-	guard_call_end(g, (struct guard_call){ 0, NULL });
+	guard_call_end(g, GUARD_NO_CALL);
 	guard_leave_by(g, 0); /* it may have been outside: no harm */
 }
 

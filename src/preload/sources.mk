@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libpreload.la
 # Cancellation unwinds through the wrappers.
 libpreload_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libpreload_la_SOURCES = \
+	src/preload/asleep.c src/preload/asleep.h \
 	src/preload/calls.def \
 	src/preload/creators.c \
 	src/preload/data.c \

@@ -51,3 +51,10 @@ teardown() {
 	mode now
 	cases halts
 }
+
+@test "halts: who jumped out of a sleep is not woken any more" {
+	mode lifted
+	CASES=jumps cases halts
+	[ "$(stat_sum halts lifted)" -eq 2 ]
+	[ "$(stat_sum halts wakeups_tx)" -lt 500 ]
+}

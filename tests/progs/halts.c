@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,6 +258,100 @@ static void full_run(struct end *e)
 	}
 }
 
+/* --- left by a jump -------------------------------------------------------- */
+
+static sigjmp_buf back;
+static void *back_unsaid[5];
+
+static void on_jump(int sig)
+{
+	(void)sig;
+	siglongjmp(back, 1);
+}
+
+/* Past libc: nobody is told of it. */
+static void on_unsaid(int sig)
+{
+	(void)sig;
+	__builtin_longjmp(back_unsaid, 1);
+}
+
+static void waits(int how, int set)
+{
+	struct pollfd p[2] = { { .fd = a.fd, .events = POLLIN },
+			       { .fd = set, .events = POLLIN } };
+	struct epoll_event ev;
+	char byte;
+	fd_set r;
+
+	switch (how) {
+	case 0:
+		epoll_wait(set, &ev, 1, LONG_MS);
+		break;
+	case 1:
+		poll(p, 1, LONG_MS);
+		break;
+	case 2:
+		poll(p, 2, LONG_MS);
+		break;
+	case 3:
+		FD_ZERO(&r);
+		FD_SET(a.fd, &r);
+		select(a.fd + 1, &r, NULL, NULL, NULL);
+		break;
+	default:
+		recv(a.fd, &byte, 1, 0);
+	}
+	CHECK(!"came out by itself");
+}
+
+static __attribute__((noinline)) void jumped_out(int how, int set)
+{
+	handler(on_jump);
+	if (!sigsetjmp(back, 1))
+		waits(how, set);
+	handler(NULL);
+}
+
+static __attribute__((noinline)) void slipped_out(int set)
+{
+	handler(on_unsaid);
+	if (!__builtin_setjmp(back_unsaid))
+		waits(0, set);
+	handler(NULL);
+}
+
+/* Nobody sleeps there any more, so that nobody is woken: the bats test counts. */
+static void jumps_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int set = epoll_create1(EPOLL_CLOEXEC), how;
+	sigset_t none;
+	char byte;
+
+	(void)e;
+	sigemptyset(&none);
+	CHECK(set >= 0);
+	link_self(&a, &b, 0);
+	CHECK(!epoll_ctl(set, EPOLL_CTL_ADD, a.fd, &ev));
+	for (how = 0; how < 5; how++) {
+		jumped_out(how, set);
+		jumped_out(how, set);
+	}
+	slipped_out(set);
+	CHECK(!sigprocmask(SIG_SETMASK, &none, NULL));
+	CHECK(!epoll_wait(set, &ev, 1, 20)); /* and shows */
+	for (how = 0; how < 2000; how++) {
+		link_put(&b, 10);
+		CHECK(epoll_wait(set, &ev, 1, LONG_MS) == 1);
+		link_get(&a, 10);
+		FAILS(recv(a.fd, &byte, 1, MSG_DONTWAIT), EAGAIN);
+	}
+	CHECK(!close(set));
+	link_close(&a);
+	link_close(&b);
+}
+
 /* --- too many --------------------------------------------------------------- */
 
 static void many_run(struct end *e)
@@ -297,6 +392,7 @@ static const struct prog_case cases[] = {
 	{ "stopped", stopped_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "again", again_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "full", full_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "jumps", jumps_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "many", many_run, NULL, CASE_SOLO | CASE_BARE },
 };
 

@@ -5,6 +5,7 @@
 READY_SOURCES = \
 	tests/unit/ready_util.c \
 	tests/unit/ready_util.h \
+	src/preload/asleep.c \
 	src/preload/epbits.c \
 	src/preload/epoll.c \
 	src/preload/epoll_look.c \

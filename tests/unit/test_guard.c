@@ -91,8 +91,14 @@ static void *other(void *arg)
 					   __ATOMIC_SEQ_CST);
 			break;
 		case 'c':
-			call = guard_call_by(guard_self(), 7);
+			call = guard_call_by(
+				guard_self(), 7,
+				(uintptr_t)__builtin_frame_address(0));
 			guard_call_on(guard_self(), seen);
+			break;
+		case 'j': /* out of it, as its own handler would */
+			guard_jumping((uintptr_t)__builtin_frame_address(0) +
+				      4096);
 			break;
 		case 'd':
 			guard_call_end(guard_self(), call);
@@ -504,11 +510,52 @@ static void t_barriers(void **state)
 	swaps();
 }
 
+/* A thread that is asleep in the kernel by a number, outside, and jumps out. */
+static void t_jumps_out_of_a_number(void **state)
+{
+	(void)state;
+	seen = NULL;
+	step('c');
+	assert_true(guard_elsewhere(7, state));
+	step('j');
+	assert_false(guard_elsewhere(7, state));
+	step('c');
+	step('d');
+	assert_false(guard_elsewhere(7, state));
+}
+
+static bool told_7(void)
+{
+	return guard_self()->number == 8;
+}
+
+/* One that nobody announced shows at the next call. */
+static void t_left_a_number(void **state)
+{
+	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	struct guard *g = guard_self();
+
+	(void)state;
+	guard_call_by(g, 7, frame);
+	guard_call_left(g, 7, frame - 64); /* a handler's */
+	assert_true(told_7());
+	guard_call_left(g, 9, frame); /* the same function's second one */
+	assert_true(told_7());
+	guard_call_left(g, 7, frame);
+	assert_false(guard_told());
+	guard_call_by(g, 7, frame);
+	guard_call_left(g, 9, frame + 64);
+	assert_false(guard_told());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_exchanges),
 		cmocka_unit_test(t_barriers),
+		cmocka_unit_test_setup_teardown(t_jumps_out_of_a_number, begin,
+						end),
+		cmocka_unit_test(t_left_a_number),
 		cmocka_unit_test_setup_teardown(t_waits, begin, end),
 		cmocka_unit_test_setup_teardown(t_sleeps, begin, end),
 		cmocka_unit_test_setup_teardown(t_calls, begin, end),
