@@ -18,6 +18,8 @@ uint32_t fdt_any;
 bool fdt_ever;
 __thread int fdt_vforked __attribute__((tls_model("initial-exec")));
 
+#define RING_MOST 64 /* looks at numbers that others are closing just now */
+
 static struct lock table_lock;
 static int high = -1; /* highest number ever managed */
 static int owner_pid; /* whom the table describes */
@@ -98,13 +100,74 @@ static struct fdent *entry_prepare(int fd)
 	return e;
 }
 
+/* --- the numbers of one sock --------------------------------------------- */
+
+/*
+ * A ring, so that each close finds another one at once. It is changed with the
+ * table's lock, and may not be whole behind a handler that interrupted a change:
+ * who reads it asks the entries themselves.
+ */
+static struct fdent *ring_at(int fd)
+{
+	struct fdent *leaf;
+
+	leaf = __atomic_load_n(&fdt_root[(unsigned int)fd / FDT_LEAF],
+			       __ATOMIC_ACQUIRE);
+	return &leaf[(unsigned int)fd % FDT_LEAF];
+}
+
+static void ring_tie(int a, int b)
+{
+	__atomic_store_n(&ring_at(a)->next, b, __ATOMIC_RELAXED);
+	__atomic_store_n(&ring_at(b)->prev, a, __ATOMIC_RELAXED);
+}
+
+static void ring_leave(struct fdent *e)
+{
+	if (likely(!e->shared))
+		return;
+	ring_tie(e->prev, e->next);
+	e->shared = 0;
+}
+
+/* `to` beside `from`, both of s. */
+static void ring_join(int from, int to, const struct sock *s)
+{
+	bool mine = freeze();
+	struct fdent *f = fdt_at(from), *t = fdt_at(to);
+
+	if (from != to && f && t && f->sock == s && t->sock == s &&
+	    !t->shared) {
+		if (!f->shared)
+			ring_tie(from, from);
+		f->shared = t->shared = 1;
+		ring_tie(to, f->next);
+		ring_tie(from, to);
+	}
+	if (mine)
+		lock_drop(&table_lock);
+}
+
+/* The next number of s behind `fd`, which may be the same; -1: not known. */
+static int ring_next(const struct sock *s, int fd)
+{
+	struct fdent *e = fdt_at(fd);
+	int next = e && e->shared && fdt_is(fd, s) ?
+			   __atomic_load_n(&e->next, __ATOMIC_RELAXED) :
+			   -1;
+
+	return next >= 0 && fdt_is(next, s) ? next : -1;
+}
+
+/* --- entries --------------------------------------------------------------- */
+
 int fdt_put_sock(int fd, struct sock *s)
 {
 	bool mine = freeze();
 	struct fdent *e = entry_prepare(fd);
 
 	if (e) {
-		e->shared = 0;
+		ring_leave(e);
 		__atomic_store_n(&e->ever, 1, __ATOMIC_RELAXED);
 		if (!__atomic_exchange_n(&e->sock, s, __ATOMIC_ACQ_REL))
 			__atomic_add_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
@@ -136,6 +199,7 @@ struct sock *fdt_take_sock(int fd)
 	if (!e)
 		return NULL;
 	mine = freeze();
+	ring_leave(e);
 	s = __atomic_exchange_n(&e->sock, NULL, __ATOMIC_ACQ_REL);
 	if (s)
 		__atomic_sub_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
@@ -181,6 +245,7 @@ bool fdt_gone(int fd, const struct sock *s)
 
 	ok = e && e->sock == s;
 	if (ok) {
+		ring_leave(e);
 		__atomic_store_n(&e->sock, NULL, __ATOMIC_RELEASE);
 		__atomic_sub_fetch(&fdt_any, 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&e->going, 0, __ATOMIC_RELEASE);
@@ -333,10 +398,51 @@ int fdt_other(const struct sock *s, int but)
 
 	if (e && fdt_is(but, s) && !e->shared)
 		return -1;
+	fd = ring_next(s, but);
+	if (fd >= 0)
+		return fd == but ? -1 : fd;
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
 		if (fd != but && fdt_is(fd, s))
 			return fd;
 	return -1;
+}
+
+int fdt_another(const struct sock *s, int but)
+{
+	int fd = ring_next(s, but), most;
+
+	for (most = RING_MOST; fd >= 0 && fd != but && most; most--) {
+		if (fdt_has(fd, s))
+			return fd;
+		fd = ring_next(s, fd);
+	}
+	if (fd == but)
+		return -1;
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
+		if (fd != but && fdt_has(fd, s))
+			return fd;
+	return -1;
+}
+
+bool fdt_lower(const struct sock *s, int fd)
+{
+	struct fdent *e = fdt_at(fd);
+	int n;
+
+	if (!e || !e->shared)
+		return false;
+	if ((e->prev < fd && fdt_is(e->prev, s)) ||
+	    (e->next < fd && fdt_is(e->next, s)))
+		return true;
+	for (n = ring_next(s, fd); n >= 0 && n != fd; n = ring_next(s, n))
+		if (n < fd)
+			return true;
+	if (n == fd)
+		return false;
+	for (n = fdt_next(0); n >= 0 && n < fd; n = fdt_next(n + 1))
+		if (fdt_is(n, s))
+			return true;
+	return false;
 }
 
 struct sock *fdt_by_inode(uint64_t inode, int *fd)
@@ -357,7 +463,6 @@ struct sock *fdt_by_inode(uint64_t inode, int *fd)
 
 void fdt_dup(int from, int to)
 {
-	struct fdent *e;
 	ENTER(of, from);
 
 	if (of.sock) {
@@ -367,12 +472,7 @@ void fdt_dup(int from, int to)
 			sock_forget(of.sock, to);
 			return;
 		}
-		e = fdt_at(from);
-		if (e)
-			e->shared = 1;
-		e = fdt_at(to);
-		if (e)
-			e->shared = 1;
+		ring_join(from, to, of.sock);
 	} else {
 		ep_dup(from, to);
 	}

@@ -99,20 +99,6 @@ static void named(pid_t pid)
 	fdt_thaw();
 }
 
-/* Has the walk met the sock at a lower number (dup)? */
-static bool seen_before(const struct sock *s, int fd)
-{
-	const struct fdent *e = fdt_at(fd);
-	int n;
-
-	if (!e || !e->shared)
-		return false;
-	for (n = fdt_next(0); n >= 0 && n < fd; n = fdt_next(n + 1))
-		if (fdt_is(n, s))
-			return true;
-	return false;
-}
-
 void proc_child(void)
 {
 	struct sock *s;
@@ -133,7 +119,7 @@ void proc_child(void)
 	ep_forked();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(&in, fd);
-		if (!s || seen_before(s, fd) ||
+		if (!s || fdt_lower(s, fd) ||
 		    (fdt_has(fd, s) && sock_fork_child(s, turn.birth)))
 			continue; /* or it was just being closed */
 		ep_forget(fd, s);

@@ -47,7 +47,8 @@ struct epset; /* epoll.c */
 struct fdent {
 	struct sock *sock; /* a managed TCP socket, or NULL */
 	struct epset *set; /* an epoll set with managed members, or NULL */
-	uint32_t shared; /* the sock has (had) another number here: dup */
+	uint32_t shared; /* the sock has (had) another number here: dup; then */
+	int next, prev; /* atomic; a ring of them, with the lock of the table */
 	uint32_t ever; /* atomic; the number was a managed socket's once */
 	uint32_t going; /* atomic; the thread that takes the number from sock, */
 };
@@ -238,6 +239,10 @@ int fdt_next(int fd);
 void fdt_dup(int from, int to);
 /* Number of this process whose sock is `s`, other than `but`; -1: none. */
 int fdt_other(const struct sock *s, int but);
+/* sock_hooks.another: one that is not about to be something else. */
+int fdt_another(const struct sock *s, int but);
+/* Is there a lower one than its number `fd`? For walks. */
+bool fdt_lower(const struct sock *s, int fd);
 /* sock_hooks.by_inode */
 struct sock *fdt_by_inode(uint64_t inode, int *fd); /* caller inside */
 /*

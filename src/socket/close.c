@@ -383,13 +383,12 @@ static bool close_at(struct sock *s, int fd, int at)
 	order_ended(s);
 	gone = drop(s, fd, &last);
 	lifted = lifted || (!gone && !never_lift(s));
-	if (!gone && hooks.by_inode && sock_fd(s) < 0) {
+	if (!gone && hooks.another && sock_fd(s) < 0) {
 		struct holder *h = holder_of(s, sock_pid);
-		int other = -1;
+		int other = hooks.another(s, fd);
 
 		/* another number stands for it from now on */
-		if (h && hooks.by_inode(sock_inode_at(s, at), &other) &&
-		    other != fd) {
+		if (h && other >= 0) {
 			h->fd = other;
 			sock_publish(s);
 		}

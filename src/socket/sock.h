@@ -51,6 +51,8 @@ struct sock_hooks {
 	void (*risen)(struct sock *s);
 	/* Find the program's sock whose anchor has this inode, or NULL. */
 	struct sock *(*by_inode)(uint64_t inode, int *fd);
+	/* A number of s but that, not about to be something else, or -1. */
+	int (*another)(const struct sock *s, int but);
 	/* Is `fd` a number of s, and not about to be something else? */
 	bool (*has)(int fd, const struct sock *s);
 	/*

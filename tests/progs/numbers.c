@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LIMIT 256
@@ -408,6 +409,52 @@ static void again_run(struct end *e)
 	all_talk(1);
 }
 
+/* --- many numbers for one socket ---------------------------------------- */
+
+#define COPIES 4000
+
+static int64_t copies_ns(int fd, bool alone)
+{
+	static int copy[COPIES];
+	struct timespec from, to;
+	int i;
+
+	for (i = 0; i < COPIES; i++) {
+		copy[i] = dup(fd);
+		CHECK(copy[i] >= 0);
+	}
+	if (alone)
+		CHECK(!close(fd));
+	CHECK(!clock_gettime(CLOCK_MONOTONIC, &from));
+	for (i = 0; i < COPIES; i++)
+		CHECK(!close(copy[i]));
+	CHECK(!clock_gettime(CLOCK_MONOTONIC, &to));
+	return (to.tv_sec - from.tv_sec) * 1000000000ll + to.tv_nsec -
+	       from.tv_nsec;
+}
+
+/* What a close costs depends on nothing else that is open; the first is gone. */
+static void copies_run(struct end *e)
+{
+	static int other[COPIES];
+	int64_t beside, alone;
+	int fd, i;
+
+	(void)e;
+	limit(3 * COPIES);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(fd >= 0);
+	for (i = 0; i < COPIES; i++) {
+		other[i] = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK(other[i] >= 0);
+	}
+	beside = copies_ns(fd, false);
+	alone = copies_ns(fd, true);
+	CHECK(alone < 20 * beside);
+	for (i = 0; i < COPIES; i++)
+		CHECK(!close(other[i]));
+}
+
 static const struct prog_case cases[] = {
 	{ "openers", openers_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "brim", brim_run, NULL, CASE_SOLO | CASE_BARE },
@@ -418,6 +465,7 @@ static const struct prog_case cases[] = {
 	{ "vfork", vfork_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "range", range_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "again", again_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "copies", copies_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
 int main(int argc, char **argv)

@@ -334,10 +334,45 @@ static void threads(void **state)
 	assert_int_equal(fdt_any, 0);
 }
 
+/* The numbers of one sock are found from each other, however far apart they lie. */
+static void ring(void **state)
+{
+	const int numbers[] = { 40, 900, 5000, 60000, 41, 7 };
+	struct sock a = { 1, 1 }, b = { 1, 2 };
+	size_t n = sizeof(numbers) / sizeof(numbers[0]), i, k;
+
+	(void)state;
+	assert_int_equal(fdt_put_sock(numbers[0], &a), 0);
+	assert_int_equal(fdt_other(&a, numbers[0]), -1);
+	for (i = 1; i < n; i++)
+		fdt_dup(numbers[i - 1], numbers[i]);
+	for (i = 0; i < n; i++) {
+		assert_int_equal(fdt_lower(&a, numbers[i]), numbers[i] != 7);
+		k = (size_t)(fdt_other(&a, numbers[i]) != numbers[i]);
+		assert_true(k && fdt_is(fdt_other(&a, numbers[i]), &a));
+		assert_true(fdt_is(fdt_another(&a, numbers[i]), &a));
+	}
+	/* one that goes is another, but not one to stand for it */
+	assert_true(fdt_go(7, &a, false));
+	assert_true(fdt_another(&a, 40) != 7);
+	/* and one that was replaced is none */
+	assert_int_equal(fdt_put_sock(5000, &b), 0);
+	assert_int_equal(fdt_other(&b, 5000), -1);
+	for (i = 0; i < n; i++)
+		if (numbers[i] != 5000 && numbers[i] != 41)
+			assert_true(fdt_gone(numbers[i], &a));
+	assert_int_equal(fdt_other(&a, 41), -1);
+	assert_int_equal(fdt_another(&a, 41), -1);
+	assert_false(fdt_lower(&a, 41));
+	assert_true(fdt_gone(41, &a));
+	assert_true(fdt_gone(5000, &b));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(put_and_take),
+		cmocka_unit_test(ring),
 		cmocka_unit_test(numbers_out_of_range),
 		cmocka_unit_test(walk),
 		cmocka_unit_test(duplicates),
