@@ -55,6 +55,14 @@ uint64_t window_look(struct sock *s)
 	return all - under;
 }
 
+bool window_tight(struct sock *s)
+{
+	uint64_t room = window_look(s), reader;
+
+	return room != WINDOW_ANY && bound(s, &reader) &&
+	       room <= (s->snd_room + reader) / 8;
+}
+
 /* TCP says so when a third of the writer's own buffer is free. */
 bool window_roomy(struct sock *s)
 {

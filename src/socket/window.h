@@ -50,6 +50,8 @@ static inline bool window_open(struct sock *s)
 	return likely(s->at.sent < s->may_send) || window_look(s);
 }
 
+/* None, or only the last eighth: how much the kernel takes is no closer a bound. */
+bool window_tight(struct sock *s);
 /* And so many that TCP would say so to a program that waits for room? */
 bool window_roomy(struct sock *s);
 
@@ -61,7 +63,7 @@ bool window_roomy(struct sock *s);
 static inline bool window_waits(struct sock *s, bool roomy)
 {
 	return !(s->bufs & BUF_TIMEOUT) &&
-	       !(roomy ? window_roomy(s) : window_open(s));
+	       (roomy ? !window_roomy(s) : window_tight(s));
 }
 
 /* Bytes under way that the reader's own buffer has no room for. */

@@ -95,7 +95,8 @@ static const struct {
 } rooms[] = {
 	{ 4096, 0, 0 },	     { 65536, 0, 0 },	    { 0, 0, 16384 },
 	{ 4096, 4096, 0 },   { 16384, 16384, 0 },   { 65536, 65536, 0 },
-	{ 262144, 4096, 0 }, { 262144, 262144, 0 },
+	{ 262144, 4096, 0 }, { 262144, 262144, 0 }, { 1000000, 65536, 0 },
+	{ 1000000, 0, 0 },
 };
 
 /* A socket with this option is the kernel's alone: what it takes is TCP's. */
@@ -210,6 +211,9 @@ static void bounded(struct end *e)
 		ours = taken(e, i, i % 2, false);
 		/* TCP opens an unset window by and by, or not */
 		CHECK(ours <= 2 * tcp + 16384);
+		/* as much as a ring: not as much again on the anchor */
+		if (rooms[i].snd >= 1000000)
+			CHECK(ours <= tcp + tcp / 2);
 		CHECK(ours >= tcp / 3);
 	}
 }
