@@ -329,7 +329,9 @@ static bool look_at_all(struct epset *set, struct epoll_event *ev)
 			continue;
 		bits = look(r);
 		if (!bits) {
-			r->at = set->looked;
+			/* of what is the kernel's to say it tells nothing */
+			if (!r->sock || (r->ours & EPOLLIN))
+				r->at = set->looked;
 			continue;
 		}
 		found(set, ev, r, bits);

@@ -449,6 +449,42 @@ static void t_halves(void **state)
 }
 
 /*
+ * A connection is paired, but what comes is the kernel's still: that user space
+ * finds nothing to read there does not say that there is nothing.
+ */
+static void t_between(void **state)
+{
+	struct sock *s[2];
+	struct epoll_event ev[8];
+	int ep = ep_born(epoll_create1(0)), max, i;
+	char byte;
+
+	(void)state;
+	pair_of(s, ep, 1, EPOLLIN);
+	s[1] = fake_new();
+	s[1]->peer_port = 77;
+	assert_int_equal(set_ctl(ep, ADD, s[1]->fd, EPOLLIN, 1), 0);
+	fake_pair(s[1]);
+	s[1]->ours = EPOLLOUT;
+	for (max = 2; max <= 8; max++) {
+		assert_int_equal(do_epoll_wait(ep, ev, 8, 0), 0);
+		assert_int_equal(write(s[1]->peer, "x", 1), 1);
+		stamp_log_add(s[1]->peer_port);
+		fake_data(s[0]);
+		assert_int_equal(do_epoll_wait(ep, ev, max, 0), 2);
+		assert_int_equal(ev[0].data.u64, 1);
+		assert_int_equal(ev[1].data.u64, 0);
+		assert_int_equal(read(s[1]->fd, &byte, 1), 1);
+		s[1]->read_at = stamp_now();
+		fake_take(s[0]);
+	}
+	for (i = 0; i < 2; i++)
+		fake_close(s[i]);
+	ep_fd_closing(ep, NULL, false);
+	close(ep);
+}
+
+/*
  * Levels that never end fill each array: a lifted member that may have to come
  * behind something of the kernel's is not put off for ever. `lift`: a level that
  * is a member's, by the direction that is the kernel's; `anew`: what is lifted is
@@ -545,10 +581,11 @@ static void t_liar(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_kernel), cmocka_unit_test(t_lifted),
-		cmocka_unit_test(t_mixed),  cmocka_unit_test(t_midst),
-		cmocka_unit_test(t_nested), cmocka_unit_test(t_halves),
-		cmocka_unit_test(t_crowd),  cmocka_unit_test(t_liar),
+		cmocka_unit_test(t_kernel),  cmocka_unit_test(t_lifted),
+		cmocka_unit_test(t_mixed),   cmocka_unit_test(t_midst),
+		cmocka_unit_test(t_nested),  cmocka_unit_test(t_halves),
+		cmocka_unit_test(t_crowd),   cmocka_unit_test(t_liar),
+		cmocka_unit_test(t_between),
 	};
 
 	(void)argv;
