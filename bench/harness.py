@@ -92,8 +92,8 @@ class Harness:
         """What the processes of one run told when they ended."""
         if not stats:
             return {}
-        sums = {"lifted": 0, "sockets": 0, "zcopy_tx": 0, "spills": 0,
-                "zcopy_rx": 0, "homecomings": 0, "sdp": 0, "tcp": 0}
+        sums = {"lifted": 0, "sockets": 0, "zcopy_tx": 0, "stalls": 0,
+                "zcopy_rx": 0, "fallbacks": 0, "sdp": 0, "tcp": 0}
         lines = []
         if os.path.exists(stats):
             with open(stats, encoding="utf-8") as f:

@@ -330,6 +330,9 @@ static void page_json(struct text *t, const struct page_counters *c)
 #define X(name) text_add(t, ",\"" #name "\":%lu", c->name);
 	PAGE_COUNTERS(X)
 #undef X
+#define X(name, former) text_add(t, ",\"" #former "\":%lu", c->name);
+	PAGE_FORMER(X)
+#undef X
 	text_add(t, ",\"reasons\":{");
 	for (i = 0; i < WHY_COUNT; i++) {
 		if (!c->reasons[i])

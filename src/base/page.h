@@ -28,7 +28,7 @@
 /* In `version`: the program that wrote it has become another one (exec). */
 #define PAGE_LEFT    0
 
-enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
+enum page_path { PATH_TCP, PATH_SHM, PATH_RDMA, PATH_LISTEN };
 
 /*
  * Counters of a process; the list makes the struct, the JSON and sdpstat. What
@@ -37,7 +37,7 @@ enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
  */
 /* clang-format off */
 #define PAGE_COUNTERS(X)                                       \
-	X(sockets) X(lifted) X(homecomings) X(spills)          \
+	X(sockets) X(lifted) X(fallbacks) X(stalls)            \
 	X(bytes_sdp_tx) X(bytes_sdp_rx)                        \
 	X(bytes_tcp_tx) X(bytes_tcp_rx)                        \
 	X(msgs_tx) X(msgs_rx) X(wakeups_tx) X(wakeups_rx)      \
@@ -46,12 +46,15 @@ enum page_path { PATH_TCP, PATH_SHM, PATH_VERBS, PATH_LISTEN };
 	X(bytes_rdma_tx) X(bytes_rdma_rx) X(spin_ns)
 /* clang-format on */
 
+/* Former names, which JSON has beside the present ones: scripts read them. */
+#define PAGE_FORMER(X) X(fallbacks, homecomings) X(stalls, spills)
+
 struct page_counters {
 #define X(name) uint64_t name;
 	PAGE_COUNTERS(X)
 #undef X
 	uint64_t reasons[PAGE_REASONS]; /* of sockets that ended or stay on TCP */
-	uint64_t fallbacks[PAGE_REASONS]; /* from SDP to TCP, by cause */
+	uint64_t fallbacks_for[PAGE_REASONS]; /* from SDP to TCP, by cause */
 };
 
 #define PAGE_WORDS (sizeof(struct page_counters) / sizeof(uint64_t))
@@ -78,7 +81,7 @@ struct page_row {
 	char device[24]; /* of RDMA, "mlx5_0/1"; "": none */
 	uint64_t registered; /* bytes of memory that the device may use */
 	uint64_t bytes_sdp_tx, bytes_sdp_rx, bytes_tcp_tx, bytes_tcp_rx;
-	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, homecomings, spin_ns;
+	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, fallbacks, spin_ns;
 };
 
 struct page {
@@ -161,7 +164,7 @@ static inline void page_row_end(struct page_row *r)
 	X(bytes_sdp_tx, bytes_sdp_tx) X(bytes_sdp_rx, bytes_sdp_rx)    \
 	X(bytes_tcp_tx, bytes_tcp_tx) X(bytes_tcp_rx, bytes_tcp_rx)    \
 	X(msgs_tx, msgs_tx) X(msgs_rx, msgs_rx) X(wakeups_tx, wakeups) \
-	X(homecomings, homecomings) X(spin_ns, spin_ns)
+	X(fallbacks, fallbacks) X(spin_ns, spin_ns)
 /* clang-format on */
 
 /* Into the counters of the page or a copy of them. */
@@ -169,7 +172,7 @@ static inline void page_fold(struct page_counters *c, const struct page_row *r)
 {
 #define FOLD(to, from) __atomic_add_fetch(&c->to, r->from, __ATOMIC_RELAXED);
 	PAGE_FOLDED(FOLD)
-	if (r->carrier == PATH_VERBS) {
+	if (r->carrier == PATH_RDMA) {
 		FOLD(bytes_rdma_tx, bytes_sdp_tx)
 		FOLD(bytes_rdma_rx, bytes_sdp_rx)
 	}

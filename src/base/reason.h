@@ -13,5 +13,7 @@ enum reason {
 /* Never NULL; unknown codes give "?". */
 const char *reason_name(enum reason why);
 const char *reason_text(enum reason why);
+/* By its name, present or former; WHY_COUNT: there is none of that name. */
+enum reason reason_find(const char *name);
 
 #endif

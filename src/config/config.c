@@ -254,7 +254,7 @@ static void env_setting(const char *e)
 	name[0] = '\0';
 	for (e += strlen("LIBSDP_"); *e != '='; e++)
 		text_char(&t, (char)(*e >= 'A' && *e <= 'Z' ? *e | 0x20 : *e));
-	if (!strcmp(name, "secure_sdp"))
+	if (!strcmp(name, "allow_setuid"))
 		err = -ENOENT; /* the system's file alone can say this */
 	else
 		err = settings_set(&settings, name, value, &expect);
@@ -353,7 +353,7 @@ void config_load(const char *argv0)
 	if (!c->simple)
 		load_file(&l, env.file ? env.file : system_file, env.file);
 	if (strcmp(c->file, system_file))
-		settings.secure_sdp = 0;
+		settings.allow_setuid = 0;
 	if (!c->secure)
 		env_settings();
 	env_use(c, env.use);

@@ -117,7 +117,7 @@ struct verdict config_match(const struct config *c, enum rule_role role,
 /*
  * Can any socket of this program ever be concerned in this role? False when
  * the list begins (for this program) with a program-wide `tcp`, when the
- * library is disabled, and under AT_SECURE unless `secure_sdp` is set.
+ * library is disabled, and under AT_SECURE unless `allow_setuid` is set.
  */
 bool config_concerns(const struct config *c, enum rule_role role);
 

@@ -73,7 +73,7 @@ bool config_concerns(const struct config *c, enum rule_role role)
 {
 	uint32_t i;
 
-	if (c->disabled || (c->secure && !settings.secure_sdp))
+	if (c->disabled || (c->secure && !settings.allow_setuid))
 		return false;
 	for (i = 0; !c->simple && i < c->nrules; i++) {
 		const struct rule *r = &c->rules[i];

@@ -113,10 +113,10 @@ static bool parse_use_kind(struct parser *ps, struct rule *r)
 		r->use = USE_TCP;
 	else if (parse_word(ps, "both"))
 		r->use = USE_BOTH;
-	else if (parse_word(ps, "native"))
+	else if (parse_word(ps, "kernel-sdp") || parse_word(ps, "native"))
 		r->use = USE_NATIVE;
 	else
-		return parse_fail(ps, ps->at, "sdp, tcp, both or native");
+		return parse_fail(ps, ps->at, "sdp, tcp, both or kernel-sdp");
 	return true;
 }
 
@@ -133,9 +133,10 @@ static bool parse_use_role(struct parser *ps, struct rule *r)
 		return parse_fail(ps, ps->at,
 				  "server, listen, client or connect");
 	if (r->use == USE_NATIVE && r->role == ROLE_SERVER)
-		return parse_fail(ps, from,
-				  "client or connect (behind native, which has "
-				  "no servers)");
+		return parse_fail(
+			ps, from,
+			"client or connect (behind kernel-sdp, which has "
+			"no servers)");
 	return true;
 }
 

@@ -10,7 +10,7 @@ const char *rule_use_name(enum rule_use use)
 {
 	return use == USE_TCP	 ? "tcp" :
 	       use == USE_SDP	 ? "sdp" :
-	       use == USE_NATIVE ? "native" :
+	       use == USE_NATIVE ? "kernel-sdp" :
 				   "both";
 }
 

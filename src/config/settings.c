@@ -43,6 +43,27 @@ static const size_t offsets[] = {
 #undef SETTING_TEXT
 };
 
+/* Former names, which old files and scripts may use for ever. */
+static const struct {
+	const char *old, *name;
+} aliases[] = {
+#define SETTING_NUM(name, def, min, max, unit, what)
+#define SETTING_ENUM(name, def, words, what)
+#define SETTING_TEXT(name, def, check, form, what)
+#define SETTING_ALIAS(old, name) { #old, #name },
+#include "config/settings.def"
+};
+
+static const struct {
+	const char *name, *old, *word;
+} word_aliases[] = {
+#define SETTING_WORD_ALIAS(name, old, word) { #name, #old, #word },
+#include "config/settings.def"
+#undef SETTING_NUM
+#undef SETTING_ENUM
+#undef SETTING_TEXT
+};
+
 const uint32_t settings_count = sizeof(offsets) / sizeof(offsets[0]);
 
 static int64_t *setting_num(const struct settings *s, uint32_t i)
@@ -75,6 +96,27 @@ static const char *setting_expect(const struct setting_info *info)
 		text_add(&t, "a number of %s from %ld to %ld", info->unit,
 			 (long)info->min, (long)info->max);
 	return expect;
+}
+
+static const char *setting_name(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+		if (!strcmp(aliases[i].old, name))
+			return aliases[i].name;
+	return name;
+}
+
+static const char *setting_value(const char *name, const char *value)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(word_aliases) / sizeof(word_aliases[0]); i++)
+		if (!strcmp(word_aliases[i].name, name) &&
+		    !strcmp(word_aliases[i].old, value))
+			return word_aliases[i].word;
+	return value;
 }
 
 /* The position of `value` in "word|word", or -1. */
@@ -117,6 +159,8 @@ int settings_set(struct settings *s, const char *name, const char *value,
 	int64_t v;
 	uint32_t i;
 
+	name = setting_name(name);
+	value = setting_value(name, value);
 	for (i = 0; i < settings_count; i++)
 		if (!strcmp(settings_table[i].name, name))
 			break;

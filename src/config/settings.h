@@ -25,11 +25,11 @@ struct settings {
 
 extern struct settings settings; /* holds the defaults before config_load() */
 
-enum { SET_ZCOPY_AUTO, SET_ZCOPY_NO, SET_ZCOPY_ALWAYS }; /* zcopy_sinks, too */
-enum { SET_PATH_AUTO, SET_PATH_SHM, SET_PATH_VERBS, SET_PATH_BOTH };
+enum { SET_ZCOPY_AUTO, SET_ZCOPY_NO, SET_ZCOPY_ALWAYS }; /* zcopy_write, too */
+enum { SET_PATH_AUTO, SET_PATH_SHM, SET_PATH_RDMA, SET_PATH_BOTH };
 
 /*
- * Set one by name and text ("spin_us", "25"). 0; -ENOENT unknown name;
+ * Set one by name, present or former, and text ("spin_us", "25"). 0; -ENOENT unknown name;
  * -EINVAL bad value: *expect then says in words what was expected
  * (static or thread-local storage).
  */

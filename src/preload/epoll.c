@@ -227,7 +227,7 @@ static int ctl_inherited(struct ctl *c)
 	if (!c->set->settled)
 		epset_settle(c->set, false);
 	if (c->s && c->op == EPOLL_CTL_ADD && !sock_listening(c->s))
-		sock_home(c->s, c->fd, WHY_SHARED);
+		sock_home(c->s, c->fd, WHY_FD_SHARED);
 	if (!epset_take(c->set))
 		return ctl_real(c);
 	ret = ctl_real(c);
@@ -478,7 +478,7 @@ static void closing_one(struct sock *s, int fd)
 		if (!set)
 			return;
 		if (!homed)
-			sock_home(s, fd, WHY_RAW_USE);
+			sock_home(s, fd, WHY_BYPASSED);
 		homed = true;
 		if (!epset_take(set))
 			return;

@@ -152,7 +152,7 @@ static int not_mistaken(const struct replacing *r)
 {
 	if (!r->s || !guard_elsewhere(r->to, r->s))
 		return 0;
-	return to_tcp(r, WHY_RAW_USE);
+	return to_tcp(r, WHY_BYPASSED);
 }
 
 static int replace_sock(const struct replacing *r, struct sock *old)

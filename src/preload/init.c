@@ -88,7 +88,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 	}
 	log_begin();
 	config_load(argc > 0 ? argv[0] : NULL);
-	if (!config.disabled && (!config.secure || settings.secure_sdp)) {
+	if (!config.disabled && (!config.secure || settings.allow_setuid)) {
 		hooks = (struct sock_hooks){
 			.recv = recv_outside,
 			.send = send_outside,

@@ -25,12 +25,13 @@ static enum reason possible(void)
 {
 	enum reason why = rdma_devices_now();
 
-	if (!why && !settings.service_thread)
+	if (!why && !settings.background_thread)
 		why = WHY_NO_THREAD;
 	if (!why && !rdma_load())
 		why = WHY_NO_VERBS;
 	if (why)
-		log_once(LOG_ERR, "Error connect: rule native, but %s: refused",
+		log_once(LOG_ERR,
+			 "Error connect: rule kernel-sdp, but %s: refused",
 			 why == WHY_REMOTE ? "there is no RDMA device" :
 					     reason_text(why));
 	return why;
@@ -79,7 +80,8 @@ static int begin(struct sock *s, int fd, const struct sockaddr *sa,
 	if (!ret)
 		ret = bridge_submit(f);
 	if (ret) {
-		log_err("Error connect: rule native, but no gate (%d)", ret);
+		log_err("Error connect: rule kernel-sdp, but no gate (%d)",
+			ret);
 		bridge_free(f);
 		as_new(s, fd);
 	}

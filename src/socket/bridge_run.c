@@ -147,7 +147,7 @@ static void refuse(struct flow *f, int err, const char *what)
 static int open_module(void)
 {
 	struct verbs_conf conf = {
-		.soft_devices = settings.soft_devices,
+		.allow_soft_rdma = settings.allow_soft_rdma,
 		.may_use = rdma_may_use,
 		.foreign_cm = rdma_foreign_cm(),
 		.resolve_ms = RESOLVE_MS,

@@ -107,7 +107,7 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 		/* more processes than we can count: the kernel's for good */
 		s->pinned = true;
 		home = s->paired && s->pins != 3;
-		sock_why(s, WHY_SHARED);
+		sock_why(s, WHY_FD_SHARED);
 	}
 	if (unlikely(s->holdback))
 		holdback_show(s); /* who looks after it ends, perhaps */
@@ -121,7 +121,7 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 	sock_unlock(s);
 	if (!home)
 		return;
-	ret = sock_home(s, fd, WHY_SHARED);
+	ret = sock_home(s, fd, WHY_FD_SHARED);
 	if (apart)
 		sock_unpin(s); /* it is the child that needs it from here on */
 	/* with unread bytes the peer cannot help */
@@ -130,7 +130,7 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 	mend_now(s, fd);
 	/* it ended by that: its bytes lie where only this process reads them */
 	if (s->orphan)
-		sock_home(s, fd, WHY_SHARED);
+		sock_home(s, fd, WHY_FD_SHARED);
 }
 
 /* Whoever is first gives the child its name, parent or child. */

@@ -434,7 +434,7 @@ static int left(struct sock *s, const struct anc_dir *tx)
 int sock_home(struct sock *s, int fd, enum reason why)
 {
 	uint64_t until =
-		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
 	enum anc_state tx_state, rx_state;
 	const struct anc_dir *words;
 	bool was, late;
@@ -489,12 +489,12 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	s->homing--;
 	/* on one host the reader counts what came behind y */
 	if (s->rd && s->paired && anc_state(s->tx) == ANC_SPILL &&
-	    (why == WHY_EXEC || why == WHY_SHARED))
+	    (why == WHY_EXEC || why == WHY_FD_SHARED))
 		s->given = true;
 	if (!tx && !rx) {
 		if (was) {
-			COUNT(s, homecomings, 1);
-			page_add(fallbacks[why], 1);
+			COUNT(s, fallbacks, 1);
+			page_add(fallbacks_for[why], 1);
 		}
 		s->why = WHY_NONE;
 		sock_why(s, why);

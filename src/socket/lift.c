@@ -47,12 +47,12 @@ void lift_connected(struct sock *s, int fd)
 		sock_why(s, sock_off ? sock_off : WHY_SETTING);
 	if (s->use == USE_NATIVE) {
 		s->look = LOOK_NEVER;
-		sock_why(s, WHY_NATIVE);
+		sock_why(s, WHY_KERNEL_SDP);
 	}
 	if (s->use == USE_SDP) {
 		s->look = 0;
 		/* the program may wait in ways we do not see: serve() goes on */
-		if (settings.service_thread && !service_start())
+		if (settings.background_thread && !service_start())
 			service_add(s);
 	}
 	if (s->look == 0)
@@ -98,7 +98,7 @@ static void paired(struct sock *s, int fd)
 	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
 	s->look = LOOK_NEVER; /* until all is well */
-	no_thread = settings.service_thread ? service_start() : 0;
+	no_thread = settings.background_thread ? service_start() : 0;
 	s->own->reset = s->linger0;
 	window_begin(s, fd);
 	spin_bound(s);
@@ -200,7 +200,7 @@ static void give_up(struct sock *s)
 {
 	pair_cancel(&s->pair);
 	s->look = LOOK_NEVER;
-	sock_why(s, WHY_PEER_PLAIN);
+	sock_why(s, WHY_PEER_DECLINED);
 }
 
 /* One step; the lock is held. Sets s->look. */
@@ -223,7 +223,7 @@ static void step(struct sock *s, int fd)
 			why = rdma_begin(s, fd);
 			if (why == WHY_NONE)
 				return;
-		} else if (!why && settings.path == SET_PATH_VERBS) {
+		} else if (!why && settings.path == SET_PATH_RDMA) {
 			why = WHY_SETTING;
 		}
 		if (why != WHY_NONE) {
@@ -283,7 +283,7 @@ static bool shared(struct sock *s)
 	if (sock_holders(s) == 1)
 		return false;
 	if (s->why == WHY_WAITING)
-		sock_why(s, WHY_SHARED);
+		sock_why(s, WHY_FD_SHARED);
 	return true;
 }
 
@@ -319,7 +319,7 @@ void lift_look(struct sock *s, int fd)
 	} else if (waits_unseen(s)) {
 		s->look = 16;
 		if (s->why == WHY_WAITING)
-			sock_why(s, WHY_RAW_USE);
+			sock_why(s, WHY_BYPASSED);
 	} else if (__atomic_load_n(&s->held, __ATOMIC_RELAXED) || shared(s) ||
 		   mistaken(s, fd)) {
 		s->look = 16; /* perhaps later */
@@ -337,7 +337,7 @@ void sock_unwaited(struct sock *s, int delta)
 {
 	if (__atomic_add_fetch(&s->unwaited, (uint32_t)delta, __ATOMIC_SEQ_CST))
 		return;
-	if (s->why == WHY_RAW_USE && !s->pinned)
+	if (s->why == WHY_BYPASSED && !s->pinned)
 		sock_why(s, WHY_WAITING);
 	if (s->look != LOOK_NEVER && s->look > 1)
 		s->look = 1;

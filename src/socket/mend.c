@@ -575,7 +575,7 @@ void mend_drop(struct rdma *r)
 int mend_now(struct sock *s, int fd)
 {
 	uint64_t until =
-		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
 	struct timespec ms = { 0, 1000000 };
 	bool done;
 

@@ -55,7 +55,7 @@ static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
 
 enum reason option_reason(const struct sock *s)
 {
-	return s->bars ? WHY_OPTION : WHY_WAITING;
+	return s->bars ? WHY_SOCKET_OPTION : WHY_WAITING;
 }
 
 bool option_lowat(const struct sock *s)
@@ -68,7 +68,7 @@ static int bar(struct sock *s, int fd, uint16_t bit)
 {
 	if (__atomic_fetch_or(&s->bars, bit, __ATOMIC_RELAXED) & bit)
 		return 0;
-	if (!sock_home(s, fd, WHY_OPTION))
+	if (!sock_home(s, fd, WHY_SOCKET_OPTION))
 		return 0;
 	__atomic_and_fetch(&s->bars, (uint16_t)~bit, __ATOMIC_RELAXED);
 	sock_unpin(s);

@@ -183,7 +183,7 @@ static enum reason proof_by_user(struct pair *p, uint32_t uid,
 		return WHY_NO_DIAG;
 	if (h)
 		p->peer_cookie = h->cookie;
-	return uid == us && !uid_unmapped(us) ? WHY_NONE : WHY_OWNER;
+	return uid == us && !uid_unmapped(us) ? WHY_NONE : WHY_OWNER_MISMATCH;
 }
 
 /*
@@ -200,11 +200,11 @@ static enum reason pair_proof(struct pair *p, int anchor,
 	int err;
 
 	if (sys_getsockopt(p->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return WHY_OWNER;
+		return WHY_OWNER_MISMATCH;
 	p->peer_pid = cred.pid;
 	if (h && h->seen != p->cookie &&
 	    (h->seen || proof_by_user(p, cred.uid, h)))
-		return WHY_OWNER;
+		return WHY_OWNER_MISMATCH;
 	err = diag_peer(anchor, &d);
 	if (err)
 		return err == -ENOENT && p->peer_cookie ?
@@ -212,15 +212,16 @@ static enum reason pair_proof(struct pair *p, int anchor,
 			       proof_by_user(p, cred.uid, h);
 	if ((p->peer_cookie && p->peer_cookie != d.cookie) ||
 	    (h && h->cookie != d.cookie))
-		return WHY_OWNER;
+		return WHY_OWNER_MISMATCH;
 	/* no file: not accepted yet, so nobody can own it, or closed */
 	if (!d.inode)
-		return d.state == TCP_ESTABLISHED ? WHY_OWNER : WHY_CLOSED;
+		return d.state == TCP_ESTABLISHED ? WHY_OWNER_MISMATCH :
+						    WHY_CLOSED;
 	p->peer_cookie = d.cookie;
 	if (!uid_unmapped(cred.uid) &&
 	    (cred.uid == d.uid || !cred.uid || cred.uid == sys_geteuid()))
 		return WHY_NONE;
-	return WHY_OWNER;
+	return WHY_OWNER_MISMATCH;
 }
 
 /* One key of both halves, the same at both ends. */
@@ -448,7 +449,8 @@ static enum pair_state answer(struct pair *p, int anchor, struct conn *c,
 	if (err == -EAGAIN)
 		return p->state;
 	if (err)
-		return fail(p, err == -EPROTO ? WHY_PROTOCOL : WHY_PEER_PLAIN);
+		return fail(p,
+			    err == -EPROTO ? WHY_PROTOCOL : WHY_PEER_DECLINED);
 	why = ask_check(p, anchor, &ask, memfd, c, cp);
 	sys_close(memfd);
 	memset(&a, 0, sizeof(a));
@@ -460,7 +462,7 @@ static enum pair_state answer(struct pair *p, int anchor, struct conn *c,
 	head_make(p, &a.h);
 	err = give(p->fd, &a, sizeof(a), -1);
 	if (why || err)
-		return fail(p, why ? why : WHY_PEER_PLAIN);
+		return fail(p, why ? why : WHY_PEER_DECLINED);
 	return p->state = PAIR_DONE;
 }
 
@@ -516,7 +518,7 @@ static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 	err = give(p->fd, &a, sizeof(a), memfd);
 	sys_close(memfd);
 	if (err)
-		return fail(p, WHY_PEER_PLAIN);
+		return fail(p, WHY_PEER_DECLINED);
 	return p->state = PAIR_ASKED;
 }
 
@@ -534,9 +536,9 @@ static enum pair_state probe(struct pair *p, int anchor, struct conn *c,
 	if (err != -ECONNREFUSED && err != -EAGAIN && err != -EINTR)
 		return fail(p, err == -EPERM || err == -EACCES ?
 				       WHY_NO_UNIX :
-				       WHY_PEER_PLAIN);
+				       WHY_PEER_DECLINED);
 	if (++p->tries >= max_tries)
-		return fail(p, WHY_PEER_PLAIN);
+		return fail(p, WHY_PEER_DECLINED);
 	return p->state = PAIR_PROBING;
 }
 
@@ -550,7 +552,8 @@ static enum pair_state asked(struct pair *p, int anchor, struct conn *c)
 	if (err == -EAGAIN)
 		return p->state;
 	if (err)
-		return fail(p, err == -EPROTO ? WHY_PROTOCOL : WHY_PEER_PLAIN);
+		return fail(p,
+			    err == -EPROTO ? WHY_PROTOCOL : WHY_PEER_DECLINED);
 	if (!head_sound(&a.h) || a.verdict >= WHY_COUNT)
 		return fail(p, WHY_PROTOCOL);
 	if (a.verdict)

@@ -68,7 +68,7 @@ socklen_t pair_name(const struct pair *p, struct sockaddr_un *un);
  * Offering end: first call binds and listens; later calls accept4 without
  * waiting, check, map, answer. Answering end: each call is one connect()
  * attempt or one look for PAIRED; after `max_tries` refusals: FAILED,
- * peer-plain. Internal descriptors are moved to high numbers (>= 3/4 of the
+ * peer-declined. Internal descriptors are moved to high numbers (>= 3/4 of the
  * soft limit, found downwards), close-on-exec, non-blocking.
  */
 enum pair_state pair_step(struct pair *p, int anchor, struct conn *c,

@@ -38,7 +38,7 @@ static void unanswered(struct rdma *r)
 
 	if (r->dials && r->state == RDMA_DIALING && !r->again && !r->answered &&
 	    rdma_fails(r, slow ? LONG_COUNT : 1))
-		rdma_bar(r, WHY_PEER_PLAIN);
+		rdma_bar(r, WHY_PEER_DECLINED);
 }
 
 void rdma_detach(struct sock *s)
@@ -94,7 +94,7 @@ static bool trusted(const struct diag_names *n)
 	union verbs_addr peer;
 
 	rdma_address(&peer, n, true, 0);
-	return list_nets_have(settings.trusted, &peer.sa);
+	return list_nets_have(settings.trusted_hosts, &peer.sa);
 }
 
 enum reason rdma_begin(struct sock *s, int fd)
@@ -116,13 +116,13 @@ enum reason rdma_begin(struct sock *s, int fd)
 		return WHY_REMOTE;
 	/* before the first byte there is no proof: what a rule forbids to send */
 	if (s->use == USE_SDP && !s->native && !trusted(&n))
-		return WHY_UNPROVED;
+		return WHY_UNVERIFIED;
 	serves = rdma_order(&n) > 0 && s->role == 2;
 	why = rdma_barred(&n, serves);
 	if (why)
 		return why;
 	rdma_module.wanted = true;
-	if (!settings.service_thread || service_start())
+	if (!settings.background_thread || service_start())
 		return WHY_NO_THREAD;
 	r = arena_get(&arena);
 	if (!r)
@@ -179,7 +179,7 @@ void rdma_in_vain(struct sock *s, int err)
 	if (!why && !r->answered &&
 	    (r->tries > TRIES ||
 	     (!r->again && rdma_fails(r, err == -ETIMEDOUT ? LONG_COUNT : 1))))
-		why = WHY_PEER_PLAIN;
+		why = WHY_PEER_DECLINED;
 	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
 	if (r->again) { /* it was there before: now and then */
 		wait = (uint64_t)settings.rdma_retry_s * 1000000000u;

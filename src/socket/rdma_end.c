@@ -52,7 +52,7 @@ void rdma_lost(struct sock *s, int error)
 	if (!bare(s)) {
 		log_note("fd %d: the RDMA connection broke (%d), on over TCP",
 			 sock_fd(s), error);
-		page_add(fallbacks[WHY_RDMA_LOST], 1);
+		page_add(fallbacks_for[WHY_RDMA_LOST], 1);
 		sock_why(s, WHY_RDMA_LOST);
 		return;
 	}

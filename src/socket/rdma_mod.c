@@ -85,7 +85,7 @@ static bool attribute(const char *class, const char *device, const char *name,
  */
 static bool usable(const char *device)
 {
-	return settings.soft_devices ||
+	return settings.allow_soft_rdma ||
 	       (!attribute(DEVICES, device, "parent", "") &&
 		!attribute(DEVICES, device, "node_desc", SIW));
 }

@@ -29,7 +29,7 @@ enum reason rdma_hopeless(void)
 static void open_it(void)
 {
 	struct verbs_conf conf = {
-		.soft_devices = settings.soft_devices,
+		.allow_soft_rdma = settings.allow_soft_rdma,
 		.may_use = rdma_may_use,
 		.foreign_cm = rdma_foreign_cm(),
 		.resolve_ms = 2000,

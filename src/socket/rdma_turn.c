@@ -84,7 +84,7 @@ void rdma_patient(struct rdma *r, uint64_t since)
 /* Who listens does not know how many stand in front of its own dialler. */
 enum reason rdma_out_of_patience(struct rdma *r)
 {
-	enum reason why = r->answered ? WHY_UNPROVED : WHY_PEER_PLAIN;
+	enum reason why = r->answered ? WHY_UNVERIFIED : WHY_PEER_DECLINED;
 	uint64_t asked = r->dials ? 0 : rdma_asked(&r->names);
 
 	if (asked)
@@ -236,7 +236,7 @@ static void say(const struct diag_names *n, uint32_t port, bool met,
 	lock_take(&known_lock);
 	i = entry(n, port, true);
 	met |= known[i].met && known[i].until > now;
-	if (!met || (why != WHY_PEER_PLAIN && why != WHY_UNPROVED)) {
+	if (!met || (why != WHY_PEER_DECLINED && why != WHY_UNVERIFIED)) {
 		known[i].good = !why;
 		known[i].met = met && !why;
 		known[i].why = why;
@@ -249,7 +249,7 @@ static void say(const struct diag_names *n, uint32_t port, bool met,
 
 void rdma_bar(const struct rdma *r, enum reason why)
 {
-	bool port = why == WHY_PEER_PLAIN || why == WHY_UNPROVED ||
+	bool port = why == WHY_PEER_DECLINED || why == WHY_UNVERIFIED ||
 		    why == WHY_BAD_HELLO;
 
 	say(&r->names, port ? key(&r->names, r->serves) : 0, false, why);

@@ -241,7 +241,7 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 
 	if (window_waits(s, true))
 		return;
-	if (now >= limit && !lift_spill(s, fd, WHY_SPILLED, false)) {
+	if (now >= limit && !lift_spill(s, fd, WHY_STALLED, false)) {
 		if (likely(!s->stand))
 			r->ours &= ~(uint32_t)OUT_BITS;
 		else

@@ -108,7 +108,7 @@ static uint8_t path_of(const struct sock *s, bool lifted)
 		return PATH_LISTEN;
 	if (!lifted)
 		return PATH_TCP;
-	return s->rd ? PATH_VERBS : PATH_SHM;
+	return s->rd ? PATH_RDMA : PATH_SHM;
 }
 
 /* Apart: the name's room is not on the stack while the page is opened. */
@@ -160,7 +160,7 @@ void sock_publish(struct sock *s)
 	r->path[0] = path_of(s, s->tx_shown);
 	r->path[1] = path_of(s, s->rx_shown);
 	if (s->rd) {
-		r->carrier = PATH_VERBS;
+		r->carrier = PATH_RDMA;
 		rdma_row(s, r);
 	}
 	row_names(s, fd);

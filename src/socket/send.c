@@ -125,7 +125,7 @@ static bool await_reader(struct sock *s, int fd, struct load *w)
 	struct timespec ms = { 0, 1000000 };
 
 	if (w->nonblock || anc_state(s->tx) != ANC_RISING || w->naps++ >= NAPS)
-		return !lift_spill(s, fd, WHY_OPTION, false);
+		return !lift_spill(s, fd, WHY_SOCKET_OPTION, false);
 	sock_unlock(s);
 	sys_ppoll(NULL, 0, &ms, NULL);
 	lock_take(&s->lock);
@@ -429,7 +429,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		if (w->done == w->len)
 			return (ssize_t)w->done;
 		if (unlikely(w->leave)) {
-			n = lift_leave(s, fd, WHY_OPTION);
+			n = lift_leave(s, fd, WHY_SOCKET_OPTION);
 			if (n)
 				return n;
 			w->leave = false;
@@ -476,7 +476,7 @@ static bool by_kernel(struct sock *s, int fd, struct load *w)
 static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
 			 int flags)
 {
-	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_OPTION;
+	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_SOCKET_OPTION;
 	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
 	ssize_t n;
 

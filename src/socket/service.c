@@ -519,7 +519,7 @@ int service_start(void)
 
 void sock_serve_always(void)
 {
-	bool stays = !settings.service_thread;
+	bool stays = !settings.background_thread;
 
 	while (!stays && !service_start()) {
 		lock_take(&svc.lock);

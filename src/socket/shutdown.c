@@ -19,7 +19,7 @@ static bool sends_in_kernel(const struct sock *s)
 static bool shut_write(struct sock *s, int fd)
 {
 	uint64_t until =
-		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
 	int err = 0;
 
 	while (s->paired && !err) {

@@ -61,7 +61,7 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 
 bool sock_possible(void)
 {
-	if (config.disabled || (config.secure && !settings.secure_sdp))
+	if (config.disabled || (config.secure && !settings.allow_setuid))
 		return false;
 	return config_concerns(&config, ROLE_CLIENT) ||
 	       config_concerns(&config, ROLE_SERVER);

@@ -194,7 +194,7 @@ void sock_forked(void);
 /*
  * Bring both directions home to the anchor and keep them there: from 0 on
  * code that libsdp does not see may use the descriptor. Waits (bounded,
- * settings.home_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
+ * settings.fallback_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
  * Many at once: home_begin() for each, then sock_home() for each. `fd` -1: by
  * any number that this process has, as long as it has one. One that is closed
  * meanwhile by another thread is home.

@@ -101,7 +101,7 @@ static uint64_t woken_ns(void)
 /* No more than anybody may spin: or the busier, the longer. */
 static uint64_t far_ns(void)
 {
-	uint64_t most = (uint64_t)settings.spin_remote_us * 1000;
+	uint64_t most = (uint64_t)settings.spin_rdma_us * 1000;
 	uint64_t ns = woken_ns();
 
 	return ns < most ? ns : most;

@@ -213,10 +213,10 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	s->full = false;
 	lift_left(s, fd);
 	ring_note(s);
-	if (why == WHY_SPILLED) /* others are homecomings, asked for */
-		page_add(spills, 1);
+	if (why == WHY_STALLED) /* others are homecomings, asked for */
+		page_add(stalls, 1);
 	if (!s->homing && !fin)
-		page_add(fallbacks[why], 1);
+		page_add(fallbacks_for[why], 1);
 	sock_why(s, why);
 	log_debug("fd %d: transmits over TCP again: %s", fd, reason_text(why));
 	return 0;
@@ -225,7 +225,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 int lift_leave(struct sock *s, int fd, enum reason why)
 {
 	uint64_t until =
-		clock_ns() + (uint64_t)settings.home_timeout_ms * 1000000u;
+		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
 	int ret = 0;
 
 	if (sock_lock(s))

@@ -93,8 +93,8 @@ void told_hear(int dgram)
 			continue;
 		t = (struct telling){ .inode = ask.inode,
 				      .why = ask.magic == TOLD_HOME ?
-						     WHY_TOLD :
-						     WHY_PASSED,
+						     WHY_REQUESTED :
+						     WHY_FD_PASSED,
 				      .a.magic = ask.magic };
 		service_each(begin_one, &t);
 		service_each(home_one, &t);

@@ -44,7 +44,7 @@ static int exchange(int sock, uint64_t service, uint64_t inode)
 	socklen_t len = told_name(&to, service);
 	struct told_answer a = { 0 };
 	struct timespec ts = {
-		.tv_sec = settings.home_timeout_ms / 1000 + 1,
+		.tv_sec = settings.fallback_timeout_ms / 1000 + 1,
 	};
 	int ret;
 

@@ -394,7 +394,7 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 	}
 	/* what a queue pair holds is soon full, and says less about R */
 	return s->full_since +
-	       (uint64_t)settings.spill_ms * (s->rd ? 5000000u : 1000000u);
+	       (uint64_t)settings.stall_ms * (s->rd ? 5000000u : 1000000u);
 }
 
 int wait_lent(struct sock *s, uint64_t until, int signals)
@@ -443,7 +443,7 @@ static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
 	if (window_waits(s, false))
 		limit = UINT64_MAX;
 	if (now >= limit) {
-		if (!lift_spill(s, fd, WHY_SPILLED, false))
+		if (!lift_spill(s, fd, WHY_STALLED, false))
 			return 0;
 		limit = now + 1000000u;
 	}

@@ -202,8 +202,8 @@ static bool into_sinks(const struct sock *s, struct zc_send *z)
 	struct way *w = &ways[z->class + CLASSES];
 	bool yes;
 
-	if (!s->rd || settings.zcopy_sinks != SET_ZCOPY_AUTO)
-		return !s->rd || settings.zcopy_sinks == SET_ZCOPY_ALWAYS;
+	if (!s->rd || settings.zcopy_write != SET_ZCOPY_AUTO)
+		return !s->rd || settings.zcopy_write == SET_ZCOPY_ALWAYS;
 	if (!enter(w))
 		return false;
 	yes = w->lends;

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/told.h"
 
-/* Longer than any `home_timeout_ms`. */
+/* Longer than any `fallback_timeout_ms`. */
 #define PATIENCE_MS 65000
 
 /* The inode of a socket of another process; 0: it is none. */
@@ -61,8 +61,8 @@ static bool exchange(const struct found *f, const struct told_ask *ask,
 static bool lifted(const struct page_row *r)
 {
 	return r->fd >= 0 &&
-	       (r->path[0] == PATH_SHM || r->path[0] == PATH_VERBS ||
-		r->path[1] == PATH_SHM || r->path[1] == PATH_VERBS);
+	       (r->path[0] == PATH_SHM || r->path[0] == PATH_RDMA ||
+		r->path[1] == PATH_SHM || r->path[1] == PATH_RDMA);
 }
 
 static bool any_lifted(const struct page *p)

@@ -142,7 +142,7 @@ static void stat_text(const char *line, const char *from, const char *to,
 static void stat_line(struct table *t, const char *line)
 {
 	static const char *const counts[] = {
-		"sockets",	"lifted",	"homecomings",
+		"sockets",	"lifted",	"fallbacks",
 		"bytes_sdp_tx", "bytes_sdp_rx", "bytes_tcp_tx",
 		"bytes_tcp_rx", "msgs_tx",	"msgs_rx",
 	};
@@ -176,7 +176,7 @@ static void print_stats(const char *file, long from)
 				"itself with the library in it\n");
 		return;
 	}
-	t = table_new("Pid>|Program|Sockets>|Lifted>|Home>|SdpTx>|SdpRx>|"
+	t = table_new("Pid>|Program|Sockets>|Lifted>|Fallbacks>|SdpTx>|SdpRx>|"
 		      "TcpTx>|TcpRx>|MsgTx>|MsgRx>|Reasons");
 	fseek(f, from, SEEK_SET);
 	while (getline(&line, &room, f) > 0)

@@ -88,7 +88,7 @@ static void print_counters(const struct page_counters *c)
 	      c->lifted);
 	head("fallbacks_total", "counter",
 	     "Lifted connections that went on over TCP, by cause.");
-	by_reason("fallbacks_total", c->fallbacks);
+	by_reason("fallbacks_total", c->fallbacks_for);
 	head("transmitted_bytes_total", "counter",
 	     "Bytes sent by programs, by the way they took.");
 	by_path("transmitted_bytes_total", c->bytes_tcp_tx, c->bytes_sdp_tx,

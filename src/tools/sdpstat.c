@@ -20,11 +20,11 @@ __attribute__((visibility("default")))
 const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	bool json, summary, home, prometheus;
+	bool json, summary, fallback, prometheus;
 	pid_t pid;
 	bool listening, extended, bare; /* -l, -e, -H */
 	uint8_t family; /* AF_INET, AF_INET6, 0: both */
-	int64_t fd; /* of --home; -1: all */
+	int64_t fd; /* of --fallback; -1: all */
 };
 
 /* --- words for what is in a row; anything may stand there --------------- */
@@ -34,7 +34,7 @@ static const char *path_name(uint8_t path)
 	static const char *const names[] = {
 		[PATH_TCP] = "tcp",
 		[PATH_SHM] = "shm",
-		[PATH_VERBS] = "verbs",
+		[PATH_RDMA] = "rdma",
 		[PATH_LISTEN] = "listen",
 	};
 
@@ -51,7 +51,8 @@ static const char *state_name(uint32_t state)
 
 static const char *rule_name(uint8_t rule)
 {
-	static const char *const names[] = { "both", "tcp", "sdp", "native" };
+	static const char *const names[] = { "both", "tcp", "sdp",
+					     "kernel-sdp" };
 
 	return rule < 4 ? names[rule] : "-";
 }
@@ -173,7 +174,7 @@ static size_t sockets_open(const struct found *f)
 	return n;
 }
 
-/* "rule:3 peer-plain:1" */
+/* "rule:3 peer-declined:1" */
 static const char *reasons_text(const struct page_counters *c, char *buf,
 				size_t size)
 {
@@ -191,7 +192,7 @@ static const char *reasons_text(const struct page_counters *c, char *buf,
 static void print_summary(const struct found *found, size_t count)
 {
 	struct table *t = table_new("Pid>|Program|Open>|Sockets>|Lifted>|"
-				    "Home>|Spills>|SdpTx>|SdpRx>|TcpTx>|"
+				    "Fallbacks>|Stalls>|SdpTx>|SdpRx>|TcpTx>|"
 				    "TcpRx>|MsgTx>|MsgRx>|WakeTx>|WakeRx>|"
 				    "Zcopy>|Reasons");
 	struct page_counters c;
@@ -207,8 +208,8 @@ static void print_summary(const struct found *found, size_t count)
 		table_cell(t, "%zu", sockets_open(&found[i]));
 		table_count(t, c.sockets);
 		table_count(t, c.lifted);
-		table_count(t, c.homecomings);
-		table_count(t, c.spills);
+		table_count(t, c.fallbacks);
+		table_count(t, c.stalls);
 		table_count(t, c.bytes_sdp_tx);
 		table_count(t, c.bytes_sdp_rx);
 		table_count(t, c.bytes_tcp_tx);
@@ -260,8 +261,9 @@ static void json_socket(const struct page_row *r)
 	X(msgs_rx)
 	X(wakeups)
 	X(zcopy)
-	X(homecomings)
+	X(fallbacks)
 #undef X
+	printf(",\"homecomings\":%" PRIu64, r->fallbacks);
 	if (r->device[0]) {
 		printf(",\"device\":");
 		out_json(stdout, r->device);
@@ -294,6 +296,9 @@ static void json_process(const struct found *f, bool sockets)
 	printf(",\"uid\":%u,\"start\":%" PRIu64, p->uid, p->start);
 #define X(name) printf(",\"" #name "\":%" PRIu64, c.name);
 	PAGE_COUNTERS(X)
+#undef X
+#define X(name, former) printf(",\"" #former "\":%" PRIu64, c.name);
+	PAGE_FORMER(X)
 #undef X
 	printf(",\"reasons\":{");
 	for (i = 0; i < WHY_COUNT; i++) {
@@ -336,7 +341,7 @@ static void print_json(const struct found *found, size_t count, bool sockets)
 
 /* --- command line ----------------------------------------------------- */
 
-enum { KEY_JSON = 256, KEY_SUMMARY, KEY_HOME, KEY_PROMETHEUS };
+enum { KEY_JSON = 256, KEY_SUMMARY, KEY_FALLBACK, KEY_PROMETHEUS };
 
 /* PID, or PID/FD where `fd` is given. */
 static bool process(const char *arg, pid_t *pid, int64_t *fd)
@@ -362,10 +367,10 @@ static error_t option(int key, char *arg, struct argp_state *state)
 		if (!process(arg, &o->pid, NULL))
 			argp_error(state, "%s: expected a process id", arg);
 		return 0;
-	case KEY_HOME:
+	case KEY_FALLBACK:
 		if (!process(arg, &o->pid, &o->fd))
 			argp_error(state, "%s: expected PID or PID/FD", arg);
-		o->home = true;
+		o->fallback = true;
 		return 0;
 	case KEY_JSON:
 		o->json = true;
@@ -423,8 +428,9 @@ static const struct argp_option option_list[] = {
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
 	{ "prometheus", KEY_PROMETHEUS, NULL, 0,
 	  "print metrics, those of ended processes included", 0 },
-	{ "home", KEY_HOME, "PID[/FD]", 0,
-	  "bring that process's sockets, or that one, home to TCP", 0 },
+	{ "fallback", KEY_FALLBACK, "PID[/FD]", 0,
+	  "bring that process's sockets, or that one, back to TCP", 0 },
+	{ "home", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -460,9 +466,9 @@ int main(int argc, char **argv)
 	if (o.prometheus)
 		return print_metrics();
 	found = scan_pages(o.pid, &count);
-	if (o.home && !count)
+	if (o.fallback && !count)
 		errx(1, "process %d shows nothing", o.pid);
-	if (o.home)
+	if (o.fallback)
 		ret = home_tell(&found[0], o.fd);
 	else if (o.json)
 		print_json(found, count, !o.summary);

@@ -126,7 +126,7 @@ static bool parse(const char *line, struct page_row *r)
 		hex_addr(peer, peer_port, &r->peer);
 	r->path[0] = r->path[1] = PATH_TCP;
 	r->rule = PAGE_NO_RULE;
-	r->why = WHY_UNFOLLOWED;
+	r->why = WHY_UNMANAGED;
 	return true;
 }
 

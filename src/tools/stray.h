@@ -21,7 +21,7 @@ void stray_follow(pid_t pid, const struct page *page);
 
 /*
  * The others of that process that are connected or listen, one row each,
- * WHY_UNFOLLOWED. After every stray_follow(). The caller frees the array.
+ * WHY_UNMANAGED. After every stray_follow(). The caller frees the array.
  */
 struct page_row *stray_rows(pid_t pid, bool bare, size_t *count);
 

@@ -17,7 +17,7 @@ setup() {
 	# a homecoming that is late is one that does not end: no luck by the
 	# default's two seconds on a busy machine
 	# shellcheck disable=SC2034 # of hosts.bash
-	ON=("${NODES[@]}" LIBSDP_HOME_TIMEOUT_MS=20000)
+	ON=("${NODES[@]}" LIBSDP_FALLBACK_TIMEOUT_MS=20000)
 }
 
 # between PROGRAM OPTION...: its cases; or those of CASES.
@@ -121,7 +121,7 @@ orderly() {
 # Whatever ends a receive: its buffer is its own again, and the count is exact.
 @test "between: large receives that wait, and end in every way" {
 	ON+=(LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
-		LIBSDP_ZCOPY_SINKS=always)
+		LIBSDP_ZCOPY_WRITE=always)
 	CASES="block late alarm jump restart" far zcsink 5000000
 	CASES="cancel restless stopped torture" between zcsink -w 1000
 	[ "$(sum case zcopy_tx)" -gt 1000000 ]

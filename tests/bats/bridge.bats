@@ -60,7 +60,7 @@ peers_ended() {
 	peer -f ofed -j
 	ask names talk
 	peers 2
-	grep -q '"native":' "$TMP/client.stats"
+	grep -q '"kernel-sdp":' "$TMP/client.stats"
 }
 
 @test "bridge: bulk, half-close and back pressure, OFED with SrcAvail and ChRcvBuf" {
@@ -146,7 +146,7 @@ peers_ended() {
 		sh -c 'mount -t tmpfs none /sys/class && exec "$@"' sh \
 		timeout 60 /usr/bin/python3 "$py" ask 10.99.0.2 700 refused \
 		2>"$TMP/log"
-	[ "$(grep -c 'rule native, but there is no RDMA device' "$TMP/log")" -eq 1 ]
+	[ "$(grep -c 'rule kernel-sdp, but there is no RDMA device' "$TMP/log")" -eq 1 ]
 }
 
 @test "bridge: nobody gets it but by the word" {

@@ -48,7 +48,7 @@ CONF
 # behind the lift comes more than the kernel holds (tcp_rmem, tcp_wmem).
 download() {
 	# who waits for that reader is not to go on over TCP
-	ON=(LIBSDP_SPILL_MS=60000)
+	ON=(LIBSDP_STALL_MS=60000)
 	nginx_on_b "$1"
 	mkfifo "$TMP/pipe"
 	"$PY" "$BATS_TEST_DIRNAME/py/gate.py" "$TMP/lifted" <"$TMP/pipe" \

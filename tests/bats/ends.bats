@@ -76,7 +76,7 @@ END
 inherits() {
 	echo >&8
 	sdpstat --json --pid "$1" >"$TMP/seen" || return 1
-	jq -e ".[0].list | length == 2 and all(.reason != \"unfollowed\") and
+	jq -e ".[0].list | length == 2 and all(.reason != \"unmanaged\") and
 		(.[] | select(.state == \"open\") | .bytes_${2}_rx > 0) and
 		any(.state == \"listen\")" "$TMP/seen"
 }

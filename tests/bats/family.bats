@@ -17,7 +17,7 @@ load talk
 	talk 100 held fork "$TMP/hold"
 	wait "$watch"
 	[ "$(sum client lifted)" -eq 1 ]
-	[ "$(sum client homecomings)" -eq 1 ]
+	[ "$(sum client fallbacks)" -eq 1 ]
 	[ "$(sum client bytes_sdp_tx)" -gt 100000 ]
 }
 
@@ -49,7 +49,7 @@ gone() {
 	talk 100 held fork until "$TMP/hold" 2>"$TMP/talk"
 	wait "$lift"
 	wait "$back"
-	[ "$(sum client homecomings)" -eq 1 ]
+	[ "$(sum client fallbacks)" -eq 1 ]
 	[ "$(grep -c 'LIFT: .* transmits' "$TMP/talk")" -eq 4 ]
 }
 
@@ -70,7 +70,7 @@ gone() {
 	wait "$server"
 	wait "$lift"
 	wait "$back"
-	[ "$(sum server homecomings)" -eq 1 ]
+	[ "$(sum server fallbacks)" -eq 1 ]
 	[ "$(grep -c 'LIFT: .* transmits' "$TMP/talk")" -eq 2 ]
 }
 

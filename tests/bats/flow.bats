@@ -46,10 +46,10 @@ teardown() {
 @test "flow: a stall is a spill, a return that is asked for is none" {
 	mode now
 	client "$SDP_PROGS/flow" -p exec stall
-	[ "$(stat_sum flow spills)" -ge 1 ]
+	[ "$(stat_sum flow stalls)" -ge 1 ]
 	client "$SDP_PROGS/options" -p exec -H pass table
-	[ "$(stat_sum options homecomings)" -ge 1 ]
-	[ "$(stat_sum options spills)" -eq 0 ]
+	[ "$(stat_sum options fallbacks)" -ge 1 ]
+	[ "$(stat_sum options stalls)" -eq 0 ]
 }
 
 @test "flow: who is woken is counted at both ends" {

@@ -112,8 +112,8 @@ on_become() {
 	# shellcheck disable=SC2016
 	exec setpriv --pdeathsig TERM \
 		ip netns exec "$ns" env LIBSDP_STATS_FILE="$TMP/$name.stats" \
-		LIBSDP_LOG="1:stderr" LIBSDP_SOFT_DEVICES="${SOFT-yes}" \
-		LIBSDP_HOME_TIMEOUT_MS=20000 \
+		LIBSDP_LOG="1:stderr" LIBSDP_ALLOW_SOFT_RDMA="${SOFT-yes}" \
+		LIBSDP_FALLBACK_TIMEOUT_MS=20000 \
 		"${ON[@]}" \
 		DEVICES="${DEVICES-fake0}" FILES="${FILES-}" \
 		sh -c 'mount -t tmpfs none /sys/class || exit

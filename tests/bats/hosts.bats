@@ -24,7 +24,7 @@ load talk
 
 @test "hosts: closed with bytes unread on the anchor: a reset, as on TCP" {
 	SOFT=yes
-	until_counted spills left.py 7783 3000
+	until_counted stalls left.py 7783 3000
 }
 
 @test "hosts: software devices are left alone unless a setting says so" {
@@ -61,7 +61,7 @@ load talk
 	for pid in "${pids[@]}"; do
 		wait "$pid"
 	done
-	[ "$(sum client spills)" -ge 5 ]
+	[ "$(sum client stalls)" -ge 5 ]
 }
 
 # Over and over, until so much went over SDP: when a stream is lifted is for the
@@ -312,7 +312,7 @@ sunk() {
 	local lifted py=$BATS_TEST_DIRNAME/py/sinks.py
 	: >"$TMP/talk"
 	export LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
-	export LIBSDP_ZCOPY_WAIT_MS=${wait_ms-1000} LIBSDP_ZCOPY_SINKS=always
+	export LIBSDP_ZCOPY_WAIT_MS=${wait_ms-1000} LIBSDP_ZCOPY_WRITE=always
 	(
 		until_true 30 said 2 LIFT
 		touch "$TMP/lifted"

@@ -70,7 +70,7 @@ COUNTERS=(libsdp_lifts_total libsdp_messages_total libsdp_wakeups_total
 	'libsdp_received_bytes_total{path="shm"}'
 	'libsdp_transmitted_bytes_total{path="tcp"}'
 	'libsdp_received_bytes_total{path="tcp"}'
-	'libsdp_fallbacks_total{reason="told"}')
+	'libsdp_fallbacks_total{reason="requested"}')
 
 # No counter of $2 is below that of $1.
 grew() {
@@ -125,11 +125,11 @@ grew() {
 	need sdpstat "$PY"
 	pair
 	sdpstat --prometheus >"$TMP/open"
-	sdpstat --home "${PID[pair]}"
+	sdpstat --fallback "${PID[pair]}"
 	sdpstat --prometheus >"$TMP/told"
-	[ "$(metric "$TMP/told" 'libsdp_fallbacks_total{reason="told"}')" -gt \
-		"$(metric "$TMP/open" 'libsdp_fallbacks_total{reason="told"}')" ]
-	[ "$(metric "$TMP/told" 'libsdp_unlifted_sockets{reason="told"}')" -ge 1 ]
+	[ "$(metric "$TMP/told" 'libsdp_fallbacks_total{reason="requested"}')" -gt \
+		"$(metric "$TMP/open" 'libsdp_fallbacks_total{reason="requested"}')" ]
+	[ "$(metric "$TMP/told" 'libsdp_unlifted_sockets{reason="requested"}')" -ge 1 ]
 	end_pair
 }
 

@@ -163,11 +163,11 @@ one_call() {
 
 @test "python: half-closed before it is lifted" {
 	mode lifted
-	with LIBSDP_SPILL_MS=60000
+	with LIBSDP_STALL_MS=60000
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
 	proof 30000000 python3
 	mode now
-	with LIBSDP_SPILL_MS=60000
+	with LIBSDP_STALL_MS=60000
 	client "$PY" "$BATS_TEST_DIRNAME/py/halved.py"
 	proof 30000000 python3
 }
@@ -196,7 +196,7 @@ one_call() {
 @test "python: a child reads on where its parent and the other end were killed" {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "sdpstat asks the library"
 	mode now
-	with LIBSDP_HOME_TIMEOUT_MS=20000
+	with LIBSDP_FALLBACK_TIMEOUT_MS=20000
 	client "$PY" "$BATS_TEST_DIRNAME/py/under.py" orphaned
 	# who was killed says nothing
 	jq -es 'map(.bytes_sdp_rx) | add == 1' "$STATS"
@@ -210,7 +210,7 @@ one_call() {
 	for case in "${cases[@]}"; do
 		mode now
 		# for a peer that stands still: longer than the case takes
-		with LIBSDP_HOME_TIMEOUT_MS=20000 LIBSDP_LOG=8
+		with LIBSDP_FALLBACK_TIMEOUT_MS=20000 LIBSDP_LOG=8
 		LIBSDP_SPIN_US=20000 client "$PY" \
 			"$BATS_TEST_DIRNAME/py/under.py" "$case" 2>"$TMP/err" ||
 			fail "$case: $(cat "$TMP/err")"

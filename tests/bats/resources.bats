@@ -54,13 +54,13 @@ reasons() {
 	wants space 1 1024
 	wants space 1 64
 	wants space 1 0
-	[ "$(stat_sum wants spills)" -gt 0 ]
+	[ "$(stat_sum wants stalls)" -gt 0 ]
 }
 
 @test "no address space, and the writer ends" {
 	mode now
 	wants space 1 -1
-	[ "$(stat_sum wants spills)" -gt 0 ]
+	[ "$(stat_sum wants stalls)" -gt 0 ]
 }
 
 # group BYTES: GROUP, a control group with so much memory, of either version.

@@ -224,7 +224,7 @@ END
 	mode half
 	serve 127.0.0.1 127.0.0.1
 	jq -s -e 'any(.[]; .program == "redis-server" and
-		.reasons["peer-plain"] > 0)' "$STATS"
+		.reasons["peer-declined"] > 0)' "$STATS"
 }
 
 @test "sdpstat shows live connections, their path and their rule" {

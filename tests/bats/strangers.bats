@@ -146,7 +146,7 @@ nothing() {
 	refuse on "$A" client timeout 60 "$PY" "$MANY" client 10.99.0.2 7901 1 1
 	stop server
 	grep -q "ConnectionRefusedError" "$TMP/client.log"
-	grep -q '"unproved":1' "$TMP/client.stats"
+	grep -q '"unverified":1' "$TMP/client.stats"
 }
 
 # insist A-TRUSTS B-TRUSTS MS-OF-A: a rule sdp at both ends; 0: the client was
@@ -154,7 +154,7 @@ nothing() {
 insist() {
 	local ok=0
 	# on a busy machine a writer would go on over TCP for a while
-	export LIBSDP_SPILL_MS=60000
+	export LIBSDP_STALL_MS=60000
 	ON=(LIBSDP_USE=sdp LIBSDP_TRUSTED="$2" LIBSDP_SDP_TIMEOUT_MS=60000)
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
@@ -250,7 +250,7 @@ a_closed() {
 	# and have said so
 	for what in 12=no-memory 101=no-path; do
 		ON=("FAKE_FAIL=prepare:${what%=*}")
-		kept local 3 "${what#*=}" peer 3 "peer-plain|unproved"
+		kept local 3 "${what#*=}" peer 3 "peer-declined|unverified"
 	done
 	# it is said once how things are
 	[ "$(grep -c 'no RDMA: the files of the RDMA device' \
@@ -282,7 +282,7 @@ plain() {
 		rm -f "$TMP/enough"
 		on_start "$A" client timeout 200 "$PY" "$MANY" client "$to" \
 			7907 2 300 until "$TMP/enough"
-		until_true 120 stay peer 2 peer-plain
+		until_true 120 stay peer 2 peer-declined
 		touch "$TMP/enough"
 		wait_end client
 	done
@@ -324,19 +324,19 @@ anew() {
 	anew long 7907 3600
 	anew short 7908 1
 	for port in 7907 7908; do
-		until_true 60 shown stays $port peer 1 peer-plain
+		until_true 60 shown stays $port peer 1 peer-declined
 	done
 	tries=$(grep -c "RDMA try" "$TMP/long.log")
 	touch "$TMP/long/first" "$TMP/short/first"
 	for port in 7907 7908; do
-		until_true 120 shown stays $port peer 0 peer-plain
+		until_true 120 shown stays $port peer 0 peer-declined
 		stop plain$port
 		# now somebody has it
 		on_start "$B" server$port "$PY" "$MANY" prefork $port 1
 		ready $port
 	done
 	touch "$TMP/long/second" "$TMP/short/second"
-	until_true 60 shown stays 7907 peer 1 peer-plain
+	until_true 60 shown stays 7907 peer 1 peer-declined
 	until_true 60 shown stays 7908 peer 1 none
 	[ "$(grep -c "RDMA try" "$TMP/long.log")" -eq "$tries" ]
 	touch "$TMP/long/enough" "$TMP/short/enough"
@@ -356,7 +356,7 @@ anew() {
 		7907 "$TMP/first" "$TMP/second" "$TMP/third"
 	until_true 60 stay peer 1 none
 	touch "$TMP/first"
-	until_true 60 eval "stay peer 1 unproved || stay peer 1 peer-plain"
+	until_true 60 eval "stay peer 1 unverified || stay peer 1 peer-declined"
 	touch "$TMP/second"
 	until_true 60 stay peer 1 none
 	touch "$TMP/third"
@@ -380,12 +380,12 @@ anew() {
 	plain "$B"
 	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7907 \
 		20 100 until "$TMP/enough"
-	until_true 120 stay peer 20 peer-plain
+	until_true 120 stay peer 20 peer-declined
 	touch "$TMP/enough"
 	wait_end client
 	stop plain
 	[ "$(sum client lifted)" -eq 0 ]
-	grep -q '"peer-plain":20' "$TMP/client.stats"
+	grep -q '"peer-declined":20' "$TMP/client.stats"
 	# tries of one connection, not of twenty
 	[ "$(grep -c "RDMA try" "$TMP/client.log")" -le 30 ]
 }
@@ -396,7 +396,7 @@ anew() {
 	plain "$B"
 	on_start "$A" client timeout 300 "$PY" "$short" 10.99.0.2 7907 0.6 \
 		"$TMP/enough"
-	until_true 60 stay peer 1 peer-plain
+	until_true 60 stay peer 1 peer-declined
 	touch "$TMP/enough"
 	wait_end client
 	stop plain
@@ -407,10 +407,10 @@ anew() {
 # looked for at least.
 @test "strangers: a burst to a peer that is slow is met, all of it" {
 	# on a busy machine writers would go on over TCP for a while
-	ON=(LIBSDP_SPILL_MS=60000 FAKE_SLOW=500)
+	ON=(LIBSDP_STALL_MS=60000 FAKE_SLOW=500)
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
-	ON=(LIBSDP_SPILL_MS=60000)
+	ON=(LIBSDP_STALL_MS=60000)
 	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7901 \
 		40 20 until "$TMP/enough"
 	until_true 60 over 7901 80 1000
@@ -424,7 +424,7 @@ anew() {
 # Nobody of them gives up while the first one, that tries for all, is held up.
 @test "strangers: a burst waits for its first" {
 	touch "$TMP/hold"
-	ON=(LIBSDP_SPILL_MS=60000)
+	ON=(LIBSDP_STALL_MS=60000)
 	on_start "$B" server "$PY" "$MANY" prefork 7901 1
 	ready 7901
 	ON+=("FAKE_HOLD=$TMP/hold")
@@ -455,7 +455,7 @@ anew() {
 @test "memory: more under load, 64 KiB at most in silence, and more again" {
 	local digest=$BATS_TEST_DIRNAME/py/digest_echo.py
 	# on a busy machine a writer would soon go on over TCP, for a while
-	ON=(LIBSDP_SPILL_MS=60000)
+	ON=(LIBSDP_STALL_MS=60000)
 	on_start "$B" server "$PY" "$digest" server 7905
 	ready 7905
 	on_start "$A" client timeout 200 "$PY" "$digest" client 10.99.0.2 7905 \
@@ -472,7 +472,7 @@ anew() {
 	wait_end client
 	wait_end server
 	[ "$(sum client lifted)" -eq 1 ]
-	[ "$(sum client homecomings)" -eq 0 ]
+	[ "$(sum client fallbacks)" -eq 0 ]
 }
 
 @test "credentials: what was opened with others is opened anew" {

@@ -135,7 +135,7 @@ sanitized_fault() {
 	mode now
 	talk_once ringed
 	[ "$(stat_sum ringed lifted)" -eq 1 ]
-	[ "$(grep '"program":"ringed"' "$STATS" | grep -c '"raw-use":1')" -eq 1 ]
+	[ "$(grep '"program":"ringed"' "$STATS" | grep -c '"bypassed":1')" -eq 1 ]
 }
 
 # A stream that is registered with a ring is the kernel's from there on, however
@@ -158,7 +158,7 @@ sanitized_fault() {
 			;;
 		*) [ "$(stat_sum registered lifted)" -eq 0 ] ;;
 		esac
-		[ "$(grep -c '"raw-use":' "$STATS")" -eq 1 ]
+		[ "$(grep -c '"bypassed":' "$STATS")" -eq 1 ]
 	done
 }
 

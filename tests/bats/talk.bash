@@ -19,7 +19,7 @@ on() {
 	# shellcheck disable=SC2016
 	setpriv --pdeathsig TERM ip netns exec "$ns" env \
 		LIBSDP_STATS_FILE="$TMP/$name.stats" \
-		LIBSDP_LOG=7:stderr LIBSDP_SOFT_DEVICES="$SOFT" \
+		LIBSDP_LOG=7:stderr LIBSDP_ALLOW_SOFT_RDMA="$SOFT" \
 		${BREAK:+"$BREAK"} ${DEAF:+"$DEAF"} \
 		sh -c 'mount -t tmpfs none /sys/class &&
 		mkdir -p /sys/class/infiniband/fake0 &&

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# sdpstat --home: sockets come home when they are told to, by those who may
+# sdpstat --fallback: sockets come home when they are told to, by those who may
 # tell, and the stream goes on. And the reasons that go with it.
 
 # shellcheck disable=SC2030,SC2031 # every test has processes of its own
@@ -21,7 +21,7 @@ teardown() {
 # Two lifted connections to a redis, kept open by the descriptors 8 and 9.
 begin() {
 	mode now
-	with LIBSDP_HOME_TIMEOUT_MS=20000 "$@"
+	with LIBSDP_FALLBACK_TIMEOUT_MS=20000 "$@"
 	server redis redis-server --port "$PORT" --bind 127.0.0.1 --save '' \
 		--dir "$TMP"
 	wait_port "$PORT"
@@ -70,13 +70,13 @@ lift_all() {
 @test "a whole process comes home, and stays there" {
 	begin
 	until_true 5 lift_all
-	sdpstat --home "${PID[redis]}"
+	sdpstat --fallback "${PID[redis]}"
 	rows 'all(.path.tx == "tcp" and .path.rx == "tcp" and
-		.reason == "told" and .homecomings == 1)'
+		.reason == "requested" and .fallbacks == 1)'
 	ping 100
 	rows 'all(.path.tx == "tcp" and .path.rx == "tcp")'
 	# asked again, there is nothing left to do
-	sdpstat --home "${PID[redis]}"
+	sdpstat --fallback "${PID[redis]}"
 	ping 5
 }
 
@@ -84,8 +84,8 @@ lift_all() {
 	begin
 	until_true 5 lift_all
 	fd=$(rows '.[0].fd')
-	sdpstat --home "${PID[redis]}/$fd"
-	rows "all(if .fd == $fd then .path.tx == \"tcp\" and .reason == \"told\"
+	sdpstat --fallback "${PID[redis]}/$fd"
+	rows "all(if .fd == $fd then .path.tx == \"tcp\" and .reason == \"requested\"
 		else .path.tx == \"shm\" end)"
 	ping 100
 	rows "all(if .fd == $fd then .path.tx == \"tcp\"
@@ -99,7 +99,7 @@ lift_all() {
 	chmod 711 "$SDP_BUILD" 2>/dev/null || :
 	# another user does not even see it
 	run setpriv --reuid 65534 --regid 65534 --clear-groups \
-		"$(command -v sdpstat)" --home "${PID[redis]}"
+		"$(command -v sdpstat)" --fallback "${PID[redis]}"
 	[ "$status" -ne 0 ]
 	# and if it knew the name, it would not be obeyed
 	cat >"$TMP/tell.py" <<'END'
@@ -159,28 +159,39 @@ END
 	PID["both"]=$!
 	until_true 5 sh -c "sdpstat --pid ${PID["both"]} | grep -q ' shm '"
 	setpriv --reuid 1 --regid 1 --clear-groups "$room/sdpstat" \
-		--home "${PID["both"]}"
+		--fallback "${PID["both"]}"
 	sdpstat --pid "${PID["both"]}" >"$TMP/rows"
 	rm -rf "$room"
-	[ "$(grep -c ' told ' "$TMP/rows")" -eq 2 ]
+	[ "$(grep -c ' requested ' "$TMP/rows")" -eq 2 ]
 	echo >&9
 	wait_end both
 	[ "$(cat "$TMP/both.out")" = ok ]
 }
 
-@test "what cannot be told" {
-	run sdpstat --home 0
-	[ "$status" -eq 64 ]
-	run sdpstat --home 1/x
-	[ "$status" -eq 64 ]
-	run sdpstat --home 999999999
-	[ "$status" -eq 1 ]
-	begin LIBSDP_SERVICE_THREAD=no
+# What scripts of an earlier release say and read: options, settings, keys.
+@test "former names are understood" {
+	begin LIBSDP_SERVICE_THREAD=yes LIBSDP_PATH=auto
 	until_true 5 lift_all
-	run sdpstat --home "${PID[redis]}"
+	sdpstat --home "${PID[redis]}"
+	rows 'all(.path.tx == "tcp" and .homecomings == 1)'
+	jq -e '.[0] | .homecomings == .fallbacks and .spills == .stalls' \
+		<(sdpstat --json --pid "${PID[redis]}")
+	ping 5
+}
+
+@test "what cannot be told" {
+	run sdpstat --fallback 0
+	[ "$status" -eq 64 ]
+	run sdpstat --fallback 1/x
+	[ "$status" -eq 64 ]
+	run sdpstat --fallback 999999999
+	[ "$status" -eq 1 ]
+	begin LIBSDP_BACKGROUND_THREAD=no
+	until_true 5 lift_all
+	run sdpstat --fallback "${PID[redis]}"
 	[ "$status" -eq 2 ]
 	[[ $output == *"cannot be asked"* ]]
-	run sdpstat --home "${PID[redis]}/0"
+	run sdpstat --fallback "${PID[redis]}/0"
 	[ "$status" -eq 1 ]
 	ping 5
 }

@@ -44,17 +44,17 @@ has() {
 	[ "$status" -eq 1 ]
 }
 
-@test "sdpconf check: native is for clients only" {
-	printf 'use native connect * 192.0.2.0/24:5001\n' >"$rules"
+@test "sdpconf check: kernel-sdp is for clients only" {
+	printf 'use kernel-sdp connect * 192.0.2.0/24:5001\n' >"$rules"
 	run sdpconf check "$rules"
 	[ "$status" -eq 0 ]
 	run sdpconf explain 192.0.2.1:5001 "$rules"
-	has "=> native, by line 1"
+	has "=> kernel-sdp, by line 1"
 
-	printf 'use native server * *:5001\n' >"$rules"
+	printf 'use kernel-sdp server * *:5001\n' >"$rules"
 	run sdpconf check "$rules"
 	[ "$status" -eq 1 ]
-	has "rules:1:12: error: \`server\`: expected client or connect (behind native"
+	has "rules:1:16: error: \`server\`: expected client or connect (behind kernel-sdp"
 }
 
 @test "sdpconf check: warnings are no errors" {
@@ -262,7 +262,7 @@ has() {
 	[ "$status" -eq 0 ]
 	[ "$(json '[(s["state"], s["reason"], s["path"]["tx"],
 		s["local"]["port"]) for s in d[0]["list"]]' <<<"$output")" = \
-		"[('listen', 'unfollowed', 'tcp', $port), ('open', 'unfollowed', 'tcp', $peer), ('open', 'unfollowed', 'tcp', $port)]" ]
+		"[('listen', 'unmanaged', 'tcp', $port), ('open', 'unmanaged', 'tcp', $peer), ('open', 'unmanaged', 'tcp', $port)]" ]
 }
 
 @test "the log names the line of the rule, or that there is none" {

@@ -214,7 +214,7 @@ END
 	lifts "$JAIL --userspec=1:1 $ROOM/jail" ""
 	# without /proc nobody may as well be a user without a name
 	meet "$JAIL --userspec=1:1 $ROOM/jail" "$NOBODY"
-	is_tcp owner
+	is_tcp owner-mismatch
 }
 
 @test "user namespaces: who can be named is lifted" {
@@ -222,13 +222,13 @@ END
 	lifts "" "unshare --user --map-root-user"
 	# inside, the other user is one of those without a name
 	meet "unshare --user --map-root-user" "$NOBODY"
-	is_tcp owner
+	is_tcp owner-mismatch
 	meet "$NOBODY" "unshare --user --map-root-user"
-	is_tcp owner
+	is_tcp owner-mismatch
 	meet "unshare --user" ""
-	is_tcp owner
+	is_tcp owner-mismatch
 	meet "unshare --user" "unshare --user"
-	is_tcp owner
+	is_tcp owner-mismatch
 }
 
 # --- network namespaces ----------------------------------------------------
@@ -290,9 +290,9 @@ other_net() {
 	wait $!
 	wait_end server 10
 	wait_end plain 10
-	is_tcp peer-plain
-	[ "$(field server '.reasons["peer-plain"]')" -eq 1 ]
-	[ "$(field client '.reasons["peer-plain"]')" -eq 1 ]
+	is_tcp peer-declined
+	[ "$(field server '.reasons["peer-declined"]')" -eq 1 ]
+	[ "$(field client '.reasons["peer-declined"]')" -eq 1 ]
 }
 
 # --- system call filters ---------------------------------------------------
@@ -321,14 +321,14 @@ other_net() {
 	NEAR=$LIB
 	FAR=$LIB
 	meet "$NOBODY" "$DAEMON" "-f netlink" "-f netlink"
-	is_tcp owner
+	is_tcp owner-mismatch
 }
 
 @test "filter: descriptors cannot be passed" {
 	meet "" "" "-f sendmsg" ""
-	is_tcp peer-plain
+	is_tcp peer-declined
 	meet "" "" "" "-f sendmsg"
-	is_tcp peer-plain
+	is_tcp peer-declined
 	meet "" "" "-f recvmsg" "-f recvmsg"
 	is_tcp no-diag
 }
@@ -340,7 +340,7 @@ other_net() {
 	is_tcp no-thread
 	meet "" "" "-f epoll_create1" ""
 	is_tcp no-thread
-	LIB+=" -e LIBSDP_SERVICE_THREAD=no"
+	LIB+=" -e LIBSDP_BACKGROUND_THREAD=no"
 	NEAR=$LIB
 	FAR=$LIB
 	lifts "" "" "-f clone -f clone3" "-f clone -f clone3"

@@ -82,7 +82,7 @@ SOON="[0-9.]+(ms|sec)|1min"
 	until_true 20 probed "$A" 7930 "$SOON"
 	touch "$TMP/enough.3" "$TMP/enough.4"
 	until_true 20 probed "$A" 7930 "$SOON"
-	ip netns exec "$A" sdpstat --home "$(pgrep -P "${PID[client]}")"
+	ip netns exec "$A" sdpstat --fallback "$(pgrep -P "${PID[client]}")"
 	until_true 20 not_probed "$A" 7930
 	until_true 20 not_probed "$B" 7930
 	touch "$TMP/enough.home"

@@ -93,7 +93,7 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 # A filter may kill who tries; nor does he where the other end lends.
 @test "zcopy: where it is faster, not under a filter of system calls" {
 	mode now
-	with LIBSDP_ZCOPY=auto LIBSDP_SPILL_MS=60000 LIBSDP_SECCOMP=trust
+	with LIBSDP_ZCOPY=auto LIBSDP_STALL_MS=60000 LIBSDP_SECCOMP=trust
 	counted writer auto "$SDP_PROGS/cage" -k process_vm_readv
 	counted reader always
 	proof 200000000 python3
@@ -153,7 +153,7 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 @test "zcopy: where nobody reads there is one loan, and others once he does" {
 	insist now
 	# the ring holds all that is sent to nobody
-	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_SPILL_MS=60000
+	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_STALL_MS=60000
 	client "$SDP_PROGS/zcopy" -p exec later
 	[ "$(stat_sum zcopy zcopy_cancelled)" -lt 10 ]
 	# of 5,000,000
@@ -171,7 +171,7 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 
 @test "zcopy: a file is copied" {
 	insist now
-	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_SPILL_MS=60000
+	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_STALL_MS=60000
 	client "$SDP_PROGS/zcopy" -p exec file
 	# 4 MiB of the file, and one that is not
 	[ "$(stat_sum zcopy zcopy_tx)" -le 1048576 ]

@@ -59,7 +59,7 @@ static int v_open(struct verbs **out, const struct verbs_conf *conf)
 	struct verbs *v;
 
 	/* FAKE_HARD: they pretend to be real ones */
-	if (!conf->soft_devices && !getenv("FAKE_HARD"))
+	if (!conf->allow_soft_rdma && !getenv("FAKE_HARD"))
 		return -EOPNOTSUPP;
 	if (fake_fails("open"))
 		return fake_fails("open");

@@ -36,7 +36,7 @@ draw() {
 	pick threshold 2048 16384 65536 262144
 	pick wait 1 2 20 200
 	pick spin 0 50 50
-	SET=("LIBSDP_ZCOPY=$zcopy" "LIBSDP_ZCOPY_SINKS=$sinks"
+	SET=("LIBSDP_ZCOPY=$zcopy" "LIBSDP_ZCOPY_WRITE=$sinks"
 		"LIBSDP_ZCOPY_THRESHOLD=$threshold"
 		"LIBSDP_ZCOPY_WAIT_MS=$wait" "LIBSDP_SPIN_US=$spin")
 }

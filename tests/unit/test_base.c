@@ -147,7 +147,11 @@ static void reasons_have_names(void **state)
 			assert_string_not_equal(reason_name((enum reason)i),
 						reason_name((enum reason)k));
 	}
-	assert_string_equal(reason_name(WHY_PEER_PLAIN), "peer-plain");
+	assert_string_equal(reason_name(WHY_PEER_DECLINED), "peer-declined");
+	assert_int_equal(reason_find("peer-declined"), WHY_PEER_DECLINED);
+	assert_int_equal(reason_find("peer-plain"), WHY_PEER_DECLINED);
+	assert_int_equal(reason_find("told"), WHY_REQUESTED);
+	assert_int_equal(reason_find("no such"), WHY_COUNT);
 	assert_string_equal(reason_name(WHY_COUNT), "?");
 	assert_string_equal(reason_text((enum reason) - 1), "?");
 }

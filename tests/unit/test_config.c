@@ -134,7 +134,7 @@ static const char *const good[][2] = {
 	{ "use sdp client [::1]:80 # x", "use sdp client * [::1]:80" },
 	{ "use sdp client *:80#x", "use sdp client * *:80" },
 	{ "use native connect * 192.0.2.1:80",
-	  "use native client * 192.0.2.1:80" },
+	  "use kernel-sdp client * 192.0.2.1:80" },
 	/* names that the old scanner took for something else */
 	{ "use sdp client file *:80", "use sdp client file *:80" },
 	{ "use sdp client 4711 *:80", "use sdp client 4711 *:80" },
@@ -170,12 +170,12 @@ static const struct {
 	uint32_t column;
 	const char *token, *expected; /* expected: a part of it */
 } wrong[] = {
-	{ "used", 4, "d", "sdp, tcp, both or native" },
-	{ "use", 4, "end of line", "sdp, tcp, both or native" },
-	{ "use udp client * *:*", 5, "udp", "sdp, tcp, both or native" },
-	{ "use SDP client * *:*", 5, "SDP", "sdp, tcp, both or native" },
+	{ "used", 4, "d", "sdp, tcp, both or kernel-sdp" },
+	{ "use", 4, "end of line", "sdp, tcp, both or kernel-sdp" },
+	{ "use udp client * *:*", 5, "udp", "sdp, tcp, both or kernel-sdp" },
+	{ "use SDP client * *:*", 5, "SDP", "sdp, tcp, both or kernel-sdp" },
 	{ "use sdp both * *:*", 9, "both", "server, listen" },
-	{ "use native server * *:*", 12, "server", "native, which has no" },
+	{ "use native server * *:*", 12, "server", "kernel-sdp, which has no" },
 	{ "use native listen * *:80", 12, "listen", "client or connect" },
 	{ "use sdp", 8, "end of line", "server, listen" },
 	{ "use sdp client", 15, "end of line", "a program" },
@@ -220,7 +220,7 @@ static const struct {
 	{ "set spin_us 100001", 13, "100001", "from 0 to 100000" },
 	{ "set spin_us -1", 13, "-1", "a number" },
 	{ "set ring_max 1", 14, "1", "from 65536" },
-	{ "set path tcp", 10, "tcp", "one of auto|shm|verbs" },
+	{ "set path tcp", 10, "tcp", "one of auto|shm|rdma" },
 	{ "match destination *", 1, "match", "release 0.9" },
 	{ "\001\002", 1, "\001\002", "use, log, set" },
 };
@@ -415,9 +415,9 @@ static void concerned_or_not(void **state)
 	parse("");
 	conf.secure = true;
 	assert_false(config_concerns(&conf, ROLE_CLIENT));
-	settings.secure_sdp = 1;
+	settings.allow_setuid = 1;
 	assert_true(config_concerns(&conf, ROLE_CLIENT));
-	settings.secure_sdp = 0;
+	settings.allow_setuid = 0;
 	conf.secure = false;
 	conf.disabled = true;
 	assert_false(config_concerns(&conf, ROLE_CLIENT));

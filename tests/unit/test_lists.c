@@ -47,12 +47,13 @@ static void lists(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_int_equal(settings_set(&s, "trusted", bad[i], &expect),
+		assert_int_equal(settings_set(&s, "trusted_hosts", bad[i],
+					      &expect),
 				 -EINVAL);
-	assert_string_equal(s.trusted, "none");
+	assert_string_equal(s.trusted_hosts, "none");
 	assert_non_null(strstr(expect, "192.0.2.0/24"));
-	assert_int_equal(settings_set(&s, "trusted", nets, &expect), 0);
-	assert_string_equal(s.trusted, nets);
+	assert_int_equal(settings_set(&s, "trusted_hosts", nets, &expect), 0);
+	assert_string_equal(s.trusted_hosts, nets);
 	assert_true(trusts(nets, "192.0.2.129"));
 	assert_true(trusts(nets, "::ffff:192.0.2.129"));
 	assert_false(trusts(nets, "192.0.2.127"));
@@ -84,14 +85,51 @@ static void lists(void **state)
 	longest[SETTING_LEN - 1] = '\0';
 	assert_int_equal(settings_set(&s, "rdma_devices", longest, &expect), 0);
 	assert_int_equal(settings_set(&s, "rdma_devices", "any", &expect), 0);
-	assert_int_equal(settings_set(&s, "trusted", "none", &expect), 0);
+	assert_int_equal(settings_set(&s, "trusted_hosts", "none", &expect), 0);
 	assert_memory_equal(&s, &settings, sizeof(s));
+}
+
+/* What files of earlier releases say means what it meant. */
+static void former_names(void **state)
+{
+	static const struct {
+		const char *former, *name, *value;
+	} names[] = {
+		{ "spin_remote_us", "spin_rdma_us", "7" },
+		{ "zcopy_sinks", "zcopy_write", "no" },
+		{ "soft_devices", "allow_soft_rdma", "yes" },
+		{ "spill_ms", "stall_ms", "8" },
+		{ "home_timeout_ms", "fallback_timeout_ms", "90" },
+		{ "trusted", "trusted_hosts", "192.0.2.0/24" },
+		{ "service_thread", "background_thread", "no" },
+		{ "secure_sdp", "allow_setuid", "yes" },
+	};
+	struct settings a = settings, b = settings;
+	const char *expect;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_int_equal(settings_set(&a, names[i].former,
+					      names[i].value, &expect),
+				 0);
+		assert_memory_not_equal(&a, &b, sizeof(a));
+		assert_int_equal(settings_set(&b, names[i].name, names[i].value,
+					      &expect),
+				 0);
+		assert_memory_equal(&a, &b, sizeof(a));
+	}
+	assert_int_equal(settings_set(&a, "path", "verbs", &expect), 0);
+	assert_int_equal(a.path, SET_PATH_RDMA);
+	/* a former value of one setting is none of another */
+	assert_int_equal(settings_set(&a, "zcopy", "verbs", &expect), -EINVAL);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists),
+		cmocka_unit_test(former_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

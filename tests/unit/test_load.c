@@ -240,7 +240,7 @@ static void every_setting_in_file_and_environment(void **state)
 	(void)state;
 	for (row = 0; row < settings_count; row++) {
 		/* that one is the system's file's alone */
-		if (!strcmp(settings_table[row].name, "secure_sdp"))
+		if (!strcmp(settings_table[row].name, "allow_setuid"))
 			continue;
 		both_ways(&settings_table[row], true);
 		both_ways(&settings_table[row], false);
@@ -249,14 +249,14 @@ static void every_setting_in_file_and_environment(void **state)
 
 static void check_defaults(void)
 {
-	must(settings.spin_us == 50 && settings.secure_sdp == 0);
+	must(settings.spin_us == 50 && settings.allow_setuid == 0);
 	must(client_use() == USE_BOTH);
 }
 
 static void bad_variables_are_reported(void **state)
 {
 	const char *out = loaded("LIBSDP_SPIN_US=much|LIBSDP_LOG=99|"
-				 "LIBSDP_USE=udp|LIBSDP_SECURE_SDP=yes",
+				 "LIBSDP_USE=udp|LIBSDP_ALLOW_SETUID=yes",
 				 check_defaults);
 
 	(void)state;

@@ -262,7 +262,7 @@ static void unsound_pages_are_refused(void **state)
 static void appended(void)
 {
 	static const char want[] =
-		"\"sockets\":2,\"lifted\":0,\"homecomings\":0,";
+		"\"sockets\":2,\"lifted\":0,\"fallbacks\":0,";
 	char name[] = "/tmp/test-json-XXXXXX", line[8192], link[64];
 	int fd = mkstemp(name);
 	ssize_t n;

@@ -149,7 +149,7 @@ static void test_plain_peer(void **state)
 	for (i = 1; i < TRIES; i++)
 		assert_int_equal(step(&b.q), PAIR_PROBING);
 	assert_int_equal(step(&b.q), PAIR_FAILED);
-	assert_int_equal(b.q.p.why, WHY_PEER_PLAIN);
+	assert_int_equal(b.q.p.why, WHY_PEER_DECLINED);
 	assert_int_equal(b.q.p.fd, -1);
 	assert_int_equal(step(&b.q), PAIR_FAILED);
 	drop(&b);
@@ -170,7 +170,7 @@ static void test_cancel(void **state)
 		pair_cancel(&b.o.p);
 		if (i == 1) {
 			assert_int_equal(step(&b.q), PAIR_FAILED);
-			assert_int_equal(b.q.p.why, WHY_PEER_PLAIN);
+			assert_int_equal(b.q.p.why, WHY_PEER_DECLINED);
 			side_init(&b.q, b.q.fd);
 			assert_int_equal(pair_begin(&b.q.p, b.q.fd), 0);
 		}

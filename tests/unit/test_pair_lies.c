@@ -49,7 +49,7 @@ static void stranger(bool listens)
 	assert_int_equal(read(go[0], &c, 1), 1);
 	assert_int_equal(c, 'y');
 	assert_int_equal(step(listens ? &b.q : &b.o), PAIR_FAILED);
-	assert_int_equal((listens ? &b.q : &b.o)->p.why, WHY_OWNER);
+	assert_int_equal((listens ? &b.q : &b.o)->p.why, WHY_OWNER_MISMATCH);
 	close(go[0]);
 	drop(&b);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -172,8 +172,8 @@ static void test_lies_to_offer(void **state)
 	assert_int_equal(lie_to_offer(FLIP, nowhere), WHY_NONE);
 	assert_int_equal(lie_to_offer(FLIP, AT_MAGIC), WHY_PROTOCOL);
 	assert_int_equal(lie_to_offer(FLIP, AT_VERSION), WHY_PROTOCOL);
-	assert_int_equal(lie_to_offer(FLIP, AT_COOKIE), WHY_OWNER);
-	assert_int_equal(lie_to_offer(FLIP, AT_SEEN), WHY_OWNER);
+	assert_int_equal(lie_to_offer(FLIP, AT_COOKIE), WHY_OWNER_MISMATCH);
+	assert_int_equal(lie_to_offer(FLIP, AT_SEEN), WHY_OWNER_MISMATCH);
 	assert_int_equal(lie_to_offer(FLIP, AT_SIZE), WHY_BAD_SEGMENT);
 	assert_int_equal(lie_to_offer(FLIP, AT_SIZE + 7), WHY_BAD_SEGMENT);
 	assert_int_equal(lie_to_offer(FLIP, AT_HELLO), WHY_BAD_HELLO);
@@ -184,7 +184,7 @@ static void test_lies_to_offer(void **state)
 	assert_int_equal(lie_to_offer(MANY_FDS, 0), WHY_PROTOCOL);
 	assert_int_equal(lie_to_offer(UNSEALED, 0), WHY_BAD_SEGMENT);
 	assert_int_equal(lie_to_offer(SHORT, 0), WHY_BAD_SEGMENT);
-	assert_int_equal(lie_to_offer(HANG_UP, 0), WHY_PEER_PLAIN);
+	assert_int_equal(lie_to_offer(HANG_UP, 0), WHY_PEER_DECLINED);
 }
 
 /* A liar between the answering end and its PAIRED. */
@@ -228,14 +228,14 @@ static void test_lies_to_answer(void **state)
 	(void)state;
 	assert_int_equal(lie_to_answer(FLIP, 500), WHY_NONE);
 	assert_int_equal(lie_to_answer(FLIP, AT_MAGIC), WHY_PROTOCOL);
-	assert_int_equal(lie_to_answer(FLIP, AT_COOKIE), WHY_OWNER);
-	assert_int_equal(lie_to_answer(FLIP, AT_SEEN), WHY_OWNER);
+	assert_int_equal(lie_to_answer(FLIP, AT_COOKIE), WHY_OWNER_MISMATCH);
+	assert_int_equal(lie_to_answer(FLIP, AT_SEEN), WHY_OWNER_MISMATCH);
 	/* The verdict: any reason of the list, nothing beyond it. */
 	assert_int_equal(lie_to_answer(FLIP, AT_SIZE), 0x10);
 	assert_int_equal(lie_to_answer(FLIP, AT_SIZE + 7), WHY_PROTOCOL);
 	assert_int_equal(lie_to_answer(FLIP, AT_HELLO), WHY_BAD_HELLO);
 	assert_int_equal(lie_to_answer(CUT, 0), WHY_PROTOCOL);
-	assert_int_equal(lie_to_answer(HANG_UP, 0), WHY_PEER_PLAIN);
+	assert_int_equal(lie_to_answer(HANG_UP, 0), WHY_PEER_DECLINED);
 }
 
 int main(void)

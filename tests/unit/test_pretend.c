@@ -38,7 +38,7 @@ static struct verbs_event await(struct verbs *v, enum verbs_event_type type)
 
 static int setup(void **state)
 {
-	const struct verbs_conf conf = { .soft_devices = true };
+	const struct verbs_conf conf = { .allow_soft_rdma = true };
 	static const uint8_t req[VERBS_REQ_LEN], rep[VERBS_REP_LEN];
 	union verbs_addr to = { .in.sin_family = AF_INET };
 	struct verbs_event ev;

@@ -512,14 +512,14 @@ static void loan_limit(void **state)
 /* A look that could not have all on the anchor: both ways are lifted again. */
 static void looked_in_vain(void **state)
 {
-	const int64_t was = settings.home_timeout_ms;
+	const int64_t was = settings.fallback_timeout_ms;
 	int i;
 
 	(void)state;
 	lift(&two);
-	settings.home_timeout_ms = 1;
+	settings.fallback_timeout_ms = 1;
 	peek_home(&one.sock, one.fd);
-	settings.home_timeout_ms = was;
+	settings.fallback_timeout_ms = was;
 	assert_int_not_equal(anc_state(one.sock.rx), ANC_RAW);
 	for (i = 0; i < 100; i++) {
 		settle();

@@ -106,8 +106,8 @@ static void test_fails(void **state)
 	rdma_answers(&r, false);
 	assert_false(rdma_fails(&r, 100));
 	/* barred, and anew when that is over */
-	rdma_bar(&r, WHY_PEER_PLAIN);
-	assert_int_equal(rdma_barred(&r.names, false), WHY_PEER_PLAIN);
+	rdma_bar(&r, WHY_PEER_DECLINED);
+	assert_int_equal(rdma_barred(&r.names, false), WHY_PEER_DECLINED);
 	now_ms += 61000;
 	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
 	assert_true(dial(3, 8, &over));
@@ -211,13 +211,13 @@ static void test_asked(void **state)
 
 	(void)state;
 	setup_one(&barred, 200, true);
-	rdma_bar(&barred, WHY_PEER_PLAIN);
+	rdma_bar(&barred, WHY_PEER_DECLINED);
 	for (i = 0; i < 1000; i++) {
 		setup_one(&r, 201, true);
 		r.names.peer_port = (uint16_t)(8000 + i);
 		assert_true(rdma_turn_free(&r));
 	}
-	assert_int_equal(rdma_barred(&barred.names, false), WHY_PEER_PLAIN);
+	assert_int_equal(rdma_barred(&barred.names, false), WHY_PEER_DECLINED);
 }
 
 /* Who serves and dials has clients at ports of their own: they count together. */
@@ -239,9 +239,9 @@ static void test_serves(void **state)
 		assert_int_equal(over, i == 22);
 		now_ms += 5000;
 	}
-	rdma_bar(&r, WHY_PEER_PLAIN);
+	rdma_bar(&r, WHY_PEER_DECLINED);
 	r.names.peer_port = 33333;
-	assert_int_equal(rdma_barred(&r.names, true), WHY_PEER_PLAIN);
+	assert_int_equal(rdma_barred(&r.names, true), WHY_PEER_DECLINED);
 	/* not who goes there as a client, by another port, to another host */
 	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
 	r.names.peer_port = 40000;

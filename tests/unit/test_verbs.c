@@ -72,7 +72,7 @@ static void it_is_complete(void **state)
 
 static void open_says_what_is_here(void **state)
 {
-	struct verbs_conf conf = { .soft_devices = true,
+	struct verbs_conf conf = { .allow_soft_rdma = true,
 				   .resolve_ms = 1000,
 				   .connect_ms = 1000,
 				   .requests_max = 4 };

@@ -87,7 +87,7 @@ static int load(void **state)
 /* Twice: said once, and nothing of it is left. What went wrong, or 0. */
 static int opened(int err, int ret, const char *words)
 {
-	struct verbs_conf conf = { .soft_devices = true,
+	struct verbs_conf conf = { .allow_soft_rdma = true,
 				   .host = { hide, unhide, say } };
 	struct verbs *v = NULL;
 	int i;

@@ -124,12 +124,12 @@ static void test_is_told(void **state)
 	(void)state;
 	setup_one(&s, &r, &e);
 	sink_us = 10000;
-	settings.zcopy_sinks = SET_ZCOPY_NO;
+	settings.zcopy_write = SET_ZCOPY_NO;
 	assert_int_equal(sends(&s, MIB / 8, 2000), 0);
 	read_us = 5000;
-	settings.zcopy_sinks = SET_ZCOPY_ALWAYS;
+	settings.zcopy_write = SET_ZCOPY_ALWAYS;
 	assert_int_equal(sends(&s, MIB / 8, 2000), 2000);
-	settings.zcopy_sinks = SET_ZCOPY_AUTO;
+	settings.zcopy_write = SET_ZCOPY_AUTO;
 }
 
 int main(void)

@@ -75,7 +75,7 @@ static void setup_one(void)
 	s.ghost = -1;
 	s.own->bound = 0;
 	settings.spin_us = 50;
-	settings.spin_remote_us = 2000;
+	settings.spin_rdma_us = 2000;
 	found_at = signal_at = 0;
 	handled = 0;
 }
@@ -138,9 +138,9 @@ static void test_bounds(void **state)
 	setup_one();
 	woken_all(3000000000u);
 	assert_int_equal(sock_spin_ns(&s), 2000000);
-	settings.spin_remote_us = 0;
+	settings.spin_rdma_us = 0;
 	assert_int_equal(sock_spin_ns(&s), 50000);
-	settings.spin_remote_us = 2000;
+	settings.spin_rdma_us = 2000;
 	settings.spin_us = 5000;
 	assert_int_equal(sock_spin_ns(&s), 5000000);
 	settings.spin_us = 0;
@@ -312,7 +312,7 @@ static void test_signal_beside_a_completion(void **state)
 	(void)state;
 	setup_one();
 	settings.spin_us = 0;
-	settings.spill_ms = 60000;
+	settings.stall_ms = 60000;
 	rdma_api = &api;
 	assert_int_equal(pipe(ear), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wake), 0);

@@ -38,7 +38,7 @@ teardown() {
 going() {
 	local kind=$1
 	between lifted
-	with LIBSDP_LOG=7:stderr LIBSDP_SPILL_MS=2000
+	with LIBSDP_LOG=7:stderr LIBSDP_STALL_MS=2000
 	PORT=$(free_port)
 	if [ "$kind" = turns ]; then
 		server far "$PY" "$TALK" server "$PORT"
@@ -284,7 +284,7 @@ many() {
 	local connections=$1 count=$2 over
 	shift 2
 	between lifted
-	with LIBSDP_LIFT_AFTER_MESSAGES=4 LIBSDP_SPILL_MS=2000 \
+	with LIBSDP_LIFT_AFTER_MESSAGES=4 LIBSDP_STALL_MS=2000 \
 		LIBSDP_LOG=7:stderr
 	PORT=$(free_port)
 	server far "$PY" "$MANY" "$1" "$PORT" "${@:2}"

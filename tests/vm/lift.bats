@@ -43,7 +43,7 @@ redis_load() {
 @test "lift: both ways at once, every byte in its place" {
 	between lifted
 	# where all is slow a reader may be away for longer than 20 ms
-	with LIBSDP_SPILL_MS=2000
+	with LIBSDP_STALL_MS=2000
 	duplex_serve
 	duplex 32
 	duplex_end
@@ -151,7 +151,7 @@ many() {
 	wait_port "$PORT"
 	client "$PY" "$TALK" client "$HOST" "$PORT" 300 forks 6 3
 	wait_end talk
-	[ "$(stat_sum python3 homecomings)" -ge 4 ]
+	[ "$(stat_sum python3 fallbacks)" -ge 4 ]
 	proof 100000 python3
 }
 

@@ -23,7 +23,7 @@ setup() {
 setting() {
 	between lifted
 	# where all is slow a reader may be away for long
-	with LIBSDP_SPILL_MS=2000
+	with LIBSDP_STALL_MS=2000
 }
 
 teardown() {

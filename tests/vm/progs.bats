@@ -60,9 +60,9 @@ far() {
 @test "between: large sends and receives that are spared the copy" {
 	mode now
 	with LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=16384 \
-		LIBSDP_ZCOPY_WAIT_MS=100 LIBSDP_ZCOPY_SINKS=always
+		LIBSDP_ZCOPY_WAIT_MS=100 LIBSDP_ZCOPY_WRITE=always
 	CASES="block late torture" cases zcsink -p node -w 200
-	with LIBSDP_ZCOPY_SINKS=auto
+	with LIBSDP_ZCOPY_WRITE=auto
 	CASES="in out" cases zcopy -p node -r -6 -w 200
 	proof 10000000 zcsink
 	spared=$(stat_sum '*' zcopy_tx),$(stat_sum '*' zcopy_rx)

@@ -14,7 +14,7 @@ TALK=$PYS/digest_echo.py
 # between MODE: what the far end may lift over is a software device.
 between() {
 	mode "$1"
-	[ "$1" = plain ] || with LIBSDP_SOFT_DEVICES=yes
+	[ "$1" = plain ] || with LIBSDP_ALLOW_SOFT_RDMA=yes
 }
 
 # duplex_serve [PORT], duplex MIB [ROUNDS], duplex_end: both ends are content.

@@ -80,7 +80,7 @@ both() {
 
 @test "tcp: the network has no RDMA device" {
 	both now
-	with LIBSDP_SOFT_DEVICES=yes # or that is the reason
+	with LIBSDP_ALLOW_SOFT_RDMA=yes # or that is the reason
 	echoed "$VM_PLAIN4_1"
 	# who listens waits for a while longer
 	unlifted remote "remote|waiting"

@@ -13,7 +13,7 @@ DUPLEX=$BATS_TEST_DIRNAME/../bats/py/duplex.py
 setup() {
 	need tcpdump redis-server redis-benchmark
 	mode lifted
-	with LIBSDP_SOFT_DEVICES=yes
+	with LIBSDP_ALLOW_SOFT_RDMA=yes
 	on 2 mkdir -p "$TMP"
 	until_true 30 busybox ping -c 1 -W 1 "$VM_ADDR4_2"
 	until_true 30 busybox ping6 -c 1 -W 1 "$VM_ADDR6_2"
@@ -115,7 +115,7 @@ duplex() {
 	local py=$BATS_TEST_DIRNAME/../bats/py/sinks.py port
 	port=$(free_port)
 	with LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=16384 \
-		LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_ZCOPY_SINKS=always
+		LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_ZCOPY_WRITE=always
 	capture sinks
 	server offers "$PY" "$py" server "$port"
 	wait_port "$port"

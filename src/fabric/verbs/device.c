@@ -74,7 +74,7 @@ int device_any(struct verbs *v)
 		if (!may_use(v, list[i]))
 			continue;
 		named++;
-		if (!v->conf.soft_devices &&
+		if (!v->conf.allow_soft_rdma &&
 		    is_rxe(ibv_get_device_name(list[i])))
 			continue;
 		allowed++;
@@ -159,7 +159,7 @@ static int device_fill(struct verbs *v, struct device *d)
 	d->iwarp = d->dev->transport_type == IBV_TRANSPORT_IWARP;
 	d->soft = is_rxe(ibv_get_device_name(d->dev)) ||
 		  attr.vendor_id == RXE_VENDOR || attr.vendor_id == SIW_VENDOR;
-	if (d->soft && !v->conf.soft_devices)
+	if (d->soft && !v->conf.allow_soft_rdma)
 		return -EOPNOTSUPP;
 	d->vectors = d->ctx->num_comp_vectors > 0 ?
 			     (uint32_t)d->ctx->num_comp_vectors :

@@ -96,7 +96,7 @@ struct verbs_host {
 };
 
 struct verbs_conf {
-	bool soft_devices; /* may rxe and siw be used */
+	bool allow_soft_rdma; /* may rxe and siw be used */
 	/* May this one ("mlx5_0")? NULL: all. */
 	bool (*may_use)(const char *device);
 	/*

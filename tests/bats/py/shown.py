@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-BOTH = {"tx": "verbs", "rx": "verbs"}
+BOTH = {"tx": "rdma", "rx": "rdma"}
 
 
 def sdpstat(*options):
@@ -50,7 +50,7 @@ def over(port, count, sent):
 
 
 def writes(port):
-    return any(row["local"]["port"] == port and row["path"]["tx"] == "verbs"
+    return any(row["local"]["port"] == port and row["path"]["tx"] == "rdma"
                for row in rows(here()))
 
 
@@ -73,7 +73,7 @@ def device(port, count, name):
         if proc.get("registered", 0) != sum(r["registered"] for r in mine):
             return False
         lines = sdpstat("--pid", str(proc["pid"])) if mine else ""
-        said = re.findall(rf":{port}\b.* verbs .* {name} ", lines)
+        said = re.findall(rf":{port}\b.* rdma .* {name} ", lines)
         good = [row for row in mine if row["path"] == BOTH and
                 row["device"] == name and row["registered"] >= 65536 and
                 port in (row["local"]["port"], row["peer"]["port"])]

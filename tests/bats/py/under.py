@@ -349,7 +349,7 @@ def homing(listener):
 
     def tell():
         os.read(go[0], 1)
-        os.execvpe("sdpstat", ["sdpstat", "--home", str(own)], ENV)
+        os.execvpe("sdpstat", ["sdpstat", "--fallback", str(own)], ENV)
 
     def heir():
         os.close(left[1])
@@ -366,7 +366,7 @@ def homing(listener):
     left = os.pipe()
     other = child(heir)
     os.write(go[1], b"1")
-    while not shows(b"told"):  # it waits for the other end
+    while not shows(b"requested"):  # it waits for the other end
         pass
     at.sock.close()
     reap(teller)
@@ -392,12 +392,12 @@ def orphaned(listener):
 
         def tell():
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-            show = ["sdpstat", "--home", str(os.getppid())]
+            show = ["sdpstat", "--fallback", str(os.getppid())]
             os.execvpe("sdpstat", show, ENV)
 
         child(heir)
         child(tell)
-        while not shows(b"told"):
+        while not shows(b"requested"):
             pass
         os.kill(os.getpid(), signal.SIGKILL)  # and with it the other end
 
@@ -420,7 +420,7 @@ def renumbered(listener):
 
     thread = threading.Thread(target=send)
     thread.start()
-    while "LD_PRELOAD" in os.environ and not shows(b"passed"):
+    while "LD_PRELOAD" in os.environ and not shows(b"fd-passed"):
         pass  # it waits for the other end
     os.close(at.sock.detach())
     os.dup2(pipe[0], number)

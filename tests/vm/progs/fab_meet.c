@@ -143,7 +143,7 @@ void fab_nobody(struct rig *r)
 	IS(dial_error(r, &addr), -EHOSTUNREACH);
 	rig_close(r);
 
-	r->conf.soft_devices = false;
+	r->conf.allow_soft_rdma = false;
 	IS(r->api->open(&v, &r->conf), -EOPNOTSUPP);
 }
 

@@ -71,7 +71,7 @@ void rig_load(struct rig *r, const char *path, const char *addr, int port)
 	r->api = dlsym(lib, "libsdp_verbs");
 	CHECK(r->api && r->api->version == VERBS_API);
 	r->conf = (struct verbs_conf){
-		.soft_devices = true,
+		.allow_soft_rdma = true,
 		.resolve_ms = 20000,
 		.connect_ms = 60000,
 		.disconnect_ms = 20000,
