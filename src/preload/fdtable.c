@@ -488,6 +488,8 @@ void fdt_forget_slow(int fd)
 		return;
 	guarded_begin(&in);
 	s = fdt_sock(&in, fd);
+	if (s && !fdt_go(fd, s, false))
+		return; /* a close has covered it, and will end it */
 	last = s && fdt_other(s, fd) < 0;
 	ep_fd_closing(fd, s, last);
 	s = fdt_take_sock(fd);
@@ -497,12 +499,24 @@ void fdt_forget_slow(int fd)
 	}
 }
 
+/* Is this a handler that interrupted its own thread's close of the number? */
+static bool closed_around(const struct entered *e)
+{
+	const struct fdent *ent = fdt_at(e->fd);
+
+	return ent && fdt_is(e->fd, e->sock) &&
+	       (__atomic_load_n(&ent->going, __ATOMIC_ACQUIRE) &
+		~FDT_REPLACED) == lock_tid();
+}
+
 bool fdt_stale_slow(struct entered *e)
 {
 	struct stat st;
 
 	if (!fdt_is(e->fd, e->sock))
 		return true; /* changed by another thread meanwhile */
+	if (closed_around(e))
+		return false;
 	if (!sys_fstat(e->fd, &st) && S_ISSOCK(st.st_mode) &&
 	    st.st_ino == sock_inode(e->sock))
 		return false;
