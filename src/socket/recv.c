@@ -367,7 +367,9 @@ raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
 		return 0;
-	if (unlikely(part(w) && !w->nonblock))
+	if (unlikely(fd < 0))
+		errno = EBADF; /* another thread has closed it */
+	else if (unlikely(part(w) && !w->nonblock))
 		fd = wait_next(s, fd, deadline(s, w), w->done);
 	if (unlikely(fd < 0)) {
 		n = -1;

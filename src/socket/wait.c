@@ -61,8 +61,12 @@ int wait_next(struct sock *s, int fd, uint64_t deadline, bool some)
 		return fd;
 	n = wait_until(&p, deadline);
 	/* closed meanwhile, the number may be another socket's */
-	if (n > 0 && sock_here(s) && !(some && sock_atmark(s, fd) == 1))
-		return sock_at(s, fd);
+	if (n > 0 && sock_here(s) && !(some && sock_atmark(s, fd) == 1)) {
+		fd = sock_at(s, fd);
+		if (fd < 0)
+			errno = EBADF;
+		return fd;
+	}
 	if (n >= 0)
 		errno = EAGAIN;
 	return -1;
