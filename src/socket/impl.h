@@ -27,7 +27,7 @@
 #include "base/sys.h"
 #include "config/config.h"
 #include "sdp_proto/zcopy.h"
-#include "socket/anchor.h"
+#include "handover_proto/anchor.h"
 #include "socket/bridged.h"
 #include "socket/holder.h"
 #include "socket/iov.h"

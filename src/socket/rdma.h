@@ -86,8 +86,8 @@
 
 #include "fabric/verbs/verbs.h"
 #include "socket/impl.h"
-#include "socket/remote.h"
-#include "socket/resume.h"
+#include "handover_proto/remote.h"
+#include "handover_proto/resume.h"
 
 #define RDMA_HIST  8192 /* bytes remembered per direction, a power of two */
 #define RDMA_TOKEN 16

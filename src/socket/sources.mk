@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += libsocket.la
 libsocket_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocket_la_SOURCES = \
 	src/socket/alive.c \
-	src/socket/anchor.c src/socket/anchor.h \
 	src/socket/bed.c \
 	src/socket/bridge.c src/socket/bridge.h \
 	src/socket/bridge_flow.c \
@@ -40,7 +39,6 @@ libsocket_la_SOURCES = \
 	src/socket/pump.c \
 	src/socket/raw.c \
 	src/socket/raw.h \
-	src/socket/remote.c src/socket/remote.h \
 	src/socket/rdma.c src/socket/rdma.h \
 	src/socket/rdma_ahead.c \
 	src/socket/rdma_answer.c \
@@ -59,7 +57,6 @@ libsocket_la_SOURCES = \
 	src/socket/ready.c \
 	src/socket/reap.c \
 	src/socket/recv.c \
-	src/socket/resume.c src/socket/resume.h \
 	src/socket/ring.c \
 	src/socket/row.c \
 	src/socket/send.c \

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "socket/anchor.h"
+#include "handover_proto/anchor.h"
 
 #define SOCK_BEDS 4
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += tests/sim/test_anchor
-# anchor_atom.c brings src/socket/anchor.c with it, a step before each atomic.
+# anchor_atom.c brings src/handover_proto/anchor.c with it, a step before each atomic.
 tests_sim_test_anchor_CPPFLAGS = $(AM_CPPFLAGS)
 tests_sim_test_anchor_SOURCES = \
 	tests/sim/anchor_atom.c \

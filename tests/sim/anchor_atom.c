@@ -4,4 +4,4 @@
 #define SIM_ATOMS
 #include "anchor_world.h"
 
-#include "../../src/socket/anchor.c"
+#include "../../src/handover_proto/anchor.c"

@@ -21,7 +21,7 @@
  *  anchor_home.c    the library: homecoming
  *  anchor_keep.c    the library: what R keeps, and its way back
  *  anchor_prog.c    programs
- *  anchor_atom.c    src/socket/anchor.c with a step before each atomic
+ *  anchor_atom.c    src/handover_proto/anchor.c with a step before each atomic
  */
 
 #include <errno.h>
@@ -43,7 +43,7 @@ void sim_step(void);
 	(sim_step(), __atomic_compare_exchange_n(__VA_ARGS__))
 #endif
 
-#include "socket/anchor.h"
+#include "handover_proto/anchor.h"
 
 #define SIM_THREADS 16
 #define SIM_PIPE    64

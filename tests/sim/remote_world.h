@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "socket/remote.h"
-#include "socket/resume.h"
+#include "handover_proto/remote.h"
+#include "handover_proto/resume.h"
 
 #define STEPS	   6000
 #define STEPS_LONG 30000

@@ -21,7 +21,7 @@ tests_sim_test_remote_SOURCES = tests/sim/test_remote.c \
 	tests/sim/remote_end.c \
 	tests/sim/remote_loan.c \
 	tests/sim/remote_sink.c
-tests_sim_test_remote_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_sim_test_remote_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 # For hand and scripts/test: each rule of zero copy removed, worlds must fail.
 EXTRA_DIST += tests/sim/mutants

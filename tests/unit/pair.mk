@@ -26,5 +26,5 @@ tests_unit_test_pair_lies_LDADD = libsdpproto.la libfabric.la libconfig.la \
 
 check_PROGRAMS += tests/unit/test_fdshare
 tests_unit_test_fdshare_SOURCES = tests/unit/test_fdshare.c
-tests_unit_test_fdshare_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_fdshare_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)

@@ -1,48 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += tests/unit/test_remote
 tests_unit_test_remote_SOURCES = tests/unit/test_remote.c
-tests_unit_test_remote_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_remote_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_pace
 tests_unit_test_pace_SOURCES = tests/unit/test_pace.c tests/unit/far_util.h
-tests_unit_test_pace_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_pace_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_way
 tests_unit_test_way_SOURCES = tests/unit/test_way.c tests/unit/far_util.h
-tests_unit_test_way_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_way_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_resume
 tests_unit_test_resume_SOURCES = tests/unit/test_resume.c
-tests_unit_test_resume_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_resume_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_store
 tests_unit_test_store_SOURCES = tests/unit/test_store.c
-tests_unit_test_store_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_store_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_turn
 tests_unit_test_turn_SOURCES = tests/unit/test_turn.c
-tests_unit_test_turn_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_turn_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 check_PROGRAMS += tests/unit/test_mend
 tests_unit_test_mend_SOURCES = tests/unit/test_mend.c \
 	tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_mend_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_mend_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_file
 tests_unit_test_file_SOURCES = tests/unit/test_file.c tests/unit/conn_util.h
-tests_unit_test_file_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_file_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_called
 tests_unit_test_called_SOURCES = tests/unit/test_called.c
-tests_unit_test_called_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_called_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_ear
 tests_unit_test_ear_SOURCES = tests/unit/test_ear.c src/socket/rdma_ear.c
@@ -50,65 +50,65 @@ tests_unit_test_ear_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_woken
 tests_unit_test_woken_SOURCES = tests/unit/test_woken.c
-tests_unit_test_woken_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_woken_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_size
 tests_unit_test_size_SOURCES = tests/unit/test_size.c tests/unit/conn_util.h
-tests_unit_test_size_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_size_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_strayed
 tests_unit_test_strayed_SOURCES = tests/unit/test_strayed.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_strayed_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_strayed_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_holder
 tests_unit_test_holder_SOURCES = tests/unit/test_holder.c
-tests_unit_test_holder_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_holder_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_room
 tests_unit_test_room_SOURCES = tests/unit/test_room.c tests/unit/conn_util.h
-tests_unit_test_room_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_room_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_reset
 tests_unit_test_reset_SOURCES = tests/unit/test_reset.c tests/unit/tcp_util.h
-tests_unit_test_reset_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_reset_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_adopt
 tests_unit_test_adopt_SOURCES = tests/unit/test_adopt.c
-tests_unit_test_adopt_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_adopt_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_over
 tests_unit_test_over_SOURCES = tests/unit/test_over.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_over_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_over_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_ghost
 tests_unit_test_ghost_SOURCES = tests/unit/test_ghost.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_ghost_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_ghost_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_number
 tests_unit_test_number_SOURCES = tests/unit/test_number.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_number_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_number_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_inside
 tests_unit_test_inside_SOURCES = tests/unit/test_inside.c
-tests_unit_test_inside_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_inside_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_naps
 tests_unit_test_naps_SOURCES = tests/unit/test_naps.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_naps_LDADD = libsocket.la libsdpproto.la libfabric.la \
-	libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_naps_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "sdp_proto/wire.h"
-#include "socket/remote.h"
+#include "handover_proto/remote.h"
 
 static struct end {
 	struct anc_page mirror;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "socket/resume.h"
+#include "handover_proto/resume.h"
 
 static const uint8_t token[RESUME_TOKEN] = "sixteen bytes!!";
 static const uint8_t secret[RESUME_SECRET] = "sixteen others!";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_SOCKET_RESUME_H
-#define LIBSDP_SOCKET_RESUME_H
+#ifndef LIBSDP_HANDOVER_PROTO_RESUME_H
+#define LIBSDP_HANDOVER_PROTO_RESUME_H
 
 /*
  * Going on over the anchor when the queue pair has broken (anchor.md 6.2).
@@ -45,7 +45,7 @@
 
 #include <stddef.h>
 
-#include "socket/anchor.h"
+#include "handover_proto/anchor.h"
 
 #define RESUME_TOKEN  16
 #define RESUME_SECRET 16

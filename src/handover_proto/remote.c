@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "sdp_proto/wire.h"
-#include "socket/remote.h"
+#include "handover_proto/remote.h"
 
 #define BELLS_AHEAD 4096u /* bells that may be unread at a time */
 #define NEWS_LEN    24 /* the rest are counts, told on demand */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_SOCKET_ANCHOR_H
-#define LIBSDP_SOCKET_ANCHOR_H
+#ifndef LIBSDP_HANDOVER_PROTO_ANCHOR_H
+#define LIBSDP_HANDOVER_PROTO_ANCHOR_H
 
 /*
  * The anchor machine: who carries a direction of the stream, the kernel's TCP

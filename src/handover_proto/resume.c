@@ -6,7 +6,7 @@
 
 #include "base/siphash.h"
 #include "sdp_proto/wire.h"
-#include "socket/resume.h"
+#include "handover_proto/resume.h"
 
 #define BEGINS	  1 /* no bell */
 #define GIVES	  2 /* nor that */

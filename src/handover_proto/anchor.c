@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "socket/anchor.h"
+#include "handover_proto/anchor.h"
 
 /* More bells than this cannot lie in a socket's queue: the peer lies. */
 #define BELLS_MAX (1u << 20)

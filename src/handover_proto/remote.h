@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_SOCKET_REMOTE_H
-#define LIBSDP_SOCKET_REMOTE_H
+#ifndef LIBSDP_HANDOVER_PROTO_REMOTE_H
+#define LIBSDP_HANDOVER_PROTO_REMOTE_H
 
 /*
  * The words of the anchor machine between two hosts (anchor.md section 7).
@@ -41,7 +41,7 @@
  * that cannot follow from what is known is -EPROTO and changes nothing.
  */
 
-#include "socket/anchor.h"
+#include "handover_proto/anchor.h"
 
 #define REMOTE_LEN 32 /* bytes of a snapshot */
 
