@@ -34,9 +34,11 @@ libsdp_verbs_la_SOURCES = \
 	src/fabric/verbs/cmevent.c \
 	src/fabric/verbs/cq.c \
 	src/fabric/verbs/device.c \
+	src/fabric/verbs/dispatch.c \
 	src/fabric/verbs/ear.c \
 	src/fabric/verbs/end.c \
 	src/fabric/verbs/event.c \
+	src/fabric/verbs/host.c \
 	src/fabric/verbs/int.h \
 	src/fabric/verbs/mem.c \
 	src/fabric/verbs/module.c \

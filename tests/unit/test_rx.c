@@ -57,7 +57,7 @@ bool cq_next(struct vend *e)
 	if (!sends_first)
 		return false;
 	if (!--sends_first)
-		rx_arrived(e, posted[head++ % 256].slot, 16);
+		e->arrived(e, posted[head++ % 256].slot, 16);
 	return true;
 }
 
@@ -92,7 +92,7 @@ static struct fab_msg come_as(uint8_t mid, uint32_t len)
 
 	assert_true(head != tail);
 	memset(posted[head % 256].mem, mid, len);
-	rx_arrived(&end, posted[head % 256].slot, len);
+	end.arrived(&end, posted[head % 256].slot, len);
 	head++;
 	assert_int_equal(rx_poll(&end.end, &m), 1);
 	assert_int_equal(m.len, len);
@@ -116,7 +116,7 @@ static void only_what_was_looked_for_is_the_last(void **state)
 	dry = true;
 	assert_true(come(16).last);
 	assert_true(come(17).last);
-	rx_arrived(&end, posted[head % 256].slot, 16);
+	end.arrived(&end, posted[head % 256].slot, 16);
 	head++;
 	assert_false(come(16).last);
 	assert_int_equal(rx_poll(&end.end, &m), 1);

@@ -20,6 +20,7 @@
  * device refuses.
  */
 
+static const struct fabric_ops made_up = { .name = "made up" };
 static struct verbs v;
 static struct vend *end;
 static struct ibv_device name = { .name = "made0" };
@@ -32,8 +33,6 @@ static struct ibv_qp_attr told[8]; /* by state */
 static int refuse_mr, refuse_cq, refuse_attr, refuse_modify; /* errno */
 static uint32_t inline_most, queue_pairs;
 static unsigned int access_was;
-
-const struct fabric_ops verbs_ops = { .name = "made up" };
 
 void tx_init(struct vend *e)
 {
@@ -202,7 +201,7 @@ const char *ibv_get_device_name(struct ibv_device *of)
 static int begin(void **state)
 {
 	(void)state;
-	v = (struct verbs){ .ep = -1, .bell = -1 };
+	v = (struct verbs){ .ops = &made_up, .ep = -1, .bell = -1 };
 	list_init(&v.ends);
 	list_init(&v.due);
 	list_init(&v.timed);

@@ -64,7 +64,7 @@ int end_ready(struct vend *e)
 	return 0;
 }
 
-void end_stop(struct vend *e)
+void event_stop(struct vend *e)
 {
 	(void)e;
 	stops++;
@@ -90,7 +90,7 @@ void event_down(struct vend *e, int why)
 {
 	e->state = V_DOWN;
 	e->why = why;
-	end_stop(e);
+	event_stop(e);
 }
 
 int device_get(struct verbs *of, struct rdma_cm_id *id, struct device **d)

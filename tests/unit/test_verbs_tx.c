@@ -140,7 +140,7 @@ static void one_of_many_asks_for_its_completion(void **state)
 		assert_int_equal(signalled, (i + 1) / QUIET_MAX);
 	}
 	/* it tells of all before it */
-	tx_completed(&end, 2 * QUIET_MAX - 1, 0);
+	end.completed(&end, 2 * QUIET_MAX - 1, 0);
 	assert_int_equal(end.tx.acked, 2 * QUIET_MAX);
 	assert_int_equal(verbs_flushed(&end.end), 1);
 	assert_int_equal(posted, 2 * QUIET_MAX);
@@ -185,7 +185,7 @@ static size_t fill(void)
 
 static void all_completes(void)
 {
-	tx_completed(&end, end.tx.seq - 1, 0);
+	end.completed(&end, end.tx.seq - 1, 0);
 	assert_int_equal(tx_unacked_len(), 0);
 }
 
@@ -269,7 +269,7 @@ static void a_mark_is_posted_once(void **state)
 	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 1);
 	assert_int_equal(m.len, 64);
 	assert_int_equal(verbs_unacked(&end.end, &pos, &m), 0);
-	tx_completed(&end, 1, 0);
+	end.completed(&end, 1, 0);
 	assert_int_equal(verbs_flushed(&end.end), 1);
 }
 

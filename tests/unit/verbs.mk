@@ -22,13 +22,14 @@ tests_unit_test_rx_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_verbs_event
 tests_unit_test_verbs_event_SOURCES = tests/unit/test_verbs_event.c \
-	src/fabric/verbs/event.c
+	src/fabric/verbs/dispatch.c src/fabric/verbs/event.c
 tests_unit_test_verbs_event_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_verbs_event_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_verbs_ear
 tests_unit_test_verbs_ear_SOURCES = tests/unit/test_verbs_ear.c \
-	src/fabric/verbs/ear.c src/fabric/verbs/event.c
+	src/fabric/verbs/dispatch.c src/fabric/verbs/ear.c \
+	src/fabric/verbs/event.c
 tests_unit_test_verbs_ear_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 tests_unit_test_verbs_ear_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 

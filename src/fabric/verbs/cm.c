@@ -323,7 +323,7 @@ void end_leave(struct vend *e)
 		if (rdma_disconnect(e->id))
 			event_down(e, cm_err(-1));
 		else
-			end_stop(e);
+			event_stop(e);
 		break;
 	case V_ANSWERED:
 	case V_PREPARED:

@@ -119,7 +119,7 @@ static void rejected(struct vend *e, const struct rdma_cm_event *ev)
 	copy_data(ev, e->data, VERBS_REJ_LEN);
 	e->state = V_DOWN;
 	event_limit(e, 0);
-	end_stop(e);
+	event_stop(e);
 	event_due(e, VE_REFUSED);
 }
 

@@ -102,10 +102,10 @@ static void use(struct vend *e, const struct done *d)
 		if (err)
 			cq_break(e, err);
 		else
-			rx_arrived(e, (uint32_t)d->wr_id, d->len);
+			e->arrived(e, (uint32_t)d->wr_id, d->len);
 		return;
 	}
-	tx_completed(e, (uint32_t)d->wr_id, err);
+	e->completed(e, (uint32_t)d->wr_id, err);
 	if (err)
 		cq_break(e, err);
 }

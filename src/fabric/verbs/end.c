@@ -19,7 +19,7 @@ struct vend *end_new(struct verbs *v, struct rdma_cm_id *id, uint64_t tag,
 
 	if (!e)
 		return NULL;
-	e->end.ops = &verbs_ops;
+	e->end.ops = v->ops;
 	e->end.max_msg = VERBS_RCV_MAX;
 	e->owner.kind = OWNER_END;
 	e->v = v;
@@ -134,14 +134,6 @@ int end_ready(struct vend *e)
 	int ret = qp_state(e, IBV_QPS_RTR);
 
 	return ret ? ret : qp_state(e, IBV_QPS_RTS);
-}
-
-void end_stop(struct vend *e)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	if (e->qp)
-		ibv_modify_qp(e->qp, &attr, IBV_QP_STATE);
 }
 
 /* Off every list of struct verbs. */

@@ -205,6 +205,9 @@ struct vend {
 	uint32_t rd_atom; /* RDMA reads under way each way */
 	struct region rest;
 	uint32_t registered; /* bytes of message memory */
+	/* What completions mean; set by tx_init() and rx_init(), called by cq.c. */
+	void (*completed)(struct vend *e, uint32_t seq, int status);
+	void (*arrived)(struct vend *e, uint32_t slot, uint32_t len);
 	struct tx tx;
 	struct rx rx;
 	struct stash stash;
@@ -240,6 +243,7 @@ struct verbs_request {
 struct verbs {
 	struct lock lock; /* guards all of this, and states of ends */
 	struct verbs_conf conf;
+	const struct fabric_ops *ops; /* of its ends */
 	enum rdma_port_space ps;
 	int ep, bell;
 	struct rdma_event_channel *chan;
@@ -266,7 +270,7 @@ static inline int cm_err(int ret)
 	return ret ? -errno : 0;
 }
 
-/* --- module.c ----------------------------------------------------------- */
+/* --- host.c ------------------------------------------------------------- */
 
 /*
  * libibverbs and librdmacm write to their files where a thread can be
@@ -360,7 +364,7 @@ int verbs_ear(struct end *end);
 int verbs_deaf(struct end *end, bool on);
 void verbs_heard(struct end *end);
 
-/* --- event.c ------------------------------------------------------------ */
+/* --- event.c: what there is to tell; dispatch.c: telling it --------------- */
 
 /*
  * v->lock. -EDEADLK: not held, a signal handler came in while this very thread
@@ -382,6 +386,10 @@ void event_down(struct vend *e, int why);
 void event_limit(struct vend *e, uint32_t ms); /* 0: none */
 /* The same from the data path, without the lock; once. */
 void event_broken(struct vend *e);
+/* The queue pair to the error state. */
+void event_stop(struct vend *e);
+/* With v->lock held: event() has something to look at. */
+void event_bell(struct verbs *v);
 int verbs_event(struct verbs *v, struct verbs_event *ev);
 uint64_t verbs_patience(const struct verbs *v);
 
@@ -427,7 +435,6 @@ struct vend *end_new(struct verbs *v, struct rdma_cm_id *id, uint64_t tag,
 int end_build(struct vend *e);
 /* To RTR and RTS, after the other side's QP is known. */
 int end_ready(struct vend *e);
-void end_stop(struct vend *e); /* QP to the error state */
 /* With v->lock held. */
 void end_free(struct vend *e);
 void end_forget(struct vend *e); /* in a forked child */
@@ -473,7 +480,6 @@ uint32_t tx_room(struct end *end);
 void *tx_buf(struct end *end, uint32_t len);
 void *tx_ctrl(struct end *end);
 int tx_send(struct end *end, uint32_t len, bool solicited);
-void tx_completed(struct vend *e, uint32_t seq, int status);
 void tx_trim(struct vend *e);
 /* Post one work request with the record of the next number. */
 int tx_post(struct vend *e, struct ibv_send_wr *wr, struct sent *s);
@@ -497,7 +503,6 @@ void rdma_op_note(struct vend *e, const struct sent *s, int status);
 /* --- rx.c --------------------------------------------------------------- */
 
 int rx_init(struct vend *e);
-void rx_arrived(struct vend *e, uint32_t slot, uint32_t len);
 int rx_poll(struct end *end, struct fab_msg *m);
 int rx_front(struct end *end, struct fab_msg *m);
 int rx_next(struct end *end, bool own, struct fab_walk *w, struct fab_msg *m);
@@ -507,7 +512,5 @@ void verbs_drop(struct end *end);
 int verbs_resize(struct end *end, uint32_t size, uint16_t count);
 void rx_trim(struct vend *e);
 uint32_t rx_smallest(const struct vend *e);
-
-extern const struct fabric_ops verbs_ops;
 
 #endif

@@ -6,46 +6,31 @@
 #include <sys/eventfd.h>
 
 #include "base/sys.h"
-#include "base/text.h"
 #include "fabric/verbs/int.h"
 
-VARIADIC void verbs_say(const struct verbs *v, int level, const char *fmt, ...)
-{
-	char line[LOG_LINE / 4];
-	struct text t = TEXT_IN(line);
-	va_list ap;
-
-	if (!v->conf.host.log)
-		return;
-	va_start(ap, fmt);
-	text_vadd(&t, fmt, ap);
-	va_end(ap);
-	v->conf.host.log(level, line);
-}
-
-int verbs_hide(struct verbs *v, int *fd)
-{
-	if (v->conf.host.hide)
-		*fd = v->conf.host.hide(*fd);
-	return *fd < 0 ? *fd : 0;
-}
-
-void verbs_unhide(const struct verbs *v, int fd)
-{
-	if (v->conf.host.unhide && fd >= 0)
-		v->conf.host.unhide(fd);
-}
-
-int verbs_watch(struct verbs *v, int fd, void *who)
-{
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
-	int flags = sys_fcntl(fd, F_GETFL, 0);
-
-	if (flags < 0)
-		return flags;
-	flags = sys_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
-	return flags < 0 ? flags : sys_epoll_ctl(v->ep, EPOLL_CTL_ADD, fd, &ev);
-}
+static const struct fabric_ops verbs_ops = {
+	.name = "verbs",
+	.room = tx_room,
+	.buf = tx_buf,
+	.ctrl = tx_ctrl,
+	.send = tx_send,
+	.poll = rx_poll,
+	.front = rx_front,
+	.release = rx_release,
+	.next = rx_next,
+	.lend = rdma_op_lend,
+	.lent = rdma_op_lent,
+	.unlend = rdma_op_unlend,
+	.sink = rdma_op_sink,
+	.sunk = rdma_op_sunk,
+	.unsink = rdma_op_unsink,
+	.read = rdma_op_read,
+	.write = rdma_op_write,
+	.done = rdma_op_done,
+	.pending = cq_pending,
+	.trim = end_trim,
+	.destroy = end_destroy,
+};
 
 static int open_fds(struct verbs *v)
 {
@@ -120,6 +105,7 @@ static int verbs_open(struct verbs **out, const struct verbs_conf *conf)
 	if (!v)
 		return -ENOMEM;
 	v->conf = *conf;
+	v->ops = &verbs_ops;
 	v->ep = v->bell = -1;
 	list_init(&v->ends);
 	list_init(&v->due);
@@ -182,30 +168,6 @@ static int verbs_fd(const struct verbs *v)
 {
 	return v->ep;
 }
-
-const struct fabric_ops verbs_ops = {
-	.name = "verbs",
-	.room = tx_room,
-	.buf = tx_buf,
-	.ctrl = tx_ctrl,
-	.send = tx_send,
-	.poll = rx_poll,
-	.front = rx_front,
-	.release = rx_release,
-	.next = rx_next,
-	.lend = rdma_op_lend,
-	.lent = rdma_op_lent,
-	.unlend = rdma_op_unlend,
-	.sink = rdma_op_sink,
-	.sunk = rdma_op_sunk,
-	.unsink = rdma_op_unsink,
-	.read = rdma_op_read,
-	.write = rdma_op_write,
-	.done = rdma_op_done,
-	.pending = cq_pending,
-	.trim = end_trim,
-	.destroy = end_destroy,
-};
 
 const struct verbs_api libsdp_verbs = {
 	.version = VERBS_API,

@@ -91,20 +91,6 @@ static bool post_one(struct vend *e)
 	return !ret;
 }
 
-int rx_init(struct vend *e)
-{
-	struct rx *r = &e->rx;
-	unsigned int i;
-
-	r->size = VERBS_RCV_SIZE;
-	r->free[0] = (1ull << VERBS_RCV_REST) - 1;
-	e->end.depth = VERBS_RCV_REST;
-	for (i = 0; i < VERBS_RCV_REST; i++)
-		if (!post_one(e))
-			return e->error;
-	return 0;
-}
-
 static void push(struct arrivals *a, uint32_t slot, uint32_t len)
 {
 	a->q[a->tail % RX_LEN] = (struct arrival){ slot, len };
@@ -119,7 +105,7 @@ static struct arrival pop(struct arrivals *a)
 	return got;
 }
 
-void rx_arrived(struct vend *e, uint32_t slot, uint32_t len)
+static void rx_arrived(struct vend *e, uint32_t slot, uint32_t len)
 {
 	struct rx *r = &e->rx;
 	uint32_t size = is_rest(slot) ? VERBS_RCV_SIZE : r->load_size;
@@ -130,6 +116,21 @@ void rx_arrived(struct vend *e, uint32_t slot, uint32_t len)
 		r->load_out--;
 	r->posted--;
 	push(&r->come, slot, len < size ? len : size);
+}
+
+int rx_init(struct vend *e)
+{
+	struct rx *r = &e->rx;
+	unsigned int i;
+
+	e->arrived = rx_arrived;
+	r->size = VERBS_RCV_SIZE;
+	r->free[0] = (1ull << VERBS_RCV_REST) - 1;
+	e->end.depth = VERBS_RCV_REST;
+	for (i = 0; i < VERBS_RCV_REST; i++)
+		if (!post_one(e))
+			return e->error;
+	return 0;
 }
 
 /* The machine does not count on these buffers staying away [3.3]. */

@@ -98,18 +98,6 @@ static void ring_shed(struct vend *e)
 		region_free(e, region_of(t, SENT_LOAD));
 }
 
-void tx_init(struct vend *e)
-{
-	struct tx *t = &e->tx;
-
-	t->lane = e->rest.mem;
-	t->ring[SENT_REST] = (struct ring){
-		.mem = e->rest.mem + LANE * LINE,
-		.lkey = e->rest.mr->lkey,
-		.cap = REST_LEN - LANE * LINE - VERBS_RCV_REST * RX_STRIDE,
-	};
-}
-
 /* --- sending ------------------------------------------------------------ */
 
 int tx_post(struct vend *e, struct ibv_send_wr *wr, struct sent *s)
@@ -306,7 +294,7 @@ static void fail_rdma(struct vend *e, uint32_t from, int err)
 	}
 }
 
-void tx_completed(struct vend *e, uint32_t seq, int err)
+static void tx_completed(struct vend *e, uint32_t seq, int err)
 {
 	struct tx *t = &e->tx;
 
@@ -319,6 +307,19 @@ void tx_completed(struct vend *e, uint32_t seq, int err)
 	}
 	while (t->acked != seq + 1)
 		retire(e, sent_at(e, t->acked++));
+}
+
+void tx_init(struct vend *e)
+{
+	struct tx *t = &e->tx;
+
+	e->completed = tx_completed;
+	t->lane = e->rest.mem;
+	t->ring[SENT_REST] = (struct ring){
+		.mem = e->rest.mem + LANE * LINE,
+		.lkey = e->rest.mr->lkey,
+		.cap = REST_LEN - LANE * LINE - VERBS_RCV_REST * RX_STRIDE,
+	};
 }
 
 void tx_trim(struct vend *e)
