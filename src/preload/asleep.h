@@ -14,16 +14,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct epset;
-struct pollset;
+struct asleep_kind {
+	/* Count it out; its frame is whole. */
+	void (*out)(void *frame, void *what);
+	/* The same where the frame is another call's by now; NULL: nothing. */
+	void (*lost)(void *what);
+};
 
-/* Counted in the set, and noted in *in, which lies in the waiting call's frame. */
-void asleep_in_set(bool *in, struct epset *set);
-/* However the wait ends; nothing if *in is false. */
-void asleep_out_of_set(bool *in, struct epset *set);
-/* A pollset that counts itself, and out by pollset_out_of_bed(). */
-void asleep_in_poll(struct pollset *p);
-void asleep_out_of_poll(struct pollset *p);
+/* `frame`: lies in the frame of the waiting call, and names this wait. */
+void asleep_in(const struct asleep_kind *kind, void *frame, void *what);
+/* However the wait ends; nothing where it was not noted. */
+void asleep_out(const void *frame);
 
 /* This thread leaves the frames below `to`. */
 bool asleep_any(void);

@@ -58,8 +58,7 @@ int ep_born(int fd)
 {
 	if (fd < 0)
 		return fd;
-	if (fdt_has_set(fd)) /* closed unseen */
-		ep_fd_closing(fd, NULL, false);
+	fdt_forget(fd); /* what was closed unseen */
 	epbits_set(EP_SET, fd, true);
 	epbits_set(EP_WAITED, fd, false);
 	return fd;

@@ -3,6 +3,7 @@
  * What user space knows about the members of a set (anchor.md 5.3).
  */
 #include "base/sys.h"
+#include "preload/asleep.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
 
@@ -332,4 +333,33 @@ void epset_sleeps(struct epset *set, int delta)
 		if (r->inner)
 			epset_sleeps(r->inner, delta);
 	epset_release(set);
+}
+
+static void lost_asleep(void *set)
+{
+	epset_sleeps(set, -1);
+}
+
+static void jumped_out(void *in, void *set)
+{
+	epset_wakes(in, set);
+}
+
+static const struct asleep_kind in_set = { .out = jumped_out,
+					   .lost = lost_asleep };
+
+void epset_falls_asleep(bool *in, struct epset *set)
+{
+	asleep_in(&in_set, in, set);
+	*in = true;
+	epset_sleeps(set, 1);
+}
+
+void epset_wakes(bool *in, struct epset *set)
+{
+	if (!*in)
+		return;
+	*in = false;
+	asleep_out(in);
+	epset_sleeps(set, -1);
 }

@@ -34,25 +34,6 @@ void epset_turn(struct epset *set)
 
 /* --- the ready list ------------------------------------------------------ */
 
-void epreg_unlist(struct epreg *r)
-{
-	struct epset *set = r->set;
-
-	r->bits = 0;
-	if (ep_likely(!r->listed))
-		return;
-	r->listed = false;
-	set->nready--;
-	if (r->rprev)
-		r->rprev->rnext = r->rnext;
-	else
-		set->ready = r->rnext;
-	if (r->rnext)
-		r->rnext->rprev = r->rprev;
-	else
-		set->ready_last = r->rprev;
-}
-
 void epready_append(struct epset *set, struct epreg *r)
 {
 	r->listed = true;
@@ -157,17 +138,6 @@ uint64_t epreg_came(const struct epreg *r, uint32_t bits)
 	if (at && (r->mask & (uint32_t)EPOLLET) && !later(at, r->at))
 		at = r->news; /* what was there before was reported */
 	return (at ^ r->at) & STAMP_CLOCK ? 0 : at & ~STAMP_MIXED;
-}
-
-void epreg_anew(struct epreg *r)
-{
-	r->at = stamp_now();
-	r->told = r->stays = false;
-	r->modded = r->at + 2; /* later */
-	if (!r->set->kern.added)
-		r->set->kern.added = r->at;
-	if (!r->set->kern.mark_added)
-		r->set->kern.mark_added = r->at;
 }
 
 /* A level stays where it was put when it was reported. */

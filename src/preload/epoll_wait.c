@@ -15,7 +15,6 @@
 #include "base/sigdefer.h"
 #include "base/stamp.h"
 #include "base/sys.h"
-#include "preload/asleep.h"
 #include "preload/deadline.h"
 #include "preload/epset.h"
 #include "preload/ready.h"
@@ -353,7 +352,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 
 static void out_of_bed(struct epwait *w)
 {
-	asleep_out_of_set(&w->asleep, w->set);
+	epset_wakes(&w->asleep, w->set);
 }
 
 /* However the call ends, cancellation included. */
@@ -379,7 +378,7 @@ static int sleep_once(struct epwait *w, uint64_t *left, bool *again)
 		 * before is seen here, whoever does it later kicks.
 		 */
 		w->armed = true;
-		asleep_in_set(&w->asleep, w->set);
+		epset_falls_asleep(&w->asleep, w->set);
 		if (epset_arm(w->set, &nap) ||
 		    ep_unlikely(epset_mail(w->set))) {
 			out_of_bed(w);
@@ -448,7 +447,7 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 	if (span && span != DL_NEVER)
 		end = dl_after(clock_ns(), span);
 	for (;;) {
-		asleep_in_set(&w->asleep, w->set);
+		epset_falls_asleep(&w->asleep, w->set);
 		got = kernel_wait(w, left, w->mask);
 		out_of_bed(w);
 		if (got <= 0)

@@ -245,6 +245,9 @@ static inline bool epset_mail(struct epset *set)
 /* Leave `r` in its set's inbox. Bucket lock held. */
 void epreg_post(struct epreg *r);
 void epreg_heat(struct epreg *r); /* onto the hot list; lock held */
+/* What came before this moment counts as if it came now. */
+void epreg_anew(struct epreg *r);
+void epreg_unlist(struct epreg *r); /* off the ready list, if it is there */
 void epreg_cool(struct epreg *r); /* off it */
 void epreg_watch(struct epreg *r, bool on);
 /*
@@ -342,9 +345,6 @@ int epset_collect(struct epset *set, struct epoll_event *ev, int n, int max,
 		  struct epask *ask);
 /* When what `r` reports by `bits` was sent; 0: that is not known. */
 uint64_t epreg_came(const struct epreg *r, uint32_t bits);
-/* What came before this moment counts as if it came now. */
-void epreg_anew(struct epreg *r);
-void epreg_unlist(struct epreg *r); /* off the ready list, if it is there */
 
 /* --- epoll_look.c: user-space readiness --------------------------------- */
 
@@ -376,6 +376,9 @@ void epset_rearm(struct epset *set);
 void epset_rearm_open(struct epset *set); /* the same, takes the lock */
 /* A thread goes to wait for the set in the kernel (+1), or is back (-1). */
 void epset_sleeps(struct epset *set, int delta);
+/* The same for a wait that a handler may jump out of; *in lies in its frame. */
+void epset_falls_asleep(bool *in, struct epset *set);
+void epset_wakes(bool *in, struct epset *set); /* nothing if *in is false */
 
 /*
  * Threads that wait for a set at a number while there is no struct for it:

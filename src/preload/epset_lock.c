@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/stamp.h"
 #include "base/sys.h"
 #include "preload/epset.h"
 
@@ -137,6 +138,36 @@ void epreg_heat(struct epreg *r)
 	r->hnext->hprev = r;
 	if (next == set->hot && r->age < next->age)
 		set->hot = r;
+}
+
+void epreg_unlist(struct epreg *r)
+{
+	struct epset *set = r->set;
+
+	r->bits = 0;
+	if (ep_likely(!r->listed))
+		return;
+	r->listed = false;
+	set->nready--;
+	if (r->rprev)
+		r->rprev->rnext = r->rnext;
+	else
+		set->ready = r->rnext;
+	if (r->rnext)
+		r->rnext->rprev = r->rprev;
+	else
+		set->ready_last = r->rprev;
+}
+
+void epreg_anew(struct epreg *r)
+{
+	r->at = stamp_now();
+	r->told = r->stays = false;
+	r->modded = r->at + 2; /* later */
+	if (!r->set->kern.added)
+		r->set->kern.added = r->at;
+	if (!r->set->kern.mark_added)
+		r->set->kern.mark_added = r->at;
 }
 
 void epreg_cool(struct epreg *r)

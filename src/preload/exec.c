@@ -26,13 +26,6 @@ int execle_out(const char *path, const char *arg, ...) __asm__("execle")
 
 /* --- who goes home ----------------------------------------------------- */
 
-bool number_survives(int fd)
-{
-	int flags = sys_fcntl(fd, F_GETFD, 0);
-
-	return flags >= 0 && !(flags & FD_CLOEXEC);
-}
-
 /* The next managed socket from `fd` on that an exec would hand over. */
 static struct sock *next_survivor(const struct guarded *in, int *fd)
 {

@@ -20,6 +20,7 @@ __thread int fdt_vforked __attribute__((tls_model("initial-exec")));
 
 #define RING_MOST 64 /* looks at numbers that others are closing just now */
 
+static struct fdt_above above;
 static struct lock table_lock;
 static int high = -1; /* highest number ever managed */
 static int owner_pid; /* whom the table describes */
@@ -474,7 +475,7 @@ void fdt_dup(int from, int to)
 		}
 		ring_join(from, to, of.sock);
 	} else {
-		ep_dup(from, to);
+		above.dup(from, to);
 	}
 }
 
@@ -491,7 +492,7 @@ void fdt_forget_slow(int fd)
 	if (s && !fdt_go(fd, s, false))
 		return; /* a close has covered it, and will end it */
 	last = s && fdt_other(s, fd) < 0;
-	ep_fd_closing(fd, s, last);
+	above.closing(fd, s, last);
 	s = fdt_take_sock(fd);
 	if (s) {
 		log_debug("descriptor %d was closed unseen", fd);
@@ -533,6 +534,11 @@ void fdt_begin_checked(struct entered *e, int fd)
 	}
 }
 
+void fdt_setup(const struct fdt_above *from)
+{
+	above = *from;
+}
+
 void fdt_forked(void)
 {
 	table_lock.word = 0;
@@ -546,7 +552,7 @@ bool fdt_is_owner(void)
 	if (!fdt_ever)
 		return true;
 	if (owner_mark && !*owner_mark) {
-		proc_child();
+		above.child();
 		return true;
 	}
 	if (likely(owner_mark && !fdt_vforked))
@@ -554,7 +560,7 @@ bool fdt_is_owner(void)
 	if (sys_getpid() != owner_pid)
 		return false;
 	if (fdt_vforked)
-		ep_parent_forked();
+		above.parent_forked();
 	fdt_vforked = 0;
 	return true;
 }

@@ -9,9 +9,8 @@
 #include "base/seccomp.h"
 #include "base/sigdefer.h"
 #include "config/config.h"
+#include "preload/ready.h"
 #include "preload/real.h"
-
-bool preload_off = true;
 
 /* --- the calls that the socket room sleeps in, outside of the library ----- */
 
@@ -82,6 +81,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 	struct sock_hooks hooks;
 
 	real_resolve();
+	deepbind_resolve();
 	if (foreign_libc() || seccomp_bars()) {
 		errno = keep;
 		return;
@@ -102,6 +102,12 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.has = fdt_has,
 			.elsewhere = fdt_elsewhere,
 		};
+		fdt_setup(&(struct fdt_above){
+			.closing = ep_fd_closing,
+			.dup = ep_dup,
+			.child = proc_child,
+			.parent_forked = ep_parent_forked,
+		});
 		clock_learn();
 		stamp_learn();
 		guard_begin(true);

@@ -49,6 +49,13 @@ bool numbers_each(void (*fn)(int fd, void *arg), void *arg)
 	return true;
 }
 
+bool number_survives(int fd)
+{
+	int flags = sys_fcntl(fd, F_GETFD, 0);
+
+	return flags >= 0 && !(flags & FD_CLOEXEC);
+}
+
 /* --- sockets by inode ---------------------------------------------------- */
 
 /* Made once for a walk over all numbers: a hash of what the table has. */

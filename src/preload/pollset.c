@@ -74,11 +74,12 @@ int pollset_begin(struct pollset *p)
 	return 0;
 }
 
-void pollset_out_of_bed(struct pollset *p)
+/* A sleeper no more: of itself, or of a jump out of it (asleep.h). */
+static void out_of_bed(struct pollset *p)
 {
 	nfds_t i;
 
-	asleep_out_of_poll(p);
+	asleep_out(p);
 	sock_dozed(&p->doze);
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i];
@@ -95,9 +96,17 @@ void pollset_out_of_bed(struct pollset *p)
 	}
 }
 
+static void jumped_out(void *p, void *what)
+{
+	(void)what;
+	out_of_bed(p);
+}
+
+static const struct asleep_kind in_poll = { .out = jumped_out };
+
 void pollset_end(struct pollset *p)
 {
-	pollset_out_of_bed(p);
+	out_of_bed(p);
 	hold_end(&p->hold);
 	scratch_give(&p->room);
 }
@@ -465,7 +474,7 @@ static bool arm(struct pollset *p, uint64_t *nap)
 	bool found = false;
 	nfds_t i;
 
-	asleep_in_poll(p);
+	asleep_in(&in_poll, p, NULL);
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i];
 		uint32_t w = want(&p->fds[e->at]);
@@ -518,7 +527,7 @@ static void woken(struct pollset *p)
 		if (rang || p->kern[e->at].revents)
 			e->strikes++;
 	}
-	pollset_out_of_bed(p);
+	out_of_bed(p);
 	/* what was not counted may be no more, or the number another's */
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i], now = entry_of(p, e->at);
@@ -560,7 +569,7 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		}
 		nap = left;
 		if (left && arm(p, &nap)) {
-			pollset_out_of_bed(p);
+			out_of_bed(p);
 			continue;
 		}
 		translate(p, left != 0);

@@ -59,8 +59,6 @@ struct pollset {
  */
 int pollset_begin(struct pollset *p);
 void pollset_end(struct pollset *p);
-/* A sleeper no more: of itself, or of a jump out of it (asleep.h). */
-void pollset_out_of_bed(struct pollset *p);
 /*
  * In front of a sleep in the kernel where none is warm. Another thread may read
  * what one of them is lifted by, before this one is woken by it: who asks for

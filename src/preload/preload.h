@@ -205,6 +205,18 @@ static inline void fdt_leave(struct entered *e)
 	struct entered name __attribute__((cleanup(fdt_leave))); \
 	fdt_begin(&name, number)
 
+/*
+ * What the table calls in rooms above it; set once, before anything is put
+ * into it.
+ */
+struct fdt_above {
+	/* ep_fd_closing(), ep_dup() */
+	void (*closing)(int fd, struct sock *s, bool last_number);
+	void (*dup)(int from, int to);
+	void (*child)(void); /* this is a child that nobody announced */
+	void (*parent_forked)(void); /* this process has made a child */
+};
+void fdt_setup(const struct fdt_above *from);
 /* Put a sock / set at a number (the entry's old content must be gone). */
 int fdt_put_sock(int fd, struct sock *s);
 int fdt_put_set(int fd, struct epset *set);

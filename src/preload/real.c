@@ -6,6 +6,8 @@
 #include "base/sys.h"
 #include "preload/preload.h"
 
+bool preload_off = true;
+
 /*
  * Calls that come before the constructor (other libraries' constructors,
  * allocators and sanitizers that start inside dlsym()) are bare system calls
@@ -58,6 +60,14 @@ static bool real_find(const char *name, void **where)
 #undef CALL
 #undef CALL_LIB
 
+/* Too early for libc's: a child with memory of its own will do. */
+static pid_t early_vfork(void)
+{
+	return real_fork();
+}
+
+pid_t (*real_vfork)(void) = early_vfork;
+
 void real_resolve(void)
 {
 #define CALL(name, ret, params, args, raw) \
@@ -65,5 +75,4 @@ void real_resolve(void)
 #define CALL_LIB CALL
 #include "preload/calls.def"
 	real_find("vfork", (void **)&real_vfork);
-	deepbind_resolve();
 }

@@ -8,6 +8,7 @@ libpreload_la_SOURCES = \
 	src/preload/creators.c \
 	src/preload/data.c \
 	src/preload/deepbind.c \
+	src/preload/doze.c \
 	src/preload/exec.c \
 	src/preload/exports.c \
 	src/preload/fatal.c \

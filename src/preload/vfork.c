@@ -7,14 +7,6 @@
 
 #include "preload/preload.h"
 
-/* Too early for libc's: a child with memory of its own will do. */
-static pid_t early_vfork(void)
-{
-	return real_fork();
-}
-
-pid_t (*real_vfork)(void) = early_vfork;
-
 #if defined(__x86_64__)
 __asm__(".text\n"
 	".globl vfork, __vfork\n"

@@ -17,7 +17,7 @@ READY_SOURCES = \
 	src/preload/epset_kern.c \
 	src/preload/epset_lock.c \
 	src/preload/fdtable.c \
-	src/preload/poll.c \
+	src/preload/doze.c src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/select.c
 check_PROGRAMS += \

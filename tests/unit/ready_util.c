@@ -121,8 +121,18 @@ uint64_t sock_inode(struct sock *s)
 	return 0;
 }
 
-void proc_child(void)
+static void no_child(void)
 {
+}
+
+__attribute__((constructor)) static void table(void)
+{
+	fdt_setup(&(struct fdt_above){
+		.closing = ep_fd_closing,
+		.dup = ep_dup,
+		.child = no_child,
+		.parent_forked = ep_parent_forked,
+	});
 }
 
 bool sock_shared(struct sock *s)

@@ -46,7 +46,7 @@ uint64_t sock_inode(struct sock *s)
 	return s->inode;
 }
 
-void ep_fd_closing(int fd, struct sock *s, bool last_number)
+static void closing(int fd, struct sock *s, bool last_number)
 {
 	(void)s;
 	closings++;
@@ -55,7 +55,7 @@ void ep_fd_closing(int fd, struct sock *s, bool last_number)
 }
 
 /* asked about every number: only epoll.c knows which are sets */
-void ep_dup(int from, int to)
+static void dup_of(int from, int to)
 {
 	if (!fdt_set(&in, from))
 		return;
@@ -63,11 +63,11 @@ void ep_dup(int from, int to)
 	dups++;
 }
 
-void ep_parent_forked(void)
+static void parent_forked(void)
 {
 }
 
-void proc_child(void)
+static void child(void)
 {
 	children++;
 	fdt_forked();
@@ -383,5 +383,11 @@ int main(void)
 		cmocka_unit_test(threads),
 	};
 
+	fdt_setup(&(struct fdt_above){
+		.closing = closing,
+		.dup = dup_of,
+		.child = child,
+		.parent_forked = parent_forked,
+	});
 	return cmocka_run_group_tests_name("fdtable", tests, NULL, NULL);
 }
