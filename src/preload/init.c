@@ -100,6 +100,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.by_inode = fdt_by_inode,
 			.another = fdt_another,
 			.has = fdt_has,
+			.dlopen = real_dlopen,
 			.elsewhere = fdt_elsewhere,
 		};
 		fdt_setup(&(struct fdt_above){

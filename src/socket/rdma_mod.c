@@ -45,9 +45,9 @@ const struct verbs_api *rdma_load(void)
 	if (api)
 		return api;
 	path = scratch_take(&room, PATH_MAX);
-	if (!path || !beside(path, PATH_MAX))
+	if (!hooks.dlopen || !path || !beside(path, PATH_MAX))
 		return NULL;
-	mod = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	mod = hooks.dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!mod) {
 		log_once(LOG_NOTE, "no RDMA: %s", dlerror());
 		return NULL;
@@ -231,7 +231,9 @@ enum reason rdma_devices(void)
 
 bool rdma_foreign_cm(void)
 {
-	void *cm = dlopen("librdmacm.so.1", RTLD_NOW | RTLD_NOLOAD);
+	void *cm = hooks.dlopen ? hooks.dlopen("librdmacm.so.1",
+					       RTLD_NOW | RTLD_NOLOAD) :
+				  NULL;
 
 	if (cm)
 		dlclose(cm);

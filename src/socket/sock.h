@@ -53,6 +53,8 @@ struct sock_hooks {
 	struct sock *(*by_inode)(uint64_t inode, int *fd);
 	/* A number of s but that, not about to be something else, or -1. */
 	int (*another)(const struct sock *s, int but);
+	/* libc's, which the program's calls of ours go on to. */
+	void *(*dlopen)(const char *file, int mode);
 	/* Is `fd` a number of s, and not about to be something else? */
 	bool (*has)(int fd, const struct sock *s);
 	/*

@@ -150,7 +150,9 @@ static int broken_by(enum ibv_wc_status status, uint64_t wr_id)
 {
 	static struct vend one;
 
-	one = (struct vend){ .cq = &queue };
+	one = (struct vend){ .cq = &queue,
+			     .arrived = arrived,
+			     .completed = completed };
 	ctx.ops.poll_cq = fail_poll;
 	failure = (struct ibv_wc){ .status = status, .wr_id = wr_id };
 	may_fail = true;
@@ -197,7 +199,9 @@ static void it_is_asked_once(void **state)
 	static struct vend one;
 
 	(void)state;
-	one = (struct vend){ .cq = &queue };
+	one = (struct vend){ .cq = &queue,
+			     .arrived = arrived,
+			     .completed = completed };
 	ctx.ops.poll_cq = many_poll;
 	may_fail = true;
 	assert_false(cq_dry(&one));
