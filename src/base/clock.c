@@ -15,7 +15,6 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 
-#include "base/log.h"
 #endif
 
 #if defined(__x86_64__) || defined(__riscv)
@@ -56,17 +55,17 @@ bool clock_no_pause(const char name[12])
 
 static bool no_pause;
 
-void clock_learn(void)
+bool clock_learn(void)
 {
 	uint32_t a, b, c, d, name[3];
 
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & HYPERVISOR))
-		return;
+		return false;
 	__cpuid(HYPERVISOR_NAME, a, name[0], name[1], name[2]);
 	if (!clock_no_pause((const char *)name))
-		return;
+		return false;
 	__atomic_store_n(&no_pause, true, __ATOMIC_RELAXED);
-	log_debug("an emulated processor: spins do not pause");
+	return true;
 }
 
 void clock_relax(void)
@@ -77,8 +76,9 @@ void clock_relax(void)
 
 #else
 
-void clock_learn(void)
+bool clock_learn(void)
 {
+	return false;
 }
 
 void clock_relax(void)

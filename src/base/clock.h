@@ -49,10 +49,10 @@ static inline uint64_t clock_looks(uint64_t ns)
  */
 void clock_relax(void);
 /*
- * Once, before the program runs: later it may have made CPUID fault. Whoever
- * does not call it pauses.
+ * Once, before the program runs: later it may have made CPUID fault. True: this is
+ * an emulated processor, and clock_relax() does not pause from here on.
  */
-void clock_learn(void);
+bool clock_learn(void);
 /* Is this the name of a hypervisor, as CPUID gives it, whose pause does so? */
 bool clock_no_pause(const char name[12]);
 

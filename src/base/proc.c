@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/scratch.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -96,25 +95,4 @@ int proc_field(const char *path, const char *name, uint64_t *value)
 int proc_value(const char *path, uint64_t *value)
 {
 	return proc_field(path, "", value);
-}
-
-int64_t proc_lines(const char *path)
-{
-	const size_t size = 4096;
-	SCRATCH(room);
-	char *buf = scratch_take(&room, size);
-	int64_t lines = 0;
-	ssize_t n, i;
-	int fd;
-
-	if (!buf)
-		return -ENOMEM;
-	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return fd;
-	while ((n = sys_read(fd, buf, size)) > 0)
-		for (i = 0; i < n; i++)
-			lines += buf[i] == '\n';
-	sys_close(fd);
-	return n < 0 ? n : lines;
 }

@@ -35,7 +35,5 @@ const char *proc_state(const char *stat);
 int proc_field(const char *path, const char *name, uint64_t *value);
 /* A file that is a number; anything behind it is ignored. */
 int proc_value(const char *path, uint64_t *value);
-/* Lines of a file, or negative. */
-int64_t proc_lines(const char *path);
 
 #endif

@@ -109,7 +109,9 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.child = proc_child,
 			.parent_forked = ep_parent_forked,
 		});
-		clock_learn();
+		if (clock_learn())
+			log_debug("an emulated processor: "
+				  "spins do not pause");
 		stamp_learn();
 		guard_begin(true);
 		sock_setup(&hooks);

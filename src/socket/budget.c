@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/proc.h"
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "fabric/shm/shm.h"
 
@@ -47,6 +48,28 @@ static uint64_t rlimit_of(int what)
 	return lim[0]; /* RLIM_INFINITY is NONE */
 }
 
+/* Or negative. */
+static int64_t lines_of(const char *path)
+{
+	const size_t size = 4096;
+	SCRATCH(room);
+	char *buf = scratch_take(&room, size);
+	int64_t lines = 0;
+	ssize_t n, i;
+	int fd;
+
+	if (!buf)
+		return -ENOMEM;
+	fd = sys_open(path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	while ((n = sys_read(fd, buf, size)) > 0)
+		for (i = 0; i < n; i++)
+			lines += buf[i] == '\n';
+	sys_close(fd);
+	return n < 0 ? n : lines;
+}
+
 /* --- the limits --------------------------------------------------------- */
 
 /* vm.max_map_count, and what the program has of it. */
@@ -60,7 +83,7 @@ static void look_at_maps(void)
 	if (get(&now.maps_others) > MANY && ns - counted_ns < COUNT_NS)
 		return;
 	counted_ns = ns;
-	n = most == NONE ? 0 : proc_lines("/proc/self/maps");
+	n = most == NONE ? 0 : lines_of("/proc/self/maps");
 	set(&now.maps_others,
 	    n > 0 ? minus((uint64_t)n, get(&shm_account.maps)) : 0);
 }
