@@ -4,7 +4,7 @@
  * what the table believes about the number is void, and the program must not
  * run out of numbers because the library holds some.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include "preload/preload.h"
 #include "preload/ready.h"

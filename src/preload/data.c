@@ -3,7 +3,7 @@
  * Bytes in and out through one buffer or a vector. Every name of this file
  * is also called for files and pipes: one look-up, then the real call.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <limits.h>
 

@@ -4,7 +4,7 @@
  * brought home before; all are asked first and then waited for. libc's own
  * functions call each other unseen, so each name is caught by itself.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  * fcntl(), ioctl(), open(), clone(), prctl() and syscall() that follow "..."
  * travel in the same registers as named ones.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include "base/sys.h"
 #include "preload/preload.h"

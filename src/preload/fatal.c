@@ -8,7 +8,7 @@
  * sets goes before, and where it looks it finds the default. SIGKILL, a stack
  * that is full and calls unseen by the library leave no line.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <signal.h>
 #include <string.h>

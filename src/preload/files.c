@@ -7,7 +7,7 @@
  * it next finds the table empty. The library's own descriptors are not the
  * program's to close: close loops meet EBADF there, as on any free number.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -13,7 +13,7 @@
  * its own; fdt_is_owner() tells the calls that would change the table, and exec
  * looks at the kernel's descriptors instead of the table's (exec.c).
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <linux/sched.h>
 #include <sched.h>
@@ -21,7 +21,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "preload/asleep.h"
+#include "preload/fd/asleep.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Fortified poll(): the array is checked here, then it is poll(). */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include "preload/preload.h"
 #include "preload/ready.h"

@@ -10,7 +10,7 @@
 #include "base/sigdefer.h"
 #include "config/config.h"
 #include "preload/ready.h"
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 /* --- the calls that the socket room sleeps in, outside of the library ----- */
 

@@ -8,12 +8,12 @@
  * it is tried at the start; where that fails nothing is told, and a jump shows
  * later (inside.c). Where it is not known at all the names are not ours.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <setjmp.h>
 
 #include "base/scratch.h"
-#include "preload/asleep.h"
+#include "preload/fd/asleep.h"
 #include "preload/preload.h"
 
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GLIBC__)

@@ -3,7 +3,7 @@
  * Calls that move bytes between two descriptors, and asynchronous I/O, whose
  * helper threads use system calls that nobody sees: sockets go home for them.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <limits.h>
 

@@ -3,14 +3,14 @@
  * sendmsg(), recvmsg() and their plural forms; descriptors that travel over
  * unix sockets (SCM_RIGHTS).
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "preload/deadline.h"
+#include "preload/fd/deadline.h"
 #include "preload/preload.h"
 
 /* --- descriptors that leave -------------------------------------------- */

@@ -3,7 +3,7 @@
  * pidfd_getfd(): a descriptor of another process is taken without its help. The
  * stream has to be on TCP before the taker uses it, as if it had been passed.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <limits.h>
 #include <string.h>

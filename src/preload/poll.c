@@ -3,11 +3,11 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "preload/deadline.h"
-#include "preload/epset.h"
+#include "preload/fd/deadline.h"
+#include "preload/epoll/epset.h"
 #include "preload/pollset.h"
 #include "preload/ready.h"
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 /*
  * A call whose sockets are all the kernel's goes there as it is. But one may

@@ -14,10 +14,10 @@
 #include "base/settle.h"
 #include "base/sigdefer.h"
 #include "base/sys.h"
-#include "preload/asleep.h"
-#include "preload/deadline.h"
-#include "preload/epset.h"
-#include "preload/real.h"
+#include "preload/fd/asleep.h"
+#include "preload/fd/deadline.h"
+#include "preload/epoll/epset.h"
+#include "preload/fd/real.h"
 
 /* What a TCP socket can report at all. */
 #define TCP_BITS                                                            \

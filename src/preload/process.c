@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* daemon(), the end of this process, and its limits. New ones: fork.c. */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

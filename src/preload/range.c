@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* close_range() and closefrom(): managed numbers one by one, ours never. */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <limits.h>
 

@@ -9,7 +9,7 @@
  * altogether. Its sockets come home and stay there, for the other processes
  * of the family as well.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <linux/seccomp.h>
 #include <sched.h>

@@ -12,11 +12,11 @@
 #include "base/mem.h"
 #include "base/proc.h"
 #include "base/sys.h"
-#include "preload/deadline.h"
-#include "preload/epset.h"
+#include "preload/fd/deadline.h"
+#include "preload/epoll/epset.h"
 #include "preload/pollset.h"
 #include "preload/ready.h"
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #define WORD_BITS (8 * (int)sizeof(long))
 #define WORDS(n)  (((size_t)(n) + 63) / 64)

@@ -9,7 +9,7 @@
  * libc's own functions go past these names, so each that sets a handler or
  * tells one is caught by itself.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <string.h>
 

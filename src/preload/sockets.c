@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Creation, naming and options: from socket() to shutdown(). */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <netinet/in.h>
 #include <string.h>

@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += libpreload.la
 # Cancellation unwinds through the wrappers.
 libpreload_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libpreload_la_SOURCES = \
-	src/preload/asleep.c src/preload/asleep.h \
 	src/preload/calls.def \
 	src/preload/creators.c \
 	src/preload/data.c \
@@ -12,7 +11,6 @@ libpreload_la_SOURCES = \
 	src/preload/exec.c \
 	src/preload/exports.c \
 	src/preload/fatal.c \
-	src/preload/fdtable.c \
 	src/preload/files.c \
 	src/preload/fork.c \
 	src/preload/fortify.c \
@@ -26,8 +24,6 @@ libpreload_la_SOURCES = \
 	src/preload/preload.h \
 	src/preload/process.c \
 	src/preload/range.c \
-	src/preload/real.c \
-	src/preload/real.h \
 	src/preload/sandbox.c \
 	src/preload/sigaction.c \
 	src/preload/sockets.c \
@@ -40,20 +36,6 @@ libpreload_la_SOURCES = \
 	src/preload/yield.c
 # Readiness
 libpreload_la_SOURCES += \
-	src/preload/deadline.h \
-	src/preload/epbits.c \
-	src/preload/epedge.h \
-	src/preload/epoll.c \
-	src/preload/epoll_look.c \
-	src/preload/epoll_mix.c \
-	src/preload/epoll_order.c \
-	src/preload/epoll_spin.c \
-	src/preload/epoll_wait.c \
-	src/preload/epset.c \
-	src/preload/epready.h \
-	src/preload/epset.h \
-	src/preload/epset_kern.c \
-	src/preload/epset_lock.c \
 	src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/pollset.h \

@@ -4,7 +4,7 @@
  * before. The child of posix_spawn() and popen() lives on with it; system()
  * returns when its child is gone.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include "base/log.h"
 #include "preload/preload.h"

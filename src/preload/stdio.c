@@ -4,7 +4,7 @@
  * inside libc, so the socket under it goes home, and out of the table: its
  * fclose() will not be seen either.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * syscall(): the numbers that take or make descriptors are what their
  * wrappers are; the rest passes through. One switch per family.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <sched.h>
 #include <sys/syscall.h>

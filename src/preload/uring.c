@@ -14,7 +14,7 @@
  * A ring that cannot be read (its entries are taken by a kernel thread, or we
  * did not see it made) may do anything: then nothing is lifted any more.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
  * vfork(): raise fdt_vforked (a thread-local of the static model) and go on to
  * libc's with the caller's return address in its place.
  */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include "preload/preload.h"
 

@@ -5,18 +5,18 @@
 READY_SOURCES = \
 	tests/unit/ready_util.c \
 	tests/unit/ready_util.h \
-	src/preload/asleep.c \
-	src/preload/epbits.c \
-	src/preload/epoll.c \
-	src/preload/epoll_look.c \
-	src/preload/epoll_mix.c \
-	src/preload/epoll_order.c \
-	src/preload/epoll_spin.c \
-	src/preload/epoll_wait.c \
-	src/preload/epset.c \
-	src/preload/epset_kern.c \
-	src/preload/epset_lock.c \
-	src/preload/fdtable.c \
+	src/preload/fd/asleep.c \
+	src/preload/epoll/epbits.c \
+	src/preload/epoll/epoll.c \
+	src/preload/epoll/epoll_look.c \
+	src/preload/epoll/epoll_mix.c \
+	src/preload/epoll/epoll_order.c \
+	src/preload/epoll/epoll_spin.c \
+	src/preload/epoll/epoll_wait.c \
+	src/preload/epoll/epset.c \
+	src/preload/epoll/epset_kern.c \
+	src/preload/epoll/epset_lock.c \
+	src/preload/fd/fdtable.c \
 	src/preload/doze.c src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/select.c

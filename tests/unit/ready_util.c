@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/stamp.h"
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 /* --- the kernel's calls --------------------------------------------------- */
 

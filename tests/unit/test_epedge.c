@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "preload/deadline.h"
-#include "preload/epedge.h"
+#include "preload/fd/deadline.h"
+#include "preload/epoll/epedge.h"
 
 #define ET   ((uint32_t)EPOLLET)
 #define ONE  ((uint32_t)EPOLLONESHOT)

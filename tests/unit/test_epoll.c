@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 #include "ready_util.h"
 
 #define ADD  EPOLL_CTL_ADD

@@ -5,6 +5,6 @@
 check_PROGRAMS += tests/unit/test_fdtable
 tests_unit_test_fdtable_SOURCES = \
 	tests/unit/test_fdtable.c \
-	src/preload/fdtable.c
+	src/preload/fd/fdtable.c
 tests_unit_test_fdtable_CPPFLAGS = $(AM_CPPFLAGS)
 tests_unit_test_fdtable_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread

@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 #include "ready_util.h"
 
 #define ADD EPOLL_CTL_ADD

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 #include "ready_util.h"
 
 #define LONG_NS 1000000000u

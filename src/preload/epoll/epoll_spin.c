@@ -2,7 +2,7 @@
 /* Looking at members of a set again and again, without its lock. */
 #include "base/clock.h"
 #include "base/sys.h"
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 
 #define ASKS	    4 /* members asked how long to spin */
 #define YIELD_AFTER 128 /* looks in vain, then others may run, too */

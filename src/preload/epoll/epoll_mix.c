@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/stamp.h"
-#include "preload/epready.h"
+#include "preload/epoll/epready.h"
 
 #define SPAN   16 /* events until another one is marked, at first */
 #define OTHERS 4 /* events for nothing that end no asking, but rings */

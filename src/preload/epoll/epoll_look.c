@@ -3,9 +3,9 @@
  * What user space knows about the members of a set (anchor.md 5.3).
  */
 #include "base/sys.h"
-#include "preload/asleep.h"
-#include "preload/deadline.h"
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
+#include "preload/fd/asleep.h"
+#include "preload/fd/deadline.h"
 
 /* A report of these is not repeated. */
 #define LASTING (EPOLLONESHOT | (uint32_t)EPOLLET)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_EPSET_H
-#define LIBSDP_PRELOAD_EPSET_H
+#ifndef LIBSDP_PRELOAD_EPOLL_EPSET_H
+#define LIBSDP_PRELOAD_EPOLL_EPSET_H
 
 /*
  * Tables of epoll sets with managed members, and of their registrations.
@@ -39,8 +39,8 @@
 
 #include "base/lock.h"
 #include "base/mem.h"
-#include "preload/epedge.h"
-#include "preload/preload.h"
+#include "preload/epoll/epedge.h"
+#include "preload/fd/fdtable.h"
 
 #define ep_likely(x)   __builtin_expect(!!(x), 1)
 #define ep_unlikely(x) __builtin_expect(!!(x), 0)

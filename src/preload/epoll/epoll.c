@@ -7,9 +7,9 @@
 #include "base/mem.h"
 #include "base/stamp.h"
 #include "base/sys.h"
-#include "preload/epset.h"
-#include "preload/ready.h"
-#include "preload/real.h"
+#include "preload/epoll/epoll.h"
+#include "preload/epoll/epset.h"
+#include "preload/fd/real.h"
 
 static bool has_forked; /* others may hold our sets */
 

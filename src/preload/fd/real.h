@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_REAL_H
-#define LIBSDP_PRELOAD_REAL_H
+#ifndef LIBSDP_PRELOAD_FD_REAL_H
+#define LIBSDP_PRELOAD_FD_REAL_H
 
 /*
  * Made from calls.def: `real_NAME`, what the name means without us (the next

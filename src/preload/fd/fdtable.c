@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "preload/preload.h"
-#include "preload/ready.h"
+#include "preload/fd/fdtable.h"
 
 #include <sys/mman.h>
 

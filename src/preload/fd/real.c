@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "preload/real.h"
+#include "preload/fd/real.h"
 
 #include <dlfcn.h>
 
 #include "base/sys.h"
-#include "preload/preload.h"
+#include "preload/fd/fdtable.h"
 
 bool preload_off = true;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_EPREADY_H
-#define LIBSDP_PRELOAD_EPREADY_H
+#ifndef LIBSDP_PRELOAD_EPOLL_EPREADY_H
+#define LIBSDP_PRELOAD_EPOLL_EPREADY_H
 
 /* The ready list of a set (epoll_order.c), for who mixes it with the kernel's. */
 
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 
 /* Of two stamps: is `a` behind `b`? */
 static inline bool later(uint64_t a, uint64_t b)

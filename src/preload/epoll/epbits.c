@@ -2,8 +2,8 @@
 /* What is remembered of numbers whose set is not tracked (yet). */
 #include "base/sys.h"
 #include "base/table.h"
-#include "preload/epset.h"
-#include "preload/ready.h"
+#include "preload/epoll/epoll.h"
+#include "preload/epoll/epset.h"
 
 static TABLE uint64_t bits[EP_NUMBER_BITS][FDT_ROOT * FDT_LEAF / 64];
 

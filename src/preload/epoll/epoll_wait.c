@@ -15,10 +15,10 @@
 #include "base/sigdefer.h"
 #include "base/stamp.h"
 #include "base/sys.h"
-#include "preload/deadline.h"
-#include "preload/epset.h"
-#include "preload/ready.h"
-#include "preload/real.h"
+#include "preload/epoll/epoll.h"
+#include "preload/epoll/epset.h"
+#include "preload/fd/deadline.h"
+#include "preload/fd/real.h"
 
 #define SPINS	  4 /* in a call, with nothing to report after them */
 #define SPIN_OPEN 3000 /* ns, then signals are held back */

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/stamp.h"
 #include "base/sys.h"
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 
 #define SHOO_NS 20000000u
 

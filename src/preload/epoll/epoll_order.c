@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "base/stamp.h"
-#include "preload/epready.h"
+#include "preload/epoll/epready.h"
 
 #define IDLE_MAX 64 /* looks in vain before a member becomes quiet */
 #define AGAIN	 32 /* so many are looked at once more for what is new */

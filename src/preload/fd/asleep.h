@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_ASLEEP_H
-#define LIBSDP_PRELOAD_ASLEEP_H
+#ifndef LIBSDP_PRELOAD_FD_ASLEEP_H
+#define LIBSDP_PRELOAD_FD_ASLEEP_H
 
 /*
  * Waits of a thread that are counted as sleepers, and that a handler may jump out

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 
 #include <sys/mman.h>
 
@@ -7,6 +7,7 @@
 #include "base/stamp.h"
 #include "base/sys.h"
 #include "base/table.h"
+#include "preload/epoll/epoll.h"
 
 #define CHUNK	256 /* registrations */
 #define CHUNKS	((1u << EP_IDX_BITS) / CHUNK)

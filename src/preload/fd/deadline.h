@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_DEADLINE_H
-#define LIBSDP_PRELOAD_DEADLINE_H
+#ifndef LIBSDP_PRELOAD_FD_DEADLINE_H
+#define LIBSDP_PRELOAD_FD_DEADLINE_H
 
 /*
  * Time-outs of waiting calls as absolute monotonic nanoseconds. Everything

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "preload/asleep.h"
+#include "preload/fd/asleep.h"
 
-#include "preload/preload.h"
+#include "preload/fd/fdtable.h"
 
 /* A handler that interrupts one may begin another; more are not noted. */
 #define DEEP 4

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_PRELOAD_EPEDGE_H
-#define LIBSDP_PRELOAD_EPEDGE_H
+#ifndef LIBSDP_PRELOAD_EPOLL_EPEDGE_H
+#define LIBSDP_PRELOAD_EPOLL_EPEDGE_H
 
 /*
  * The arithmetic of epoll registrations: masks, edges, data words. Pure.

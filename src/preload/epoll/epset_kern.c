@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "base/sys.h"
-#include "preload/epset.h"
+#include "preload/epoll/epset.h"
 
 static int ctl(const struct epset *set, int op, int fd, uint32_t mask,
 	       uint64_t word)
