@@ -26,7 +26,7 @@ teardown() {
 
 # both_ways SERVER: its connection has been lifted in both directions.
 both_ways() {
-	sdpstat --pid "${PID[$1]}" | grep -q ' verbs '
+	sdpstat --pid "${PID[$1]}" | grep -q ' rdma '
 }
 
 # talks SERVER CLIENT...: the client talks until $TMP/enough is there on its
