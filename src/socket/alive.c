@@ -51,15 +51,16 @@ void alive_begin(struct sock *s, int fd)
 	struct rdma *r = s->rd;
 	int i;
 
-	if (!r || r->probes || option_int(fd, SO_KEEPALIVE))
+	if (!r || r->watch.probes || option_int(fd, SO_KEEPALIVE))
 		return;
 	for (i = 0; i < OPTS; i++) {
 		socklen_t len = sizeof(int);
 
-		if (sys_getsockopt(fd, IPPROTO_TCP, opts[i], &r->keep[i], &len))
+		if (sys_getsockopt(fd, IPPROTO_TCP, opts[i], &r->watch.keep[i],
+				   &len))
 			return;
 	}
-	r->probes = true;
+	r->watch.probes = true;
 	set(fd, ours, 1);
 }
 
@@ -67,10 +68,10 @@ void alive_end(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
 
-	if (!r || !r->probes)
+	if (!r || !r->watch.probes)
 		return;
-	r->probes = false;
-	set(fd, r->keep, 0);
+	r->watch.probes = false;
+	set(fd, r->watch.keep, 0);
 }
 
 int alive_set(struct sock *s, int fd, int level, int opt, const void *v,
@@ -83,7 +84,7 @@ int alive_set(struct sock *s, int fd, int level, int opt, const void *v,
 	if (sock_lock(s))
 		return -EDEADLK;
 	ret = 1;
-	if (s->rd && (s->rd->probes ||
+	if (s->rd && (s->rd->watch.probes ||
 		      (is_switch(level, opt) && s->paired && tx_by_ring(s)))) {
 		alive_end(s, fd);
 		ret = sys_setsockopt(fd, level, opt, v, len);
@@ -100,9 +101,9 @@ bool alive_get(struct sock *s, int level, int opt, int *value)
 
 	if ((i == OPTS && !is_switch(level, opt)) || sock_lock(s))
 		return false;
-	ours = s->rd && s->rd->probes;
+	ours = s->rd && s->rd->watch.probes;
 	if (ours)
-		*value = i == OPTS ? 0 : s->rd->keep[i];
+		*value = i == OPTS ? 0 : s->rd->watch.keep[i];
 	sock_unlock(s);
 	return ours;
 }

@@ -11,13 +11,13 @@
 
 static uint32_t *count_of(struct sock *s, bool writer)
 {
-	return writer ? &s->writers : &s->readers;
+	return writer ? &s->waits.writers : &s->waits.readers;
 }
 
 static void strike_off(struct sock *s, struct bed *b)
 {
 	--*count_of(s, b->writer);
-	__atomic_sub_fetch(&s->sleepers, 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&s->waits.sleepers, 1, __ATOMIC_RELAXED);
 	b->tid = 0;
 }
 
@@ -33,7 +33,7 @@ static uint32_t mine(struct sock *s, uintptr_t here)
 	int i;
 
 	for (i = 0; i < SOCK_BEDS; i++) {
-		struct bed *b = &s->bed[i];
+		struct bed *b = &s->waits.bed[i];
 
 		if (b->tid != lock_tid())
 			continue;
@@ -47,7 +47,7 @@ static uint32_t mine(struct sock *s, uintptr_t here)
 
 static uint32_t *name_of(struct sock *s)
 {
-	return &s->inside[lock_tid() % SOCK_BEDS];
+	return &s->in.inside[lock_tid() % SOCK_BEDS];
 }
 
 void sock_named(struct sock *s)
@@ -70,10 +70,10 @@ static uint32_t named_others(const struct sock *s)
 	uint32_t n = 0, tid;
 	int i;
 
-	if (!__atomic_load_n(&s->users, __ATOMIC_SEQ_CST))
+	if (!__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST))
 		return 0;
 	for (i = 0; i < SOCK_BEDS; i++) {
-		tid = __atomic_load_n(&s->inside[i], __ATOMIC_RELAXED);
+		tid = __atomic_load_n(&s->in.inside[i], __ATOMIC_RELAXED);
 		n += tid && tid != lock_tid() &&
 		     !sys_call3(SYS_tgkill, sock_pid, (long)tid, 0);
 	}
@@ -85,13 +85,13 @@ uint32_t bed_others(struct sock *s)
 	uint32_t named = named_others(s), own;
 	int i;
 
-	if (likely(!(s->readers + s->writers)))
+	if (likely(!(s->waits.readers + s->waits.writers)))
 		return named;
 	own = mine(s, (uintptr_t)__builtin_frame_address(0));
 	for (i = 0; i < SOCK_BEDS; i++)
-		if (s->bed[i].tid && dead(s->bed[i].tid))
-			strike_off(s, &s->bed[i]);
-	return s->readers + s->writers - own + named;
+		if (s->waits.bed[i].tid && dead(s->waits.bed[i].tid))
+			strike_off(s, &s->waits.bed[i]);
+	return s->waits.readers + s->waits.writers - own + named;
 }
 
 void bed_in(struct sock *s, struct bed *me, bool writer)
@@ -101,13 +101,13 @@ void bed_in(struct sock *s, struct bed *me, bool writer)
 	*me = (struct bed){ .tid = lock_tid(),
 			    .writer = writer,
 			    .frame = (uintptr_t)me };
-	if (unlikely(s->readers + s->writers))
+	if (unlikely(s->waits.readers + s->waits.writers))
 		mine(s, me->frame);
 	++*count_of(s, writer);
-	__atomic_add_fetch(&s->sleepers, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->waits.sleepers, 1, __ATOMIC_RELAXED);
 	for (i = 0; i < SOCK_BEDS; i++)
-		if (!s->bed[i].tid) {
-			s->bed[i] = *me;
+		if (!s->waits.bed[i].tid) {
+			s->waits.bed[i] = *me;
 			return;
 		}
 	me->tid = 0;
@@ -123,7 +123,8 @@ void bed_out(struct sock *s, struct bed *me)
 	}
 	/* not there: taken for one that will not come back */
 	for (i = 0; i < SOCK_BEDS; i++)
-		if (s->bed[i].tid == me->tid && s->bed[i].frame == me->frame)
-			strike_off(s, &s->bed[i]);
+		if (s->waits.bed[i].tid == me->tid &&
+		    s->waits.bed[i].frame == me->frame)
+			strike_off(s, &s->waits.bed[i]);
 	me->tid = 0;
 }

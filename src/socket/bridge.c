@@ -17,7 +17,7 @@ static void forget(struct sock *s)
 
 bool sock_bridges(const struct sock *s)
 {
-	return s->use == USE_NATIVE;
+	return s->id.use == USE_NATIVE;
 }
 
 /* Is there a device at all? As with `sdp`, there is no way by TCP. */
@@ -56,7 +56,7 @@ static void as_new(struct sock *s, int fd)
 	static const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
 
 	forget(s);
-	s->phase = PH_NEW;
+	s->id.phase = PH_NEW;
 	sys_connect(fd, &nowhere, sizeof(nowhere));
 	option_int(fd, SO_ERROR); /* the reset of that */
 }
@@ -70,13 +70,13 @@ static int begin(struct sock *s, int fd, const struct sockaddr *sa,
 	if (!f)
 		return -ENOMEM;
 	f->sock = s;
-	ret = gate_names(f, fd, s->family, sa, len);
+	ret = gate_names(f, fd, s->id.family, sa, len);
 	if (ret) {
 		bridge_free(f);
 		return ret;
 	}
 	remember(s, sa, len);
-	ret = gate_begin(f, fd, s->family);
+	ret = gate_begin(f, fd, s->id.family);
 	if (!ret)
 		ret = bridge_submit(f);
 	if (ret) {
@@ -104,7 +104,7 @@ static void door(const struct sock *s, int fd, struct sockaddr_storage *to,
 	*to_len = sizeof(*to);
 	memset(to, 0, sizeof(*to));
 	if (sys_getsockname(fd, to, to_len))
-		to->ss_family = s->family;
+		to->ss_family = s->id.family;
 }
 
 int sock_bridge(struct sock *s, int fd, const struct sockaddr *sa,
@@ -123,12 +123,12 @@ int sock_bridge(struct sock *s, int fd, const struct sockaddr *sa,
 	now = state_of(s);
 	if (now == BRIDGED_FAILED)
 		ret = told(s, fd);
-	else if (now == BRIDGED_NOT && s->phase != PH_NEW)
+	else if (now == BRIDGED_NOT && s->id.phase != PH_NEW)
 		ret = -EISCONN;
 	else if (now == BRIDGED_NOT)
 		ret = begin(s, fd, sa, len);
 	if (!ret && now == BRIDGED_NOT) {
-		s->phase = PH_CONNECTING;
+		s->id.phase = PH_CONNECTING;
 		if (sys_fcntl(fd, F_GETFL, 0) & O_NONBLOCK)
 			ret = -EINPROGRESS;
 	}
@@ -150,7 +150,7 @@ int sock_bridged(struct sock *s, int fd, int ret, bool first)
 	if (state_of(s) == BRIDGED_FAILED) {
 		ret = told(s, fd);
 	} else if (!ret) {
-		s->phase = PH_CONNECTED;
+		s->id.phase = PH_CONNECTED;
 		lift_connected(s, fd);
 	} else if (state_of(s) == BRIDGED_PENDING) {
 		as_new(s, fd); /* the kernel gave up first */
@@ -190,7 +190,7 @@ void sock_bridge_off(struct sock *s)
 {
 	if (!state_of(s) || sock_lock(s))
 		return;
-	s->phase = PH_NEW; /* it may be connected again */
+	s->id.phase = PH_NEW; /* it may be connected again */
 	bridge_left(s);
 	sock_unlock(s);
 }

@@ -15,7 +15,7 @@ int sock_fd(struct sock *s)
 bool sock_here(struct sock *s)
 {
 	return holder_of(s, sock_pid) ||
-	       (s->ghost >= 0 && s->closer == sock_pid);
+	       (s->waits.ghost >= 0 && s->mem.closer == sock_pid);
 }
 
 bool sock_hold(struct sock *s)
@@ -48,7 +48,7 @@ bool sock_shared(struct sock *s)
 
 	if (sock_lock(s))
 		return true;
-	yes = s->pinned || s->pins || sock_holders(s) > 1;
+	yes = s->fallback.pinned || s->fallback.pins || sock_holders(s) > 1;
 	sock_unlock(s);
 	return yes;
 }
@@ -105,17 +105,17 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 		h->fd = sock_fd(s);
 	} else {
 		/* more processes than we can count: the kernel's for good */
-		s->pinned = true;
-		home = s->paired && s->pins != 3;
+		s->fallback.pinned = true;
+		home = s->paired && s->fallback.pins != 3;
 		sock_why(s, WHY_FD_SHARED);
 	}
-	if (unlikely(s->holdback))
+	if (unlikely(s->window.holdback))
 		holdback_show(s); /* who looks after it ends, perhaps */
 	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
 	apart = s->rd && s->paired;
 	if (apart) {
-		s->apart = true;
-		home = home || s->pins != 3;
+		s->fallback.apart = true;
+		home = home || s->fallback.pins != 3;
 		rdma_parts(s);
 	}
 	sock_unlock(s);
@@ -152,12 +152,12 @@ void sock_fork_parent(struct sock *s, int32_t birth, int pid)
  */
 static void leave_pairing(const struct sock *s)
 {
-	struct shm_seg seg = s->pair.seg;
+	struct shm_seg seg = s->seek.pair.seg;
 
-	if (s->pair.state == PAIR_DONE || s->pair.fd < 0)
+	if (s->seek.pair.state == PAIR_DONE || s->seek.pair.fd < 0)
 		return;
-	fd_unhide(s->pair.fd);
-	sys_close(s->pair.fd);
+	fd_unhide(s->seek.pair.fd);
+	sys_close(s->seek.pair.fd);
 	shm_unmap(&seg);
 }
 
@@ -174,9 +174,9 @@ bool sock_fork_child(struct sock *s, int32_t birth)
 	known = h != NULL;
 	if (!known)
 		leave_pairing(s);
-	if (!known && s->paired && s->wake >= 0) {
-		fd_unhide(s->wake);
-		sys_close(s->wake);
+	if (!known && s->paired && s->waits.wake >= 0) {
+		fd_unhide(s->waits.wake);
+		sys_close(s->waits.wake);
 	}
 	sock_unlock(s);
 	if (h && s->paired)
@@ -189,11 +189,11 @@ bool sock_fork_child(struct sock *s, int32_t birth)
 /* What of ours must be reset, not closed: the program left bytes unread. */
 static bool unread(struct sock *s, int fd)
 {
-	if (!s->paired || s->shut_rd)
+	if (!s->paired || s->eos.shut_rd)
 		return false;
 	if (!s->conn.error)
 		pump_poll(s);
-	return s->rx_avail > 0 || s->ar.kept > 0 || zc_here(s) ||
+	return s->got.avail > 0 || s->ar.kept > 0 || zc_here(s) ||
 	       (s->rd && rdma_unread(s, fd));
 }
 
@@ -206,10 +206,10 @@ static void close_lifted(struct sock *s, int fd)
 
 	zc_seize(s);
 	if (s->rd)
-		s->rd->out_from = 0;
+		s->rd->mend.out_from = 0;
 	home_serve(s, fd); /* bytes on their way home go first */
 	/* what failed here is no orderly end for the other one */
-	abort = unread(s, fd) || s->linger0 ||
+	abort = unread(s, fd) || s->opt.linger0 ||
 		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));
 	if (abort) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
@@ -241,15 +241,15 @@ static void close_lifted(struct sock *s, int fd)
 /* Other processes hold it: what this one has of it goes. */
 static void leave_to_others(struct sock *s)
 {
-	if (s->wake >= 0) {
-		fd_unhide(s->wake);
-		sys_close(s->wake);
+	if (s->waits.wake >= 0) {
+		fd_unhide(s->waits.wake);
+		sys_close(s->waits.wake);
 	}
 	if (s->paired && !s->rd)
 		shm_forgo(&s->shm);
 	/* our mapping only: the other holders have theirs */
 	if (s->paired)
-		store_leave(s, s->pair.seg);
+		store_leave(s, s->seek.pair.seg);
 	leave_pairing(s);
 	row_close(s);
 	store_ward(s);
@@ -258,9 +258,9 @@ static void leave_to_others(struct sock *s)
 /* The last number of this process went. `last`: of all processes. */
 static void release(struct sock *s, int fd, bool last)
 {
-	int wake = s->wake;
+	int wake = s->waits.wake;
 
-	if (s->paired || s->rd || s->use == USE_SDP)
+	if (s->paired || s->rd || s->id.use == USE_SDP)
 		service_del(s);
 	if (last && unlikely(s->bridged.word))
 		bridge_left(s);
@@ -281,7 +281,7 @@ static void release(struct sock *s, int fd, bool last)
 		s->tx = &s->local[0];
 		s->rx = &s->local[1];
 	} else {
-		pair_cancel(&s->pair);
+		pair_cancel(&s->seek.pair);
 	}
 	rdma_detach(s);
 	row_close(s);
@@ -302,11 +302,11 @@ static bool haunt(struct sock *s, int fd)
 	if (ghost < 0)
 		return false;
 	ghost = fd_hide(ghost);
-	__atomic_store_n(&s->ghost, ghost, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->waits.ghost, ghost, __ATOMIC_SEQ_CST);
 	/* who came out of the kernel just before this looked in vain */
 	if (ghost < 0 || bed_others(s))
 		return ghost >= 0;
-	__atomic_store_n(&s->ghost, -1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);
 	fd_unhide(ghost);
 	sys_close(ghost);
 	return false;
@@ -315,9 +315,9 @@ static bool haunt(struct sock *s, int fd)
 /* But for sends in the kernel, which have the open file by themselves. */
 static bool inside(const struct sock *s)
 {
-	uint32_t sends = __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST);
+	uint32_t sends = __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST);
 
-	return __atomic_load_n(&s->users, __ATOMIC_SEQ_CST) > sends;
+	return __atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) > sends;
 }
 
 void sock_exorcise(struct sock *s)
@@ -327,10 +327,11 @@ void sock_exorcise(struct sock *s)
 
 	if (sock_lock(s))
 		return;
-	if (s->ghost >= 0 && s->closer == sock_pid && !bed_others(s) &&
-	    !inside(s) && !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
-		ghost = s->ghost;
-		__atomic_store_n(&s->ghost, -1, __ATOMIC_SEQ_CST);
+	if (s->waits.ghost >= 0 && s->mem.closer == sock_pid &&
+	    !bed_others(s) && !inside(s) &&
+	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
+		ghost = s->waits.ghost;
+		__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);
 		/* only now: the sleeper had to get what came meanwhile */
 		over = (s->rd && s->rd->lingers) || !rdma_linger(s, ghost);
 		if (over)
@@ -351,7 +352,7 @@ static bool drop(struct sock *s, int fd, bool *last)
 	struct holder *h = holder_of(s, sock_pid);
 
 	*last = false;
-	s->parted = true;
+	s->mem.parted = true;
 	if (!h)
 		return false;
 	if (h->fds > 1) {
@@ -360,14 +361,14 @@ static bool drop(struct sock *s, int fd, bool *last)
 			h->fd = -1;
 		return false;
 	}
-	__atomic_store_n(&s->closer, sock_pid, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->mem.closer, sock_pid, __ATOMIC_SEQ_CST);
 	/* as long as it has it: the dead are counted out */
 	*last = sock_holders(s) == 1;
 	h->fds = 0;
 	if (!holder_inside(h))
 		h->pid = 0;
 	if (!*last)
-		s->closer = 0;
+		s->mem.closer = 0;
 	return true;
 }
 

@@ -22,9 +22,10 @@ int sock_yield_offer(struct sock *s)
 
 	if (sock_listening(s) || !sock_cold(s) || lock_try(&s->lock))
 		return -EMFILE;
-	if (!s->paired && s->pair.state == PAIR_OFFERED && s->pair.fd >= 0) {
-		pair_cancel(&s->pair);
-		s->look = FD_SHARE_LOOKS;
+	if (!s->paired && s->seek.pair.state == PAIR_OFFERED &&
+	    s->seek.pair.fd >= 0) {
+		pair_cancel(&s->seek.pair);
+		s->seek.look = FD_SHARE_LOOKS;
 		sock_why(s, WHY_FD_LIMIT);
 		freed = true;
 	}
@@ -40,8 +41,8 @@ int sock_move_offer(struct sock *s, int at)
 
 	if (sock_listening(s) || !sock_cold(s) || sock_lock(s))
 		return -EBUSY;
-	moved = !s->paired && s->pair.state != PAIR_DONE &&
-		fd_move(&s->pair.fd, at);
+	moved = !s->paired && s->seek.pair.state != PAIR_DONE &&
+		fd_move(&s->seek.pair.fd, at);
 	sock_unlock(s);
 	return moved ? 0 : -EBUSY;
 }
@@ -59,7 +60,7 @@ static void colder(struct sock *s, void *arg)
 	struct coldest *c = arg;
 	uint64_t moved = s->at.sent + s->ar.taken;
 
-	if (s->wake < 0 || s->orphan || s->rx_avail || moved < c->above)
+	if (s->waits.wake < 0 || s->orphan || s->got.avail || moved < c->above)
 		return;
 	if (!c->s || moved < c->moved) {
 		c->s = s;
@@ -77,12 +78,12 @@ static void yield_one(struct sock *s, void *arg)
 	    sock_lock(s))
 		return;
 	if (s->paired && sock_fd(s) >= 0)
-		wake = s->wake;
+		wake = s->waits.wake;
 	if (wake >= 0) {
 		service_del(s);
 		lift_orphan(s);
 		lift_unpaired(s, WHY_FD_LIMIT);
-		s->wake = -1;
+		s->waits.wake = -1;
 	}
 	sock_unlock(s);
 	if (wake < 0)
@@ -119,7 +120,7 @@ static void at_number(struct sock *s, void *arg)
 {
 	struct coldest *c = arg;
 
-	if (s->wake == c->at)
+	if (s->waits.wake == c->at)
 		c->s = s;
 }
 

@@ -17,12 +17,12 @@ static bool behind(const struct sock *s)
 bool holdback_may(const struct sock *s)
 {
 	return !s->rd && FAB(s)->hold && service_running() && !s->conn.error &&
-	       (s->corked || s->holdback || !behind(s));
+	       (s->opt.corked || s->window.holdback || !behind(s));
 }
 
 void holdback_show(struct sock *s)
 {
-	__atomic_store_n(&s->holdback, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->window.holdback, 0, __ATOMIC_RELAXED);
 	FAB(s)->hold(END(s), false);
 	ring_reader(s, sock_anchor(s));
 }
@@ -33,19 +33,19 @@ static void begin(struct sock *s)
 	uint64_t now = clock_ns();
 
 	__atomic_store_n(&last_ns, now, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->holdback_until, now + LONGEST_NS,
+	__atomic_store_n(&s->window.holdback_until, now + LONGEST_NS,
 			 __ATOMIC_RELAXED);
 }
 
 ssize_t holdback_send(struct sock *s, struct cursor *c, size_t n)
 {
-	uint32_t mss = s->mss ? s->mss : 1;
-	size_t whole = (s->holdback + n) / mss * mss;
+	uint32_t mss = s->window.mss ? s->window.mss : 1;
+	size_t whole = (s->window.holdback + n) / mss * mss;
 	ssize_t done = 0, got;
 	uint32_t before;
 
 	if (whole) { /* more than was held back, which fills none */
-		whole -= s->holdback;
+		whole -= s->window.holdback;
 		done = pump_send(s, c, whole);
 		if (done > 0)
 			ring_reader(s, sock_anchor(s));
@@ -53,29 +53,31 @@ ssize_t holdback_send(struct sock *s, struct cursor *c, size_t n)
 			return done;
 		n -= whole;
 	}
-	before = s->holdback;
+	before = s->window.holdback;
 	if (!before)
 		begin(s);
 	FAB(s)->hold(END(s), true);
 	got = pump_some(s, c, n);
-	if (before && !s->holdback) { /* shown by what went along */
+	if (before && !s->window.holdback) { /* shown by what went along */
 		ring_reader(s, sock_anchor(s));
 	} else if (got > 0) {
-		__atomic_store_n(&s->holdback, s->holdback + (uint32_t)got,
+		__atomic_store_n(&s->window.holdback,
+				 s->window.holdback + (uint32_t)got,
 				 __ATOMIC_SEQ_CST);
 		if (!before)
-			service_by(s->holdback_until);
+			service_by(s->window.holdback_until);
 	} else if (!before) {
 		holdback_show(s); /* what went without bytes */
 	}
-	if (got < (ssize_t)n && s->holdback)
+	if (got < (ssize_t)n && s->window.holdback)
 		holdback_show(s); /* nothing more comes now */
 	return got < 0 && !done ? got : done + (got > 0 ? got : 0);
 }
 
 int holdback_tick(const struct sock *s, int tick)
 {
-	uint64_t until = __atomic_load_n(&s->holdback_until, __ATOMIC_RELAXED);
+	uint64_t until =
+		__atomic_load_n(&s->window.holdback_until, __ATOMIC_RELAXED);
 	uint64_t now = clock_ns();
 	int ms = until > now ? (int)((until - now) / 1000000u) + 1 : 1;
 
@@ -84,22 +86,22 @@ int holdback_tick(const struct sock *s, int tick)
 
 void holdback_serve(struct sock *s)
 {
-	if (clock_ns() <
-		    __atomic_load_n(&s->holdback_until, __ATOMIC_RELAXED) ||
+	if (clock_ns() < __atomic_load_n(&s->window.holdback_until,
+					 __ATOMIC_RELAXED) ||
 	    sock_lock(s))
 		return;
-	if (s->paired && sock_here(s) && s->holdback &&
-	    clock_ns() >= s->holdback_until)
+	if (s->paired && sock_here(s) && s->window.holdback &&
+	    clock_ns() >= s->window.holdback_until)
 		holdback_show(s);
 	sock_unlock(s);
 }
 
 void holdback_end(struct sock *s)
 {
-	if (likely(!__atomic_load_n(&s->holdback, __ATOMIC_RELAXED)) ||
+	if (likely(!__atomic_load_n(&s->window.holdback, __ATOMIC_RELAXED)) ||
 	    sock_lock(s))
 		return;
-	if (s->paired && sock_here(s) && s->holdback && !s->corked)
+	if (s->paired && sock_here(s) && s->window.holdback && !s->opt.corked)
 		holdback_show(s);
 	sock_unlock(s);
 }

@@ -10,8 +10,8 @@ static struct holder *place_of(struct sock *s, int32_t pid)
 	int i;
 
 	for (i = 0; i < SOCK_HOLDERS; i++)
-		if (s->holder[i].pid == pid)
-			return &s->holder[i];
+		if (s->mem.holder[i].pid == pid)
+			return &s->mem.holder[i];
 	return NULL;
 }
 
@@ -70,14 +70,14 @@ static bool has_left(const struct sock *s, const struct holder *h)
 	struct stat st;
 	int ret;
 
-	if (!h->leaves || !s->inode || h->fd < 0)
+	if (!h->leaves || !s->id.inode || h->fd < 0)
 		return false;
 	text_add(&path, "/proc/%d/fd", h->pid);
 	if (sys_stat(room, &st))
 		return false;
 	text_add(&path, "/%d", h->fd);
 	ret = sys_stat(room, &st);
-	return ret ? ret == -ENOENT : st.st_ino != s->inode;
+	return ret ? ret == -ENOENT : st.st_ino != s->id.inode;
 }
 
 static bool is_gone(const struct sock *s, const struct holder *h)
@@ -106,7 +106,7 @@ int sock_holders(struct sock *s)
 	int i, n = 0;
 
 	for (i = 0; i < SOCK_HOLDERS; i++) {
-		struct holder *h = &s->holder[i];
+		struct holder *h = &s->mem.holder[i];
 
 		if (!is_gone(s, h)) {
 			if (h->pid > 0 && !h->fds && !holder_inside(h))
@@ -127,8 +127,8 @@ bool sock_held(const struct sock *s)
 	int i;
 
 	for (i = 0; i < SOCK_HOLDERS; i++)
-		if (s->holder[i].pid && s->holder[i].fds &&
-		    !is_gone(s, &s->holder[i]))
+		if (s->mem.holder[i].pid && s->mem.holder[i].fds &&
+		    !is_gone(s, &s->mem.holder[i]))
 			return true;
 	return false;
 }
@@ -136,13 +136,14 @@ bool sock_held(const struct sock *s)
 void holders_sweep(struct sock *s)
 {
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
-	    __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+	    __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
 		sock_holders(s);
 }
 
 void holders_visit(struct sock *s)
 {
-	if (!__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) || lock_try(&s->lock))
+	if (!__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) ||
+	    lock_try(&s->lock))
 		return;
 	if (sock_here(s))
 		holders_sweep(s);
@@ -168,10 +169,10 @@ bool holders_lost(struct sock *s)
 	return above(&old->rawrx, 0, h, HOLDS_OLD_RX) ||
 	       (s->rx != old &&
 		above(&s->rx->rawrx,
-		      __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST), h,
+		      __atomic_load_n(&s->in.carry, __ATOMIC_SEQ_CST), h,
 		      HOLDS_RX)) ||
-	       above(&s->rawtx, 0, h, HOLDS_TX) ||
-	       above(&s->asleep_anchor, 0, h, HOLDS_BED);
+	       above(&s->in.rawtx, 0, h, HOLDS_TX) ||
+	       above(&s->waits.asleep_anchor, 0, h, HOLDS_BED);
 }
 
 /* How much of a count is no living holder's. */
@@ -181,7 +182,7 @@ static uint32_t missed(const struct sock *s, uint32_t n, enum holder_part part)
 	int i;
 
 	for (i = 0; i < SOCK_HOLDERS && n; i++) {
-		own = __atomic_load_n(&s->holder[i].inside[part],
+		own = __atomic_load_n(&s->mem.holder[i].inside[part],
 				      __ATOMIC_SEQ_CST);
 		n -= own < n ? own : n;
 	}
@@ -191,7 +192,7 @@ static uint32_t missed(const struct sock *s, uint32_t n, enum holder_part part)
 uint32_t holders_miss(struct sock *s, enum holder_part part)
 {
 	const struct anc_dir *old = &s->local[1];
-	uint32_t carry = __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST), n;
+	uint32_t carry = __atomic_load_n(&s->in.carry, __ATOMIC_SEQ_CST), n;
 
 	if (part == HOLDS_OLD_RX)
 		return missed(s, __atomic_load_n(&old->rawrx, __ATOMIC_SEQ_CST),

@@ -21,12 +21,12 @@ static bool last_word(struct sock *s, int fd)
 		return false;
 	switch (anc_state(s->tx)) {
 	case ANC_SPILL: /* behind which nothing comes */
-		__atomic_store_n(&s->stand, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
 		return true;
 	case ANC_ASKED: /* nobody is shown anything without the token */
 		rdma_token_write(s, fd);
-		if (s->rd->token_due ||
-		    (s->rd->ahead && s->at.sent != s->at.x &&
+		if (s->rd->mark.token_due ||
+		    (s->rd->mark.ahead && s->at.sent != s->at.x &&
 		     rdma_token_ahead(s, fd)))
 			return false;
 		break;
@@ -89,14 +89,14 @@ static void finish(struct sock *s, int fd)
 	default:
 		break;
 	}
-	s->fin_due = false;
+	s->eos.fin_due = false;
 	sys_shutdown(fd, SHUT_WR);
 }
 
 /* The FIN is out: what its reader took off the anchor cannot be put back. */
 static bool too_late(const struct sock *s)
 {
-	return s->shut_wr && !s->fin_due &&
+	return s->eos.shut_wr && !s->eos.fin_due &&
 	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.sent;
 }
 
@@ -111,24 +111,24 @@ static void answer(struct sock *s, int fd)
 		return;
 	}
 	/* a send behind a spill: the reader makes room for it */
-	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
 		return;
 	if (!zc_recall(s))
 		return;
-	if (unlikely(s->holdback))
+	if (unlikely(s->window.holdback))
 		holdback_show(s);
 	/* what is put back begins where it is said to end */
-	if (unlikely(s->unsent || s->given) && !lift_sent(s, fd))
+	if (unlikely(s->in.unsent || s->fallback.given) && !lift_sent(s, fd))
 		return;
 	if (anc_answer(s->tx, &s->at))
 		return;
-	s->resuming = false;
+	s->fallback.resuming = false;
 	ring_note(s);
 }
 
 void home_serve(struct sock *s, int fd)
 {
-	if (likely(anc_state(s->tx) <= ANC_SPILL && !s->fin_due) ||
+	if (likely(anc_state(s->tx) <= ANC_SPILL && !s->eos.fin_due) ||
 	    !s->paired || fd < 0)
 		return;
 	if (unlikely(s->rd))
@@ -145,7 +145,7 @@ void home_serve(struct sock *s, int fd)
 	default:
 		break;
 	}
-	if (s->fin_due)
+	if (s->eos.fin_due)
 		finish(s, fd);
 }
 
@@ -159,7 +159,7 @@ static int dead_home(struct sock *s, int fd)
 
 	if (!s->conn.error)
 		pump_poll(s);
-	if (s->rx_avail || s->ar.kept) {
+	if (s->got.avail || s->ar.kept) {
 		if (anc_state(s->rx) != ANC_LIFTED || s->ar.taken < x) {
 			/* what is kept comes first, stand-in or not */
 			anc_ask(s->rx);
@@ -231,8 +231,8 @@ static int paused_home(struct sock *s, int fd)
 		return ret ? ret : -EAGAIN;
 	if (s->rd && (ret = rdma_give_begin(s)))
 		return ret;
-	s->rx_stale = s->rx_avail || s->ar.kept;
-	home = anc_come_home(s->rx, &s->ar, s->kept_at);
+	s->got.stale = s->got.avail || s->ar.kept;
+	home = anc_come_home(s->rx, &s->ar, s->fallback.kept_at);
 	if (!home)
 		ring_note(s);
 	ring_service(s); /* to write back, or for a FIN that is due */
@@ -245,7 +245,7 @@ static int paused_home(struct sock *s, int fd)
  */
 static int late_home(struct sock *s, int fd)
 {
-	if (s->rd || !s->rx_stale || s->ar.taken < s->ar.from)
+	if (s->rd || !s->got.stale || s->ar.taken < s->ar.from)
 		return -ECONNRESET;
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
@@ -269,11 +269,11 @@ int home_rx(struct sock *s, int fd)
 {
 	int ret;
 
-	if (s->rd && s->rd->token_wait)
+	if (s->rd && s->rd->mark.token_wait)
 		rdma_token_read(s, fd);
 	if (rdma_mending(s))
 		return -EAGAIN;
-	if (s->homing && rdma_silent(s) && rdma_over(s, fd))
+	if (s->fallback.homing && rdma_silent(s) && rdma_over(s, fd))
 		return -EAGAIN;
 	switch (anc_state(s->rx)) {
 	case ANC_RAW:
@@ -314,14 +314,15 @@ static int tx_home(struct sock *s, int fd, enum reason why)
 	switch (anc_state(s->tx)) {
 	case ANC_RISING:
 	case ANC_LIFTED:
-		return lift_spill(s, fd, why, s->orphan) || s->stand ? -EAGAIN :
-								       0;
+		return lift_spill(s, fd, why, s->orphan) || s->fallback.stand ?
+			       -EAGAIN :
+			       0;
 	case ANC_ASKED:
 	case ANC_PAUSED:
 	case ANC_RESUME:
 		return s->orphan ? 0 : -EAGAIN;
 	default:
-		return s->stand && !s->orphan ? -EAGAIN : 0;
+		return s->fallback.stand && !s->orphan ? -EAGAIN : 0;
 	}
 }
 
@@ -331,36 +332,36 @@ void home_abandoned(struct sock *s, int fd)
 
 	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED ||
 		     (rx == ANC_RESUME && s->ar.unsure)) &&
-	    !s->homing && !s->orphan)
+	    !s->fallback.homing && !s->orphan)
 		home_rx(s, fd);
 }
 
 static void pin(struct sock *s)
 {
-	if (!(s->pins & 1) && !anc_busy(s->tx))
-		s->pins |= 1;
-	if (!(s->pins & 2) && !anc_busy(s->rx))
-		s->pins |= 2;
+	if (!(s->fallback.pins & 1) && !anc_busy(s->tx))
+		s->fallback.pins |= 1;
+	if (!(s->fallback.pins & 2) && !anc_busy(s->rx))
+		s->fallback.pins |= 2;
 }
 
 static void let_go(struct sock *s, bool ours)
 {
-	if (ours && (s->pins & 1))
+	if (ours && (s->fallback.pins & 1))
 		anc_idle(s->tx);
-	if (ours && (s->pins & 2))
+	if (ours && (s->fallback.pins & 2))
 		anc_idle(s->rx);
-	s->pins = 0;
+	s->fallback.pins = 0;
 }
 
 static void unpin(struct sock *s, bool ours)
 {
-	if (s->homes && --s->homes == 0 && !s->apart)
+	if (s->fallback.homes && --s->fallback.homes == 0 && !s->fallback.apart)
 		let_go(s, ours);
 }
 
 void home_left(struct sock *s)
 {
-	if (!s->homes && !s->apart)
+	if (!s->fallback.homes && !s->fallback.apart)
 		let_go(s, true);
 }
 
@@ -398,8 +399,8 @@ void sock_home_begin(struct sock *s, int fd, enum reason why)
 		sock_unlock(s);
 		return;
 	}
-	if (s->pair.state != PAIR_DONE && sock_holders(s) == 1)
-		pair_cancel(&s->pair);
+	if (s->seek.pair.state != PAIR_DONE && sock_holders(s) == 1)
+		pair_cancel(&s->seek.pair);
 	pin(s);
 	rdma_unspare(s);
 	if (s->paired && sock_lifted(s)) {
@@ -424,7 +425,7 @@ static void serve_one(struct sock *s, void *arg)
  */
 static int left(struct sock *s, const struct anc_dir *tx)
 {
-	s->homing--;
+	s->fallback.homing--;
 	unpin(s, s->tx == tx && !s->rd);
 	sock_unlock(s);
 	sock_go_on(s);
@@ -446,8 +447,8 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	rdma_unspare(s);
 	was = sock_lifted(s);
 	words = s->tx;
-	s->homes++;
-	s->homing++;
+	s->fallback.homes++;
+	s->fallback.homing++;
 	sock_keep(s);
 	sock_unlock(s);
 	for (;;) {
@@ -476,27 +477,28 @@ int sock_home(struct sock *s, int fd, enum reason why)
 			rx = -EAGAIN;
 		}
 		/* the peer was quick to leave the anchor again */
-		if (!rx && !(s->pins & 2) && anc_state(s->rx) != ANC_GONE)
+		if (!rx && !(s->fallback.pins & 2) &&
+		    anc_state(s->rx) != ANC_GONE)
 			rx = -EAGAIN;
 		if ((tx != -EAGAIN && rx != -EAGAIN) || late)
 			break;
 		sock_unlock(s);
 		/* the other end may be ours: its part is done right here */
 		service_each(serve_one, NULL);
-		if (s->wake >= 0)
+		if (s->waits.wake >= 0)
 			wait_apart(s);
 	}
-	s->homing--;
+	s->fallback.homing--;
 	/* on one host the reader counts what came behind y */
 	if (s->rd && s->paired && anc_state(s->tx) == ANC_SPILL &&
 	    (why == WHY_EXEC || why == WHY_FD_SHARED))
-		s->given = true;
+		s->fallback.given = true;
 	if (!tx && !rx) {
 		if (was) {
 			COUNT(s, fallbacks, 1);
 			page_add(fallbacks_for[why], 1);
 		}
-		s->why = WHY_NONE;
+		s->stats.why = WHY_NONE;
 		sock_why(s, why);
 	}
 	tx_state = anc_state(s->tx);

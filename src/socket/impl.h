@@ -33,6 +33,7 @@
 #include "socket/iov.h"
 #include "socket/pair.h"
 #include "socket/sock.h"
+#include "socket/state.h"
 #include "socket/wait.h"
 #include "socket/zcopy.h"
 
@@ -42,166 +43,6 @@
 #define NAMES_AT   4 /* turns after which the page shows names */
 #define LOOK_NEVER INT32_MAX
 
-enum sock_phase {
-	PH_NEW,
-	PH_LISTEN,
-	PH_CONNECTING,
-	PH_CONNECTED,
-};
-
-struct rdma;
-
-/*
- * Counts of threads that may find themselves in another sock than they came
- * into: the memory was used anew meanwhile. What they counted went with the
- * generation, and they take nothing off of the next one's.
- */
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define COUNTED(name)                      \
-	struct {                           \
-		uint32_t name, name##_gen; \
-	}
-#else
-#define COUNTED(name)                      \
-	struct {                           \
-		uint32_t name##_gen, name; \
-	}
-#endif
-#define GEN_COUNT(name)               \
-	union {                       \
-		COUNTED(name);        \
-		uint64_t name##_word; \
-	}
-
-struct sock {
-	struct lock lock;
-	int32_t maker; /* the process whose memory it is */
-
-	/* read by every data call */
-	uint8_t phase; /* enum sock_phase */
-	uint8_t use; /* enum rule_use */
-	bool native, nonblock, paired, orphan;
-	bool corked; /* lifted, and TCP_CORK is set */
-	bool parted; /* atomic: a number of it went, here or elsewhere */
-	bool shut_rd, shut_wr;
-	bool fin_due; /* the kernel's FIN waits until the ring is empty */
-	bool fin_told; /* the peer was poked about its FIN, */
-	bool fin_missed; /* and we waited for it in vain once */
-	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
-	bool rst_told; /* the one ECONNRESET was delivered */
-	uint8_t eaten; /* errno that the kernel told to us, and tells once */
-	bool linger0; /* SO_LINGER with time 0: closing resets */
-	bool epipe; /* a send was answered EPIPE */
-	bool dry, busy; /* the last call, the one before too, found nothing */
-	int32_t look; /* calls until lift_look(); a lost count is harmless */
-	int32_t byte_weight; /* bytes that count as one call */
-	struct anc_dir *tx, *rx; /* atomic; local words until paired */
-	struct anc_tx at;
-	struct anc_rx ar;
-	uint64_t holdback_until; /* atomic: holdback.h, while there is some */
-	uint32_t holdback; /* atomic: bytes */
-	uint32_t mss; /* of the anchor */
-	uint64_t may_send; /* offset up to which nothing is looked at: window.h */
-	uint32_t rawtx; /* atomic: threads inside a raw send */
-	uint32_t resting; /* atomic: asleep between two raw sends of a call */
-	uint32_t switching; /* atomic: no raw send may begin */
-	uint32_t users; /* atomic: threads inside any raw call */
-	uint32_t inside[SOCK_BEDS]; /* atomic: who receives, see sock_named() */
-	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
-	uint32_t lookers; /* atomic: threads that look at END() unlocked */
-	uint32_t carry; /* atomic: see raw_rx_leave() */
-	bool strayed, unsent; /* atomic: a raw call was left; what it moved? */
-	bool given; /* behind this spill another program may write, uncounted */
-	uint32_t held; /* atomic: raw receives that keep it unpaired, */
-	uint32_t unwaited; /* and epoll sets that nobody waits for */
-	struct page_row *row; /* good in row_pid only */
-	int32_t row_pid; /* atomic; 0: nobody's, -1: being taken */
-
-	/* lifted */
-	int wake; /* wake-up socket, -1 */
-	uint32_t wake_ms; /* SO_RCVTIMEO of that one; 0: none */
-	int ghost; /* atomic: the anchor's number for sleepers after close, -1 */
-	struct anc_side *own, *peer;
-	uint32_t rung_eaten; /* wake-up bytes taken */
-	uint32_t rung_seen; /* at least so many were there */
-	uint64_t rung_at; /* atomic: over RDMA, since the sleep began; 0 */
-	uint32_t sleepers; /* threads asleep on the wake-up socket */
-	GEN_COUNT(asleep_anchor); /* atomic: asleep in poll on the anchor */
-	GEN_COUNT(watched); /* atomic: the same, and epoll sets that hold it */
-	uint32_t writers; /* threads asleep waiting for room */
-	uint32_t readers; /* threads asleep waiting for data */
-	struct bed bed[SOCK_BEDS];
-	uint32_t homing; /* threads that bring it home */
-	uint32_t in_gen, out_gen; /* atomic */
-	uint64_t in_since, in_news; /* stamps, see order_came() */
-	uint64_t rx_avail; /* parsed stream bytes not yet taken */
-	uint32_t front_at; /* of them, taken of the front message */
-	bool counted; /* among the lifted */
-	bool tx_shown, rx_shown; /* the row says that it is lifted */
-	bool rx_eof, rx_stale; /* stale: ring content was taken back */
-	bool rx_ended; /* left the ring behind all of its bytes and DisConn */
-	bool full; /* a writer was told to wait */
-	uint8_t spills;
-	uint8_t vouches; /* times the counts were compared */
-	uint16_t bell_naps; /* waits for threads that hold a bell uncounted */
-	uint8_t miss_naps, missed[2]; /* of them for nobody's (ring.c) */
-	uint32_t homes; /* calls that need it at home, */
-	bool apart; /* and over RDMA so does a child */
-	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
-	uint64_t full_since, lift_not_before;
-	uint64_t taken_seen; /* the progress when full_since was set */
-	uint64_t idle_mark; /* bytes moved when last looked at */
-	uint64_t queue_seen; /* end of what was seen on the lifted anchor */
-	bool trimmed, resuming; /* RESUME, begun: */
-	uint64_t resume_at; /* next byte to write back, */
-	uint64_t resume_from, resume_kept; /* as the reader said */
-	uint64_t kept_at; /* where in the attic ar.kept bytes begin */
-	struct end *end; /* of the fabric that carries it: END(s) */
-	int32_t end_pid; /* the only process that may use it; 0: all */
-	struct rdma *rd; /* the peer is on another host: rdma.h */
-	struct shm_end shm;
-	struct zc zc;
-	struct conn conn;
-
-	/* seldom */
-	uint8_t family; /* of the anchor */
-	uint8_t role;
-	enum reason why;
-	uint32_t rule_line;
-	uint64_t inode;
-	uint64_t born_ns;
-	struct holder holder[SOCK_HOLDERS];
-	int32_t offer_looks, probes;
-	uint64_t patient_since;
-	uint32_t turns; /* changes between sending and receiving */
-	bool sent_last;
-	struct pair pair;
-	struct conn_params params;
-	struct bridged bridged; /* a rule says native */
-	int64_t rcvtimeo, sndtimeo; /* ns, 0: none */
-	uint32_t snd_room; /* bytes that our socket holds unsent */
-	uint8_t bufs; /* BUF_*: what of that the program has set */
-	int nodelay, cork; /* the program's values */
-	uint32_t spin_ns; /* current spin budget */
-	uint32_t spin_skip; /* waits left before spinning is tried again */
-	bool pinned; /* never again (foreign holder) */
-	bool told; /* a MSG_ZEROCOPY send was announced, nothing went yet */
-	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
-	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
-	uint16_t bars; /* atomic: options that only the kernel has (option.h) */
-	uint16_t port, peer_port; /* atomic: order.c; 0: not asked yet */
-	uint64_t read_at; /* atomic: see sock_peer_port() */
-	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
-
-	/* store.c */
-	struct retired retired; /* of the process that closed it last, or maker */
-	struct sock *next_ward; /* good in the maker only */
-	uint32_t buried; /* atomic: another process was the last and is done */
-	int32_t closer; /* the process that closes the last number */
-
-	struct anc_dir local[2]; /* [0] tx, [1] rx: before pairing */
-};
-
 extern struct sock_hooks hooks;
 extern int32_t sock_pid; /* this process */
 extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
@@ -210,10 +51,10 @@ extern struct page_row sock_spare; /* sums of sockets without a row */
 /* --- counting ---------------------------------------------------------- */
 
 /* `name` is a counter of rows; a sock of another process's page is spared. */
-#define COUNT(s, name, n)                                     \
-	__atomic_add_fetch(likely((s)->row_pid == sock_pid) ? \
-				   &(s)->row->name :          \
-				   &sock_spare.name,          \
+#define COUNT(s, name, n)                                           \
+	__atomic_add_fetch(likely((s)->stats.row_pid == sock_pid) ? \
+				   &(s)->stats.row->name :          \
+				   &sock_spare.name,                \
 			   (uint64_t)(n), __ATOMIC_RELAXED)
 
 /* --- sock.c ------------------------------------------------------------ */
@@ -243,7 +84,7 @@ void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
  */
 static inline void sock_keep(struct sock *s)
 {
-	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 }
 int sock_fd(struct sock *s); /* a number in this process, or -1 */
 /*
@@ -320,9 +161,9 @@ static inline bool fab_glance(struct sock *s)
 
 	if (likely(!s->rd))
 		return fab_pending(s);
-	__atomic_add_fetch(&s->lookers, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->in.lookers, 1, __ATOMIC_SEQ_CST);
 	yes = fab_pending(s);
-	__atomic_sub_fetch(&s->lookers, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->in.lookers, 1, __ATOMIC_SEQ_CST);
 	return yes;
 }
 /* What was released is worth telling the writer now. */
@@ -390,7 +231,7 @@ void spin_rung(struct sock *s);
 void spin_awake(struct sock *s);
 static inline void spin_to_bed(struct sock *s)
 {
-	__atomic_store_n(&s->rung_at, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->waits.rung_at, 0, __ATOMIC_RELAXED);
 }
 
 extern bool lift_off; /* nothing is lifted any more in this process */
@@ -488,13 +329,13 @@ int standin_take(struct sock *s, int fd);
 void lift_again(struct sock *s); /* what kept it at home is taken back */
 static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 {
-	if (unlikely(s->look != LOOK_NEVER) && n > 0) {
-		s->turns += s->sent_last != sent;
-		if (s->turns == NAMES_AT && s->sent_last != sent)
+	if (unlikely(s->seek.look != LOOK_NEVER) && n > 0) {
+		s->seek.turns += s->seek.sent_last != sent;
+		if (s->seek.turns == NAMES_AT && s->seek.sent_last != sent)
 			row_refresh(s);
-		s->sent_last = sent;
-		s->look -= 1 + (int32_t)(n / s->byte_weight);
-		if (s->look <= 0)
+		s->seek.sent_last = sent;
+		s->seek.look -= 1 + (int32_t)(n / s->seek.byte_weight);
+		if (s->seek.look <= 0)
 			lift_look(s, fd);
 	}
 }
@@ -552,23 +393,24 @@ bool wake_hung_up(const struct sock *s);
 /* Under a rule `sdp`, connected and not yet paired. */
 static inline bool lift_awaited(const struct sock *s)
 {
-	return s->use == USE_SDP && !s->paired && s->phase == PH_CONNECTED &&
-	       s->look != LOOK_NEVER;
+	return s->id.use == USE_SDP && !s->paired &&
+	       s->id.phase == PH_CONNECTED && s->seek.look != LOOK_NEVER;
 }
 
 /* Was the reset told before? From now on it was. */
 static inline bool told_reset(struct sock *s)
 {
-	bool was = s->rst_told;
+	bool was = s->eos.rst_told;
 
-	s->rst_told = true;
+	s->eos.rst_told = true;
 	return was;
 }
 
 /* May it be lifted at all? */
 static inline bool never_lift(const struct sock *s)
 {
-	return s->pinned || s->homes || s->apart || s->use == USE_NATIVE;
+	return s->fallback.pinned || s->fallback.homes || s->fallback.apart ||
+	       s->id.use == USE_NATIVE;
 }
 
 static inline bool tx_ours(const struct sock *s)

@@ -35,21 +35,21 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		ret = sys_ioctl(fd, FIONREAD, &kernel);
 	switch (st) {
 	case ANC_LIFTED:
-		sum += s->rx_avail;
+		sum += s->got.avail;
 		sum += zc_here(s) ? conn_source(&s->conn) : 0;
 		break;
 	case ANC_RISING:
 	case ANC_SPILL:
 	case ANC_ASKED:
 	case ANC_PAUSED:
-		sum += s->rx_avail + s->ar.kept;
+		sum += s->got.avail + s->ar.kept;
 		if (bells > 0)
 			kernel -= kernel < bells ? kernel : (int)bells;
 		sum += (uint64_t)kernel;
 		break;
 	case ANC_RESUME:
 		/* the record is not the program's */
-		sum = s->ar.unsure ? s->rd->give.len : (uint64_t)kernel;
+		sum = s->ar.unsure ? s->rd->mend.give.len : (uint64_t)kernel;
 		break;
 	default:
 		sum = (uint64_t)kernel;
@@ -74,7 +74,7 @@ void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
 	}
 	if (unread_bytes(s, fd, &n))
 		return;
-	n += s->rx_eof; /* the end counts as one */
+	n += s->eos.rx_eof; /* the end counts as one */
 	if (room < len) {
 		m->msg_flags |= MSG_CTRUNC;
 		len = room;
@@ -102,7 +102,7 @@ static int unsent_bytes(struct sock *s, int fd, unsigned long req, int *n)
 	if (ret || sock_lock(s))
 		return ret;
 	if (!r && s->paired && tx_by_ring(s)) {
-		sum = window_queued(s) + s->holdback + (uint64_t)*n;
+		sum = window_queued(s) + s->window.holdback + (uint64_t)*n;
 		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
 	} else if (r && req == SIOCOUTQ && rdma_here(s) &&
 		   r->state == RDMA_UP && r->end) {
@@ -175,7 +175,7 @@ static bool behind(struct sock *s, int fd)
 		where = raw_where(s, &n);
 	}
 	if (where == ANC_AT_RING)
-		ret = s->rx_avail > 0 || zc_here(s);
+		ret = s->got.avail > 0 || zc_here(s);
 	else if (where != ANC_AT_BELLS)
 		ret = s->ar.kept > 0;
 	sock_unlock(s);

@@ -23,8 +23,8 @@ static ssize_t attic_at(struct shm_attic *a, const struct sock *s, bool tx,
 			uint64_t at, uint8_t **mem)
 {
 	if (s->rd) {
-		*mem = s->rd->stash.mem + at;
-		return (ssize_t)(s->rd->stash.len - at);
+		*mem = s->rd->mend.stash.mem + at;
+		return (ssize_t)(s->rd->mend.stash.len - at);
 	}
 	if (END(s) != &s->shm.end)
 		return -ENODEV;
@@ -43,7 +43,7 @@ static bool for_now(ssize_t err)
 /* A receive into the attic; as recv(), -ENOBUFS when it is full. */
 static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 {
-	uint64_t end = s->kept_at + s->ar.kept;
+	uint64_t end = s->fallback.kept_at + s->ar.kept;
 	ssize_t got, room;
 	uint8_t *mem;
 
@@ -86,9 +86,9 @@ static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
 
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return 0;
-	if (where == ANC_AT_BELLS && s->rd && s->rd->token_wait) {
+	if (where == ANC_AT_BELLS && s->rd && s->rd->mark.token_wait) {
 		rdma_token_read(s, fd);
-		return !s->rd->token_wait;
+		return !s->rd->mark.token_wait;
 	}
 	if (where == ANC_AT_BELLS)
 		return !keep_bells(s, fd);
@@ -146,7 +146,7 @@ void keep_drop(struct sock *s)
 	if (s->rd)
 		larder_use(s, s->ar.kept);
 	s->ar.kept = 0;
-	s->kept_at = 0;
+	s->fallback.kept_at = 0;
 }
 
 /* All n bytes into c, or the errno of what could not be mapped. */
@@ -182,7 +182,7 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		return 0;
 	if (c) {
 		was = *c;
-		ret = copy(s, c, s->kept_at + skip, n);
+		ret = copy(s, c, s->fallback.kept_at + skip, n);
 		if (ret) {
 			*c = was;
 			return ret;
@@ -193,12 +193,12 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 	if (s->rd)
 		larder_use(s, n);
 	else
-		s->kept_at += n;
+		s->fallback.kept_at += n;
 	s->ar.kept -= n;
 	if (!s->ar.kept) {
 		if (!s->rd)
-			shm_attic_drop(&s->shm, false, s->kept_at);
-		s->kept_at = 0;
+			shm_attic_drop(&s->shm, false, s->fallback.kept_at);
+		s->fallback.kept_at = 0;
 	}
 	COUNT(s, bytes_tcp_rx, n);
 	return (ssize_t)n;
@@ -216,7 +216,7 @@ bool keep_unread(struct sock *s, struct cursor *c)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
-	size_t ring = s->rx_avail, rest;
+	size_t ring = s->got.avail, rest;
 
 	if (keep_short(s)) /* lost in the kernel, and what follows it */
 		return keep_take(s, c, 0, s->ar.kept, true) >= 0;
@@ -235,18 +235,18 @@ static void skip_unread(struct sock *s, uint64_t skip)
 	n = skip < front ? skip : front;
 	keep_take(s, NULL, 0, n, false);
 	skip -= n;
-	n = skip < s->rx_avail ? skip : s->rx_avail;
+	n = skip < s->got.avail ? skip : s->got.avail;
 	pump_recv(s, NULL, n, false, true);
 	keep_take(s, NULL, 0, skip - n, false);
 }
 
 bool keep_revive(struct sock *s)
 {
-	if (!s->rx_stale || anc_state(s->rx) != ANC_RESUME ||
+	if (!s->got.stale || anc_state(s->rx) != ANC_RESUME ||
 	    s->ar.taken < s->ar.from)
 		return false;
 	skip_unread(s, s->ar.taken - s->ar.from);
-	s->rx_stale = false;
+	s->got.stale = false;
 	anc_revive(s->rx);
 	s->ar.based = false;
 	return true;
@@ -282,16 +282,17 @@ static ssize_t piece(struct sock *s, struct shm_attic *a, uint8_t *buf,
 	ssize_t len;
 	bool attic;
 
-	attic = anc_in_attic(&s->at, s->resume_from, s->resume_at, &at, &n);
+	attic = anc_in_attic(&s->at, s->fallback.resume_from,
+			     s->fallback.resume_at, &at, &n);
 	if (n > room)
 		n = room;
 	if (!attic) {
 		/* the ring's last byte is the one in front of y */
 		uint64_t end = s->at.y < s->at.sent ? s->at.y : s->at.sent;
 
-		return pump_unread(s, end - s->resume_at, buf, n);
+		return pump_unread(s, end - s->fallback.resume_at, buf, n);
 	}
-	len = attic_at(a, s, true, s->resume_kept + at, &mem);
+	len = attic_at(a, s, true, s->fallback.resume_kept + at, &mem);
 	if (len <= 0)
 		return len;
 	if (n > (uint64_t)len)
@@ -323,7 +324,7 @@ static int write_back(struct sock *s, int fd, struct shm_attic *a)
 
 	if (!buf)
 		return -ENOMEM;
-	while (s->resume_at < s->at.sent) {
+	while (s->fallback.resume_at < s->at.sent) {
 		n = piece(s, a, buf, CHUNK);
 		if (n <= 0)
 			return for_now(n) ? -ENOMEM : -EPROTO;
@@ -332,7 +333,7 @@ static int write_back(struct sock *s, int fd, struct shm_attic *a)
 			return n == -EAGAIN ? -EAGAIN : -ENOMEM;
 		if (n < 0)
 			return 0; /* the program will meet the error */
-		s->resume_at += (uint64_t)n;
+		s->fallback.resume_at += (uint64_t)n;
 	}
 	return 0;
 }
@@ -340,7 +341,7 @@ static int write_back(struct sock *s, int fd, struct shm_attic *a)
 /* What the reader had taken off the anchor, from the attic's first byte on. */
 static uint64_t attic_end(const struct sock *s)
 {
-	return s->resume_kept + (s->at.sent - s->resume_from);
+	return s->fallback.resume_kept + (s->at.sent - s->fallback.resume_from);
 }
 
 void keep_put_back(struct sock *s, int fd)
@@ -352,14 +353,15 @@ void keep_put_back(struct sock *s, int fd)
 		rdma_put_back(s, fd);
 		return;
 	}
-	if (!s->resuming) {
-		if (anc_resume_from(s->tx, &s->at, SHM_ATTIC, &s->resume_from,
-				    &s->resume_kept)) {
+	if (!s->fallback.resuming) {
+		if (anc_resume_from(s->tx, &s->at, SHM_ATTIC,
+				    &s->fallback.resume_from,
+				    &s->fallback.resume_kept)) {
 			give_up(s, fd);
 			return;
 		}
-		s->resume_at = s->resume_from;
-		s->resuming = true;
+		s->fallback.resume_at = s->fallback.resume_from;
+		s->fallback.resuming = true;
 	}
 	err = write_back(s, fd, &a);
 	shm_attic_close(&a);
@@ -367,7 +369,7 @@ void keep_put_back(struct sock *s, int fd)
 		__atomic_store_n(&s->tx->brim, 1, __ATOMIC_SEQ_CST);
 	if (err == -EAGAIN || err == -ENOMEM)
 		return;
-	s->resuming = false;
+	s->fallback.resuming = false;
 	if (err) {
 		give_up(s, fd);
 		return;

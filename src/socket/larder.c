@@ -90,10 +90,11 @@ static void fill(struct rdma_larder *l, uint8_t *mem, size_t n)
 /* What the program has not read yet, as one message. */
 bool larder_store(struct sock *s)
 {
-	struct rdma_larder *l = &s->rd->larder, *ahead = &s->rd->stash;
+	struct rdma_larder *l = &s->rd->mend.larder,
+			   *ahead = &s->rd->mend.stash;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
-	size_t n = s->rx_avail;
+	size_t n = s->got.avail;
 	uint8_t *mem;
 
 	if (!n && !ahead->len)
@@ -109,7 +110,7 @@ bool larder_store(struct sock *s)
 	}
 	if (ahead->len)
 		memcpy(l->mem + WIRE_BSDH + n, ahead->mem, ahead->len);
-	s->rx_avail += ahead->len;
+	s->got.avail += ahead->len;
 	shorten(ahead, ahead->len);
 	s->ar.kept = 0; /* it was that */
 	return true;
@@ -119,10 +120,10 @@ void larder_again(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (r->give.mem)
-		fill(&r->larder, r->give.mem, r->give.len);
-	s->rx_avail = r->give.len;
-	memset(&r->give, 0, sizeof(r->give));
+	if (r->mend.give.mem)
+		fill(&r->mend.larder, r->mend.give.mem, r->mend.give.len);
+	s->got.avail = r->mend.give.len;
+	memset(&r->mend.give, 0, sizeof(r->mend.give));
 }
 
 static bool grow(struct rdma_larder *a)
@@ -142,7 +143,7 @@ static bool grow(struct rdma_larder *a)
 
 ssize_t larder_pull(struct sock *s, int fd, size_t n)
 {
-	struct rdma_larder *a = &s->rd->stash;
+	struct rdma_larder *a = &s->rd->mend.stash;
 	ssize_t got;
 
 	if (a->len == a->room && !grow(a))
@@ -160,12 +161,12 @@ ssize_t larder_pull(struct sock *s, int fd, size_t n)
 void larder_use(struct sock *s, size_t n)
 {
 	if (n)
-		shorten(&s->rd->stash, n);
+		shorten(&s->rd->mend.stash, n);
 }
 
 void mend_ahead(struct sock *s, const uint8_t *p, size_t n)
 {
-	struct rdma_larder *a = &s->rd->stash;
+	struct rdma_larder *a = &s->rd->mend.stash;
 	uint8_t *mem;
 
 	if (!n || s->conn.error)
@@ -188,7 +189,7 @@ void mend_ahead(struct sock *s, const uint8_t *p, size_t n)
 /* What lies on the anchor, and in front of it what was taken already. */
 ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 {
-	const struct rdma_larder *a = &s->rd->stash;
+	const struct rdma_larder *a = &s->rd->mend.stash;
 	size_t n = a->len < size ? a->len : size;
 	ssize_t more = 0;
 
@@ -201,7 +202,7 @@ ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 
 bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
 {
-	struct rdma_larder *a = &s->rd->stash;
+	struct rdma_larder *a = &s->rd->mend.stash;
 	size_t first = n < a->len ? n : a->len;
 
 	if (first)
@@ -212,13 +213,13 @@ bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
 
 void larder_init(struct rdma *r)
 {
-	r->larder.end.ops = &larder_ops;
+	r->mend.larder.end.ops = &larder_ops;
 }
 
 void larder_drop(struct rdma *r)
 {
-	if (r->larder.mem)
-		release(&r->larder.end);
-	if (r->stash.len)
-		shorten(&r->stash, r->stash.len);
+	if (r->mend.larder.mem)
+		release(&r->mend.larder.end);
+	if (r->mend.stash.len)
+		shorten(&r->mend.stash, r->mend.stash.len);
 }

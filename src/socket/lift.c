@@ -40,22 +40,24 @@ void lift_connected(struct sock *s, int fd)
 	sock_inode_at(s, fd);
 	if (weight < 1)
 		weight = 1;
-	s->byte_weight = (int32_t)(weight < INT32_MAX ? weight : INT32_MAX);
-	s->nodelay = s->cork = -1;
-	s->look = s->pinned || lift_off ? LOOK_NEVER : threshold();
-	if (lift_off && !s->pinned)
+	s->seek.byte_weight =
+		(int32_t)(weight < INT32_MAX ? weight : INT32_MAX);
+	s->opt.nodelay = s->opt.cork = -1;
+	s->seek.look = s->fallback.pinned || lift_off ? LOOK_NEVER :
+							threshold();
+	if (lift_off && !s->fallback.pinned)
 		sock_why(s, sock_off ? sock_off : WHY_SETTING);
-	if (s->use == USE_NATIVE) {
-		s->look = LOOK_NEVER;
+	if (s->id.use == USE_NATIVE) {
+		s->seek.look = LOOK_NEVER;
 		sock_why(s, WHY_KERNEL_SDP);
 	}
-	if (s->use == USE_SDP) {
-		s->look = 0;
+	if (s->id.use == USE_SDP) {
+		s->seek.look = 0;
 		/* the program may wait in ways we do not see: serve() goes on */
 		if (settings.background_thread && !service_start())
 			service_add(s);
 	}
-	if (s->look == 0)
+	if (s->seek.look == 0)
 		lift_look(s, fd);
 }
 
@@ -67,16 +69,16 @@ void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 {
 	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
 	/* who holds it at home does so on */
-	if (s->pins & 1)
+	if (s->fallback.pins & 1)
 		anc_busy(tx);
-	if (s->pins & 2)
+	if (s->fallback.pins & 2)
 		anc_busy(rx);
 	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
 	/* only now: who leaves the old words takes it from s->rx */
-	__atomic_store_n(&s->carry, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->in.carry, 1, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) &&
-	    __atomic_exchange_n(&s->carry, 0, __ATOMIC_SEQ_CST))
+	    __atomic_exchange_n(&s->in.carry, 0, __ATOMIC_SEQ_CST))
 		anc_raw_leave(rx);
 	__atomic_store_n(&rx->taken, s->ar.taken, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tx->sent, s->at.sent, __ATOMIC_SEQ_CST);
@@ -84,22 +86,22 @@ void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 
 static void paired(struct sock *s, int fd)
 {
-	struct anc_page *page = shm_words(&s->pair.seg);
-	int maker = !s->pair.offering, no_thread;
+	struct anc_page *page = shm_words(&s->seek.pair.seg);
+	int maker = !s->seek.pair.offering, no_thread;
 
 	s->own = &page->side[maker ? 0 : 1];
 	s->peer = &page->side[maker ? 1 : 0];
-	shm_end_init(&s->shm, &s->pair.seg, maker, s->pair.key);
+	shm_end_init(&s->shm, &s->seek.pair.seg, maker, s->seek.pair.key);
 	s->end = &s->shm.end;
 	zc_paired(s);
 	lift_adopt(s, &page->dir[maker ? 0 : 1], &page->dir[maker ? 1 : 0]);
-	s->wake = s->pair.fd;
-	s->wake_ms = 0;
-	sys_fcntl(s->wake, F_SETFL, 0); /* readers sleep on it */
+	s->waits.wake = s->seek.pair.fd;
+	s->waits.wake_ms = 0;
+	sys_fcntl(s->waits.wake, F_SETFL, 0); /* readers sleep on it */
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
-	s->look = LOOK_NEVER; /* until all is well */
+	s->seek.look = LOOK_NEVER; /* until all is well */
 	no_thread = settings.background_thread ? service_start() : 0;
-	s->own->reset = s->linger0;
+	s->own->reset = s->opt.linger0;
 	window_begin(s, fd);
 	spin_bound(s);
 	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
@@ -107,24 +109,25 @@ static void paired(struct sock *s, int fd)
 	if (no_thread) {
 		log_once(LOG_WARN, "no service thread (%d): nothing is lifted",
 			 no_thread);
-		s->pinned = true;
+		s->fallback.pinned = true;
 		sock_why(s, WHY_NO_THREAD);
 		return;
 	}
-	s->look = lift_vouch(s, fd);
+	s->seek.look = lift_vouch(s, fd);
 	__atomic_store_n(&s->own->ready, 1, __ATOMIC_RELEASE);
-	if (!s->pinned)
+	if (!s->fallback.pinned)
 		sock_why(s, WHY_PAIRED);
-	log_debug("fd %d: paired with process %d", fd, s->pair.peer_pid);
+	log_debug("fd %d: paired with process %d", fd, s->seek.pair.peer_pid);
 	ring_note(s);
 }
 
 static void pair_again(struct sock *s)
 {
-	memset(&s->pair, 0, sizeof(s->pair));
-	s->pair.fd = -1;
+	memset(&s->seek.pair, 0, sizeof(s->seek.pair));
+	s->seek.pair.fd = -1;
 	/* rings are powers of two: the next one below */
-	s->pair.ring = 1u << (31 - __builtin_clz((uint32_t)settings.ring_max));
+	s->seek.pair.ring =
+		1u << (31 - __builtin_clz((uint32_t)settings.ring_max));
 }
 
 /*
@@ -142,7 +145,7 @@ static bool counted(const struct sock *s)
 	if (bytes < 524288)
 		bytes = 524288;
 	/* megabytes may lie in the kernel between the two counts */
-	return s->turns < PATIENCE * turns &&
+	return s->seek.turns < PATIENCE * turns &&
 	       s->at.sent + s->ar.taken < 16 * PATIENCE * bytes;
 }
 
@@ -152,16 +155,16 @@ static bool counted(const struct sock *s)
  */
 static bool in_dialogue(const struct sock *s)
 {
-	return s->at.sent + s->ar.taken <= (uint64_t)s->turns << 12;
+	return s->at.sent + s->ar.taken <= (uint64_t)s->seek.turns << 12;
 }
 
 static bool waited(struct sock *s)
 {
 	uint64_t now = clock_ns();
 
-	if (!s->patient_since)
-		s->patient_since = now;
-	return now - s->patient_since > PATIENCE_NS;
+	if (!s->seek.patient_since)
+		s->seek.patient_since = now;
+	return now - s->seek.patient_since > PATIENCE_NS;
 }
 
 /*
@@ -176,30 +179,30 @@ static bool patient(struct sock *s)
 
 static bool probed_enough(struct sock *s)
 {
-	if (s->probes >= 3 && s->turns >= 64 && in_dialogue(s))
+	if (s->seek.probes >= 3 && s->seek.turns >= 64 && in_dialogue(s))
 		return true;
 	if (!patient(s))
 		return true;
-	return s->probes > PROBES_MAX && waited(s);
+	return s->seek.probes > PROBES_MAX && waited(s);
 }
 
 /* A rule `sdp` leaves no other way: there the program's limit counts alone. */
 static bool no_number(struct sock *s)
 {
-	if (s->use != USE_SDP && !fd_share_left()) {
-		s->look = FD_SHARE_LOOKS;
+	if (s->id.use != USE_SDP && !fd_share_left()) {
+		s->seek.look = FD_SHARE_LOOKS;
 		sock_why(s, WHY_FD_LIMIT);
 		return true;
 	}
-	if (s->why == WHY_FD_LIMIT)
+	if (s->stats.why == WHY_FD_LIMIT)
 		sock_why(s, WHY_WAITING);
 	return false;
 }
 
 static void give_up(struct sock *s)
 {
-	pair_cancel(&s->pair);
-	s->look = LOOK_NEVER;
+	pair_cancel(&s->seek.pair);
+	s->seek.look = LOOK_NEVER;
 	sock_why(s, WHY_PEER_DECLINED);
 }
 
@@ -209,16 +212,16 @@ static void step(struct sock *s, int fd)
 	if (s->rd && s->rd->owner != sock_pid)
 		rdma_detach(s); /* it looked, and left it to us */
 	if (s->rd) { /* the service thread seeks, and gives up */
-		s->look = 64;
+		s->seek.look = 64;
 		return;
 	}
-	if (s->pair.state == PAIR_NONE) {
+	if (s->seek.pair.state == PAIR_NONE) {
 		enum reason why;
 
 		if (no_number(s))
 			return;
 		pair_again(s);
-		why = pair_begin(&s->pair, fd);
+		why = pair_begin(&s->seek.pair, fd);
 		if (why == WHY_REMOTE) {
 			why = rdma_begin(s, fd);
 			if (why == WHY_NONE)
@@ -227,12 +230,12 @@ static void step(struct sock *s, int fd)
 			why = WHY_SETTING;
 		}
 		if (why != WHY_NONE) {
-			s->look = LOOK_NEVER;
+			s->seek.look = LOOK_NEVER;
 			sock_why(s, why);
 			return;
 		}
-		s->params = (struct conn_params){
-			.active = !s->pair.offering,
+		s->seek.params = (struct conn_params){
+			.active = !s->seek.pair.offering,
 			.rcv_size = SHM_MSG_MAX,
 			.posted = SHM_DEPTH,
 			.max_adverts = 1,
@@ -240,29 +243,30 @@ static void step(struct sock *s, int fd)
 			.reads = true,
 		};
 	}
-	switch (pair_step(&s->pair, fd, &s->conn, &s->params, 1000)) {
+	switch (pair_step(&s->seek.pair, fd, &s->conn, &s->seek.params, 1000)) {
 	case PAIR_OFFERED:
-		s->look = ++s->offer_looks < OFFER_LOOKS ? 1 : 8;
+		s->seek.look = ++s->seek.offer_looks < OFFER_LOOKS ? 1 : 8;
 		if (!patient(s))
 			give_up(s);
 		break;
 	case PAIR_PROBING:
 		/* no descriptor is kept between probes */
-		pair_cancel(&s->pair);
-		s->look = s->probes < 4 ? 8 << s->probes : PROBES_APART;
-		s->probes++;
+		pair_cancel(&s->seek.pair);
+		s->seek.look = s->seek.probes < 4 ? 8 << s->seek.probes :
+						    PROBES_APART;
+		s->seek.probes++;
 		if (probed_enough(s))
 			give_up(s);
 		break;
 	case PAIR_ASKED:
-		s->look = ++s->offer_looks < OFFER_LOOKS ? 1 : 8;
+		s->seek.look = ++s->seek.offer_looks < OFFER_LOOKS ? 1 : 8;
 		break;
 	case PAIR_DONE:
 		paired(s, fd);
 		break;
 	default:
-		s->look = LOOK_NEVER;
-		sock_why(s, s->pair.why);
+		s->seek.look = LOOK_NEVER;
+		sock_why(s, s->seek.pair.why);
 		break;
 	}
 }
@@ -272,8 +276,8 @@ bool sock_wait_seen;
 /* Does the program wait for it in a way that we do not see? */
 static bool waits_unseen(const struct sock *s)
 {
-	return __atomic_load_n(&s->unwaited, __ATOMIC_RELAXED) ||
-	       (s->nonblock && !s->busy &&
+	return __atomic_load_n(&s->in.unwaited, __ATOMIC_RELAXED) ||
+	       (s->opt.nonblock && !s->seek.busy &&
 		!__atomic_load_n(&sock_wait_seen, __ATOMIC_RELAXED));
 }
 
@@ -282,7 +286,7 @@ static bool shared(struct sock *s)
 {
 	if (sock_holders(s) == 1)
 		return false;
-	if (s->why == WHY_WAITING)
+	if (s->stats.why == WHY_WAITING)
 		sock_why(s, WHY_FD_SHARED);
 	return true;
 }
@@ -293,7 +297,7 @@ static bool shared(struct sock *s)
  */
 static bool mistaken(struct sock *s, int fd)
 {
-	return s->pair.state == PAIR_NONE && hooks.elsewhere &&
+	return s->seek.pair.state == PAIR_NONE && hooks.elsewhere &&
 	       hooks.elsewhere(s, fd);
 }
 
@@ -301,28 +305,28 @@ void lift_look(struct sock *s, int fd)
 {
 	bool was = s->paired;
 
-	if (s->byte_weight < LOOK_BYTES)
-		s->byte_weight = LOOK_BYTES;
-	if (never_lift(s) || s->use == USE_TCP || s->shut_rd) {
-		s->look = LOOK_NEVER;
+	if (s->seek.byte_weight < LOOK_BYTES)
+		s->seek.byte_weight = LOOK_BYTES;
+	if (never_lift(s) || s->id.use == USE_TCP || s->eos.shut_rd) {
+		s->seek.look = LOOK_NEVER;
 		return;
 	}
 	if (lock_try(&s->lock)) {
-		s->look = 1;
+		s->seek.look = 1;
 		return;
 	}
 	fd = sock_at(s, fd);
 	if (s->paired) {
-		s->look = lift_vouch(s, fd);
+		s->seek.look = lift_vouch(s, fd);
 		if (s->rd)
 			rdma_tell(s, false);
 	} else if (waits_unseen(s)) {
-		s->look = 16;
-		if (s->why == WHY_WAITING)
+		s->seek.look = 16;
+		if (s->stats.why == WHY_WAITING)
 			sock_why(s, WHY_BYPASSED);
-	} else if (__atomic_load_n(&s->held, __ATOMIC_RELAXED) || shared(s) ||
-		   mistaken(s, fd)) {
-		s->look = 16; /* perhaps later */
+	} else if (__atomic_load_n(&s->in.held, __ATOMIC_RELAXED) ||
+		   shared(s) || mistaken(s, fd)) {
+		s->seek.look = 16; /* perhaps later */
 	} else {
 		step(s, fd);
 	}
@@ -335,12 +339,13 @@ void lift_look(struct sock *s, int fd)
 
 void sock_unwaited(struct sock *s, int delta)
 {
-	if (__atomic_add_fetch(&s->unwaited, (uint32_t)delta, __ATOMIC_SEQ_CST))
+	if (__atomic_add_fetch(&s->in.unwaited, (uint32_t)delta,
+			       __ATOMIC_SEQ_CST))
 		return;
-	if (s->why == WHY_BYPASSED && !s->pinned)
+	if (s->stats.why == WHY_BYPASSED && !s->fallback.pinned)
 		sock_why(s, WHY_WAITING);
-	if (s->look != LOOK_NEVER && s->look > 1)
-		s->look = 1;
+	if (s->seek.look != LOOK_NEVER && s->seek.look > 1)
+		s->seek.look = 1;
 }
 
 /*
@@ -349,25 +354,25 @@ void sock_unwaited(struct sock *s, int delta)
  */
 void lift_full(struct sock *s, int fd)
 {
-	int32_t probes = s->probes;
+	int32_t probes = s->seek.probes;
 
-	if (!probes || s->paired || s->look == LOOK_NEVER)
+	if (!probes || s->paired || s->seek.look == LOOK_NEVER)
 		return;
 	lift_look(s, fd);
-	if (s->probes > probes)
-		s->probes = probes;
+	if (s->seek.probes > probes)
+		s->seek.probes = probes;
 }
 
 void lift_again(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	if (s->phase == PH_LISTEN) {
+	if (s->id.phase == PH_LISTEN) {
 		sock_why(s, WHY_LISTENER);
-	} else if (s->phase == PH_CONNECTED && !never_lift(s) && !lift_off) {
-		s->look = threshold();
-		if (!s->look)
-			s->look = 1; /* with the next bytes */
+	} else if (s->id.phase == PH_CONNECTED && !never_lift(s) && !lift_off) {
+		s->seek.look = threshold();
+		if (!s->seek.look)
+			s->seek.look = 1; /* with the next bytes */
 		sock_why(s, s->paired ? WHY_PAIRED : WHY_WAITING);
 	}
 	sock_unlock(s);
@@ -389,9 +394,9 @@ void lift_orphan(struct sock *s)
 	if (s->rd)
 		mend_revive(s);
 	__atomic_store_n(&s->orphan, true, __ATOMIC_RELEASE);
-	__atomic_store_n(&s->stand, 0, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
-	__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
 	log_debug("fd %d: the peer's library is gone", sock_fd(s));
 }
 
@@ -401,8 +406,8 @@ void lift_orphan(struct sock *s)
  */
 int lift_end_errno(struct sock *s)
 {
-	if (s->eaten && !told_reset(s))
-		return s->eaten;
+	if (s->eos.eaten && !told_reset(s))
+		return s->eos.eaten;
 	if (!tx_by_ring(s) || sock_lock(s))
 		return 0;
 	if (!s->orphan && wake_hung_up(s))
@@ -429,7 +434,7 @@ void lift_unpaired(struct sock *s, enum reason why)
 			break;
 		bells -= n;
 	}
-	s->pinned = true;
+	s->fallback.pinned = true;
 	__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx, &s->local[1], __ATOMIC_SEQ_CST);
 	sock_why(s, why);
@@ -448,10 +453,10 @@ int lift_demand(struct sock *s, int fd, bool tx)
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.sdp_timeout_ms * 1000000u;
 	struct timespec nap = { 0, 200000 };
-	bool timed = (tx ? s->sndtimeo : s->rcvtimeo) != 0, up;
+	bool timed = (tx ? s->opt.sndtimeo : s->opt.rcvtimeo) != 0, up;
 	int n;
 
-	if (s->rst_told || s->shut_wr || (s->native && s->met))
+	if (s->eos.rst_told || s->eos.shut_wr || (s->id.native && s->id.met))
 		return 0;
 	for (;;) {
 		struct sock *twin;
@@ -460,16 +465,16 @@ int lift_demand(struct sock *s, int fd, bool tx)
 
 		if (!s->paired)
 			lift_look(s, fd);
-		if (s->native && s->rd) {
-			s->met = true;
+		if (s->id.native && s->rd) {
+			s->id.met = true;
 			return 0;
 		}
 		if (s->paired && tx)
 			lift_try_tx(s, fd);
-		up = s->paired && (!tx || s->met);
+		up = s->paired && (!tx || s->id.met);
 		if (up || (s->paired && s->orphan))
 			return 0;
-		if (s->look == LOOK_NEVER && !s->paired)
+		if (s->seek.look == LOOK_NEVER && !s->paired)
 			break;
 		if (!diag_peer(fd, &d) && d.inode && hooks.by_inode &&
 		    (twin = hooks.by_inode(d.inode, &tfd)) && !twin->paired)
@@ -492,6 +497,6 @@ int lift_demand(struct sock *s, int fd, bool tx)
 			nap.tv_nsec *= 2;
 	}
 	log_err("Error connect: failed for SDP fd %d: rule sdp, but %s", fd,
-		reason_text(s->why));
+		reason_text(s->stats.why));
 	return -ECONNREFUSED;
 }

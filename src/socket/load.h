@@ -35,7 +35,7 @@ static inline bool part(const struct load *w)
 static inline uint64_t deadline(struct sock *s, struct load *w)
 {
 	if (!w->deadline)
-		w->deadline = wait_deadline(s->sndtimeo);
+		w->deadline = wait_deadline(s->opt.sndtimeo);
 	return w->deadline;
 }
 
@@ -43,8 +43,9 @@ static inline uint64_t deadline(struct sock *s, struct load *w)
 static inline ssize_t way_out(struct sock *s, struct load *w, size_t n)
 {
 	/* what comes from a pipe must not need a message more */
-	if (unlikely((w->flags & MSG_MORE) || s->corked) && holdback_may(s) &&
-	    !(w->by_pipe && s->holdback + n >= s->mss))
+	if (unlikely((w->flags & MSG_MORE) || s->opt.corked) &&
+	    holdback_may(s) &&
+	    !(w->by_pipe && s->window.holdback + n >= s->window.mss))
 		return holdback_send(s, &w->c, n);
 	return likely(!s->rd) ? pump_send(s, &w->c, n) : mend_send(s, &w->c, n);
 }

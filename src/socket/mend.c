@@ -10,108 +10,17 @@
  * when the record comes moves to the larder, and the end is let go.
  */
 
-#include "base/arena.h"
 #include "base/scratch.h"
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
-#define HEAR	 2 /* messages of ours, and the peer may need an answer */
-#define KEPT	 16376
 #define PEEKED	 4096
 #define ALIVE_NS 20000000u /* a process takes less to end */
 #define HOLD_NS	 500000000u /* and this thread less to see how */
 
-struct rdma_kept {
-	uint32_t len;
-	uint8_t mem[KEPT];
-};
-
-static struct arena kepts = ARENA_INIT(sizeof(struct rdma_kept));
-
-void mend_forked(void)
-{
-	arena_forked(&kepts);
-}
-
 static int anchor_of(struct sock *s)
 {
-	return s->ghost >= 0 ? s->ghost : sock_fd(s);
-}
-
-/* --- until the reader has confirmed a lift or a spill --------------------- */
-
-bool mend_keep(struct sock *s)
-{
-	struct rdma *r = s->rd;
-
-	if (!rdma_here(s) || r->state != RDMA_UP)
-		return false;
-	if (!r->kept)
-		r->kept = arena_get(&kepts);
-	if (!r->kept)
-		return false;
-	r->kept->len = 0;
-	r->confirmed = false;
-	return true;
-}
-
-static void keep_no_more(struct rdma *r)
-{
-	if (r->kept)
-		arena_put(&kepts, r->kept);
-	r->kept = NULL;
-}
-
-bool mend_room(const struct sock *s)
-{
-	const struct rdma *r = s->rd;
-
-	return r->state == RDMA_UP &&
-	       (r->confirmed || (r->kept && r->kept->len < KEPT));
-}
-
-ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
-{
-	struct rdma *r = s->rd;
-	struct cursor was = *c;
-	ssize_t done;
-
-	if (!mend_room(s))
-		return 0;
-	if (!r->confirmed && n > KEPT - r->kept->len)
-		n = KEPT - r->kept->len;
-	done = pump_send(s, c, n);
-	if (done > 0 && s->conn.spare)
-		rdma_spared(s);
-	if (done > 0 && !r->confirmed) {
-		cursor_get(&was, r->kept->mem + r->kept->len, (size_t)done);
-		r->kept->len += (uint32_t)done;
-	}
-	/* an end that has credits has no other reason to look */
-	if (done > 0 && s->conn.mseq_sent - r->heard >= HEAR)
-		pump_poll(s);
-	return done;
-}
-
-void mend_seen(struct sock *s)
-{
-	struct rdma *r = s->rd;
-	enum anc_state st = anc_state(s->tx);
-
-	if (!remote_seen(&r->words))
-		return;
-	if ((st == ANC_LIFTED || st == ANC_ASKED) && !r->ahead &&
-	    !r->confirmed) {
-		r->confirmed = true;
-		keep_no_more(r);
-		if (s->full || s->writers)
-			rdma_wake(s);
-	}
-	if (s->stand) {
-		__atomic_store_n(&s->stand, 0, __ATOMIC_SEQ_CST);
-		r->changed = true;
-		rdma_wake(s);
-	}
+	return s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
 }
 
 /* --- the transmit half ---------------------------------------------------- */
@@ -152,16 +61,17 @@ static bool recorded(struct sock *s, struct rdma *r)
 	size_t n = mend_unacked(r, NULL);
 	uint8_t *to;
 
-	r->out_from = clock_ns() + ALIVE_NS;
-	r->ahead = false;
-	r->out_len = r->token_due + RESUME_RECORD + n + zcr_left(s);
-	r->out = to = larder_map(r->out_len);
+	r->mend.out_from = clock_ns() + ALIVE_NS;
+	r->mark.ahead = false;
+	r->mend.out_len = r->mark.token_due + RESUME_RECORD + n + zcr_left(s);
+	r->mend.out = to = larder_map(r->mend.out_len);
 	if (!to)
 		return false;
-	memcpy(to, r->token_tx + RDMA_TOKEN - r->token_due, r->token_due);
-	to += r->token_due;
-	r->token_due = 0;
-	resume_record(to, r->secret_tx, s->at.sent - n);
+	memcpy(to, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
+	       r->mark.token_due);
+	to += r->mark.token_due;
+	r->mark.token_due = 0;
+	resume_record(to, r->mark.secret_tx, s->at.sent - n);
 	mend_unacked(r, to + RESUME_RECORD);
 	return zcr_sent(s, to + RESUME_RECORD + n);
 }
@@ -170,27 +80,28 @@ static bool taken_back(struct sock *s, struct rdma *r)
 {
 	size_t n = (size_t)(s->at.sent - s->at.x);
 
-	r->token_due = 0;
-	r->ahead = false;
-	r->out_len = n;
+	r->mark.token_due = 0;
+	r->mark.ahead = false;
+	r->mend.out_len = n;
 	if (!n)
 		return true;
-	if (!r->kept || r->kept->len != n)
+	if (!r->mend.kept || r->mend.kept->len != n)
 		return false;
-	r->out = larder_map(n);
-	r->out_from = clock_ns() + ALIVE_NS;
-	if (r->out)
-		memcpy(r->out, r->kept->mem, n);
-	return r->out != NULL;
+	r->mend.out = larder_map(n);
+	r->mend.out_from = clock_ns() + ALIVE_NS;
+	if (r->mend.out)
+		memcpy(r->mend.out, r->mend.kept->mem, n);
+	return r->mend.out != NULL;
 }
 
 /* From here on nobody of the program sends before r->out is out. */
 static bool begin_tx(struct sock *s, struct rdma *r)
 {
 	enum anc_state st = anc_state(s->tx);
-	bool ok = true, confirmed = st == ANC_SPILL ? !s->stand : r->confirmed;
+	bool ok = true, confirmed = st == ANC_SPILL ? !s->fallback.stand :
+						      r->mend.confirmed;
 
-	r->out_at = r->out_from = 0;
+	r->mend.out_at = r->mend.out_from = 0;
 	/* what was handed back goes on: rdma_put_back() */
 	if (st == ANC_RAW || st == ANC_GONE ||
 	    (st == ANC_RESUME && rdma_put_whole(r)))
@@ -213,9 +124,9 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 	ok = ok && !zcr_left(s);
 	s->at.y = s->at.sent;
 	__atomic_store_n(&s->tx->state, ANC_PAUSED, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->stand, 0, __ATOMIC_SEQ_CST);
-	keep_no_more(r);
-	s->full = false;
+	__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
+	mend_confirmed(r);
+	s->waits.full = false;
 	return ok;
 }
 
@@ -229,12 +140,13 @@ static bool holds(const struct sock *s, int fd)
 	const struct rdma *r = s->rd;
 	uint64_t now = clock_ns();
 
-	if (!r->out || r->out_at || !r->out_from)
+	if (!r->mend.out || r->mend.out_at || !r->mend.out_from)
 		return false;
-	return now < r->out_from ||
-	       (now < r->out_from + HOLD_NS && !r->mended &&
-		!s->conn.dis_rcvd && resume_fatal(&r->in) &&
-		resume_turn(&r->in, s->rx, &s->ar) && rdma_fin_came(s, fd));
+	return now < r->mend.out_from ||
+	       (now < r->mend.out_from + HOLD_NS && !r->mend.mended &&
+		!s->conn.dis_rcvd && resume_fatal(&r->mend.in) &&
+		resume_turn(&r->mend.in, s->rx, &s->ar) &&
+		rdma_fin_came(s, fd));
 }
 
 void mend_flush(struct sock *s, int fd)
@@ -245,21 +157,22 @@ void mend_flush(struct sock *s, int fd)
 	if (r->state != RDMA_MENDING || anc_state(s->tx) != ANC_PAUSED ||
 	    fd < 0 || holds(s, fd))
 		return;
-	while (r->out && r->out_at < r->out_len && n >= 0) {
-		n = sys_send(fd, r->out + r->out_at, r->out_len - r->out_at,
+	while (r->mend.out && r->mend.out_at < r->mend.out_len && n >= 0) {
+		n = sys_send(fd, r->mend.out + r->mend.out_at,
+			     r->mend.out_len - r->mend.out_at,
 			     MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n > 0)
-			r->out_at += (size_t)n;
+			r->mend.out_at += (size_t)n;
 	}
 	if (n == -EAGAIN || n == -EINTR || n == -ENOMEM || n == -ENOBUFS)
 		return;
 	/* out, or the program will meet the error */
 	sock_eats(s, n);
-	larder_unmap(r->out, r->out_len);
-	r->out = NULL;
+	larder_unmap(r->mend.out, r->mend.out_len);
+	r->mend.out = NULL;
 	__atomic_store_n(&s->tx->state, ANC_RAW, __ATOMIC_SEQ_CST);
 	lift_left(s, fd);
-	r->changed = true;
+	r->due.changed = true;
 	rdma_wake(s);
 }
 
@@ -270,7 +183,7 @@ static void end_it(struct sock *s)
 	struct rdma *r = s->rd;
 
 	r->state = RDMA_ENDED;
-	r->changed = true;
+	r->due.changed = true;
 	zcr_over(s);
 	zcr_sink_over(s);
 	if (r->far >= 0)
@@ -294,9 +207,9 @@ static void let_go(struct sock *s)
 
 	if (!r->end)
 		return;
-	s->end = s->rx_avail ? &r->larder.end : &rdma_nowhere;
+	s->end = s->got.avail ? &r->mend.larder.end : &rdma_nowhere;
 	s->end_pid = 0;
-	s->front_at = 0;
+	s->got.front_at = 0;
 	r->old = r->end;
 	r->end = NULL;
 }
@@ -308,11 +221,11 @@ static void keep_early(struct sock *s)
 	let_go(s);
 	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->rx->y, s->ar.taken + s->rx_avail,
+	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
 			 __ATOMIC_SEQ_CST);
-	s->pins &= (uint8_t)~2u;
+	s->fallback.pins &= (uint8_t)~2u;
 	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 }
 
 static void begin_rx(struct sock *s, struct rdma *r)
@@ -326,16 +239,18 @@ static void begin_rx(struct sock *s, struct rdma *r)
 	} else if (st == ANC_RESUME) {
 		sure = !s->ar.unsure;
 	}
-	r->in.from = s->ar.from;
+	r->mend.in.from = s->ar.from;
 	if (st == ANC_RESUME && s->ar.unsure && !remote_sure(&r->words))
 		keep_early(s);
-	r->in.token = r->token_rx;
-	r->in.secret = r->secret_rx;
-	r->in.token_got = RDMA_TOKEN;
-	if (r->token_wait)
-		r->in.token_got = (uint8_t)(s->ar.bells - r->token_at);
-	r->in.bells = st == ANC_SPILL ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
-	resume_begin(&r->in, st, r->token_wait, sure);
+	r->mend.in.token = r->mark.token_rx;
+	r->mend.in.secret = r->mark.secret_rx;
+	r->mend.in.token_got = RDMA_TOKEN;
+	if (r->mark.token_wait)
+		r->mend.in.token_got =
+			(uint8_t)(s->ar.bells - r->mark.token_at);
+	r->mend.in.bells =
+		st == ANC_SPILL ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
+	resume_begin(&r->mend.in, st, r->mark.token_wait, sure);
 }
 
 void mend_begin(struct sock *s, int error)
@@ -353,10 +268,10 @@ void mend_begin(struct sock *s, int error)
 	}
 	rdma_lost(s, error);
 	r->state = RDMA_MENDING;
-	r->changed = r->restless = true;
-	r->mended = false;
+	r->due.changed = r->due.restless = true;
+	r->mend.mended = false;
 	__atomic_store_n(&r->words.peer->ready, 0, __ATOMIC_RELEASE);
-	s->full = false;
+	s->waits.full = false;
 	if (!begin_tx(s, r)) {
 		s->conn.fault = "no memory or no way to go on";
 		end_it(s);
@@ -365,7 +280,7 @@ void mend_begin(struct sock *s, int error)
 	zcr_over(s);
 	zcr_sink_over(s);
 	if (!error)
-		r->out_from = 0;
+		r->mend.out_from = 0;
 	/* it may hear of it by nothing else, for a long time */
 	rdma_api->disconnect(r->end);
 	begin_rx(s, r);
@@ -378,16 +293,16 @@ void mend_begin(struct sock *s, int error)
 
 static void token_came(struct sock *s, struct rdma *r)
 {
-	r->token_wait = false;
-	s->ar.bells = r->token_at + RDMA_TOKEN;
+	r->mark.token_wait = false;
+	s->ar.bells = r->mark.token_at + RDMA_TOKEN;
 	remote_bells_ahead(&r->words);
-	s->rx_avail += r->hidden;
-	s->rx_eof |= r->eof_hidden;
-	r->hidden = 0;
-	r->eof_hidden = false;
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	s->got.avail += r->mark.hidden;
+	s->eos.rx_eof |= r->mark.eof_hidden;
+	r->mark.hidden = 0;
+	r->mark.eof_hidden = false;
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 	/* the record may be long in coming: its writer may wait for ours */
-	r->changed = true;
+	r->due.changed = true;
 	rdma_wake(s);
 }
 
@@ -395,15 +310,15 @@ void mend_strayed(struct sock *s, uint64_t n)
 {
 	struct rdma *r = s->rd;
 
-	resume_lost(&r->in, n);
-	if (r->token_wait && r->in.token_got == RDMA_TOKEN)
+	resume_lost(&r->mend.in, n);
+	if (r->mark.token_wait && r->mend.in.token_got == RDMA_TOKEN)
 		token_came(s, r);
 }
 
 static void drop_hidden(struct rdma *r)
 {
-	r->token_wait = r->eof_hidden = false;
-	r->hidden = 0;
+	r->mark.token_wait = r->mark.eof_hidden = false;
+	r->mark.hidden = 0;
 }
 
 /*
@@ -414,12 +329,12 @@ static void drop_hidden(struct rdma *r)
 static int stream_ended(struct sock *s, size_t part)
 {
 	struct rdma *r = s->rd;
-	bool ok = part ? r->token_wait && r->hidden >= part :
-			 resume_ended(&r->in);
+	bool ok = part ? r->mark.token_wait && r->mark.hidden >= part :
+			 resume_ended(&r->mend.in);
 
 	if (!ok && !s->conn.dis_rcvd)
 		return -ECONNRESET;
-	if (r->token_wait && !r->in.back)
+	if (r->mark.token_wait && !r->mend.in.back)
 		token_came(s, r);
 	return 1;
 }
@@ -435,29 +350,29 @@ static int parse(struct sock *s, int fd)
 	int ret;
 
 	lift_strayed(s, fd, 0);
-	if (r->in.phase == RESUME_PLAIN)
+	if (r->mend.in.phase == RESUME_PLAIN)
 		return 1;
-	if (!buf || !resume_turn(&r->in, s->rx, &s->ar))
+	if (!buf || !resume_turn(&r->mend.in, s->rx, &s->ar))
 		return 0;
 	do {
 		n = larder_glance(s, fd, buf, PEEKED);
 		if (n == -EAGAIN)
 			return 0;
 		sock_eats(s, n);
-		if (!n && s->shut_rd && !rdma_fin_came(s, fd))
+		if (!n && s->eos.shut_rd && !rdma_fin_came(s, fd))
 			return 0; /* our own SHUT_RD */
 		if (n <= 0)
 			return stream_ended(s, 0);
 		/* what W counts as arrived has, by the time of its record */
 		if (pump_poll(s))
 			return -EPROTO;
-		ret = resume_look(&r->in, buf, (size_t)n,
-				  s->ar.taken + s->rx_avail + r->hidden +
-					  r->give.len,
+		ret = resume_look(&r->mend.in, buf, (size_t)n,
+				  s->ar.taken + s->got.avail + r->mark.hidden +
+					  r->mend.give.len,
 				  &eat);
 		if (eat && !larder_swallow(s, fd, buf, eat))
 			return -EPROTO;
-		if (r->token_wait && r->in.token_got == RDMA_TOKEN)
+		if (r->mark.token_wait && r->mend.in.token_got == RDMA_TOKEN)
 			token_came(s, r);
 	} while (!ret && eat);
 	if (!ret && rdma_cut_short(s, fd, (size_t)n))
@@ -471,22 +386,22 @@ static void settle_words(struct sock *s, enum anc_state st)
 	struct rdma *r = s->rd;
 
 	if (st == ANC_SPILL) {
-		if (r->in.token_got == RDMA_TOKEN && !r->in.bells)
+		if (r->mend.in.token_got == RDMA_TOKEN && !r->mend.in.bells)
 			s->ar.bells = __atomic_load_n(&s->rx->bells,
 						      __ATOMIC_ACQUIRE);
 		return;
 	}
-	if (st == ANC_RESUME && !s->rx_avail) {
+	if (st == ANC_RESUME && !s->got.avail) {
 		anc_resumed(s->rx); /* with the calls that hold it */
 		return;
 	}
-	s->ar.bells = r->in.back ? r->token_at : s->ar.bells;
+	s->ar.bells = r->mend.in.back ? r->mark.token_at : s->ar.bells;
 	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
 	if (st == ANC_RESUME) /* none of it in front of x */
 		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->rx->y, s->ar.taken + s->rx_avail,
+	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
 			 __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->rx->state, s->rx_avail ? ANC_SPILL : ANC_RAW,
+	__atomic_store_n(&s->rx->state, s->got.avail ? ANC_SPILL : ANC_RAW,
 			 __ATOMIC_SEQ_CST);
 }
 
@@ -506,9 +421,9 @@ static bool settle(struct sock *s)
 	bool spilled = spilled_again(s);
 	enum anc_state st = anc_state(s->rx);
 
-	if (r->in.back)
+	if (r->mend.in.back)
 		drop_hidden(r);
-	if (st == ANC_RESUME && s->ar.unsure && !r->in.given)
+	if (st == ANC_RESUME && s->ar.unsure && !r->mend.in.given)
 		larder_again(s);
 	else if (r->end && !larder_store(s))
 		return false;
@@ -518,8 +433,8 @@ static bool settle(struct sock *s)
 	if (!spilled && st != ANC_RAW && st != ANC_GONE)
 		settle_words(s, st);
 	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
-	r->mended = r->changed = true;
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	r->mend.mended = r->due.changed = true;
 	rdma_anchor_watch(s, -1);
 	rdma_wake(s);
 	return true;
@@ -530,9 +445,9 @@ void mend_step(struct sock *s)
 	struct rdma *r = s->rd;
 	int fd = anchor_of(s), ret;
 
-	r->restless = true;
+	r->due.restless = true;
 	home_serve(s, fd);
-	if (!r->mended && !s->conn.error && !pump_poll(s)) {
+	if (!r->mend.mended && !s->conn.error && !pump_poll(s)) {
 		ret = fd < 0 ? 0 : parse(s, fd);
 		if (ret == 1)
 			settle(s); /* without memory at the next step */
@@ -543,7 +458,7 @@ void mend_step(struct sock *s)
 	} else if (s->conn.error) {
 		end_it(s);
 	}
-	if (r->state == RDMA_MENDING && r->mended &&
+	if (r->state == RDMA_MENDING && r->mend.mended &&
 	    anc_state(s->tx) != ANC_PAUSED && anc_state(s->tx) != ANC_RESUME)
 		rdma_again(s);
 }
@@ -558,7 +473,7 @@ void mend_revive(struct sock *s)
 	if (!rdma_here(s) || anc_state(s->rx) != ANC_RESUME || !s->ar.unsure ||
 	    !r->end)
 		return;
-	r->in = (struct resume){ 0 };
+	r->mend.in = (struct resume){ 0 };
 	settle(s);
 }
 
@@ -566,10 +481,10 @@ void mend_drop(struct rdma *r)
 {
 	rdma_give_end(r);
 	rdma_put_drop(r);
-	larder_unmap(r->out, r->out_len);
-	r->out = NULL;
+	larder_unmap(r->mend.out, r->mend.out_len);
+	r->mend.out = NULL;
 	larder_drop(r);
-	keep_no_more(r);
+	mend_confirmed(r);
 }
 
 int mend_now(struct sock *s, int fd)

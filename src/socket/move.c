@@ -24,7 +24,7 @@ static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
 	if (lift_tx(s, fd) || !raw_tx_enter(&held, s))
 		return -ERESTART;
 	ret = sys_call6(SYS_splice, pipe, 0, fd, 0,
-			(long)raw_tx_piece(s, n, s->nonblock), flags);
+			(long)raw_tx_piece(s, n, s->opt.nonblock), flags);
 	raw_tx_done(&held, s, ret);
 	lift_count(s, fd, ret, true);
 	return ret;

@@ -47,37 +47,39 @@ static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
 
 	if (ret)
 		return ret;
-	s->linger0 = l->l_onoff && !l->l_linger;
+	s->opt.linger0 = l->l_onoff && !l->l_linger;
 	if (s->paired)
-		__atomic_store_n(&s->own->reset, s->linger0, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->own->reset, s->opt.linger0,
+				 __ATOMIC_RELEASE);
 	return 0;
 }
 
 enum reason option_reason(const struct sock *s)
 {
-	return s->bars ? WHY_SOCKET_OPTION : WHY_WAITING;
+	return s->opt.bars ? WHY_SOCKET_OPTION : WHY_WAITING;
 }
 
 bool option_lowat(const struct sock *s)
 {
-	return s->bars & BAR_LOWAT;
+	return s->opt.bars & BAR_LOWAT;
 }
 
 /* 0, or -EAGAIN: it cannot come home, and nothing has changed. */
 static int bar(struct sock *s, int fd, uint16_t bit)
 {
-	if (__atomic_fetch_or(&s->bars, bit, __ATOMIC_RELAXED) & bit)
+	if (__atomic_fetch_or(&s->opt.bars, bit, __ATOMIC_RELAXED) & bit)
 		return 0;
 	if (!sock_home(s, fd, WHY_SOCKET_OPTION))
 		return 0;
-	__atomic_and_fetch(&s->bars, (uint16_t)~bit, __ATOMIC_RELAXED);
+	__atomic_and_fetch(&s->opt.bars, (uint16_t)~bit, __ATOMIC_RELAXED);
 	sock_unpin(s);
 	return -EAGAIN;
 }
 
 static void unbar(struct sock *s, uint16_t bit)
 {
-	if (!(__atomic_fetch_and(&s->bars, (uint16_t)~bit, __ATOMIC_RELAXED) &
+	if (!(__atomic_fetch_and(&s->opt.bars, (uint16_t)~bit,
+				 __ATOMIC_RELAXED) &
 	      bit))
 		return;
 	sock_unpin(s);
@@ -94,14 +96,15 @@ static void unbar_lowat(struct sock *s)
 	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
 	if (!__atomic_load_n(&rx->rawrx, __ATOMIC_SEQ_CST) ||
-	    !(s->bars & BAR_LOWAT)) {
+	    !(s->opt.bars & BAR_LOWAT)) {
 		unbar(s, BAR_LOWAT);
 		return;
 	}
-	if (__atomic_fetch_or(&s->bars, BAR_LEFT, __ATOMIC_SEQ_CST) & BAR_LEFT)
+	if (__atomic_fetch_or(&s->opt.bars, BAR_LEFT, __ATOMIC_SEQ_CST) &
+	    BAR_LEFT)
 		unbar(s, BAR_LOWAT);
 	else
-		__atomic_and_fetch(&s->bars, (uint16_t)~BAR_LOWAT,
+		__atomic_and_fetch(&s->opt.bars, (uint16_t)~BAR_LOWAT,
 				   __ATOMIC_SEQ_CST);
 	option_left(s);
 }
@@ -118,7 +121,7 @@ void option_left(struct sock *s)
 static int set_barring(struct sock *s, int fd, const struct option *o,
 		       const void *v, socklen_t len)
 {
-	bool was = s->bars & o->bar, on = !option_idle(o, v, len);
+	bool was = s->opt.bars & o->bar, on = !option_idle(o, v, len);
 	int ret;
 
 	if (on && bar(s, fd, o->bar))
@@ -146,7 +149,7 @@ static int set_unknown(struct sock *s, int fd, int level, int opt,
 
 bool option_async(const struct sock *s)
 {
-	return s->bars & BAR_ASYNC;
+	return s->opt.bars & BAR_ASYNC;
 }
 
 int sock_async(struct sock *s, int fd, bool on)
@@ -164,8 +167,8 @@ int option_shown(struct sock *s, int fd)
 
 void option_heir(struct sock *s, uint16_t bars)
 {
-	s->bars = bars & (uint16_t) ~(BAR_ASYNC | BAR_LEFT);
-	s->homes = (uint8_t)__builtin_popcount(s->bars);
+	s->opt.bars = bars & (uint16_t) ~(BAR_ASYNC | BAR_LEFT);
+	s->fallback.homes = (uint8_t)__builtin_popcount(s->opt.bars);
 	sock_why(s, option_reason(s));
 }
 
@@ -180,12 +183,13 @@ static int nagle(struct sock *s, int opt, const void *v, socklen_t len)
 	if (sock_lock(s))
 		return -EDEADLK;
 	if (opt == TCP_NODELAY)
-		s->nodelay = value != 0;
+		s->opt.nodelay = value != 0;
 	else
-		s->cork = value != 0;
-	s->corked = s->cork > 0;
+		s->opt.cork = value != 0;
+	s->opt.corked = s->opt.cork > 0;
 	/* as TCP: either of the two sends what was kept back */
-	if (s->holdback && (opt == TCP_NODELAY ? s->nodelay : !s->cork))
+	if (s->window.holdback &&
+	    (opt == TCP_NODELAY ? s->opt.nodelay : !s->opt.cork))
 		holdback_show(s);
 	sock_unlock(s);
 	return 0;
@@ -216,7 +220,7 @@ static int set_stamps(struct sock *s, int fd, int opt, const void *v,
 
 	if (ret)
 		return ret;
-	s->stamps = on;
+	s->opt.stamps = on;
 	if (!on)
 		unbar(s, BAR_SHOWN);
 	return 0;
@@ -229,7 +233,7 @@ static int set_inq(struct sock *s, int fd, const void *v, socklen_t len)
 	if (ret)
 		return ret;
 	memcpy(&on, v, sizeof(on));
-	s->inq = on != 0;
+	s->opt.inq = on != 0;
 	return 0;
 }
 
@@ -271,10 +275,10 @@ static int obey(struct sock *s, int fd, const struct option *o, const void *v,
 		return set_linger(s, fd, v, len);
 	case OPT_SO_RCVTIMEO:
 	case OPT_SO_RCVTIMEO_NEW:
-		return set_timeo(fd, o->opt, v, len, &s->rcvtimeo);
+		return set_timeo(fd, o->opt, v, len, &s->opt.rcvtimeo);
 	case OPT_SO_SNDTIMEO:
 	case OPT_SO_SNDTIMEO_NEW:
-		return set_timeo(fd, o->opt, v, len, &s->sndtimeo);
+		return set_timeo(fd, o->opt, v, len, &s->opt.sndtimeo);
 	case OPT_SO_TIMESTAMP:
 	case OPT_SO_TIMESTAMPNS:
 	case OPT_SO_TIMESTAMP_NEW:
@@ -321,7 +325,7 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 		ret = sys_setsockopt(fd, level, opt, v, len);
 	if (ret != 1 || of_sdp)
 		return ret;
-	if (level == IPPROTO_TCP && opt == SDP_ZCOPY_THRESH && s->native)
+	if (level == IPPROTO_TCP && opt == SDP_ZCOPY_THRESH && s->id.native)
 		return set_least(s, v, len);
 	o = option_find(level, opt);
 	if (!o)
@@ -360,14 +364,16 @@ static void await_fin(struct sock *s, int fd)
 	struct timespec ts = { 1, 0 };
 	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-	if (!s->rx_eof || s->orphan || s->fin_missed)
+	if (!s->eos.rx_eof || s->orphan || s->eos.fin_missed)
 		return;
 	/* before the last byte is taken it does not come */
-	if (s->rx_avail || __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) <
-				   __atomic_load_n(&rx->sent, __ATOMIC_ACQUIRE))
+	if (s->got.avail ||
+	    __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) <
+		    __atomic_load_n(&rx->sent, __ATOMIC_ACQUIRE))
 		return;
 	ring_service(s);
-	s->fin_missed = !sys_ppoll(&p, 1, &ts, NULL); /* a peer that stands */
+	s->eos.fin_missed =
+		!sys_ppoll(&p, 1, &ts, NULL); /* a peer that stands */
 }
 
 /*
@@ -378,11 +384,11 @@ static void await_fin(struct sock *s, int fd)
 static int shown_error(struct sock *s)
 {
 	enum anc_state rx = anc_state(s->rx);
-	bool at_anchor = rx == ANC_RAW || (rx == ANC_SPILL && !s->rx_avail);
+	bool at_anchor = rx == ANC_RAW || (rx == ANC_SPILL && !s->got.avail);
 
-	if (s->eaten || !s->paired)
-		return s->eaten;
-	if (s->conn.error && s->why == WHY_PROTOCOL)
+	if (s->eos.eaten || !s->paired)
+		return s->eos.eaten;
+	if (s->conn.error && s->stats.why == WHY_PROTOCOL)
 		return ECONNRESET;
 	if (!s->orphan && tx_by_ring(s) && wake_hung_up(s))
 		lift_orphan(s);
@@ -408,7 +414,7 @@ static int end_error(struct sock *s, int fd)
 		err = ECONNRESET;
 	else if (err <= 0)
 		err = shown_error(s);
-	if ((err == EPIPE || err == ECONNRESET || err == s->eaten) && err &&
+	if ((err == EPIPE || err == ECONNRESET || err == s->eos.eaten) && err &&
 	    told_reset(s))
 		err = 0;
 	sock_unlock(s);
@@ -428,11 +434,11 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 	if (of_sdp)
 		return sys_getsockopt(fd, level, opt, v, len);
 	if (level == SOL_SOCKET && opt == SO_ERROR && !s->bridged.word &&
-	    unlikely(s->paired || s->eaten))
+	    unlikely(s->paired || s->eos.eaten))
 		return give_int(end_error(s, fd), v, len);
-	if (level == IPPROTO_TCP && s->native && opt == SDP_LAST_BIND_ERR)
+	if (level == IPPROTO_TCP && s->id.native && opt == SDP_LAST_BIND_ERR)
 		return give_int(0, v, len);
-	if (level == IPPROTO_TCP && s->native && opt == SDP_ZCOPY_THRESH)
+	if (level == IPPROTO_TCP && s->id.native && opt == SDP_ZCOPY_THRESH)
 		return give_int((int)(s->zc.asked ? s->zc.wish :
 						    settings.zcopy_threshold),
 				v, len);
@@ -448,10 +454,10 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 		return bar(s, fd, BAR_EVER) ? -EAGAIN : 1;
 	if (level == IPPROTO_TCP && opt == TCP_INFO)
 		await_fin(s, fd);
-	if (level == IPPROTO_TCP && opt == TCP_NODELAY && s->nodelay >= 0)
-		return give_int(s->nodelay, v, len);
-	if (level == IPPROTO_TCP && opt == TCP_CORK && s->cork >= 0)
-		return give_int(s->cork, v, len);
+	if (level == IPPROTO_TCP && opt == TCP_NODELAY && s->opt.nodelay >= 0)
+		return give_int(s->opt.nodelay, v, len);
+	if (level == IPPROTO_TCP && opt == TCP_CORK && s->opt.cork >= 0)
+		return give_int(s->opt.cork, v, len);
 	return 1;
 }
 
@@ -488,18 +494,18 @@ void option_inherit(struct sock *s, int fd)
 	uint16_t bars = option_bars(fd);
 	int on = 0;
 
-	s->rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
-	s->sndtimeo = timeo_of(fd, SO_SNDTIMEO);
+	s->opt.rcvtimeo = timeo_of(fd, SO_RCVTIMEO);
+	s->opt.sndtimeo = timeo_of(fd, SO_SNDTIMEO);
 	if (!sys_getsockopt(fd, SOL_SOCKET, SO_LINGER, &l, &len))
-		s->linger0 = l.l_onoff && !l.l_linger;
+		s->opt.linger0 = l.l_onoff && !l.l_linger;
 	len = sizeof(on);
-	s->inq = !sys_getsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, &len) && on;
-	s->stamps = option_int(fd, SO_TIMESTAMP) > 0 ||
-		    option_int(fd, SO_TIMESTAMPNS) > 0 ||
-		    option_int(fd, SO_TIMESTAMP_WIDE) > 0 ||
-		    option_int(fd, SO_TIMESTAMPNS_WIDE) > 0;
+	s->opt.inq = !sys_getsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, &len) && on;
+	s->opt.stamps = option_int(fd, SO_TIMESTAMP) > 0 ||
+			option_int(fd, SO_TIMESTAMPNS) > 0 ||
+			option_int(fd, SO_TIMESTAMP_WIDE) > 0 ||
+			option_int(fd, SO_TIMESTAMPNS_WIDE) > 0;
 	if (filtered(fd))
 		bars |= BAR_EVER;
-	s->bufs = window_inherited(fd);
+	s->opt.bufs = window_inherited(fd);
 	option_heir(s, bars);
 }

@@ -24,18 +24,18 @@ static uint16_t port_of(uint16_t *known, int fd,
 
 void order_note(struct sock *s)
 {
-	uint16_t port = __atomic_load_n(&s->port, __ATOMIC_RELAXED);
+	uint16_t port = __atomic_load_n(&s->id.port, __ATOMIC_RELAXED);
 
 	if (unlikely(!port))
-		port = port_of(&s->port, sock_anchor(s), sys_getsockname);
+		port = port_of(&s->id.port, sock_anchor(s), sys_getsockname);
 	if (likely(port))
 		stamp_log_add(port);
 }
 
 uint16_t sock_peer_port(struct sock *s, int fd, uint64_t *read)
 {
-	*read = __atomic_load_n(&s->read_at, __ATOMIC_RELAXED);
-	return port_of(&s->peer_port, sock_at(s, fd), sys_getpeername);
+	*read = __atomic_load_n(&s->waits.read_at, __ATOMIC_RELAXED);
+	return port_of(&s->id.peer_port, sock_at(s, fd), sys_getpeername);
 }
 
 bool sock_sends(struct sock *s, struct stamp_log *log)

@@ -12,10 +12,10 @@
  */
 static inline void order_came(struct sock *s, uint64_t stamp, bool first)
 {
-	if (!s->rx_avail && !s->rx_eof)
-		s->in_since = stamp;
+	if (!s->got.avail && !s->eos.rx_eof)
+		s->waits.in_since = stamp;
 	if (first)
-		s->in_news = stamp;
+		s->waits.in_news = stamp;
 }
 /* The kernel took something for the peer. */
 void order_note(struct sock *s);
@@ -28,14 +28,15 @@ static inline void order_sent(struct sock *s)
 /* The kernel took an end of the stream for the peer. */
 static inline void order_ended(struct sock *s)
 {
-	if (!s->paired && __atomic_load_n(&s->port, __ATOMIC_RELAXED))
+	if (!s->paired && __atomic_load_n(&s->id.port, __ATOMIC_RELAXED))
 		order_sent(s);
 }
 /* A raw receive gave something. */
 static inline void order_read(struct sock *s)
 {
 	if (unlikely(__atomic_load_n(&stamp_used, __ATOMIC_RELAXED)))
-		__atomic_store_n(&s->read_at, stamp_now(), __ATOMIC_RELAXED);
+		__atomic_store_n(&s->waits.read_at, stamp_now(),
+				 __ATOMIC_RELAXED);
 }
 /* A connection was begun; its event at the other end is a listener's. */
 static inline void order_connected(void)

@@ -33,13 +33,13 @@ static size_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
 bool peek_no_bell(const struct sock *s)
 {
 	return unlikely(s->rd != NULL) &&
-	       (s->rd->token_wait || s->ar.unsure || rdma_mending(s));
+	       (s->rd->mark.token_wait || s->ar.unsure || rdma_mending(s));
 }
 
 uint64_t peek_hidden(struct sock *s, int fd)
 {
 	rdma_token_read(s, fd);
-	return s->rd->hidden;
+	return s->rd->mark.hidden;
 }
 
 /* What of it cannot be mapped is not there for now. */
@@ -70,13 +70,13 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 			return got;
 	}
 	got += (size_t)pump_recv(s, c, all - got, true, !c);
-	if (got == all || got < front + s->rx_avail ||
+	if (got == all || got < front + s->got.avail ||
 	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) == ANC_OPEN)
 		return got;
 	if (s->ar.kept > front)
 		return got + kept_peek(s, c, front, all - got);
-	if (front || peek_no_bell(s) || s->asleep_anchor || s->rx->rawrx ||
-	    keep_bells(s, fd))
+	if (front || peek_no_bell(s) || s->waits.asleep_anchor ||
+	    s->rx->rawrx || keep_bells(s, fd))
 		return got;
 	return got + anchor_peek(s, fd, c, all - got);
 }
@@ -109,7 +109,7 @@ bool peek_final(struct sock *s, int fd, size_t len, size_t n)
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
-	if (s->rx_eof || s->shut_rd || s->orphan || s->conn.error)
+	if (s->eos.rx_eof || s->eos.shut_rd || s->orphan || s->conn.error)
 		return true;
 	if (anc_state(s->rx) == ANC_SPILL && s->ar.taken + n >= y &&
 	    marked(s, fd, s->ar.taken + len - y, s->ar.taken + n - y))
@@ -137,11 +137,11 @@ bool peek_starves(struct sock *s, size_t len, bool all, bool *was)
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	struct rdma *r = s->rd;
 
-	if (*was || !r || !r->hidden || s->ar.taken >= x ||
-	    len <= x - s->ar.taken || clock_ns() < r->peek_at)
+	if (*was || !r || !r->mark.hidden || s->ar.taken >= x ||
+	    len <= x - s->ar.taken || clock_ns() < r->mark.peek_at)
 		return false;
-	*was = all || r->peeked == s->ar.taken + 1;
-	r->peeked = s->ar.taken + 1;
+	*was = all || r->mark.peeked == s->ar.taken + 1;
+	r->mark.peeked = s->ar.taken + 1;
 	return *was;
 }
 
@@ -151,7 +151,7 @@ void peek_home(struct sock *s, int fd)
 	if (!sock_home(s, fd, WHY_SOCKET_OPTION) || sock_lock(s))
 		return;
 	if (s->rd)
-		s->rd->peek_at = clock_ns() + 10000000000u;
+		s->rd->mark.peek_at = clock_ns() + 10000000000u;
 	sock_unlock(s);
 	sock_unpin(s);
 }
@@ -173,8 +173,8 @@ ssize_t peek_end(struct sock *s, int fd)
 	ssize_t got;
 	char byte;
 
-	if (unlikely(s->eaten) && !told_reset(s))
-		return -s->eaten;
+	if (unlikely(s->eos.eaten) && !told_reset(s))
+		return -s->eos.eaten;
 	got = sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	return got > 0 ? -EAGAIN : got;
 }

@@ -14,9 +14,9 @@
 /* COUNT() for what only the holder of the lock counts. */
 #define COUNT_HELD(s, name, n)                                          \
 	do {                                                            \
-		uint64_t *held_ = &(s)->row->name;                      \
-		if (likely((s)->row_pid == sock_pid &&                  \
-			   (s)->row != &sock_spare)) {                  \
+		uint64_t *held_ = &(s)->stats.row->name;                \
+		if (likely((s)->stats.row_pid == sock_pid &&            \
+			   (s)->stats.row != &sock_spare)) {            \
 			__atomic_store_n(held_, *held_ + (uint64_t)(n), \
 					 __ATOMIC_RELAXED);             \
 		} else {                                                \
@@ -29,7 +29,7 @@ int pump_fail(struct sock *s, int err)
 {
 	if (!s->conn.error)
 		conn_on_lost(&s->conn, err);
-	if (s->why != WHY_PROTOCOL) {
+	if (s->stats.why != WHY_PROTOCOL) {
 		log_err("Error: fd %d: the peer broke the protocol: %s",
 			sock_fd(s), s->conn.fault ? s->conn.fault : "segment");
 		sock_why(s, WHY_PROTOCOL);
@@ -42,11 +42,11 @@ int pump_fail(struct sock *s, int err)
 /* What the peer wrote back to the anchor must not come a second time. */
 static void drop_stale(struct sock *s)
 {
-	uint64_t n = s->rx_avail;
+	uint64_t n = s->got.avail;
 
 	if (anc_state(s->rx) == ANC_RESUME || anc_state(s->rx) == ANC_PAUSED)
 		return; /* the peer may still read it */
-	s->rx_stale = false;
+	s->got.stale = false;
 	keep_drop(s);
 	pump_recv(s, NULL, n, false, true);
 	COUNT_HELD(s, bytes_sdp_rx, -n);
@@ -75,7 +75,7 @@ int pump_poll(struct sock *s)
 
 	if (unlikely(s->conn.error))
 		return -ECONNRESET;
-	if (unlikely(s->rx_stale))
+	if (unlikely(s->got.stale))
 		drop_stale(s);
 	while (!m.last && (ret = FAB(s)->poll(END(s), &m)) > 0) {
 		bool held = m.held;
@@ -107,13 +107,13 @@ int pump_poll(struct sock *s)
 			if (in.len || in.eof)
 				order_came(s, m.stamp, !news_at);
 			news_at |= in.len || in.eof;
-			s->rx_avail += in.len;
-			s->rx_eof |= in.eof;
-			if (unlikely(!s->rx_shown) && in.len &&
+			s->got.avail += in.len;
+			s->eos.rx_eof |= in.eof;
+			if (unlikely(!s->stats.rx_shown) && in.len &&
 			    anc_state(s->rx) == ANC_LIFTED)
 				sock_is_lifted(s);
 			if (in.len || in.eof)
-				__atomic_add_fetch(&s->in_gen, 1,
+				__atomic_add_fetch(&s->waits.in_gen, 1,
 						   __ATOMIC_RELAXED);
 		}
 		if (unlikely(in.freed) && zc_freed(s))
@@ -172,7 +172,7 @@ static void release(struct sock *s, bool data)
 	FAB(s)->release(END(s));
 	if (data)
 		conn_reposted(&s->conn, 1);
-	s->front_at = 0;
+	s->got.front_at = 0;
 }
 
 /*
@@ -182,12 +182,12 @@ static void release(struct sock *s, bool data)
 static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
 {
 	struct fab_walk w = { 0 };
-	uint32_t at = s->front_at;
+	uint32_t at = s->got.front_at;
 	struct fab_msg m;
 	size_t got = 0;
 
-	if (n > s->rx_avail)
-		n = s->rx_avail;
+	if (n > s->got.avail)
+		n = s->got.avail;
 	while (got < n && FAB(s)->next(END(s), false, &w, &m) == 1) {
 		uint32_t off, len = front_payload(&m, &off);
 		size_t part = len > at ? len - at : 0;
@@ -207,12 +207,12 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		  bool discard)
 {
 	struct fab_msg m;
-	uint32_t at = s->front_at, off;
+	uint32_t at = s->got.front_at, off;
 	size_t got = 0;
 
 	if (unlikely(peek))
 		return pump_peek(s, discard ? NULL : c, n);
-	while (got < n && s->rx_avail) {
+	while (got < n && s->got.avail) {
 		uint32_t len, part;
 
 		if (FAB(s)->front(END(s), &m) != 1)
@@ -223,14 +223,14 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		part = len - at;
 		if (part > n - got)
 			part = (uint32_t)(n - got);
-		if (part > s->rx_avail)
-			part = (uint32_t)s->rx_avail;
+		if (part > s->got.avail)
+			part = (uint32_t)s->got.avail;
 		if (part && !discard)
 			cursor_put(c, m.mem + off + at, part);
 		got += part;
 		at += part;
-		s->rx_avail -= part;
-		s->front_at = at;
+		s->got.avail -= part;
+		s->got.front_at = at;
 		if (at == len) {
 			release(s, len > 0);
 			at = 0;
@@ -241,7 +241,7 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 	if (got)
 		COUNT_HELD(s, bytes_sdp_rx, got);
 	/* what carries no bytes must not keep its buffer behind the data */
-	while (!s->rx_avail && !(s->rd && s->rd->hidden) &&
+	while (!s->got.avail && !(s->rd && s->rd->mark.hidden) &&
 	       FAB(s)->front(END(s), &m) == 1)
 		release(s, false);
 	return (ssize_t)got;
@@ -298,7 +298,7 @@ int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
 	if (!mem)
 		return pump_fail(s, -EPROTO);
 	post(s, c, mem, op);
-	if (unlikely(s->holdback))
+	if (unlikely(s->window.holdback))
 		holdback_show(s);
 	return 0;
 }
@@ -342,7 +342,7 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 	size_t done = 0;
 
 	/* between hosts a copy is kept first (mend_send()) */
-	if (s->rd && !s->rd->confirmed)
+	if (s->rd && !s->rd->mend.confirmed)
 		return file_stop(f, -EAGAIN);
 	if (n > FILE_TURN)
 		n = FILE_TURN;
@@ -427,7 +427,7 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 {
 	ssize_t done = pump_some(s, c, n);
 
-	if (unlikely(s->holdback))
+	if (unlikely(s->window.holdback))
 		holdback_show(s);
 	return done;
 }

@@ -16,9 +16,10 @@
 static void leave(struct sock *s, struct anc_dir *d)
 {
 	anc_raw_leave(d);
-	if (d == &s->local[1] && __atomic_load_n(&s->carry, __ATOMIC_SEQ_CST) &&
+	if (d == &s->local[1] &&
+	    __atomic_load_n(&s->in.carry, __ATOMIC_SEQ_CST) &&
 	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) &&
-	    __atomic_exchange_n(&s->carry, 0, __ATOMIC_SEQ_CST))
+	    __atomic_exchange_n(&s->in.carry, 0, __ATOMIC_SEQ_CST))
 		anc_raw_leave(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
 }
 
@@ -40,7 +41,7 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 	raw_jumped((uintptr_t)c);
 	in = inside_begin(INSIDE_RX, c);
 	c->noted = in != NULL;
-	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
@@ -59,7 +60,7 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 		}
 		leave(s, d);
 	}
-	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 	inside_end(c);
 	return false;
 }
@@ -75,7 +76,7 @@ bool raw_rx_hold(struct rawrx *c)
 		return false;
 	d = s->rx;
 	if (!s->paired) {
-		__atomic_add_fetch(&s->held, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&s->in.held, 1, __ATOMIC_RELAXED);
 		c->held = local;
 	} else if (d != local && !anc_busy(d)) {
 		c->held = d;
@@ -100,15 +101,16 @@ void raw_rx_leave(struct rawrx *c)
 		return;
 	}
 	if (unlikely(c->held == &c->s->local[1]))
-		__atomic_sub_fetch(&c->s->held, 1, __ATOMIC_RELAXED);
+		__atomic_sub_fetch(&c->s->in.held, 1, __ATOMIC_RELAXED);
 	else if (unlikely(c->held))
 		anc_idle(c->held);
 	c->held = NULL;
 	if (unlikely(!c->back)) /* first: who finds nobody inside looks here */
-		__atomic_store_n(&c->s->strayed, true, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&c->s->in.strayed, true, __ATOMIC_SEQ_CST);
 	holder_out(s, part_of(s, c->d));
 	leave(c->s, c->d);
-	if (unlikely(__atomic_load_n(&s->bars, __ATOMIC_SEQ_CST) & BAR_LEFT))
+	if (unlikely(__atomic_load_n(&s->opt.bars, __ATOMIC_SEQ_CST) &
+		     BAR_LEFT))
 		option_left(s);
 	/* it may have been a bell, and it was for others, too */
 	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_RAW)
@@ -119,7 +121,7 @@ void raw_rx_leave(struct rawrx *c)
 	if (c->stays)
 		return;
 	sock_unnamed(s);
-	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 	/* it was the last, perhaps, of a closed socket; who is back looks */
 	if (unlikely(!c->back) && sock_ghost(s) >= 0)
 		sock_exorcise(s);
@@ -144,14 +146,14 @@ void raw_rx_stayed(struct sock **stays)
 	if (likely(!s))
 		return;
 	sock_unnamed(s);
-	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 }
 
 static void tx_leave(struct rawtx *c)
 {
 	holder_out(c->s, HOLDS_TX);
-	__atomic_sub_fetch(&c->s->rawtx, 1, __ATOMIC_SEQ_CST);
-	__atomic_sub_fetch(&c->s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&c->s->in.rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&c->s->in.users, 1, __ATOMIC_SEQ_CST);
 	c->s = NULL;
 }
 
@@ -159,11 +161,12 @@ static void tx_leave(struct rawtx *c)
 static bool tx_raw(struct sock *s)
 {
 	/* first this, then the state: see switch_tx() */
-	if (__atomic_load_n(&s->switching, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->in.switching, __ATOMIC_SEQ_CST))
 		return false;
 	switch (anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST))) {
 	case ANC_SPILL:
-		return likely(!__atomic_load_n(&s->stand, __ATOMIC_SEQ_CST));
+		return likely(
+			!__atomic_load_n(&s->fallback.stand, __ATOMIC_SEQ_CST));
 	case ANC_RAW:
 	case ANC_GONE:
 		return true;
@@ -179,8 +182,8 @@ bool raw_tx_enter(struct rawtx *c, struct sock *s)
 	raw_jumped((uintptr_t)c);
 	in = inside_begin(INSIDE_TX, c);
 	c->noted = in != NULL;
-	__atomic_add_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->in.rawtx, 1, __ATOMIC_SEQ_CST);
 	holder_in(s, HOLDS_TX);
 	c->s = s;
 	if (!tx_raw(s)) {
@@ -199,10 +202,10 @@ bool raw_tx_enter(struct rawtx *c, struct sock *s)
  */
 static bool to_be_lifted(const struct sock *s)
 {
-	if (s->sndtimeo || never_lift(s))
+	if (s->opt.sndtimeo || never_lift(s))
 		return false;
 	return s->paired ? anc_state(s->tx) == ANC_RAW && !s->orphan :
-			   s->look != LOOK_NEVER;
+			   s->seek.look != LOOK_NEVER;
 }
 
 size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock)
@@ -217,23 +220,23 @@ size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock)
 /* In vain. Who asks twice in a row does not wait in between. */
 static void dry(struct sock *s)
 {
-	s->busy = s->dry;
-	s->dry = true;
+	s->seek.busy = s->seek.dry;
+	s->seek.dry = true;
 }
 
 void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
 {
-	if (unlikely(n == -EAGAIN && !s->busy))
+	if (unlikely(n == -EAGAIN && !s->seek.busy))
 		dry(s);
 	if (n > 0) {
-		s->dry = false;
+		s->seek.dry = false;
 		order_sent(s);
 		anc_sent(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST), &s->at,
 			 (uint64_t)n);
-		if (unlikely(s->row_pid != sock_pid))
+		if (unlikely(s->stats.row_pid != sock_pid))
 			row_miss(s);
 		COUNT(s, bytes_tcp_tx, n);
-		if (unlikely(s->tx_shown))
+		if (unlikely(s->stats.tx_shown))
 			row_refresh(s);
 	}
 	if (c->s && !over(c, c->noted))
@@ -243,8 +246,9 @@ void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
 /* Of a send nobody knows what went. */
 static void tx_lost(struct sock *s)
 {
-	s->pinned = true; /* before the others see that nobody is inside */
-	s->unsent = true;
+	s->fallback.pinned =
+		true; /* before the others see that nobody is inside */
+	s->in.unsent = true;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	sock_why(s, WHY_FOREIGN_IO);
 }
@@ -262,14 +266,14 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 	struct anc_dir *d = part == HOLDS_OLD_RX ? &s->local[1] : s->rx;
 
 	if (part == HOLDS_BED) {
-		sock_awoken(s, s->asleep_anchor_gen);
+		sock_awoken(s, s->waits.asleep_anchor_gen);
 		return;
 	}
 	if (part == HOLDS_TX) {
 		tx_lost(s);
-		__atomic_sub_fetch(&s->rawtx, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&s->in.rawtx, 1, __ATOMIC_SEQ_CST);
 	} else {
-		__atomic_store_n(&s->strayed, true, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&s->in.strayed, true, __ATOMIC_SEQ_CST);
 		/* unpaired since, or given up for dead: not counted any more */
 		if (d->rawrx)
 			leave(s, d);
@@ -277,7 +281,7 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 		if (anc_state(s->rx) != ANC_RAW)
 			ring_ask_bell(s);
 	}
-	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 }
 
 /*
@@ -292,8 +296,8 @@ static void behind_end(struct sock *s)
 
 	if (!s->rd && !s->conn.error && fab_pending(s))
 		pump_poll(s);
-	s->rx_ended = s->rx_eof && !s->conn.error && !s->rx_avail &&
-		      s->ar.taken == n;
+	s->eos.rx_ended = s->eos.rx_eof && !s->conn.error && !s->got.avail &&
+			  s->ar.taken == n;
 }
 
 int raw_where(struct sock *s, uint64_t *n)
@@ -301,8 +305,10 @@ int raw_where(struct sock *s, uint64_t *n)
 	enum anc_state was = anc_state(s->rx);
 	int where;
 
-	if (unlikely(s->strayed))
-		lift_strayed(s, s->ghost >= 0 ? s->ghost : sock_fd(s), 0);
+	if (unlikely(s->in.strayed))
+		lift_strayed(s,
+			     s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s),
+			     0);
 	where = anc_where(s->rx, &s->ar, n);
 
 	if (where == ANC_AT_ANCHOR && was == ANC_SPILL) {
@@ -336,19 +342,19 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 					   __ATOMIC_RELAXED);
 		return false;
 	}
-	if (unlikely(n == -EAGAIN && !s->busy))
+	if (unlikely(n == -EAGAIN && !s->seek.busy))
 		dry(s);
 	if (n <= 0 || peek)
 		return true;
 	order_read(s);
-	s->dry = false;
+	s->seek.dry = false;
 	anc_taken(d, &s->ar, (uint64_t)n);
 	if (unlikely(d != __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST)))
 		anc_taken(s->rx, &s->ar, 0);
-	if (unlikely(s->row_pid != sock_pid))
+	if (unlikely(s->stats.row_pid != sock_pid))
 		row_miss(s);
 	COUNT(s, bytes_tcp_rx, n);
-	if (unlikely(s->rx_shown))
+	if (unlikely(s->stats.rx_shown))
 		row_refresh(s);
 	if (unlikely(s->rd)) {
 		if (s->paired)
@@ -426,8 +432,8 @@ static bool untaken(const struct sock *s)
 bool raw_torn(const struct sock *s, short revents)
 {
 	/* told or not; where we have ended an end in order hangs up, too */
-	return (revents & POLLHUP) && (!s->shut_wr || (revents & POLLERR)) &&
-	       untaken(s);
+	return (revents & POLLHUP) &&
+	       (!s->eos.shut_wr || (revents & POLLERR)) && untaken(s);
 }
 
 bool was_reset(const struct sock *s)
@@ -455,9 +461,9 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 		sock_eats(s, n);
 		return (ssize_t)done;
 	}
-	if (unlikely(n == -EAGAIN) && s->rx_ended && s->paired)
+	if (unlikely(n == -EAGAIN) && s->eos.rx_ended && s->paired)
 		n = 0; /* the kernel's FIN follows */
-	if (unlikely(!n) && (s->paired || s->eaten))
+	if (unlikely(!n) && (s->paired || s->eos.eaten))
 		return -lift_end_errno(s);
 	/* the kernel tells it once, and so do we; it may hear of it later */
 	if (unlikely(n == -ECONNRESET) && s->paired && told_reset(s))

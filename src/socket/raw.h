@@ -11,7 +11,7 @@
 
 static inline int sock_ghost(const struct sock *s)
 {
-	return __atomic_load_n(&s->ghost, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&s->waits.ghost, __ATOMIC_SEQ_CST);
 }
 /*
  * The anchor's number for who came by `fd`, which may be closed by now, and be
@@ -21,7 +21,7 @@ static inline int sock_ghost(const struct sock *s)
 int sock_at_slow(struct sock *s, int fd);
 static inline int sock_at(struct sock *s, int fd)
 {
-	return likely(!__atomic_load_n(&s->parted, __ATOMIC_RELAXED)) ?
+	return likely(!__atomic_load_n(&s->mem.parted, __ATOMIC_RELAXED)) ?
 		       fd :
 		       sock_at_slow(s, fd);
 }
@@ -136,13 +136,13 @@ static inline ssize_t sock_eats(struct sock *s, ssize_t n)
 {
 	if (unlikely(n == -ECONNRESET || n == -ETIMEDOUT ||
 		     n == -EHOSTUNREACH || n == -ENETUNREACH))
-		s->eaten = (uint8_t)-n;
+		s->eos.eaten = (uint8_t)-n;
 	return n;
 }
 
 static inline int reset_errno(const struct sock *s)
 {
-	return s->eaten ? s->eaten : ECONNRESET;
+	return s->eos.eaten ? s->eos.eaten : ECONNRESET;
 }
 
 /* --- inside.c ---------------------------------------------------------- */
@@ -227,7 +227,7 @@ void lift_find_strayed(struct sock *s, int fd, uint64_t own);
  */
 static inline void lift_strayed(struct sock *s, int fd, uint64_t own)
 {
-	if (unlikely(__atomic_load_n(&s->strayed, __ATOMIC_SEQ_CST)))
+	if (unlikely(__atomic_load_n(&s->in.strayed, __ATOMIC_SEQ_CST)))
 		lift_find_strayed(s, fd, own);
 }
 void raw_strayed(struct sock *s, int fd); /* raw.c: the lock is not held */

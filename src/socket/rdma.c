@@ -26,18 +26,18 @@ static struct rdma *graves; /* detached, atomic list */
 
 static void forget_hist(struct rdma *r)
 {
-	if (r->hist)
-		arena_put(&hists, r->hist);
-	r->hist = NULL;
+	if (r->seek.hist)
+		arena_put(&hists, r->seek.hist);
+	r->seek.hist = NULL;
 }
 
 /* A connection that ends meanwhile would have learned it, perhaps. */
 static void unanswered(struct rdma *r)
 {
-	bool slow = clock_ns() > r->retry_at + LONG_NS;
+	bool slow = clock_ns() > r->seek.retry_at + LONG_NS;
 
-	if (r->dials && r->state == RDMA_DIALING && !r->again && !r->answered &&
-	    rdma_fails(r, slow ? LONG_COUNT : 1))
+	if (r->seek.dials && r->state == RDMA_DIALING && !r->mend.again &&
+	    !r->seek.answered && rdma_fails(r, slow ? LONG_COUNT : 1))
 		rdma_bar(r, WHY_PEER_DECLINED);
 }
 
@@ -68,7 +68,7 @@ void rdma_detach(struct sock *s)
 		sys_close(r->far);
 	}
 	r->far = -1;
-	r->give_up_at = clock_ns() + 1000000000u;
+	r->seek.give_up_at = clock_ns() + 1000000000u;
 	r->sock = NULL;
 	head = __atomic_load_n(&graves, __ATOMIC_ACQUIRE);
 	do {
@@ -85,7 +85,7 @@ void rdma_drop(struct sock *s, enum reason why)
 	rdma_detach(s);
 	if (known)
 		service_del(s);
-	s->look = LOOK_NEVER;
+	s->seek.look = LOOK_NEVER;
 	sock_why(s, why);
 }
 
@@ -115,9 +115,9 @@ enum reason rdma_begin(struct sock *s, int fd)
 	if (diag_names(fd, &n))
 		return WHY_REMOTE;
 	/* before the first byte there is no proof: what a rule forbids to send */
-	if (s->use == USE_SDP && !s->native && !trusted(&n))
+	if (s->id.use == USE_SDP && !s->id.native && !trusted(&n))
 		return WHY_UNVERIFIED;
-	serves = rdma_order(&n) > 0 && s->role == 2;
+	serves = rdma_order(&n) > 0 && s->id.role == 2;
 	why = rdma_barred(&n, serves);
 	if (why)
 		return why;
@@ -127,28 +127,29 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r = arena_get(&arena);
 	if (!r)
 		return WHY_NO_MEMORY;
-	r->hist = arena_get(&hists);
-	if (!r->hist || sys_call3(SYS_getrandom, &r->token, sizeof(r->token),
-				  1) != sizeof(r->token)) {
+	r->seek.hist = arena_get(&hists);
+	if (!r->seek.hist ||
+	    sys_call3(SYS_getrandom, &r->seek.token, sizeof(r->seek.token),
+		      1) != sizeof(r->seek.token)) {
 		forget_hist(r);
 		arena_put(&arena, r);
 		return WHY_NO_MEMORY;
 	}
-	r->hist->dir[0].start = r->hist->dir[0].end = s->at.sent;
-	r->hist->dir[1].start = r->hist->dir[1].end = s->ar.taken;
-	r->names = n;
-	r->dials = rdma_order(&n) > 0;
-	r->serves = serves;
-	r->trusted = trusted(&n);
-	r->port = rdma_port(n.peer_port);
+	r->seek.hist->dir[0].start = r->seek.hist->dir[0].end = s->at.sent;
+	r->seek.hist->dir[1].start = r->seek.hist->dir[1].end = s->ar.taken;
+	r->seek.names = n;
+	r->seek.dials = rdma_order(&n) > 0;
+	r->seek.serves = serves;
+	r->seek.trusted = trusted(&n);
+	r->seek.port = rdma_port(n.peer_port);
 	r->owner = sock_pid;
 	r->sock = s;
-	r->far = r->anchor = -1;
+	r->far = r->watch.anchor = -1;
 	larder_init(r);
-	r->restless = true;
+	r->due.restless = true;
 	rdma_await(r);
 	s->rd = r;
-	s->look = 64;
+	s->seek.look = 64;
 	service_add(s);
 	service_poke(service_id());
 	return WHY_NONE;
@@ -165,27 +166,28 @@ void rdma_in_vain(struct sock *s, int err)
 	rdma_turn_over();
 	r->state = RDMA_WANTED;
 	r->end = NULL;
-	r->restless = true;
-	r->port = rdma_port(r->names.peer_port);
-	r->moves = 0;
-	if (!r->dials && (!why || r->again))
+	r->due.restless = true;
+	r->seek.port = rdma_port(r->seek.names.peer_port);
+	r->seek.moves = 0;
+	if (!r->seek.dials && (!why || r->mend.again))
 		return;
-	if (r->hist)
-		r->sent_then = r->hist->dir[0].end;
-	if (r->tries <= TRIES)
-		wait = TRY_NS << r->tries / 3;
-	if (r->tries < UINT8_MAX)
-		r->tries++;
-	if (!why && !r->answered &&
-	    (r->tries > TRIES ||
-	     (!r->again && rdma_fails(r, err == -ETIMEDOUT ? LONG_COUNT : 1))))
+	if (r->seek.hist)
+		r->seek.sent_then = r->seek.hist->dir[0].end;
+	if (r->seek.tries <= TRIES)
+		wait = TRY_NS << r->seek.tries / 3;
+	if (r->seek.tries < UINT8_MAX)
+		r->seek.tries++;
+	if (!why && !r->seek.answered &&
+	    (r->seek.tries > TRIES ||
+	     (!r->mend.again &&
+	      rdma_fails(r, err == -ETIMEDOUT ? LONG_COUNT : 1))))
 		why = WHY_PEER_DECLINED;
-	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->tries, err);
-	if (r->again) { /* it was there before: now and then */
+	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->seek.tries, err);
+	if (r->mend.again) { /* it was there before: now and then */
 		wait = (uint64_t)settings.rdma_retry_s * 1000000000u;
-		if (r->tries < 16 && AGAIN_NS << r->tries < wait)
-			wait = AGAIN_NS << r->tries;
-		r->retry_at = clock_ns() + wait;
+		if (r->seek.tries < 16 && AGAIN_NS << r->seek.tries < wait)
+			wait = AGAIN_NS << r->seek.tries;
+		r->seek.retry_at = clock_ns() + wait;
 		return;
 	}
 	if (why) {
@@ -193,7 +195,7 @@ void rdma_in_vain(struct sock *s, int err)
 		rdma_drop(s, why);
 		return;
 	}
-	r->retry_at = clock_ns() + (wait < TRY_MAX_NS ? wait : TRY_MAX_NS);
+	r->seek.retry_at = clock_ns() + (wait < TRY_MAX_NS ? wait : TRY_MAX_NS);
 }
 
 static void dial(struct sock *s)
@@ -203,17 +205,17 @@ static void dial(struct sock *s)
 	uint16_t window;
 	int ret;
 
-	if (rdma_module.denied || clock_ns() < r->retry_at)
+	if (rdma_module.denied || clock_ns() < r->seek.retry_at)
 		return;
-	r->queued = !rdma_turn_free(r);
-	if (r->queued)
+	r->seek.queued = !rdma_turn_free(r);
+	if (r->seek.queued)
 		rdma_patient(r, clock_ns());
-	if (r->queued || !rdma_choose(r, &window) || !rdma_open())
+	if (r->seek.queued || !rdma_choose(r, &window) || !rdma_open())
 		return;
 	rdma_turn(r);
-	r->retry_at = clock_ns();
-	rdma_address(&local, &r->names, false, 0);
-	rdma_address(&peer, &r->names, true, r->port);
+	r->seek.retry_at = clock_ns();
+	rdma_address(&local, &r->seek.names, false, 0);
+	rdma_address(&peer, &r->seek.names, true, r->seek.port);
 	ret = rdma_api->dial(rdma_module.v, &local, &peer, (uintptr_t)r,
 			     &r->end);
 	if (ret == -EACCES)
@@ -227,7 +229,7 @@ static void dial(struct sock *s)
 struct conn_params rdma_params(const struct rdma *r)
 {
 	return (struct conn_params){
-		.active = r->dials,
+		.active = r->seek.dials,
 		.rcv_size = VERBS_RCV_SIZE,
 		.posted = r->end->depth,
 		.max_adverts = 1,
@@ -241,18 +243,18 @@ struct conn_params rdma_params(const struct rdma *r)
 struct conn_names rdma_names(const struct rdma *r)
 {
 	return (struct conn_names){
-		.ipv = r->names.v4 ? 4 : 6,
-		.local_port = r->names.local_port,
-		.remote_port = r->names.peer_port,
-		.token = r->token,
+		.ipv = r->seek.names.v4 ? 4 : 6,
+		.local_port = r->seek.names.local_port,
+		.remote_port = r->seek.names.peer_port,
+		.token = r->seek.token,
 	};
 }
 
 /* The answer's check depends on both tokens. */
 uint64_t rdma_answer_key(const struct rdma *r)
 {
-	uint64_t d = r->dials ? r->token : r->peer_token;
-	uint64_t a = r->dials ? r->peer_token : r->token;
+	uint64_t d = r->seek.dials ? r->seek.token : r->seek.peer_token;
+	uint64_t a = r->seek.dials ? r->seek.peer_token : r->seek.token;
 
 	return d ^ (a << 1 | a >> 63);
 }
@@ -266,9 +268,9 @@ static int on_ready(struct sock *s)
 
 	if (!rdma_choose(r, &n.window))
 		return -EAGAIN;
-	n.check = rdma_check(r, true, r->token);
+	n.check = rdma_check(r, true, r->seek.token);
 	p = rdma_params(r);
-	if (!r->hist->window_len)
+	if (!r->seek.hist->window_len)
 		p.ext_flags |= CONN_EXT_BARE;
 	conn_init(&s->conn, &p);
 	if (conn_hello(&s->conn, &n, hello) != VERBS_REQ_LEN)
@@ -283,13 +285,13 @@ static int on_answered(struct sock *s, const struct verbs_event *ev)
 
 	if (conn_on_hello_ack(&s->conn, ev->data, ev->len, &n) ||
 	    !(s->conn.peer_ext_flags & CONN_EXT_WORDS) ||
-	    n.remote_port != r->names.local_port) {
+	    n.remote_port != r->seek.names.local_port) {
 		log_once(LOG_WARN, "fd %d: an unsound HelloAck is refused",
 			 sock_fd(s));
 		return -EBADMSG;
 	}
-	r->peer_token = n.token;
-	r->answered = true;
+	r->seek.peer_token = n.token;
+	r->seek.answered = true;
 	if (n.check != rdma_check(r, false, rdma_answer_key(r)))
 		return -EKEYREJECTED;
 	rdma_tokens(r);
@@ -303,12 +305,12 @@ static bool moved(struct rdma *r, const struct verbs_event *ev)
 {
 	uint16_t port = wire_get16(ev->data + 6);
 
-	if (ev->data[4] != RDMA_MOVED || !port || ++r->moves > MOVES)
+	if (ev->data[4] != RDMA_MOVED || !port || ++r->seek.moves > MOVES)
 		return false;
-	r->port = port;
+	r->seek.port = port;
 	r->state = RDMA_WANTED;
 	r->end = NULL;
-	r->restless = true;
+	r->due.restless = true;
 	rdma_turn_over();
 	return true;
 }
@@ -320,22 +322,22 @@ static void on_refused(struct sock *s, const struct verbs_event *ev)
 	int err = -EKEYREJECTED;
 
 	if (ours) {
-		s->rd->answered = true;
+		s->rd->seek.answered = true;
 		if (ev->data[5])
 			rdma_patient(s->rd, clock_ns());
 		rdma_answers(s->rd, false);
 	}
 	if (ours && moved(s->rd, ev)) {
 		log_debug("fd %d: sent on to RDMA port %u", sock_fd(s),
-			  s->rd->port);
+			  s->rd->seek.port);
 		service_poke(service_id());
 		return;
 	}
 	if (!ours || ev->data[4] == RDMA_NEVER)
 		err = -ECONNREFUSED;
 	if (ours && ev->data[4] == RDMA_NEVER) {
-		s->rd->tries = TRIES;
-		s->rd->answered = false;
+		s->rd->seek.tries = TRIES;
+		s->rd->seek.answered = false;
 	}
 	rdma_in_vain(s, err);
 }
@@ -354,7 +356,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 		ret = on_answered(s, ev);
 		break;
 	case VE_UP:
-		if (r->dials)
+		if (r->seek.dials)
 			rdma_answers(r, true);
 		rdma_turn_over();
 		/* forked meanwhile: of no use there */
@@ -412,9 +414,9 @@ static void event(const struct verbs_event *ev)
 		return;
 	if (s->rd == r)
 		on_event(s, ev);
-	changed = s->rd == r && r->changed;
+	changed = s->rd == r && r->due.changed;
 	if (changed)
-		r->changed = false;
+		r->due.changed = false;
 	sock_unlock(s);
 	if (changed)
 		sock_changed(s);
@@ -433,8 +435,9 @@ static void bury(void)
 
 		next = r->next;
 		over = !r->end || r->down || r->state == RDMA_MENDING ||
-		       clock_ns() > r->give_up_at;
-		if (over && __atomic_load_n(&r->was->lookers, __ATOMIC_SEQ_CST))
+		       clock_ns() > r->seek.give_up_at;
+		if (over &&
+		    __atomic_load_n(&r->was->in.lookers, __ATOMIC_SEQ_CST))
 			over = false;
 		if (!over && r->state == RDMA_UP && rdma_api->flushed(r->end)) {
 			rdma_api->disconnect(r->end);
@@ -482,20 +485,20 @@ void rdma_again(struct sock *s)
 	struct rdma_hist *h;
 
 	r->state = RDMA_WANTED;
-	r->again = r->changed = true;
+	r->mend.again = r->due.changed = true;
 	r->down = false;
-	r->dead_at = r->fin_at = 0;
+	r->watch.dead_at = r->watch.fin_at = 0;
 	if (r->lingers)
 		return;
-	r->tries = 0;
-	r->retry_at = clock_ns() + AGAIN_NS;
-	r->give_up_at = UINT64_MAX;
+	r->seek.tries = 0;
+	r->seek.retry_at = clock_ns() + AGAIN_NS;
+	r->seek.give_up_at = UINT64_MAX;
 	h = arena_get(&hists);
 	if (!h)
 		return; /* for good: nothing can be shown */
 	h->dir[0].start = h->dir[0].end = s->at.sent;
 	h->dir[1].start = h->dir[1].end = s->ar.taken;
-	r->hist = h;
+	r->seek.hist = h;
 	log_debug("fd %d: on over TCP, to be lifted again", sock_fd(s));
 }
 
@@ -505,12 +508,13 @@ static void seek(struct sock *s)
 	struct rdma *r = s->rd;
 	enum reason why;
 
-	r->restless = false;
+	r->due.restless = false;
 	if ((r->old && !rdma_old_gone(s)) || r->lingers)
 		return;
 	/* by another's tries; what was up once is tried again and again */
-	why = r->again ? WHY_NONE : rdma_barred(&r->names, r->serves);
-	if (!why && clock_ns() > r->give_up_at)
+	why = r->mend.again ? WHY_NONE :
+			      rdma_barred(&r->seek.names, r->seek.serves);
+	if (!why && clock_ns() > r->seek.give_up_at)
 		why = rdma_out_of_patience(r);
 	if (why) {
 		rdma_drop(s, why);
@@ -518,15 +522,15 @@ static void seek(struct sock *s)
 	}
 	if (!rdma_alone(s) || never_lift(s) || !rdma_all_home(s))
 		return;
-	if (r->dials)
+	if (r->seek.dials)
 		dial(s);
-	else if (clock_ns() >= r->retry_at && rdma_open())
-		r->retry_at = rdma_listen(rdma_module.v, r);
+	else if (clock_ns() >= r->seek.retry_at && rdma_open())
+		r->seek.retry_at = rdma_listen(rdma_module.v, r);
 	why = rdma_hopeless();
 	if (why && s->rd && !rdma_module.v)
 		rdma_drop(s, why);
 	else if (s->rd && r->state == RDMA_WANTED)
-		r->restless = rdma_looks_often(r);
+		r->due.restless = rdma_looks_often(r);
 }
 
 void rdma_serve(struct sock *s)
@@ -546,12 +550,12 @@ void rdma_serve(struct sock *s)
 			mend_step(s);
 		else if (r->state >= RDMA_UP)
 			rdma_look_after(s);
-		over = s->rd && r->lingers && s->ghost >= 0;
-		changed = s->rd && r->changed;
-		lifts = s->paired && s->ghost < 0 &&
+		over = s->rd && r->lingers && s->waits.ghost >= 0;
+		changed = s->rd && r->due.changed;
+		lifts = s->paired && s->waits.ghost < 0 &&
 			anc_state(s->tx) == ANC_RAW;
 		if (changed)
-			r->changed = false;
+			r->due.changed = false;
 	}
 	sock_unlock(s);
 	if (over) {

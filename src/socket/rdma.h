@@ -13,12 +13,13 @@
  * rdma_desk.c  who listens, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
- * rdma_link.c  a lifted sock: words as messages, tokens, waking
+ * rdma_link.c  a lifted sock: words as messages, waking
+ * rdma_token.c what shows that anchor and queue pair have the same two ends
  * rdma_back.c  unread bytes handed back, on the way home
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
  * rdma_ear.c   a sleep on its completions; rdma_end.c: its end
  * alive.c      keep-alive on the anchor
- * mend.c       a broken queue pair
+ * mend.c       a broken queue pair; mend_keep.c: what may have to be sent again
  *
  * A sock becomes a candidate (s->rd) when pairing on this host says `remote`.
  * From then on the bytes it moves are remembered, up to HIST of them per
@@ -88,18 +89,9 @@
 #include "socket/impl.h"
 #include "handover_proto/remote.h"
 #include "handover_proto/resume.h"
+#include "socket/rdma_state.h"
 
-#define RDMA_HIST  8192 /* bytes remembered per direction, a power of two */
-#define RDMA_TOKEN 16
-
-enum rdma_state {
-	RDMA_WANTED, /* candidate: to be dialled, or waiting to be */
-	RDMA_DIALING, /* route asked for, or REQ on its way */
-	RDMA_ANSWERING, /* REP sent */
-	RDMA_UP, /* the sock is paired */
-	RDMA_MENDING, /* the queue pair broke: mend.c */
-	RDMA_ENDED, /* the queue pair is of no use any more */
-};
+#define RDMA_HIST 8192 /* bytes remembered per direction, a power of two */
 
 /*
  * A request is refused with a REJ of these bytes: the magic of the extension
@@ -137,111 +129,6 @@ struct rdma_hist {
 	struct rdma_dir dir[2]; /* [0] sent, [1] taken */
 	uint8_t window[RDMA_HIST / 2]; /* what the proof is about */
 	uint32_t window_len;
-};
-
-struct rdma_kept;
-
-/* Unread bytes of an end that was let go: a fabric of one message. */
-struct rdma_larder {
-	struct end end; /* first */
-	uint8_t *mem;
-	uint32_t len, room; /* of mem: in use, mapped */
-};
-
-/* What the reader hands back: `len` bytes behind room for a BSDH. */
-struct rdma_given {
-	uint8_t *mem; /* NULL: none */
-	size_t len, at; /* at: sent so far */
-};
-
-/* The same at the writer: a record, and the bytes as they come. */
-struct rdma_put {
-	uint8_t *mem;
-	size_t len, got, at; /* at: on the anchor */
-};
-
-struct rdma {
-	uint8_t state; /* enum rdma_state */
-	bool dials, serves; /* it dials a client: rdma_turn.c */
-	bool trusted; /* the peer need not show what was moved */
-	bool answered; /* somebody did, if only to refuse */
-	bool lingers; /* closed by the program, bytes may be under way */
-	bool down; /* VE_DOWN came */
-	uint8_t forks; /* one soon after another */
-	bool restless; /* the service thread looks again soon: rdma_owe() */
-	bool calm; /* not so soon: only to see if the program is still busy */
-	enum reason why;
-	int32_t owner; /* the process whose `end` it is */
-	struct end *end;
-	struct sock *sock; /* NULL: detached */
-	struct rdma *next; /* in the service thread's list, then */
-	struct diag_names names;
-	uint64_t token, peer_token;
-	uint16_t port; /* to be dialled */
-	uint8_t tries, moves;
-	uint64_t sent_then; /* bytes sent at the try before */
-	uint64_t apart_till; /* at least, behind a fork */
-	uint64_t retry_at, begun, give_up_at;
-	bool queued; /* others are dialled first */
-	struct rdma_hist *hist;
-	/* paired */
-	struct anc_page mirror;
-	struct remote words;
-	int far; /* the other end of s->wake, -1 */
-	uint8_t token_tx[RDMA_TOKEN], token_rx[RDMA_TOKEN];
-	uint8_t secret_tx[RESUME_SECRET], secret_rx[RESUME_SECRET];
-	uint8_t token_due; /* bytes of ours to be written into the anchor */
-	bool ahead; /* it is not due yet: the reader has not passed x */
-	bool token_wait; /* the peer's is not complete yet */
-	bool eof_hidden;
-	bool anchor_watched; /* by the service thread, for the token */
-	bool serving; /* the service thread is at it, */
-	bool active; /* and the program polled since it was last */
-	bool fresh; /* it took in what the program has not seen yet */
-	bool ear_lent; /* the service thread hears of no completion, */
-	bool ear_owed; /* knows it, and looks again soon; */
-	bool ear_room, ear_rang; /* it waits for room; it may be readable: */
-	uint32_t ear_by; /* the thread that hears of them, 0: none */
-	uint8_t shown_tx, shown_rx; /* states that peer and sets know of */
-	bool changed; /* a direction changed hands: sets must be told */
-	uint64_t token_at; /* bells before the peer's token */
-	uint64_t hidden, peeked, peek_at; /* behind the token; peek.c */
-	uint64_t seen_rx; /* bytes received when last looked at, and */
-	uint64_t pressed; /* those that took the peer its last credits */
-	uint64_t idle_moved; /* bytes moved when last looked at */
-	uint64_t idle_taken; /* those of them that were received */
-	uint64_t quiet_at; /* no more than when it was looked at here */
-	bool fat; /* has memory that a quiet one gives back */
-	bool bulk, sizing; /* receives are to be large; are not so far yet */
-	uint64_t tried_at; /* whether the queue pair is alive, */
-	uint64_t waits_since; /* for words of the other end; 0: for none */
-	uint32_t heard; /* conn.mseq_sent, when it was last polled */
-	uint64_t given; /* conn.tx_stream, when credits came last */
-	uint64_t spare_at; /* the program was told that it can send, */
-	uint64_t spare_by; /* by this wait; 0: none in particular */
-	/* broken, or to be able to bear it: mend.c */
-	struct rdma_kept *kept; /* sent since the lift, until confirmed */
-	bool confirmed; /* the reader knows of this lift, past x */
-	bool mended; /* the receive half is done */
-	bool again; /* it was up once */
-	bool called; /* something came on the anchor */
-	uint8_t *out; /* to be written to the anchor first */
-	size_t out_len, out_at;
-	uint64_t out_from; /* not before */
-	struct resume in;
-	struct rdma_larder larder;
-	struct rdma_larder stash; /* taken off the anchor by receives, or the
-				   * ar.kept bytes of a homecoming (keep.c) */
-	struct rdma_given give; /* in RESUME, with ar.unsure */
-	struct rdma_put put;
-	struct verbs_region from; /* what is written into the peer's sink */
-	struct end *old; /* to be destroyed when nobody looks at it */
-	struct sock *was; /* whose it was */
-	int anchor; /* number watched by the service thread, -1 */
-	uint64_t dead_at; /* the kernel has given it up */
-	uint64_t fin_at; /* its FIN was seen, and what it means was not known */
-	bool probes; /* its keep-alive is ours: alive.c, */
-	int keep[4]; /* and what the program set */
 };
 
 extern const struct verbs_api *rdma_api; /* NULL until it is loaded */
@@ -326,6 +213,7 @@ void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
 int mend_now(struct sock *s, int fd);
 void mend_drop(struct rdma *r);
+void mend_confirmed(struct rdma *r); /* what was kept is of no use any more */
 void mend_revive(struct sock *s); /* its peer is gone, in RESUME */
 void mend_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 void mend_forked(void);
@@ -524,8 +412,8 @@ void rdma_wake(struct sock *s);
 void rdma_moved(struct sock *s);
 static inline void rdma_passed(struct sock *s)
 {
-	if (s->rd->shown_rx != (uint8_t)anc_state(s->rx) ||
-	    s->rd->shown_tx != (uint8_t)anc_state(s->tx))
+	if (s->rd->due.shown_rx != (uint8_t)anc_state(s->rx) ||
+	    s->rd->due.shown_tx != (uint8_t)anc_state(s->tx))
 		rdma_moved(s);
 }
 /* --- rdma_serve.c ------------------------------------------------------ */
@@ -543,7 +431,7 @@ static inline bool rdma_restless(const struct sock *s)
 	const struct rdma *r = s->rd;
 
 	return r && r->owner == sock_pid &&
-	       (r->restless || r->changed || r->lingers);
+	       (r->due.restless || r->due.changed || r->lingers);
 }
 
 /* Only because the channel was left unarmed for a busy program? */
@@ -551,7 +439,7 @@ static inline bool rdma_calm(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return r && r->calm && !r->changed && !r->lingers;
+	return r && r->due.calm && !r->due.changed && !r->lingers;
 }
 
 /* Will it have something to give back, when it is quiet? */
@@ -559,7 +447,7 @@ static inline bool rdma_fat(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return r && r->owner == sock_pid && r->fat;
+	return r && r->owner == sock_pid && r->load.fat;
 }
 
 /* Did the service thread take something in since the program looked? */
@@ -567,7 +455,7 @@ static inline bool rdma_fresh(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return r && r->fresh;
+	return r && r->due.fresh;
 }
 
 /* Is it a candidate, whose bytes are remembered? */
@@ -575,7 +463,7 @@ static inline bool rdma_seeks(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return unlikely(r != NULL) && r->hist && r->owner == sock_pid;
+	return unlikely(r != NULL) && r->seek.hist && r->owner == sock_pid;
 }
 
 /* What lies on the anchor is for mend.c to judge, and for nobody else to take. */
@@ -583,7 +471,8 @@ static inline bool rdma_mending(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return unlikely(r != NULL) && r->state == RDMA_MENDING && !r->mended;
+	return unlikely(r != NULL) && r->state == RDMA_MENDING &&
+	       !r->mend.mended;
 }
 
 static inline bool rdma_here(const struct sock *s)

@@ -20,8 +20,8 @@ void rdma_token_begin(struct sock *s)
 {
 	s->at.bells += RDMA_TOKEN;
 	__atomic_store_n(&s->tx->bells, s->at.bells, __ATOMIC_SEQ_CST);
-	s->rd->token_due = RDMA_TOKEN;
-	s->rd->ahead = false;
+	s->rd->mark.token_due = RDMA_TOKEN;
+	s->rd->mark.ahead = false;
 }
 
 /*
@@ -35,14 +35,14 @@ void rdma_risen(struct sock *s)
 	if ((st != ANC_RISING && st != ANC_ASKED) || !anc_risen(s->tx, &s->at))
 		return;
 	rdma_token_begin(s);
-	s->rd->changed = true;
+	s->rd->due.changed = true;
 	rdma_tell(s, false);
 }
 
 /* The answer tells when x has been passed. */
 void rdma_rising(struct sock *s)
 {
-	s->rd->ahead = true;
+	s->rd->mark.ahead = true;
 	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
 	rdma_tell(s, false);
 	rdma_arm(s);
@@ -57,13 +57,14 @@ int rdma_token_ahead(struct sock *s, int fd)
 	if (fd < 0 || !remote_seen(&r->words) ||
 	    __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
-	n = sys_send(fd, r->token_tx, RDMA_TOKEN, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = sys_send(fd, r->mark.token_tx, RDMA_TOKEN,
+		     MSG_DONTWAIT | MSG_NOSIGNAL);
 	sock_eats(s, n);
 	if (n <= 0)
 		return n == -EAGAIN ? -EBUSY : (int)n;
 	rdma_token_begin(s);
-	r->token_due = (uint8_t)(RDMA_TOKEN - n);
-	if (!r->token_due)
+	r->mark.token_due = (uint8_t)(RDMA_TOKEN - n);
+	if (!r->mark.token_due)
 		return 0;
 	/* the kernel takes so few bytes whole, or none */
 	s->conn.fault = "half a token";
@@ -79,11 +80,12 @@ bool rdma_may_answer(struct sock *s, int fd)
 {
 	if (!rdma_anchor_free(s))
 		return false;
-	if (!s->rd->ahead || s->at.sent == s->at.x)
+	if (!s->rd->mark.ahead || s->at.sent == s->at.x)
 		return true;
 	if (rdma_token_ahead(s, fd))
 		return false;
-	s->rd->confirmed = true; /* with the token no way leads back to x */
+	s->rd->mend.confirmed =
+		true; /* with the token no way leads back to x */
 	return true;
 }
 
@@ -91,7 +93,7 @@ void rdma_token_end(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	r->token_wait = false;
-	r->hidden = 0;
-	r->eof_hidden = false;
+	r->mark.token_wait = false;
+	r->mark.hidden = 0;
+	r->mark.eof_hidden = false;
 }

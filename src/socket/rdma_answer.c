@@ -21,11 +21,11 @@ static void match(struct sock *s, void *arg)
 	struct wanted *w = arg;
 	struct rdma *r = s->rd;
 
-	if (r && r->owner == sock_pid && r->names.v4 == w->names.v4 &&
-	    r->names.local_port == w->names.local_port &&
-	    r->names.peer_port == w->names.peer_port &&
-	    !memcmp(r->names.local, w->names.local, 16) &&
-	    !memcmp(r->names.peer, w->names.peer, 16))
+	if (r && r->owner == sock_pid && r->seek.names.v4 == w->names.v4 &&
+	    r->seek.names.local_port == w->names.local_port &&
+	    r->seek.names.peer_port == w->names.peer_port &&
+	    !memcmp(r->seek.names.local, w->names.local, 16) &&
+	    !memcmp(r->seek.names.peer, w->names.peer, 16))
 		w->sock = s;
 }
 
@@ -100,13 +100,14 @@ static int accept_it(struct verbs *v, struct sock *s,
 	uint8_t ack[CONN_HELLO_ACK_LEN];
 	int ret;
 
-	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED || r->dials ||
-	    !rdma_alone(s) || never_lift(s) || !rdma_all_home(s))
+	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED ||
+	    r->seek.dials || !rdma_alone(s) || never_lift(s) ||
+	    !rdma_all_home(s))
 		return -EAGAIN;
 	if (!(bare ? rdma_find_bare(r) : rdma_find(r, ask->window)) ||
 	    ask->check != rdma_check(r, true, ask->token))
 		return -EKEYREJECTED;
-	r->peer_token = ask->token;
+	r->seek.peer_token = ask->token;
 	ret = rdma_api->prepare(v, ev->request, (uintptr_t)r, &r->end);
 	if (ret) { /* whatever it was, it is not the dialler's doing */
 		rdma_in_vain(s, ret);

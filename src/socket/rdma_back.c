@@ -22,8 +22,8 @@
 /* All that is unread moves into memory of its own. */
 int rdma_give_begin(struct sock *s)
 {
-	struct rdma_given *g = &s->rd->give;
-	size_t n = s->rx_avail + s->ar.kept;
+	struct rdma_given *g = &s->rd->mend.give;
+	size_t n = s->got.avail + s->ar.kept;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
 
@@ -44,7 +44,7 @@ int rdma_give_begin(struct sock *s)
 			g->mem = NULL;
 			return pump_fail(s, -EPROTO);
 		}
-		n = s->rx_avail;
+		n = s->got.avail;
 		pump_recv(s, NULL, n, false, true);
 		COUNT(s, bytes_sdp_rx, -n);
 		keep_drop(s);
@@ -67,9 +67,9 @@ void rdma_give(struct sock *s)
 	    r->state != RDMA_UP || s->conn.error)
 		return;
 	/* all of it, when W has said that it is in RESUME (resume.h) */
-	most = r->give.len - (r->give.len && !remote_sure(&r->words));
-	while (r->give.at < most && (room = FAB(s)->room(END(s)))) {
-		offer.back = most - r->give.at;
+	most = r->mend.give.len - (r->mend.give.len && !remote_sure(&r->words));
+	while (r->mend.give.at < most && (room = FAB(s)->room(END(s)))) {
+		offer.back = most - r->mend.give.at;
 		conn_next(&s->conn, clock_ns(), &offer, room, &op);
 		if (op.type != CONN_SEND)
 			break;
@@ -79,27 +79,28 @@ void rdma_give(struct sock *s)
 			return;
 		}
 		memcpy(mem, op.hdr, op.hdr_len);
-		memcpy(mem + op.hdr_len, r->give.mem + WIRE_BSDH + r->give.at,
+		memcpy(mem + op.hdr_len,
+		       r->mend.give.mem + WIRE_BSDH + r->mend.give.at,
 		       op.payload);
 		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
 		COUNT(s, msgs_tx, 1);
-		r->give.at += op.payload;
+		r->mend.give.at += op.payload;
 	}
 }
 
 void rdma_give_end(struct rdma *r)
 {
-	if (r->give.mem)
-		larder_unmap(r->give.mem, r->give.len + WIRE_BSDH);
-	memset(&r->give, 0, sizeof(r->give));
+	if (r->mend.give.mem)
+		larder_unmap(r->mend.give.mem, r->mend.give.len + WIRE_BSDH);
+	memset(&r->mend.give, 0, sizeof(r->mend.give));
 }
 
 void rdma_given(struct sock *s)
 {
 	rdma_give_end(s->rd);
 	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
-	s->rd->changed = true;
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	s->rd->due.changed = true;
 	rdma_tell(s, false);
 	rdma_owe(s);
 }
@@ -114,7 +115,7 @@ static void take_record(struct sock *s, int fd)
 
 	if (n <= 0)
 		return;
-	ret = resume_given(r->secret_rx, rec, (size_t)n, s->ar.from);
+	ret = resume_given(r->mark.secret_rx, rec, (size_t)n, s->ar.from);
 	if (ret < 0)
 		mend_begin(s, -ECONNRESET);
 	else if (ret &&
@@ -138,15 +139,15 @@ int rdma_back_home(struct sock *s, int fd)
 
 static void put_end(struct rdma *r)
 {
-	larder_unmap(r->put.mem, r->put.len);
-	memset(&r->put, 0, sizeof(r->put));
+	larder_unmap(r->mend.put.mem, r->mend.put.len);
+	memset(&r->mend.put, 0, sizeof(r->mend.put));
 }
 
 /* Room for record and bytes; the record is there already. */
 static int put_begin(struct sock *s)
 {
 	uint64_t from = __atomic_load_n(&s->tx->from, __ATOMIC_ACQUIRE);
-	struct rdma_put *p = &s->rd->put;
+	struct rdma_put *p = &s->rd->mend.put;
 
 	if (from > s->at.sent || s->at.sent - from > SHM_ATTIC) {
 		s->conn.fault = "hands back what was not sent";
@@ -158,7 +159,7 @@ static int put_begin(struct sock *s)
 		s->conn.fault = "no memory";
 		return pump_fail(s, -ENOMEM);
 	}
-	resume_give(p->mem, s->rd->secret_tx, from);
+	resume_give(p->mem, s->rd->mark.secret_tx, from);
 	p->got = RESUME_RECORD;
 	p->at = 0;
 	return 0;
@@ -166,7 +167,7 @@ static int put_begin(struct sock *s)
 
 int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n)
 {
-	struct rdma_put *p = &s->rd->put;
+	struct rdma_put *p = &s->rd->mend.put;
 
 	/* given up: its reader keeps it */
 	if (s->rd->state != RDMA_UP ||
@@ -185,20 +186,20 @@ int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n)
 
 bool rdma_put_whole(const struct rdma *r)
 {
-	return r->put.mem && r->put.got == r->put.len;
+	return r->mend.put.mem && r->mend.put.got == r->mend.put.len;
 }
 
 void rdma_put_back(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
-	struct rdma_put *p = &r->put;
+	struct rdma_put *p = &r->mend.put;
 	ssize_t n = 0;
 
 	if (anc_state(s->tx) != ANC_RESUME || fd < 0 ||
 	    (!p->mem && (r->state != RDMA_UP || put_begin(s))) ||
 	    p->got < p->len)
 		return;
-	r->restless = true;
+	r->due.restless = true;
 	while (p->at < p->len && n >= 0) {
 		n = sys_send(fd, p->mem + p->at, p->len - p->at,
 			     MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -212,13 +213,13 @@ void rdma_put_back(struct sock *s, int fd)
 	put_end(r);
 	anc_resumed(s->tx);
 	lift_left(s, fd);
-	r->changed = true;
+	r->due.changed = true;
 	ring_note(s);
 	rdma_wake(s);
 }
 
 void rdma_put_drop(struct rdma *r)
 {
-	if (r->put.mem)
+	if (r->mend.put.mem)
 		put_end(r);
 }

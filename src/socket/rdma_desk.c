@@ -201,10 +201,12 @@ uint16_t rdma_desk_ask(const struct diag_names *n)
 /* 0: heard; -ECONNREFUSED: nobody keeps that desk. */
 static int say_it(const struct rdma *r, uint16_t port)
 {
-	struct saying say = { .magic = MAGIC, .port = port, .names = r->names };
+	struct saying say = { .magic = MAGIC,
+			      .port = port,
+			      .names = r->seek.names };
 	struct sockaddr_un un;
-	socklen_t len =
-		desk_name(&un, r->names.v4, rdma_port(r->names.local_port));
+	socklen_t len = desk_name(&un, r->seek.names.v4,
+				  rdma_port(r->seek.names.local_port));
 	int fd = dgram_new();
 	ssize_t n;
 
@@ -250,11 +252,12 @@ static int any_number(struct verbs *v, bool v4)
 
 static int listener_of(const struct rdma *r)
 {
-	uint16_t port = rdma_port(r->names.local_port);
+	uint16_t port = rdma_port(r->seek.names.local_port);
 	int i, at = -1;
 
 	for (i = 0; i < LISTENERS; i++) {
-		if (listeners[i].port == port && listeners[i].v4 == r->names.v4)
+		if (listeners[i].port == port &&
+		    listeners[i].v4 == r->seek.names.v4)
 			return i;
 		if (!listeners[i].port)
 			at = i;
@@ -264,7 +267,7 @@ static int listener_of(const struct rdma *r)
 		return at;
 	}
 	listeners[at].port = port;
-	listeners[at].v4 = r->names.v4;
+	listeners[at].v4 = r->seek.names.v4;
 	listeners[at].ours = false;
 	listeners[at].desk = -1;
 	return at;
@@ -279,14 +282,15 @@ uint64_t rdma_listen(struct verbs *v, const struct rdma *r)
 		return now + AGAIN_NS;
 	listeners[i].until = now + KEPT_NS;
 	if (!listeners[i].ours &&
-	    (!any_port[r->names.v4] ||
-	     say_it(r, any_port[r->names.v4]) == -ECONNREFUSED))
+	    (!any_port[r->seek.names.v4] ||
+	     say_it(r, any_port[r->seek.names.v4]) == -ECONNREFUSED))
 		take_number(v, (unsigned int)i);
 	if (listeners[i].ours)
 		return now + STILL_NS;
-	if (any_number(v, r->names.v4))
+	if (any_number(v, r->seek.names.v4))
 		return now + AGAIN_NS;
-	return now + (say_it(r, any_port[r->names.v4]) ? SOON_NS : AGAIN_NS);
+	return now +
+	       (say_it(r, any_port[r->seek.names.v4]) ? SOON_NS : AGAIN_NS);
 }
 
 /* Both families go at once, so both have to be without use. */

@@ -47,14 +47,14 @@
  */
 static bool others(const struct sock *s, bool room)
 {
-	return s->sleepers || (s->full && !room) ||
-	       __atomic_load_n(&s->watched, __ATOMIC_SEQ_CST);
+	return s->waits.sleepers || (s->waits.full && !room) ||
+	       __atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST);
 }
 
 /* Somebody else hears of them. */
 static bool another(const struct rdma *r)
 {
-	return r->ear_by && r->ear_by != lock_tid();
+	return r->due.ear_by && r->due.ear_by != lock_tid();
 }
 
 bool rdma_ear_free(const struct sock *s, bool room)
@@ -68,21 +68,21 @@ bool rdma_ear_free(const struct sock *s, bool room)
 /* What has woken a thread is not to wake the next. */
 static void empty(struct rdma *r)
 {
-	if (r->ear_rang)
+	if (r->due.ear_rang)
 		rdma_api->heard(r->end);
-	r->ear_rang = false;
+	r->due.ear_rang = false;
 }
 
 int rdma_ear_take(struct sock *s, bool room)
 {
 	struct rdma *r = s->rd;
 
-	if (!r->ear_lent)
+	if (!r->due.ear_lent)
 		rdma_api->deaf(r->end, true);
 	empty(r);
-	r->ear_lent = true;
-	r->ear_by = lock_tid();
-	r->ear_room = room;
+	r->due.ear_lent = true;
+	r->due.ear_by = lock_tid();
+	r->due.ear_room = room;
 	return rdma_api->ear(r->end);
 }
 
@@ -95,12 +95,12 @@ void rdma_ear_back(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (likely(!r->ear_lent) || (r->serving && another(r)))
+	if (likely(!r->due.ear_lent) || (r->due.serving && another(r)))
 		return;
-	r->ear_by = 0;
-	r->ear_lent = rdma_api->deaf(r->end, false) < 0;
-	if (unlikely(r->ear_lent) && !r->ear_owed) {
-		r->ear_owed = true; /* each look tries it again */
+	r->due.ear_by = 0;
+	r->due.ear_lent = rdma_api->deaf(r->end, false) < 0;
+	if (unlikely(r->due.ear_lent) && !r->due.ear_owed) {
+		r->due.ear_owed = true; /* each look tries it again */
 		rdma_owe(s);
 	}
 }
@@ -109,22 +109,22 @@ void rdma_ear_leave(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (!r || !rdma_here(s) || r->ear_by != lock_tid())
+	if (!r || !rdma_here(s) || r->due.ear_by != lock_tid())
 		return;
-	r->ear_by = 0;
+	r->due.ear_by = 0;
 	if (r->state != RDMA_UP)
 		return;
-	r->ear_rang = true;
-	if (others(s, r->ear_room)) {
+	r->due.ear_rang = true;
+	if (others(s, r->due.ear_room)) {
 		empty(r);
 		rdma_ear_back(s);
 		rdma_wake_writers(s);
 		rdma_owe(s); /* it arms */
 		return;
 	}
-	if (r->ear_owed)
+	if (r->due.ear_owed)
 		return;
-	r->calm |= !r->restless;
-	r->ear_owed = r->restless = true;
+	r->due.calm |= !r->due.restless;
+	r->due.ear_owed = r->due.restless = true;
 	service_poke(service_id());
 }

@@ -36,7 +36,7 @@ bool rdma_may_end(struct sock *s, bool closes)
 		return false;
 	conn_shutdown(&s->conn, clock_ns(), closes);
 	pump_control(s);
-	return !r->token_due;
+	return !r->mark.token_due;
 }
 
 /* Is each direction the anchor's, or has it ended in order, all arrived? */
@@ -58,7 +58,7 @@ void rdma_lost(struct sock *s, int error)
 	}
 	log_note("fd %d: the RDMA connection ended (%d), nothing was on it",
 		 sock_fd(s), error);
-	if (s->why == WHY_PAIRED)
+	if (s->stats.why == WHY_PAIRED)
 		sock_why(s, WHY_WAITING);
 }
 
@@ -70,7 +70,7 @@ static void ended(struct sock *s)
 	zcr_over(s);
 	zcr_sink_over(s);
 	r->state = RDMA_ENDED;
-	r->changed = true;
+	r->due.changed = true;
 	if (r->far >= 0)
 		sys_shutdown(r->far, SHUT_WR);
 	lift_orphan(s);
@@ -111,7 +111,7 @@ bool rdma_fin_came(const struct sock *s, int fd)
 	/* POLLERR alone is what MSG_ZEROCOPY says */
 	return sys_ppoll(&p, 1, &now, NULL) == 1 &&
 	       (p.revents & (POLLRDHUP | POLLHUP)) &&
-	       !(s->shut_rd && peer_may_write(fd));
+	       !(s->eos.shut_rd && peer_may_write(fd));
 }
 
 bool rdma_cut_short(struct sock *s, int fd, size_t n)
@@ -137,7 +137,7 @@ bool rdma_over(struct sock *s, int fd)
 
 	if (st == ANC_RAW || st == ANC_GONE || s->orphan)
 		return false;
-	if (s->fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
+	if (s->eos.fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
 	    !rdma_fin_came(s, fd) || pump_poll(s) || !rdma_silent(s) ||
 	    rdma_api->flushed(s->rd->end) != 1)
 		return true;
@@ -150,7 +150,8 @@ bool rdma_over(struct sock *s, int fd)
 	while (s->ar.kept < front && larder_pull(s, fd, front - s->ar.kept) > 0)
 		;
 	rdma_token_read(s, fd);
-	if (s->ar.kept < front || (s->rd->token_wait && s->rd->hidden))
+	if (s->ar.kept < front ||
+	    (s->rd->mark.token_wait && s->rd->mark.hidden))
 		return true;
 	while (raw_throw(s, fd, UINT64_MAX) > 0)
 		;
@@ -165,7 +166,7 @@ bool rdma_over(struct sock *s, int fd)
  */
 static bool mends(const struct rdma *r)
 {
-	return r->state == RDMA_MENDING && (r->out || !r->mended);
+	return r->state == RDMA_MENDING && (r->mend.out || !r->mend.mended);
 }
 
 bool rdma_unread(const struct sock *s, int fd)
@@ -175,7 +176,7 @@ bool rdma_unread(const struct sock *s, int fd)
 	int n;
 
 	/* brought home: what the kernel has may be for who was given it */
-	if (s->homes)
+	if (s->fallback.homes)
 		return false;
 	if ((st == ANC_RISING || st == ANC_SPILL) &&
 	    s->ar.taken < remote_awaited(s->rx))
@@ -193,30 +194,31 @@ bool rdma_linger(struct sock *s, int fd)
 	int ghost;
 
 	zc_seize(s);
-	if (!rdma_here(s) || s->conn.error || s->linger0 || s->orphan ||
+	if (!rdma_here(s) || s->conn.error || s->opt.linger0 || s->orphan ||
 	    (r->state != RDMA_UP && !mends(r)))
 		return false;
 	if (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW)
 		return false;
-	if (!s->shut_rd) {
+	if (!s->eos.shut_rd) {
 		pump_poll(s);
-		if (s->rx_avail || s->ar.kept || s->conn.error ||
+		if (s->got.avail || s->ar.kept || s->conn.error ||
 		    rdma_unread(s, fd))
 			return false; /* a reset, as on TCP */
 	}
 	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (ghost < 0)
 		return false;
-	s->ghost = fd_hide(ghost);
-	if (s->ghost < 0)
+	s->waits.ghost = fd_hide(ghost);
+	if (s->waits.ghost < 0)
 		return false;
-	r->lingers = r->restless = true;
-	r->give_up_at = clock_ns() + LINGER_NS;
+	r->lingers = r->due.restless = true;
+	r->seek.give_up_at = clock_ns() + LINGER_NS;
 	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
 		rdma_may_end(s, true);
-	if (mends(r) && !s->shut_wr) /* its end need not wait for the peer's */
-		s->shut_wr = s->fin_due = true;
-	home_serve(s, s->ghost);
+	if (mends(r) &&
+	    !s->eos.shut_wr) /* its end need not wait for the peer's */
+		s->eos.shut_wr = s->eos.fin_due = true;
+	home_serve(s, s->waits.ghost);
 	rdma_tell(s, true);
 	rdma_arm(s);
 	service_poke(service_id());
@@ -232,9 +234,10 @@ static bool told_all(struct sock *s)
 	struct rdma *r = s->rd;
 
 	/* what comes to a closed socket is answered by a reset */
-	if (r->token_due || r->token_wait || conn_wants_send(&s->conn) ||
-	    anc_state(s->tx) == ANC_RISING || anc_state(s->tx) == ANC_ASKED ||
-	    anc_state(s->tx) == ANC_PAUSED || anc_state(s->tx) == ANC_RESUME)
+	if (r->mark.token_due || r->mark.token_wait ||
+	    conn_wants_send(&s->conn) || anc_state(s->tx) == ANC_RISING ||
+	    anc_state(s->tx) == ANC_ASKED || anc_state(s->tx) == ANC_PAUSED ||
+	    anc_state(s->tx) == ANC_RESUME)
 		return false;
 	if (anc_state(s->rx) != ANC_GONE && anc_state(s->rx) > ANC_RISING) {
 		anc_gone(s->rx);
@@ -252,18 +255,18 @@ bool rdma_lingered(struct sock *s)
 	/* broken: until the peer's record was taken, else it gets a reset */
 	if (r->state != RDMA_UP)
 		return r->state != RDMA_MENDING || s->orphan ||
-		       clock_ns() > r->give_up_at;
+		       clock_ns() > r->seek.give_up_at;
 	if (!s->conn.error && !r->down) {
 		pump_poll(s);
-		home_serve(s, s->ghost);
+		home_serve(s, s->waits.ghost);
 		rdma_tell(s, true);
 		if (anc_state(s->tx) == ANC_RISING)
-			lift_spill(s, s->ghost, WHY_CLOSED, true);
+			lift_spill(s, s->waits.ghost, WHY_CLOSED, true);
 		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
 			rdma_may_end(s, true);
-		rdma_token_write(s, s->ghost);
+		rdma_token_write(s, s->waits.ghost);
 	}
-	if (s->conn.error || r->down || clock_ns() > r->give_up_at)
+	if (s->conn.error || r->down || clock_ns() > r->seek.give_up_at)
 		return true;
 	return told_all(s);
 }
@@ -303,10 +306,11 @@ static void bid_farewell(struct sock *s, void *arg)
 	}
 	if (!rdma_here(s) || !s->paired || s->conn.error)
 		goto out;
-	fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
+	fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
 	if (s->rd->state == RDMA_MENDING) {
 		home_serve(s, fd);
-		*left += s->rd->out || s->rd->put.mem || !s->rd->mended;
+		*left += s->rd->mend.out || s->rd->mend.put.mem ||
+			 !s->rd->mend.mended;
 	} else if (s->rd->state == RDMA_UP) {
 		if (tx_by_ring(s))
 			rdma_may_end(s, false);
@@ -344,8 +348,8 @@ bool rdma_old_gone(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (__atomic_load_n(&s->lookers, __ATOMIC_SEQ_CST)) {
-		r->restless = true;
+	if (__atomic_load_n(&s->in.lookers, __ATOMIC_SEQ_CST)) {
+		r->due.restless = true;
 		return false;
 	}
 	r->old->ops->destroy(r->old);
@@ -357,6 +361,6 @@ bool rdma_all_home(const struct sock *s)
 {
 	return !s->paired ||
 	       (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW &&
-		!s->pins && !s->rx_avail && !s->rx_eof && !s->shut_wr &&
-		!s->shut_rd && !s->orphan);
+		!s->fallback.pins && !s->got.avail && !s->eos.rx_eof &&
+		!s->eos.shut_wr && !s->eos.shut_rd && !s->orphan);
 }

@@ -52,15 +52,15 @@ static inline bool rdma_parted(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return unlikely(r != NULL) && s->apart && r->owner == sock_pid;
+	return unlikely(r != NULL) && s->fallback.apart && r->owner == sock_pid;
 }
 /* Is its queue pair to be tried now and then (rdma_serve.c)? */
 static inline bool rdma_waits(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return unlikely(r != NULL) && r->waits_since && r->state == RDMA_UP &&
-	       r->owner == sock_pid;
+	return unlikely(r != NULL) && r->load.waits_since &&
+	       r->state == RDMA_UP && r->owner == sock_pid;
 }
 /* Lock held, a fork: who forks often is lifted the more seldom. */
 void rdma_parts(struct sock *s);

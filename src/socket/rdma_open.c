@@ -108,10 +108,10 @@ static void leave(struct sock *s, void *arg)
 		}
 		if (s->rd && (r->end || r->old))
 			++*left;
-		else if (s->rd && r->state == RDMA_WANTED && !r->dials)
-			r->retry_at = 0;
+		else if (s->rd && r->state == RDMA_WANTED && !r->seek.dials)
+			r->seek.retry_at = 0;
 		if (s->rd)
-			r->restless = true;
+			r->due.restless = true;
 	}
 	sock_unlock(s);
 }

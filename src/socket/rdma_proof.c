@@ -111,7 +111,7 @@ void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
 		   size_t cnt, size_t at, size_t n)
 {
 	struct rdma *r = s->rd;
-	struct rdma_hist *h = r ? r->hist : NULL;
+	struct rdma_hist *h = r ? r->seek.hist : NULL;
 	struct piece p = { iov, cnt, at, 0, n };
 	struct rdma_dir *d;
 	uint64_t now;
@@ -214,11 +214,11 @@ static bool choose_last(struct rdma_hist *h, int dir, uint16_t *window)
  */
 bool rdma_choose(struct rdma *r, uint16_t *window)
 {
-	struct rdma_hist *h = r->hist;
+	struct rdma_hist *h = r->seek.hist;
 	unsigned int i;
 
 	for (i = 0; i < 3; i++)
-		switch ((r->tries + i) % 3) {
+		switch ((r->seek.tries + i) % 3) {
 		case 0:
 			if (choose_last(h, 1, window) ||
 			    choose_last(h, 0, window))
@@ -229,13 +229,13 @@ bool rdma_choose(struct rdma *r, uint16_t *window)
 				return true;
 			break;
 		default:
-			if (choose_mark(h, 0, r->sent_then, window))
+			if (choose_mark(h, 0, r->seek.sent_then, window))
 				return true;
 			break;
 		}
 	h->window_len = 0;
 	*window = 0;
-	return r->trusted;
+	return r->seek.trusted;
 }
 
 bool rdma_find(struct rdma *r, uint16_t window)
@@ -244,9 +244,9 @@ bool rdma_find(struct rdma *r, uint16_t window)
 	int d = window & BY_DIALLER ? 1 : 0; /* what it sent we took */
 	uint64_t now, at;
 
-	if (!r->hist)
+	if (!r->seek.hist)
 		return false;
-	now = r->hist->dir[d].end;
+	now = r->seek.hist->dir[d].end;
 	if (kind == KIND_MARK)
 		now = mark_before(now);
 	if (now == UINT64_MAX)
@@ -255,41 +255,42 @@ bool rdma_find(struct rdma *r, uint16_t window)
 	if (at > now && at >= RDMA_HIST)
 		at -= RDMA_HIST;
 	if (kind == KIND_MARK)
-		return mark_take(r->hist, d, at);
-	return window_take(r->hist, d, at, window_len(kind));
+		return mark_take(r->seek.hist, d, at);
+	return window_take(r->seek.hist, d, at, window_len(kind));
 }
 
 bool rdma_find_bare(struct rdma *r)
 {
-	if (!r->hist || !r->trusted)
+	if (!r->seek.hist || !r->seek.trusted)
 		return false;
-	r->hist->window_len = 0;
+	r->seek.hist->window_len = 0;
 	return true;
 }
 
 uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key)
 {
 	return (uint32_t)siphash(key, dialler ? KEY_ASK : KEY_ANSWER,
-				 r->hist->window, r->hist->window_len);
+				 r->seek.hist->window,
+				 r->seek.hist->window_len);
 }
 
 static void token(const struct rdma *r, bool dialler, uint64_t key, uint8_t *to)
 {
-	uint64_t d = r->dials ? r->token : r->peer_token;
-	uint64_t a = r->dials ? r->peer_token : r->token;
+	uint64_t d = r->seek.dials ? r->seek.token : r->seek.peer_token;
+	uint64_t a = r->seek.dials ? r->seek.peer_token : r->seek.token;
 	uint64_t half, i;
 
 	for (i = 0; i < 2; i++) {
-		half = siphash(d ^ key, a ^ (i << 1 | dialler), r->hist->window,
-			       r->hist->window_len);
+		half = siphash(d ^ key, a ^ (i << 1 | dialler),
+			       r->seek.hist->window, r->seek.hist->window_len);
 		wire_put64(to + 8 * i, half);
 	}
 }
 
 void rdma_tokens(struct rdma *r)
 {
-	token(r, r->dials, KEY_TOKEN, r->token_tx);
-	token(r, !r->dials, KEY_TOKEN, r->token_rx);
-	token(r, r->dials, KEY_RECORD, r->secret_tx);
-	token(r, !r->dials, KEY_RECORD, r->secret_rx);
+	token(r, r->seek.dials, KEY_TOKEN, r->mark.token_tx);
+	token(r, !r->seek.dials, KEY_TOKEN, r->mark.token_rx);
+	token(r, r->seek.dials, KEY_RECORD, r->mark.secret_tx);
+	token(r, !r->seek.dials, KEY_RECORD, r->mark.secret_rx);
 }

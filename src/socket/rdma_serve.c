@@ -20,7 +20,7 @@
 static bool awaited(const struct sock *s)
 {
 	return (__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE) ||
-	       s->writers || s->full ||
+	       s->waits.writers || s->waits.full ||
 	       s->rd->words.wait_no != s->rd->words.wait_done;
 }
 
@@ -52,28 +52,31 @@ static bool waits_long(const struct sock *s)
 	if (r->words.wait_no != r->words.wait_done && tx != ANC_LIFTED)
 		return true;
 	return tx != ANC_RAW && tx != ANC_GONE &&
-	       (r->ahead || __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST));
+	       (r->mark.ahead ||
+		__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST));
 }
 
 /* The longer it waits already, the more seldom. */
 static void try_it(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	uint64_t now = clock_ns(), apart = r->tried_at - r->waits_since;
+	uint64_t now = clock_ns(),
+		 apart = r->load.tried_at - r->load.waits_since;
 
 	if (r->state != RDMA_UP || (!waits(s) && !waits_long(s))) {
-		r->waits_since = 0;
+		r->load.waits_since = 0;
 		return;
 	}
-	if (!r->waits_since) {
-		r->waits_since = r->tried_at = now;
+	if (!r->load.waits_since) {
+		r->load.waits_since = r->load.tried_at = now;
 		return;
 	}
 	if (apart < TRY_NS)
 		apart = TRY_NS;
-	if (now < r->tried_at + (apart < TRY_MOST_NS ? apart : TRY_MOST_NS))
+	if (now <
+	    r->load.tried_at + (apart < TRY_MOST_NS ? apart : TRY_MOST_NS))
 		return;
-	r->tried_at = now;
+	r->load.tried_at = now;
 	rdma_api->probe(r->end);
 }
 
@@ -82,8 +85,9 @@ static bool unsettled(const struct sock *s)
 {
 	enum anc_state tx = anc_state(s->tx);
 
-	return s->rd->state != RDMA_UP || s->rd->token_due || s->rd->dead_at ||
-	       (s->fin_due && (!s->conn.dis_sent || s->conn.dis_rcvd)) ||
+	return s->rd->state != RDMA_UP || s->rd->mark.token_due ||
+	       s->rd->watch.dead_at ||
+	       (s->eos.fin_due && (!s->conn.dis_sent || s->conn.dis_rcvd)) ||
 	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
 	       tx == ANC_ASKED || tx == ANC_PAUSED || tx == ANC_RESUME;
 }
@@ -96,27 +100,27 @@ void rdma_readable(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	bool busy = r->active;
+	bool busy = r->due.active;
 
 	if (r->state == RDMA_MENDING)
-		r->restless = true;
+		r->due.restless = true;
 	if (r->state != RDMA_UP)
 		return;
-	r->serving = true;
-	r->active = false;
-	r->restless = true;
-	r->calm = false;
+	r->due.serving = true;
+	r->due.active = false;
+	r->due.restless = true;
+	r->due.calm = false;
 	do {
 		if (pump_poll(s))
 			break;
 		pump_control(s);
 		rdma_wake_writers(s);
-		r->calm = busy && !awaited(s) && !unsettled(s);
+		r->due.calm = busy && !awaited(s) && !unsettled(s);
 		if (busy && !awaited(s))
 			break;
 		rdma_arm(s);
 	} while (fab_pending(s));
-	r->serving = false;
+	r->due.serving = false;
 }
 
 /*
@@ -134,8 +138,10 @@ static bool may_look(const struct sock *s)
 bool rdma_called(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	struct resume in = { .token = r->token_rx, .secret = r->secret_rx };
-	struct pollfd p = { .fd = s->ghost >= 0 ? s->ghost : sock_fd(s),
+	struct resume in = { .token = r->mark.token_rx,
+			     .secret = r->mark.secret_rx };
+	struct pollfd p = { .fd = s->waits.ghost >= 0 ? s->waits.ghost :
+							sock_fd(s),
 			    .events = POLLIN };
 	struct timespec now = { 0, 0 };
 	const size_t size = 4096;
@@ -148,12 +154,12 @@ bool rdma_called(struct sock *s)
 	lift_strayed(s, fd, 0);
 	if (anc_state(s->rx) != ANC_RAW && !may_look(s))
 		return false;
-	r->called = false;
+	r->mend.called = false;
 	if (fd < 0 || anc_state(s->rx) == ANC_RAW)
 		return false;
 	buf = scratch_take(&room, size);
 	if (!buf) {
-		r->called = true; /* once more, when there is memory */
+		r->mend.called = true; /* once more, when there is memory */
 		return false;
 	}
 	if (sys_ppoll(&p, 1, &now, NULL) != 1)
@@ -162,28 +168,29 @@ bool rdma_called(struct sock *s)
 	dead = (p.revents & POLLERR) && (p.revents & POLLHUP);
 	n = dead ? 0 : sys_recv(fd, buf, size, MSG_PEEK | MSG_DONTWAIT);
 	sock_eats(s, n);
-	if ((dead || s->eaten) && !r->dead_at)
-		r->dead_at = clock_ns();
+	if ((dead || s->eos.eaten) && !r->watch.dead_at)
+		r->watch.dead_at = clock_ns();
 	if (n <= 0)
 		return false;
 	in.token_got = RDMA_TOKEN;
-	if (r->token_wait)
-		in.token_got = (uint8_t)(s->ar.bells - r->token_at);
-	resume_begin(&in, ANC_LIFTED, r->token_wait, false);
+	if (r->mark.token_wait)
+		in.token_got = (uint8_t)(s->ar.bells - r->mark.token_at);
+	resume_begin(&in, ANC_LIFTED, r->mark.token_wait, false);
 	return resume_called(&in, buf, (size_t)n);
 }
 
 void rdma_look_after(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	int fd = s->ghost >= 0 ? s->ghost : sock_fd(s);
+	int fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
 	uint64_t moved = s->at.sent + s->ar.taken;
-	bool quiet = moved == r->idle_moved, busy = r->active && !quiet;
+	bool quiet = moved == r->load.idle_moved,
+	     busy = r->due.active && !quiet;
 	/* told before a long send is over, too: a killed process tells nothing */
-	bool read = s->ar.taken == r->idle_taken;
+	bool read = s->ar.taken == r->load.idle_taken;
 
 	if (r->state != RDMA_UP) {
-		r->restless = anc_state(s->tx) == ANC_RESUME;
+		r->due.restless = anc_state(s->tx) == ANC_RESUME;
 		home_serve(s, fd);
 		return;
 	}
@@ -193,15 +200,15 @@ void rdma_look_after(struct sock *s)
 		return;
 	}
 	/* first this: who owes a look from here on says so behind it */
-	__atomic_store_n(&r->restless, false, __ATOMIC_SEQ_CST);
-	r->active = r->ear_owed = false;
-	if ((r->called && rdma_called(s)) ||
-	    (r->dead_at && clock_ns() > r->dead_at + DEAD_NS))
+	__atomic_store_n(&r->due.restless, false, __ATOMIC_SEQ_CST);
+	r->due.active = r->due.ear_owed = false;
+	if ((r->mend.called && rdma_called(s)) ||
+	    (r->watch.dead_at && clock_ns() > r->watch.dead_at + DEAD_NS))
 		mend_begin(s, -ECONNRESET);
-	r->serving = true;
-	r->idle_moved = moved;
-	r->idle_taken = s->ar.taken;
-	if (s->conn.spare && clock_ns() > r->spare_at + SPARE_NS)
+	r->due.serving = true;
+	r->load.idle_moved = moved;
+	r->load.idle_taken = s->ar.taken;
+	if (s->conn.spare && clock_ns() > r->due.spare_at + SPARE_NS)
 		rdma_spared(s);
 	if (conn_on_timer(&s->conn, clock_ns()))
 		pump_fail(s, -ETIMEDOUT);
@@ -226,24 +233,24 @@ void rdma_look_after(struct sock *s)
 	if (unlikely(quiet && !s->ar.based && anc_state(s->rx) == ANC_RAW))
 		lift_base(s, fd);
 	rdma_slim(s, quiet);
-	r->serving = false;
-	r->calm = busy && !r->restless && !s->conn.spare &&
-		  (r->ear_by || !awaited(s)) && !unsettled(s);
+	r->due.serving = false;
+	r->due.calm = busy && !r->due.restless && !s->conn.spare &&
+		      (r->due.ear_by || !awaited(s)) && !unsettled(s);
 	if (!quiet || s->conn.spare || unsettled(s) ||
-	    (r->ear_lent && !r->ear_by))
-		r->restless = true;
-	r->ear_owed = r->ear_lent && r->restless;
+	    (r->due.ear_lent && !r->due.ear_by))
+		r->due.restless = true;
+	r->due.ear_owed = r->due.ear_lent && r->due.restless;
 }
 
 void rdma_anchor_watch(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
 
-	if (r->anchor == fd)
+	if (r->watch.anchor == fd)
 		return;
-	if (r->anchor >= 0)
-		service_anchor(s, r->anchor, false);
-	r->anchor = fd;
+	if (r->watch.anchor >= 0)
+		service_anchor(s, r->watch.anchor, false);
+	r->watch.anchor = fd;
 	if (fd >= 0)
 		service_anchor(s, fd, true);
 }
@@ -278,9 +285,9 @@ void rdma_reunite(struct sock *s)
 	if (clock_ns() < s->rd->apart_till || !rdma_alone(s))
 		return;
 	lift_strayed(s, sock_fd(s), 0);
-	if (s->strayed)
+	if (s->in.strayed)
 		return;
-	s->apart = false;
+	s->fallback.apart = false;
 	home_left(s);
 	rdma_tell(s, true);
 	log_debug("fd %d: nobody else's any more", sock_fd(s));

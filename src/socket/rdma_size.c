@@ -39,18 +39,18 @@ void rdma_grow(struct sock *s)
 	int n = -EOPNOTSUPP;
 
 	if (conn_peer_view(&s->conn) < ANSWERED)
-		r->pressed += moved - r->seen_rx;
-	r->seen_rx = moved;
-	if (END(s)->depth > VERBS_RCV_REST || r->pressed < BUSY_BYTES)
+		r->load.pressed += moved - r->load.seen_rx;
+	r->load.seen_rx = moved;
+	if (END(s)->depth > VERBS_RCV_REST || r->load.pressed < BUSY_BYTES)
 		return;
-	r->pressed = 0;
+	r->load.pressed = 0;
 	if (!window_may_post(s, VERBS_RCV_SIZE * VERBS_RCV_MOST))
 		return;
 	if (conn_sizes(&s->conn) &&
 	    window_may_post(s, (uint64_t)VERBS_RCV_BULK * VERBS_RCV_MOST))
 		n = rdma_api->resize(END(s), VERBS_RCV_BULK, VERBS_RCV_MOST);
-	r->bulk = n >= 0;
-	r->sizing |= r->bulk;
+	r->load.bulk = n >= 0;
+	r->load.sizing |= r->load.bulk;
 	if (n < 0)
 		n = rdma_api->resize(END(s), VERBS_RCV_SIZE, VERBS_RCV_MOST);
 	if (n > 0)
@@ -65,16 +65,16 @@ void rdma_sized(struct sock *s)
 
 	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error)
 		return;
-	if (!r->bulk) {
+	if (!r->load.bulk) {
 		if (!conn_rcvbuf_heard(&s->conn))
 			return;
-		r->sizing = false;
+		r->load.sizing = false;
 		rdma_api->resize(END(s), VERBS_RCV_SIZE, VERBS_RCV_REST);
 	} else if (may_say(s)) {
 		rdma_api->info(END(s), &i);
 		if (i.rcv_size < VERBS_RCV_BULK)
 			return;
-		r->sizing = false;
+		r->load.sizing = false;
 		say(s, VERBS_RCV_BULK);
 	}
 }
@@ -85,15 +85,15 @@ static void shrink(struct sock *s)
 	struct rdma *r = s->rd;
 	uint32_t size = VERBS_RCV_SIZE;
 
-	if (r->bulk && may_say(s)) {
-		r->bulk = false;
-		r->sizing = true;
+	if (r->load.bulk && may_say(s)) {
+		r->load.bulk = false;
+		r->load.sizing = true;
 		say(s, VERBS_RCV_SIZE);
 	}
-	if (r->bulk || (r->sizing && !conn_rcvbuf_heard(&s->conn)))
+	if (r->load.bulk || (r->load.sizing && !conn_rcvbuf_heard(&s->conn)))
 		size = VERBS_RCV_BULK;
 	else
-		r->sizing = false;
+		r->load.sizing = false;
 	rdma_api->resize(r->end, size, VERBS_RCV_REST);
 }
 
@@ -112,8 +112,8 @@ bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
 	struct rdma *r = s->rd;
 	uint64_t now;
 
-	if (likely(!r) || s->stand || r->state != RDMA_UP ||
-	    s->conn.tx_stream - r->given > FEW)
+	if (likely(!r) || s->fallback.stand || r->state != RDMA_UP ||
+	    s->conn.tx_stream - r->load.given > FEW)
 		return false;
 	now = clock_ns();
 	if (!*until)
@@ -134,27 +134,27 @@ void rdma_slim(struct sock *s, bool quiet)
 
 	/* the look at it may have found it broken, and let it go */
 	if (r->state != RDMA_UP) {
-		r->fat = false;
-		r->quiet_at = now;
+		r->load.fat = false;
+		r->load.quiet_at = now;
 		return;
 	}
 	rdma_api->info(r->end, &i);
-	r->fat = i.registered > VERBS_IDLE_MAX && !s->rx_avail &&
-		 !s->conn.error;
-	if (!r->fat || !quiet) {
-		r->quiet_at = now;
+	r->load.fat = i.registered > VERBS_IDLE_MAX && !s->got.avail &&
+		      !s->conn.error;
+	if (!r->load.fat || !quiet) {
+		r->load.quiet_at = now;
 		return;
 	}
-	if (now < r->quiet_at + SLIM_NS)
+	if (now < r->load.quiet_at + SLIM_NS)
 		return;
 	shrink(s);
-	r->pressed = 0;
+	r->load.pressed = 0;
 	FAB(s)->trim(r->end);
 	rdma_api->info(r->end, &i);
-	r->fat = i.registered > VERBS_IDLE_MAX;
-	r->quiet_at = now;
+	r->load.fat = i.registered > VERBS_IDLE_MAX;
+	r->load.quiet_at = now;
 	sock_publish(s);
-	if (!r->fat)
+	if (!r->load.fat)
 		return;
 	r->words.burn_no = (uint8_t)(r->words.burn_no + i.posted);
 	rdma_tell(s, false);

@@ -62,12 +62,12 @@ static void in_vain(const struct diag_names *n)
 void rdma_await(struct rdma *r)
 {
 	uint64_t until =
-		__atomic_load_n(unasked_of(&r->names), __ATOMIC_RELAXED);
+		__atomic_load_n(unasked_of(&r->seek.names), __ATOMIC_RELAXED);
 
-	r->begun = clock_ns();
-	r->give_up_at = r->begun + PATIENCE_NS;
-	if (!r->dials && until > r->begun)
-		r->give_up_at = r->begun + UNASKED_NS;
+	r->seek.begun = clock_ns();
+	r->seek.give_up_at = r->seek.begun + PATIENCE_NS;
+	if (!r->seek.dials && until > r->seek.begun)
+		r->seek.give_up_at = r->seek.begun + UNASKED_NS;
 }
 
 /* Others had to be met first: their time does not count, within bounds. */
@@ -75,26 +75,26 @@ void rdma_patient(struct rdma *r, uint64_t since)
 {
 	uint64_t until = since + PATIENCE_NS;
 
-	if (until > r->begun + PATIENCE_MOST_NS)
-		until = r->begun + PATIENCE_MOST_NS;
-	if (until > r->give_up_at)
-		r->give_up_at = until;
+	if (until > r->seek.begun + PATIENCE_MOST_NS)
+		until = r->seek.begun + PATIENCE_MOST_NS;
+	if (until > r->seek.give_up_at)
+		r->seek.give_up_at = until;
 }
 
 /* Who listens does not know how many stand in front of its own dialler. */
 enum reason rdma_out_of_patience(struct rdma *r)
 {
-	enum reason why = r->answered ? WHY_UNVERIFIED : WHY_PEER_DECLINED;
-	uint64_t asked = r->dials ? 0 : rdma_asked(&r->names);
+	enum reason why = r->seek.answered ? WHY_UNVERIFIED : WHY_PEER_DECLINED;
+	uint64_t asked = r->seek.dials ? 0 : rdma_asked(&r->seek.names);
 
 	if (asked)
 		rdma_patient(r, asked);
-	if (clock_ns() <= r->give_up_at)
+	if (clock_ns() <= r->seek.give_up_at)
 		return WHY_NONE;
-	if (r->dials && r->tries)
+	if (r->seek.dials && r->seek.tries)
 		rdma_bar(r, why);
-	else if (!r->dials && asked < r->begun)
-		in_vain(&r->names);
+	else if (!r->seek.dials && asked < r->seek.begun)
+		in_vain(&r->seek.names);
 	return why;
 }
 
@@ -102,8 +102,9 @@ bool rdma_looks_often(const struct rdma *r)
 {
 	uint64_t now = clock_ns();
 
-	return !r->again && !r->queued && r->retry_at < now + SOON_NS &&
-	       now < r->begun + OFTEN_NS;
+	return !r->mend.again && !r->seek.queued &&
+	       r->seek.retry_at < now + SOON_NS &&
+	       now < r->seek.begun + OFTEN_NS;
 }
 
 /* --- turns ------------------------------------------------------------- */
@@ -126,8 +127,8 @@ static bool under_way(const struct rdma *r)
 
 static bool same_host(const struct rdma *a, const struct rdma *b)
 {
-	return a->names.v4 == b->names.v4 &&
-	       !memcmp(a->names.peer, b->names.peer, 16);
+	return a->seek.names.v4 == b->seek.names.v4 &&
+	       !memcmp(a->seek.names.peer, b->seek.names.peer, 16);
 }
 
 /* NULL: all are taken. */
@@ -252,12 +253,13 @@ void rdma_bar(const struct rdma *r, enum reason why)
 	bool port = why == WHY_PEER_DECLINED || why == WHY_UNVERIFIED ||
 		    why == WHY_BAD_HELLO;
 
-	say(&r->names, port ? key(&r->names, r->serves) : 0, false, why);
+	say(&r->seek.names, port ? key(&r->seek.names, r->seek.serves) : 0,
+	    false, why);
 }
 
 void rdma_answers(const struct rdma *r, bool met)
 {
-	say(&r->names, key(&r->names, r->serves), met, WHY_NONE);
+	say(&r->seek.names, key(&r->seek.names, r->seek.serves), met, WHY_NONE);
 }
 
 bool rdma_fails(const struct rdma *r, unsigned int count)
@@ -266,7 +268,7 @@ bool rdma_fails(const struct rdma *r, unsigned int count)
 	unsigned int i;
 
 	lock_take(&known_lock);
-	i = entry(&r->names, key(&r->names, r->serves), false);
+	i = entry(&r->seek.names, key(&r->seek.names, r->seek.serves), false);
 	if (i < KNOWN && !known[i].good && !known[i].why) {
 		count += known[i].fails;
 		over = count > FAILS;
@@ -282,11 +284,11 @@ bool rdma_fails(const struct rdma *r, unsigned int count)
  */
 void rdma_turn_left(const struct rdma *r)
 {
-	uint64_t next = r->retry_at;
+	uint64_t next = r->seek.retry_at;
 	unsigned int i;
 
 	lock_take(&known_lock);
-	i = entry(&r->names, key(&r->names, r->serves), false);
+	i = entry(&r->seek.names, key(&r->seek.names, r->seek.serves), false);
 	if (i < KNOWN && known[i].trier == r) {
 		known[i].trier = NULL;
 		if (r->state == RDMA_DIALING)
@@ -325,8 +327,9 @@ bool rdma_turn_free(const struct rdma *r)
 	bool is = turn_of(r) != NULL;
 
 	lock_take(&known_lock);
-	is = is && mine(entry(&r->names, key(&r->names, r->serves), false), r,
-			clock_ns());
+	is = is && mine(entry(&r->seek.names,
+			      key(&r->seek.names, r->seek.serves), false),
+			r, clock_ns());
 	lock_drop(&known_lock);
 	queued |= !is;
 	return is;
@@ -339,7 +342,7 @@ void rdma_turn(const struct rdma *r)
 	unsigned int i;
 
 	lock_take(&known_lock);
-	i = entry(&r->names, key(&r->names, r->serves), true);
+	i = entry(&r->seek.names, key(&r->seek.names, r->seek.serves), true);
 	if (!known[i].good || known[i].until <= now) {
 		known[i].good = known[i].met = false;
 		known[i].why = WHY_NONE;

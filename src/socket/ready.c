@@ -48,9 +48,9 @@ static void queue_edge(struct sock *s, int fd)
 
 	if (!sys_ioctl(fd, FIONREAD, &n) && n > 0)
 		there += (uint64_t)n;
-	if (there > s->queue_seen)
-		__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
-	s->queue_seen = there;
+	if (there > s->fallback.queue_seen)
+		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	s->fallback.queue_seen = there;
 }
 
 /*
@@ -59,16 +59,16 @@ static void queue_edge(struct sock *s, int fd)
  */
 static void spill_edge(struct sock *s, int fd)
 {
-	uint64_t there = s->ar.taken + s->rx_avail;
+	uint64_t there = s->ar.taken + s->got.avail;
 	int64_t bells = anc_bells(s->rx, &s->ar);
 	int n = 0;
 
 	if (sys_ioctl(fd, FIONREAD, &n) || bells < 0 || n <= bells)
 		return;
 	there += (uint64_t)(n - bells);
-	if (there > s->queue_seen)
-		__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
-	s->queue_seen = there;
+	if (there > s->fallback.queue_seen)
+		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	s->fallback.queue_seen = there;
 }
 
 static void ready_in(struct sock *s, int fd, struct sock_ready *r)
@@ -78,12 +78,12 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 
 	if (where == ANC_AT_BELLS &&
 	    (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
-	     __atomic_load_n(&s->strayed, __ATOMIC_SEQ_CST))) {
+	     __atomic_load_n(&s->in.strayed, __ATOMIC_SEQ_CST))) {
 		r->ms = 1; /* a thread may hold one uncounted */
 	} else if (where == ANC_AT_BELLS && s->ar.unsure) {
 		r->ms = 1; /* the writer has not said yet that it knows */
 	} else if (where == ANC_AT_BELLS && s->rd &&
-		   (s->rd->token_wait || rdma_mending(s))) {
+		   (s->rd->mark.token_wait || rdma_mending(s))) {
 		rdma_token_read(s, fd);
 		r->ms = 1;
 	} else if (where == ANC_AT_BELLS &&
@@ -102,7 +102,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (where == ANC_AT_ANCHOR) {
 		if (unlikely(s->rd))
 			rdma_passed(s);
-		if (unlikely(s->rx_ended) && !s->orphan) {
+		if (unlikely(s->eos.rx_ended) && !s->orphan) {
 			r->ours |= IN_BITS; /* before the kernel's FIN, too */
 			r->now |= IN_BITS;
 		}
@@ -125,9 +125,9 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (unlikely(anc_state(s->rx) == ANC_SPILL) && !s->rd)
 		spill_edge(s, fd);
 	/* before it is said what there is: it may be what the token hid */
-	if (unlikely(s->rd) && s->rd->token_wait)
+	if (unlikely(s->rd) && s->rd->mark.token_wait)
 		rdma_token_read(s, fd);
-	if (s->rx_avail || s->rx_eof || s->conn.error || s->shut_rd ||
+	if (s->got.avail || s->eos.rx_eof || s->conn.error || s->eos.shut_rd ||
 	    zc_here(s))
 		r->now |= IN_BITS;
 	else if (s->orphan)
@@ -135,7 +135,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	else
 		ring_bells(s, fd);
 	/* a token among them shows what lay behind it */
-	if (unlikely(s->rx_avail))
+	if (unlikely(s->got.avail))
 		r->now |= IN_BITS;
 }
 
@@ -147,7 +147,7 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 {
 	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLPRI |
 			     EPOLLERR | EPOLLHUP;
-	bool lost = was_reset(s) || (s->rd && s->eaten);
+	bool lost = was_reset(s) || (s->rd && s->eos.eaten);
 	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
 	struct timespec now = { 0, 0 };
 
@@ -157,9 +157,9 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	if (!s->rd && raw_torn(s, p.revents))
 		lost = true;
 	if (anc_state(s->rx) == ANC_RAW ||
-	    (anc_state(s->rx) == ANC_SPILL && !s->rx_avail)) {
+	    (anc_state(s->rx) == ANC_SPILL && !s->got.avail)) {
 		/* the anchor carries the rest: only a reset it cannot show */
-		if (lost && !s->rst_told && tx_by_ring(s) &&
+		if (lost && !s->eos.rst_told && tx_by_ring(s) &&
 		    (p.revents & (POLLRDHUP | POLLHUP))) {
 			r->ours |= EPOLLERR | EPOLLHUP;
 			r->now |= EPOLLERR | EPOLLHUP;
@@ -170,16 +170,16 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	r->now |= (uint16_t)p.revents & all;
 	if (!(r->now & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
 		r->ms = 1; /* its FIN follows within microseconds */
-		if (!s->rx_avail && anc_state(s->rx) == ANC_LIFTED)
+		if (!s->got.avail && anc_state(s->rx) == ANC_LIFTED)
 			r->now &= ~(uint32_t)IN_BITS; /* bells */
 		return;
 	}
 	r->now |= IN_BITS | OUT_BITS | EPOLLRDHUP;
-	if (lost && !s->rst_told)
+	if (lost && !s->eos.rst_told)
 		r->now |= EPOLLERR | EPOLLHUP;
 	else if (lost)
 		r->now |= EPOLLHUP;
-	else if (!s->shut_wr && !s->epipe)
+	else if (!s->eos.shut_wr && !s->eos.epipe)
 		r->now &= ~(uint32_t)(EPOLLERR | EPOLLHUP);
 }
 
@@ -190,7 +190,7 @@ static void ready_failed(const struct sock *s, struct sock_ready *r)
 
 	r->ours |= all | EPOLLERR;
 	r->now |= all;
-	if (!s->rst_told)
+	if (!s->eos.rst_told)
 		r->now |= EPOLLERR;
 }
 
@@ -207,7 +207,8 @@ static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
 	if (sys_ppoll(&p, 1, &now, NULL) <= 0)
 		p.revents = 0;
 	p.revents = settled(fd, p.events, p.revents);
-	if (s->shut_wr && (s->rx_eof || s->shut_rd || (p.revents & POLLRDHUP)))
+	if (s->eos.shut_wr &&
+	    (s->eos.rx_eof || s->eos.shut_rd || (p.revents & POLLRDHUP)))
 		p.revents |= POLLHUP | POLLRDHUP; /* never alone */
 	r->ours |= (uint32_t)(uint16_t)(p.revents & marks);
 	r->now |= (uint32_t)(uint16_t)(p.revents & marks);
@@ -226,9 +227,9 @@ static void ready_killed(struct sock *s, int fd, struct sock_ready *r)
 	if ((r->now & IN_BITS) || !(r->ours & EPOLLIN) || !rdma_fin_came(s, fd))
 		return;
 	now = clock_ns();
-	if (!rd->fin_at)
-		rd->fin_at = now;
-	if (now > rd->fin_at + HIDE_NS)
+	if (!rd->watch.fin_at)
+		rd->watch.fin_at = now;
+	if (now > rd->watch.fin_at + HIDE_NS)
 		return;
 	r->ours |= EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 	r->ms = 1;
@@ -242,7 +243,7 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 	if (window_waits(s, true))
 		return;
 	if (now >= limit && !lift_spill(s, fd, WHY_STALLED, false)) {
-		if (likely(!s->stand))
+		if (likely(!s->fallback.stand))
 			r->ours &= ~(uint32_t)OUT_BITS;
 		else
 			r->ms = 1; /* the anchor has room, and is not free */
@@ -258,7 +259,7 @@ bool sock_promise(struct sock *s)
 	if (likely(!s->rd) || sock_lock(s))
 		return true;
 	if (s->rd && s->paired && sock_here(s) && tx_by_ring(s) &&
-	    !s->conn.error && !s->orphan && !s->shut_wr) {
+	    !s->conn.error && !s->orphan && !s->eos.shut_wr) {
 		ok = pump_roomy(s);
 		if (ok)
 			rdma_spare(s, ready_wait());
@@ -277,7 +278,7 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 	case ANC_LIFTED:
 		break;
 	case ANC_SPILL:
-		if (unlikely(s->stand) && !s->orphan) {
+		if (unlikely(s->fallback.stand) && !s->orphan) {
 			r->ours |= OUT_BITS;
 			r->ms = 1;
 		}
@@ -290,7 +291,7 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		r->ms = 5;
 		return;
 	}
-	if (s->shut_wr || s->orphan)
+	if (s->eos.shut_wr || s->orphan)
 		return;
 	r->ours |= OUT_BITS;
 	if (s->conn.error) {
@@ -306,9 +307,10 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		pump_poll(s);
 	}
 	if (pump_roomy(s)) {
-		if (s->full) {
-			s->full = false;
-			__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
+		if (s->waits.full) {
+			s->waits.full = false;
+			__atomic_add_fetch(&s->waits.out_gen, 1,
+					   __ATOMIC_RELAXED);
 		}
 		if (unlikely(s->rd) && (asks & OUT_BITS) && !(asks & EPOLLET))
 			rdma_spare(s, ready_wait());
@@ -342,7 +344,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		home_abandoned(s, fd);
 		ready_in(s, fd, r);
 		/* unread bytes or none, as a FIN, once all of them are here */
-		if (s->rx_eof && (r->now & IN_BITS) && !in_front(s)) {
+		if (s->eos.rx_eof && (r->now & IN_BITS) && !in_front(s)) {
 			r->ours |= EPOLLRDHUP;
 			r->now |= EPOLLRDHUP;
 		}
@@ -350,8 +352,9 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		if (s->orphan)
 			ready_orphan(s, fd, r);
 		else if (unlikely(anc_state(s->rx) == ANC_SPILL ||
-				  anc_state(s->tx) == ANC_GONE || s->rx_eof ||
-				  s->fin_due || (s->shut_wr && s->shut_rd)))
+				  anc_state(s->tx) == ANC_GONE ||
+				  s->eos.rx_eof || s->eos.fin_due ||
+				  (s->eos.shut_wr && s->eos.shut_rd)))
 			ready_ending(s, fd, r);
 		else if (unlikely(s->rd) &&
 			 ((s->rd->state == RDMA_UP && (asks & EPOLLRDHUP)) ||
@@ -360,16 +363,16 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		if (s->conn.error)
 			ready_failed(s, r);
 		/* the kernel shows what it told to us no more; it hangs up */
-		if (s->eaten && !s->rst_told) {
+		if (s->eos.eaten && !s->eos.rst_told) {
 			r->ours |= EPOLLERR;
 			r->now |= EPOLLERR;
 		}
 		changed = rx != anc_state(s->rx) || tx != anc_state(s->tx);
 	}
-	r->in_gen = s->in_gen;
-	r->out_gen = s->out_gen;
-	r->since = s->in_since;
-	r->news = s->in_news;
+	r->in_gen = s->waits.in_gen;
+	r->out_gen = s->waits.out_gen;
+	r->since = s->waits.in_since;
+	r->news = s->waits.in_news;
 	sock_unlock(s);
 	if (changed)
 		sock_changed(s);
@@ -378,7 +381,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 int sock_wake_fd(const struct sock *s)
 {
 	return s->paired && !__atomic_load_n(&s->orphan, __ATOMIC_ACQUIRE) ?
-		       s->wake :
+		       s->waits.wake :
 		       -1;
 }
 
@@ -415,8 +418,8 @@ void sock_disarm(struct sock *s)
 		return;
 	if (s->paired && sock_here(s) &&
 	    (__atomic_load_n(&s->rx->armed, __ATOMIC_RELAXED) & ANC_WAKE) &&
-	    !__atomic_load_n(&s->watched, __ATOMIC_SEQ_CST) &&
-	    !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
+	    !__atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST))
 		__atomic_and_fetch(&s->rx->armed, ~(uint32_t)ANC_WAKE,
 				   __ATOMIC_SEQ_CST);
 	sock_unlock(s);
@@ -433,26 +436,27 @@ void sock_rang(struct sock *s, bool asleep)
 
 	if (!s->paired || sock_lock(s))
 		return;
-	if (s->paired && sock_here(s) && !s->orphan && s->wake >= 0) {
+	if (s->paired && sock_here(s) && !s->orphan && s->waits.wake >= 0) {
 		mark = ring_mark(s);
-		if (s->watched > 1 || s->readers || s->writers ||
-		    __atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED) >
+		if (s->waits.watched > 1 || s->waits.readers ||
+		    s->waits.writers ||
+		    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_RELAXED) >
 			    asleep) {
 			anc_arm(s->rx, ANC_WAKE);
-			if (s->writers)
+			if (s->waits.writers)
 				__atomic_store_n(&s->tx->wait, 1,
 						 __ATOMIC_SEQ_CST);
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
-			if (sock_pending(s) || s->rx_avail || s->rx_eof ||
+			if (sock_pending(s) || s->got.avail || s->eos.rx_eof ||
 			    zc_here(s) || wait_room_due(s))
-				mark = s->rung_eaten;
-		} else if (mark == s->rung_eaten) {
+				mark = s->waits.rung_eaten;
+		} else if (mark == s->waits.rung_eaten) {
 			mark++; /* readable: one is there, numbered or not */
 		}
-		if (mark != s->rung_eaten)
+		if (mark != s->waits.rung_eaten)
 			page_add(wakeups_rx, 1);
 		ring_eat(s, mark);
-		if (wake_hung_up(s) && !s->shut_rd) {
+		if (wake_hung_up(s) && !s->eos.shut_rd) {
 			lift_orphan(s);
 			gone = true;
 		}
@@ -464,5 +468,6 @@ void sock_rang(struct sock *s, bool asleep)
 
 void sock_watch(struct sock *s, int delta)
 {
-	__atomic_add_fetch(&s->watched, (uint32_t)delta, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->waits.watched, (uint32_t)delta,
+			   __ATOMIC_SEQ_CST);
 }

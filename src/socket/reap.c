@@ -58,16 +58,16 @@ void reap_trim(struct sock *s, void *arg)
 	uint64_t moved = s->at.sent + s->ar.taken;
 
 	(void)arg;
-	if (moved != s->idle_mark) {
-		s->idle_mark = moved;
-		s->trimmed = false;
+	if (moved != s->mem.idle_mark) {
+		s->mem.idle_mark = moved;
+		s->mem.trimmed = false;
 		return;
 	}
-	if (s->trimmed || lock_try(&s->lock))
+	if (s->mem.trimmed || lock_try(&s->lock))
 		return;
-	if (sock_here(s) && s->paired && !s->orphan && !s->rx_avail) {
+	if (sock_here(s) && s->paired && !s->orphan && !s->got.avail) {
 		FAB(s)->trim(END(s));
-		s->trimmed = true;
+		s->mem.trimmed = true;
 		if (s->rd)
 			sock_publish(s);
 	}

@@ -19,15 +19,15 @@ static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
 {
 	bool lost = was_reset(s) && !peek_left(s, fd);
 	/* by whatever: what was sent may be there, and cannot be read */
-	bool broken = s->why == WHY_PROTOCOL ||
+	bool broken = s->stats.why == WHY_PROTOCOL ||
 		      (s->conn.error && !s->conn.dis_rcvd);
 
 	if (w->done && (lost || broken))
 		return 0; /* the next receive is told */
 	if (broken)
 		return told_reset(s) ? 0 : -ECONNRESET;
-	if (lost && !s->rst_told) {
-		s->rst_told = true;
+	if (lost && !s->eos.rst_told) {
+		s->eos.rst_told = true;
 		return -reset_errno(s);
 	}
 	if (lost)
@@ -42,11 +42,11 @@ static void took(struct sock *s, size_t n)
 {
 	anc_taken_alone(s->rx, &s->ar, n);
 	(likely(!s->rd) ? pump_control : zcr_took)(s);
-	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->rx_avail)
+	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->got.avail)
 		fab_publish(s);
 	ring_writer(s);
-	if (unlikely(s->rx_eof) && !s->rx_avail && !s->fin_told) {
-		s->fin_told = true;
+	if (unlikely(s->eos.rx_eof) && !s->got.avail && !s->eos.fin_told) {
+		s->eos.fin_told = true;
 		ring_service(s);
 	}
 }
@@ -158,7 +158,7 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 	if (pump_poll(s) || s->orphan)
 		return true;
 	rdma_token_read(s, fd); /* the DisConn may be hidden by it */
-	if (!s->ar.unsure || s->rx_eof)
+	if (!s->ar.unsure || s->eos.rx_eof)
 		return s->ar.unsure;
 	if (w->done && !w->all)
 		return true;
@@ -240,10 +240,10 @@ static ssize_t await(struct sock *s, int fd, struct want *w, uint64_t lim,
 /* Looks at the ring where that may bring something. 0 or a negative errno. */
 static int what_came(struct sock *s, const struct want *w)
 {
-	if (!s->rx_avail || s->rx_stale)
+	if (!s->got.avail || s->got.stale)
 		return pump_poll(s);
 	/* a look again and again is all that some programs do */
-	if (unlikely(w->peek) && s->rx_avail < w->len)
+	if (unlikely(w->peek) && s->got.avail < w->len)
 		pump_poll(s); /* an error comes behind what is there */
 	return 0;
 }
@@ -274,7 +274,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		}
 		if (what_came(s, w))
 			return orphan_recv(s, fd, w, raw);
-		if (unlikely(w->torn) && !w->done && s->rx_avail > w->len)
+		if (unlikely(w->torn) && !w->done && s->got.avail > w->len)
 			return -EFAULT;
 		err = w->peek_all ? peek_all(s, fd, w, was, &got) : -1;
 		if (err > 0)
@@ -301,9 +301,9 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			if (w->peek)
 				return 0;
 			took(s, (size_t)got);
-			if (w->done < w->len && !s->rx_avail)
+			if (w->done < w->len && !s->got.avail)
 				pump_poll(s);
-			if (w->done < w->len && (s->rx_avail || zc_here(s)))
+			if (w->done < w->len && (s->got.avail || zc_here(s)))
 				continue;
 			if (unlikely(anc_bells(s->rx, &s->ar) > 0))
 				ring_bells(s, fd);
@@ -311,7 +311,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 				return 0;
 			continue;
 		}
-		if ((w->done && !w->all) || s->rx_eof || s->shut_rd)
+		if ((w->done && !w->all) || s->eos.rx_eof || s->eos.shut_rd)
 			return 0;
 		if (s->orphan && ring_token(s, fd))
 			continue;
@@ -320,10 +320,10 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		err = ring_bells(s, fd);
 		if (err)
 			return pump_fail(s, err);
-		if (unlikely(s->rx_avail || s->rx_eof) && !s->rx_stale)
+		if (unlikely(s->got.avail || s->eos.rx_eof) && !s->got.stale)
 			continue; /* what was behind the token */
 		if (w->nonblock) {
-			if (s->sleepers || s->watched > 1) {
+			if (s->waits.sleepers || s->waits.watched > 1) {
 				anc_arm(s->rx, ANC_WAKE);
 				if (fab_pending(s) || anc_state(s->rx) != was)
 					continue;
@@ -362,7 +362,7 @@ raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	SCRATCH(thrown);
 	ssize_t n;
 
-	if (unlikely(s->strayed) && s->paired)
+	if (unlikely(s->in.strayed) && s->paired)
 		raw_strayed(s, fd);
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
@@ -427,7 +427,7 @@ static void cut_short(struct sock *s, const struct want *w)
 {
 	if (likely(!w->between || w->peek || !w->done || w->done == w->len))
 		return;
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 	sock_changed(s);
 }
 
@@ -467,13 +467,13 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	bool lifted = false, ours = false, raw;
 	ssize_t n;
 
-	if (unlikely(s->use == USE_SDP) && !s->paired && !w->nonblock) {
+	if (unlikely(s->id.use == USE_SDP) && !s->paired && !w->nonblock) {
 		n = lift_demand(s, fd, false);
 		if (n)
 			return n;
 	}
 	for (;;) {
-		n = raw_passed_by(&lifted, &s->rx_shown, &lifted) ?
+		n = raw_passed_by(&lifted, &s->stats.rx_shown, &lifted) ?
 			    0 :
 			    raw_recv(s, fd, w, m, &lifted, &stays);
 		fd = sock_at(s, fd);
@@ -482,7 +482,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			    peek_wait(s, fd, w->len, (size_t)n, deadline(s, w)))
 				continue;
 			lift_count(s, fd, n, false);
-			if (n <= 0 && ((s->rx_stale && keep_revived(s, n)) ||
+			if (n <= 0 && ((s->got.stale && keep_revived(s, n)) ||
 				       (s->rd && raw_overtaken(s, n))))
 				continue;
 			if (n <= 0) {
@@ -529,7 +529,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		m->msg_flags = 0;
 		m->msg_controllen = 0;
 		m->msg_namelen = 0;
-		if (unlikely(s->inq) && s->paired && room)
+		if (unlikely(s->opt.inq) && s->paired && room)
 			option_inq(s, fd, m, room);
 	}
 	return w->done ? (ssize_t)w->done : n;
@@ -575,7 +575,7 @@ static ssize_t recv_message(struct sock *s, int fd, struct msghdr *m, int flags,
 	if (len <= 0)
 		return raw_answer(fd, m, flags);
 	/* no time is no error: the kernel's own bytes may have none, too */
-	if (unlikely(s->stamps) && m->msg_controllen)
+	if (unlikely(s->opt.stamps) && m->msg_controllen)
 		option_shown(s, fd);
 	want_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
 	w.control = m->msg_controllen;

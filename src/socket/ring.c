@@ -30,8 +30,8 @@ static void wake_peer(struct sock *s)
 		return;
 	}
 	/* EAGAIN: 278 unread bytes, nobody can be asleep */
-	if (s->wake >= 0 &&
-	    sys_send(s->wake, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+	if (s->waits.wake >= 0 &&
+	    sys_send(s->waits.wake, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
 		__atomic_add_fetch(&s->own->rung, 1, __ATOMIC_RELEASE);
 	COUNT(s, wakeups, 1);
 }
@@ -136,7 +136,8 @@ uint32_t ring_mark(struct sock *s)
 {
 	uint32_t mark = __atomic_load_n(&s->peer->rung, __ATOMIC_ACQUIRE);
 
-	return (int32_t)(s->rung_seen - mark) > 0 ? s->rung_seen : mark;
+	return (int32_t)(s->waits.rung_seen - mark) > 0 ? s->waits.rung_seen :
+							  mark;
 }
 
 void ring_eat(struct sock *s, uint32_t mark)
@@ -148,21 +149,22 @@ void ring_eat(struct sock *s, uint32_t mark)
 	 * has cleared `armed` for nothing. So of a pile one byte stays: its
 	 * reader comes out once more, looks again and eats it last.
 	 */
-	if ((int32_t)(mark - s->rung_eaten) >= PILE)
+	if ((int32_t)(mark - s->waits.rung_eaten) >= PILE)
 		mark--;
-	while ((int32_t)(mark - s->rung_eaten) > 0 && s->wake >= 0) {
-		uint32_t want = mark - s->rung_eaten;
+	while ((int32_t)(mark - s->waits.rung_eaten) > 0 &&
+	       s->waits.wake >= 0) {
+		uint32_t want = mark - s->waits.rung_eaten;
 		ssize_t n;
 
 		if (want > sizeof(sink))
 			want = sizeof(sink);
-		n = sys_recv(s->wake, sink, want, MSG_DONTWAIT);
+		n = sys_recv(s->waits.wake, sink, want, MSG_DONTWAIT);
 		if (n <= 0) {
 			/* counted but never there: the peer lies, or died */
-			s->rung_eaten = mark;
+			s->waits.rung_eaten = mark;
 			break;
 		}
-		s->rung_eaten += (uint32_t)n;
+		s->waits.rung_eaten += (uint32_t)n;
 	}
 }
 
@@ -172,21 +174,21 @@ void ring_eat(struct sock *s, uint32_t mark)
  */
 bool ring_may_eat(struct sock *s)
 {
-	if (!s->readers &&
-	    !__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST) &&
-	    !__atomic_load_n(&s->watched, __ATOMIC_SEQ_CST))
+	if (!s->waits.readers &&
+	    !__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST))
 		return true;
 	anc_arm(s->rx, ANC_WAKE);
-	if (fab_pending(s) || s->rx_avail || s->rx_eof || zc_here(s))
+	if (fab_pending(s) || s->got.avail || s->eos.rx_eof || zc_here(s))
 		return false;
-	return !s->readers || anc_state(s->rx) == ANC_LIFTED;
+	return !s->waits.readers || anc_state(s->rx) == ANC_LIFTED;
 }
 
 void ring_ask_bell(struct sock *s)
 {
 	if (!s->paired ||
 	    (!__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
-	     !__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST)))
+	     !__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST)))
 		return;
 	anc_arm(s->rx, ANC_ANCHOR);
 	if (s->rd && !lock_try(&s->lock)) {
@@ -210,11 +212,11 @@ int ring_bells(struct sock *s, int fd)
 	n = anc_bells(s->rx, &s->ar);
 	if (n <= 0 || rdma_mending(s))
 		return n < 0 ? (int)n : 0;
-	if (s->rd && s->rd->token_wait) {
+	if (s->rd && s->rd->mark.token_wait) {
 		rdma_token_read(s, fd);
 		return 0;
 	}
-	if (__atomic_load_n(&s->asleep_anchor, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST))
 		return 0;
 	if (__atomic_add_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST) == 1 &&
 	    anc_state(s->rx) == ANC_LIFTED)
@@ -245,19 +247,19 @@ static void inside_too_long(struct sock *s)
 	for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++) {
 		n = holders_miss(s, part);
 		/* those that were there all the time */
-		if (!s->miss_naps || n < s->missed[part])
-			s->missed[part] = n < 255 ? (uint8_t)n : 255;
-		all += s->missed[part];
+		if (!s->fallback.miss_naps || n < s->fallback.missed[part])
+			s->fallback.missed[part] = n < 255 ? (uint8_t)n : 255;
+		all += s->fallback.missed[part];
 	}
-	s->miss_naps = all ? s->miss_naps + 1 : 0;
-	if (s->miss_naps == NAPS_LOST) {
-		s->miss_naps = 0;
+	s->fallback.miss_naps = all ? s->fallback.miss_naps + 1 : 0;
+	if (s->fallback.miss_naps == NAPS_LOST) {
+		s->fallback.miss_naps = 0;
 		for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++)
-			while (s->missed[part]--)
+			while (s->fallback.missed[part]--)
 				raw_abandoned(s, part);
-	} else if (++s->bell_naps == NAPS_THERE) {
-		s->bell_naps = 0;
-		s->strayed = true;
+	} else if (++s->fallback.bell_naps == NAPS_THERE) {
+		s->fallback.bell_naps = 0;
+		s->in.strayed = true;
 		__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
 	}
 }
@@ -277,8 +279,8 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 		lock_take(&s->lock);
 		return false;
 	}
-	s->bell_naps = s->miss_naps = 0;
-	if (s->rd && (s->rd->token_wait || rdma_mending(s))) {
+	s->fallback.bell_naps = s->fallback.miss_naps = 0;
+	if (s->rd && (s->rd->mark.token_wait || rdma_mending(s))) {
 		rdma_token_read(s, fd);
 		sock_unlock(s);
 		sys_ppoll(rdma_mending(s) ? NULL : &p, !rdma_mending(s), &ms,
@@ -308,7 +310,7 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 
 bool ring_token(struct sock *s, int fd)
 {
-	if (likely(!s->rd) || !s->rd->token_wait || s->conn.error)
+	if (likely(!s->rd) || !s->rd->mark.token_wait || s->conn.error)
 		return false;
 	ring_take_bells(s, fd, 0);
 	return true;

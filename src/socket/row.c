@@ -33,8 +33,8 @@ void row_open(struct sock *s, int fd)
 	}
 	page_add(sockets, 1);
 	r = page_row_get(fd);
-	s->row = r ? r : &sock_spare;
-	__atomic_store_n(&s->row_pid, sock_pid, __ATOMIC_RELEASE);
+	s->stats.row = r ? r : &sock_spare;
+	__atomic_store_n(&s->stats.row_pid, sock_pid, __ATOMIC_RELEASE);
 }
 
 #define ROW_LOOK_NS 100000000u
@@ -42,31 +42,31 @@ void row_open(struct sock *s, int fd)
 /* Another process may show it, and was not looked at for a while. */
 static bool row_due(struct sock *s)
 {
-	int32_t pid = __atomic_load_n(&s->row_pid, __ATOMIC_RELAXED);
+	int32_t pid = __atomic_load_n(&s->stats.row_pid, __ATOMIC_RELAXED);
 
 	return pid != sock_pid &&
 	       clock_coarse_ns() >=
-		       __atomic_load_n(&s->row_look, __ATOMIC_RELAXED);
+		       __atomic_load_n(&s->stats.row_look, __ATOMIC_RELAXED);
 }
 
 /* A child that ends soon need not show what its parent closed. */
 static void row_later(struct sock *s)
 {
-	__atomic_store_n(&s->row_look, clock_coarse_ns() + ROW_LOOK_NS,
+	__atomic_store_n(&s->stats.row_look, clock_coarse_ns() + ROW_LOOK_NS,
 			 __ATOMIC_RELAXED);
 }
 
 /* Whose row it was is dead, or has become another program. */
 static bool row_orphan(struct sock *s)
 {
-	int32_t pid = __atomic_load_n(&s->row_pid, __ATOMIC_ACQUIRE);
+	int32_t pid = __atomic_load_n(&s->stats.row_pid, __ATOMIC_ACQUIRE);
 
 	row_later(s);
 	if (pid <= 0)
 		return !pid;
 	sock_holders(s); /* strikes off who has it no more */
 	return !holder_of(s, pid) &&
-	       __atomic_compare_exchange_n(&s->row_pid, &pid, 0, 0,
+	       __atomic_compare_exchange_n(&s->stats.row_pid, &pid, 0, 0,
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
@@ -91,7 +91,7 @@ static void row_adopt(struct sock *s)
 	int fd = sock_fd(s);
 
 	if (fd >= 0 &&
-	    __atomic_compare_exchange_n(&s->row_pid, &nobody, -1, 0,
+	    __atomic_compare_exchange_n(&s->stats.row_pid, &nobody, -1, 0,
 					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		row_open(s, fd);
 }
@@ -104,7 +104,7 @@ static bool on_sdp(struct anc_dir *d)
 
 static uint8_t path_of(const struct sock *s, bool lifted)
 {
-	if (s->phase == PH_LISTEN)
+	if (s->id.phase == PH_LISTEN)
 		return PATH_LISTEN;
 	if (!lifted)
 		return PATH_TCP;
@@ -116,14 +116,15 @@ static __attribute__((noinline)) void row_names(struct sock *s, int fd)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
-	struct page_row *r = s->row;
+	struct page_row *r = s->stats.row;
 
 	/* short connections are over before anybody could look */
-	if ((s->turns >= NAMES_AT || s->paired || s->phase == PH_LISTEN) &&
+	if ((s->seek.turns >= NAMES_AT || s->paired ||
+	     s->id.phase == PH_LISTEN) &&
 	    !r->local.family && !sys_getsockname(fd, &ss, &len))
 		row_addr(&r->local, &ss);
 	len = sizeof(ss);
-	if (s->phase == PH_CONNECTED && r->local.family && !r->peer.family &&
+	if (s->id.phase == PH_CONNECTED && r->local.family && !r->peer.family &&
 	    !sys_getpeername(fd, &ss, &len))
 		row_addr(&r->peer, &ss);
 }
@@ -134,37 +135,40 @@ void sock_publish(struct sock *s)
 	int fd;
 
 	/* raw_passed_by() looks without the lock */
-	__atomic_store_n(&s->tx_shown, s->paired && on_sdp(s->tx),
+	__atomic_store_n(&s->stats.tx_shown, s->paired && on_sdp(s->tx),
 			 __ATOMIC_RELAXED);
-	__atomic_store_n(&s->rx_shown, s->paired && on_sdp(s->rx),
+	__atomic_store_n(&s->stats.rx_shown, s->paired && on_sdp(s->rx),
 			 __ATOMIC_RELAXED);
 	/* the peer brought it home, for a reason of its own */
-	if (s->paired && !s->tx_shown && !s->rx_shown && s->why == WHY_NONE)
-		s->why = WHY_PAIRED;
-	if (!s->row_pid)
+	if (s->paired && !s->stats.tx_shown && !s->stats.rx_shown &&
+	    s->stats.why == WHY_NONE)
+		s->stats.why = WHY_PAIRED;
+	if (!s->stats.row_pid)
 		row_adopt(s);
-	r = s->row;
-	if (s->row_pid != sock_pid || r == &sock_spare)
+	r = s->stats.row;
+	if (s->stats.row_pid != sock_pid || r == &sock_spare)
 		return;
 	fd = sock_fd(s);
 	if (fd < 0)
 		fd = r->fd; /* closed, not yet gone */
 	page_row_begin(r);
 	r->fd = fd;
-	r->inode = s->inode;
-	r->role = s->role;
-	r->rule = s->use;
-	r->rule_line = s->rule_line;
-	r->why = (uint32_t)s->why;
-	r->state = s->phase == PH_LISTEN ? 1 : s->phase == PH_CONNECTED ? 2 : 0;
-	r->path[0] = path_of(s, s->tx_shown);
-	r->path[1] = path_of(s, s->rx_shown);
+	r->inode = s->id.inode;
+	r->role = s->id.role;
+	r->rule = s->id.use;
+	r->rule_line = s->id.rule_line;
+	r->why = (uint32_t)s->stats.why;
+	r->state = s->id.phase == PH_LISTEN    ? 1 :
+		   s->id.phase == PH_CONNECTED ? 2 :
+						 0;
+	r->path[0] = path_of(s, s->stats.tx_shown);
+	r->path[1] = path_of(s, s->stats.rx_shown);
 	if (s->rd) {
 		r->carrier = PATH_RDMA;
 		rdma_row(s, r);
 	}
 	row_names(s, fd);
-	r->inode = s->inode;
+	r->inode = s->id.inode;
 	page_row_end(r);
 }
 
@@ -178,9 +182,9 @@ void row_refresh(struct sock *s)
 
 void sock_why(struct sock *s, enum reason why)
 {
-	if (s->why == why)
+	if (s->stats.why == why)
 		return;
-	s->why = why;
+	s->stats.why = why;
 	sock_publish(s);
 	log_debug("fd %d: %s: %s", sock_fd(s), reason_name(why),
 		  reason_text(why));
@@ -189,25 +193,25 @@ void sock_why(struct sock *s, enum reason why)
 /* One direction carries SDP now: counted once for the connection. */
 void sock_is_lifted(struct sock *s)
 {
-	if (!s->counted)
+	if (!s->stats.counted)
 		page_add(lifted, 1);
-	s->counted = true;
-	s->why = WHY_NONE;
+	s->stats.counted = true;
+	s->stats.why = WHY_NONE;
 	sock_publish(s);
 }
 
 void row_close(struct sock *s)
 {
-	if (s->row_pid != sock_pid)
+	if (s->stats.row_pid != sock_pid)
 		return;
-	if (s->why < 64)
-		__atomic_add_fetch(&page_self->c.reasons[s->why], 1,
+	if (s->stats.why < 64)
+		__atomic_add_fetch(&page_self->c.reasons[s->stats.why], 1,
 				   __ATOMIC_RELAXED);
-	if (s->row != &sock_spare)
-		page_row_put(s->row);
+	if (s->stats.row != &sock_spare)
+		page_row_put(s->stats.row);
 	/* s->row stays good: a thread may be about to count there */
 	row_later(s);
-	__atomic_store_n(&s->row_pid, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->stats.row_pid, 0, __ATOMIC_RELEASE);
 }
 
 /* --- last words -------------------------------------------------------- */

@@ -18,7 +18,7 @@ static ssize_t broken_pipe(int flags)
 /* Nothing more can be sent. On the anchor the kernel knows that. */
 static bool ended(const struct sock *s)
 {
-	return s->shut_wr || s->conn.error || (s->orphan && tx_by_ring(s));
+	return s->eos.shut_wr || s->conn.error || (s->orphan && tx_by_ring(s));
 }
 
 /*
@@ -27,8 +27,8 @@ static bool ended(const struct sock *s)
  */
 static ssize_t reset(struct sock *s, int flags)
 {
-	return s->rx_eof || told_reset(s) ? broken_pipe(flags) :
-					    -reset_errno(s);
+	return s->eos.rx_eof || told_reset(s) ? broken_pipe(flags) :
+						-reset_errno(s);
 }
 
 /*
@@ -53,11 +53,11 @@ static int stand_by(struct sock *s, int fd, struct load *w)
 {
 	int err;
 
-	if (likely(!s->stand) || s->orphan)
+	if (likely(!s->fallback.stand) || s->orphan)
 		return 0;
 	if (!s->conn.error)
 		pump_poll(s);
-	if (!s->stand)
+	if (!s->fallback.stand)
 		return 1;
 	if (w->nonblock)
 		return -EAGAIN;
@@ -78,9 +78,9 @@ static void went(struct sock *s, struct load *w, size_t n)
 {
 	if (!n)
 		return;
-	if (s->full) { /* an edge, for whoever was refused before */
-		s->full = false;
-		__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
+	if (s->waits.full) { /* an edge, for whoever was refused before */
+		s->waits.full = false;
+		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
 	}
 	w->done += n;
 	noted(s, w);
@@ -182,7 +182,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		}
 		if (w->done && ended(s))
 			return 0; /* the next call is told */
-		if (s->shut_wr)
+		if (s->eos.shut_wr)
 			return broken_pipe(w->flags);
 		switch (anc_state(s->tx)) {
 		case ANC_SPILL:
@@ -232,7 +232,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			continue;
 		if (n) {
 			went(s, w, (size_t)n);
-			if (likely(!s->holdback))
+			if (likely(!s->window.holdback))
 				ring_reader(s, fd);
 		}
 		if (w->done == w->len || unlikely(w->pipe_over) ||
@@ -275,7 +275,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	struct msghdr rest = { 0 };
 	struct iovec one;
 	int saved = errno, flags = w->flags;
-	bool part, told = s->rst_told;
+	bool part, told = s->eos.rst_told;
 	ssize_t n;
 
 	*lifted = !raw_tx_enter(&in, s);
@@ -287,9 +287,9 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		flags |= MSG_NOSIGNAL; /* bytes of this call have gone */
 	w->ask = w->len - w->done;
 	part = raw_tx_piece(s, w->ask, w->nonblock) < w->ask;
-	if (unlikely(s->eaten) && !w->done && !told_reset(s)) {
+	if (unlikely(s->eos.eaten) && !w->done && !told_reset(s)) {
 		n = -1;
-		errno = s->eaten;
+		errno = s->eos.eaten;
 	} else if (m && !w->done && (!part || m->msg_controllen)) {
 		n = hooks.sendmsg(fd, m, flags);
 	} else if (w->c.left == 1 || w->c.at || part) {
@@ -304,16 +304,16 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	}
 	n = raw_said(n, saved);
 	/* a bell lay unread as the peer closed; or our kernel hears later */
-	if (unlikely(n == -ECONNRESET) && (s->rx_eof || (told && !w->done)))
+	if (unlikely(n == -ECONNRESET) && (s->eos.rx_eof || (told && !w->done)))
 		n = broken_pipe(flags);
 	else if (unlikely(n == -ECONNRESET) && !w->done)
-		s->rst_told = true;
+		s->eos.rst_told = true;
 	raw_tx_done(&in, s, n);
 	if (n > 0)
 		noted(s, w);
 	if (unlikely(s->rd) && n > 0)
 		rdma_remember(s, true, w->c.iov, w->c.left, w->c.at, (size_t)n);
-	s->epipe |= n == -EPIPE;
+	s->eos.epipe |= n == -EPIPE;
 	return n;
 }
 
@@ -334,7 +334,7 @@ static ssize_t raw_rest(struct sock *s, int fd, struct load *w,
 		w->urged = !*lifted && n > 0;
 		if (*lifted || n != -EAGAIN)
 			return n;
-		s->dry = false; /* the program asks but once */
+		s->seek.dry = false; /* the program asks but once */
 		n = wait_rest(s, fd, deadline(s, w));
 		if (n < 0)
 			return n;
@@ -372,7 +372,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 	size_t len;
 	ssize_t n;
 
-	if (unlikely(s->use == USE_SDP) && !s->met) {
+	if (unlikely(s->id.use == USE_SDP) && !s->id.met) {
 		n = lift_demand(s, fd, true);
 		if (n)
 			return n;
@@ -380,10 +380,10 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 	for (;;) {
 		if (s->paired && !(w->note && w->nonblock && behind(s)))
 			lift_try_tx(s, fd);
-		if (unlikely(s->fin_due)) /* the kernel's FIN is to come */
+		if (unlikely(s->eos.fin_due)) /* the kernel's FIN is to come */
 			return w->done ? (ssize_t)w->done :
 					 broken_pipe(w->flags);
-		if (raw_passed_by(&lifted, &s->tx_shown, &lifted))
+		if (raw_passed_by(&lifted, &s->stats.tx_shown, &lifted))
 			n = 0;
 		else if (unlikely(part(w)) && !w->nonblock)
 			n = raw_rest(s, fd, w, m, &lifted);
@@ -448,9 +448,9 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->by_pipe = w->pipe_over = false;
 	w->deadline = 0;
 	w->naps = 0;
-	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
+	w->nonblock = s->opt.nonblock || (flags & MSG_DONTWAIT);
 	/* one for all that it takes */
-	if (unlikely(s->sndtimeo) && !w->nonblock)
+	if (unlikely(s->opt.sndtimeo) && !w->nonblock)
 		deadline(s, w);
 }
 

@@ -59,10 +59,10 @@ static void buffer_give(void *buf)
 static bool await_room(const struct sock *s, int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
-	struct timespec ts = { .tv_sec = s->sndtimeo / 1000000000,
-			       .tv_nsec = s->sndtimeo % 1000000000 };
+	struct timespec ts = { .tv_sec = s->opt.sndtimeo / 1000000000,
+			       .tv_nsec = s->opt.sndtimeo % 1000000000 };
 
-	return sys_ppoll(&p, 1, s->sndtimeo ? &ts : NULL, NULL) > 0;
+	return sys_ppoll(&p, 1, s->opt.sndtimeo ? &ts : NULL, NULL) > 0;
 }
 
 /*
@@ -80,16 +80,16 @@ static __attribute__((noinline)) bool raw_sendfile(struct sock *s, int fd,
 	while (!lift_tx(s, fd) && !rdma_seeks(s)) {
 		if (!raw_tx_enter(&held, s))
 			break;
-		if (*done && !s->nonblock && !await_room(s, fd)) {
+		if (*done && !s->opt.nonblock && !await_room(s, fd)) {
 			raw_tx_done(&held, s, 0);
 			return true;
 		}
-		want = raw_tx_piece(s, n - *done, s->nonblock);
+		want = raw_tx_piece(s, n - *done, s->opt.nonblock);
 		*ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
 				 0);
 		raw_tx_done(&held, s, *ret);
 		lift_count(s, fd, *ret, true);
-		if (s->nonblock && *ret < (ssize_t)n)
+		if (s->opt.nonblock && *ret < (ssize_t)n)
 			lift_full(s, fd);
 		if (*ret > 0)
 			*done += (size_t)*ret;
@@ -255,7 +255,7 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 	size_t done = 0;
 	ssize_t ret = 0;
 
-	if (s->use == USE_SDP && !s->met && sock_up(s, fd) &&
+	if (s->id.use == USE_SDP && !s->id.met && sock_up(s, fd) &&
 	    (ret = lift_demand(s, fd, true)))
 		return ret;
 	if (unlikely(n > MOST)) {

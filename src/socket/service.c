@@ -66,8 +66,8 @@ static void watch(struct sock *s)
 	struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLET,
 				  .data.ptr = s };
 
-	if (svc.epoll >= 0 && s->wake >= 0)
-		sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, s->wake, &ev);
+	if (svc.epoll >= 0 && s->waits.wake >= 0)
+		sys_epoll_ctl(svc.epoll, EPOLL_CTL_ADD, s->waits.wake, &ev);
 }
 
 /*
@@ -78,7 +78,7 @@ static bool known(const struct sock *s)
 {
 	uint32_t i;
 
-	for (i = 0; (s->use == USE_SDP || s->rd) && i < svc.count; i++)
+	for (i = 0; (s->id.use == USE_SDP || s->rd) && i < svc.count; i++)
 		if (svc.socks[i] == s)
 			return true;
 	return false;
@@ -123,8 +123,8 @@ void service_del(struct sock *s)
 		svc.socks[i] = svc.socks[--svc.count];
 		break;
 	}
-	if (svc.epoll >= 0 && s->wake >= 0)
-		sys_epoll_ctl(svc.epoll, EPOLL_CTL_DEL, s->wake, NULL);
+	if (svc.epoll >= 0 && s->waits.wake >= 0)
+		sys_epoll_ctl(svc.epoll, EPOLL_CTL_DEL, s->waits.wake, NULL);
 	if (!svc.count && svc.running)
 		service_poke(svc.id); /* it looks at the clock from now on */
 	lock_drop(&svc.lock);
@@ -223,7 +223,7 @@ static void serve(struct sock *s, void *arg)
 	bool bell, asked;
 
 	(void)arg;
-	if (unlikely(__atomic_load_n(&s->holdback, __ATOMIC_RELAXED)))
+	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_RELAXED)))
 		holdback_serve(s);
 	if (unlikely(s->rd))
 		rdma_serve(s);
@@ -234,7 +234,8 @@ static void serve(struct sock *s, void *arg)
 	holders_visit(s);
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
-	if ((anc_state(s->tx) <= ANC_SPILL && !s->fin_due && !bell && !asked) ||
+	if ((anc_state(s->tx) <= ANC_SPILL && !s->eos.fin_due && !bell &&
+	     !asked) ||
 	    !enter(s))
 		return;
 	if (asked)
@@ -255,7 +256,7 @@ static void hung_up(struct sock *s)
 		return;
 	/* the slot may be another connection's by now: ask its own socket */
 	/* our own SHUT_RD looks alike; over RDMA its end is told otherwise */
-	if (s->paired && !(s->rd && s->shut_rd) && wake_hung_up(s))
+	if (s->paired && !(s->rd && s->eos.shut_rd) && wake_hung_up(s))
 		lift_orphan(s);
 	sock_unlock(s);
 	sock_changed(s);
@@ -286,7 +287,7 @@ static void see(struct sock *s, void *arg)
 	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s) ||
 				     rdma_parted(s) || rdma_waits(s)))
 		soon = true;
-	if (unlikely(__atomic_load_n(&s->holdback, __ATOMIC_SEQ_CST)))
+	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_SEQ_CST)))
 		tick = holdback_tick(s, tick);
 }
 
@@ -346,7 +347,7 @@ static void came(struct sock *s)
 	if (!enter(s))
 		return;
 	if (rdma_here(s))
-		s->rd->called = s->rd->restless = true;
+		s->rd->mend.called = s->rd->due.restless = true;
 	sock_unlock(s);
 }
 

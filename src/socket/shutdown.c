@@ -6,8 +6,8 @@
 /* Or sleeps until it may go on there. */
 static bool sends_in_kernel(const struct sock *s)
 {
-	return __atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&s->resting, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&s->in.resting, __ATOMIC_SEQ_CST);
 }
 
 /*
@@ -34,31 +34,31 @@ static bool shut_write(struct sock *s, int fd)
 			else
 				rdma_may_end(s, false);
 			pump_control(s);
-			s->shut_wr = s->fin_due = true;
+			s->eos.shut_wr = s->eos.fin_due = true;
 			ring_note(s);
 			home_serve(s, fd);
 			return true;
 		case ANC_SPILL: /* the reader may still ask for bytes */
-			if (s->shut_wr && !s->fin_due)
+			if (s->eos.shut_wr && !s->eos.fin_due)
 				return false; /* the FIN is out */
-			s->shut_wr = s->fin_due = true;
+			s->eos.shut_wr = s->eos.fin_due = true;
 			home_serve(s, fd);
 			/* else it is what brings out who sends in the kernel */
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
-			if (!s->fin_due || !sends_in_kernel(s))
+			if (!s->eos.fin_due || !sends_in_kernel(s))
 				return true;
-			s->fin_due = false;
+			s->eos.fin_due = false;
 			return false;
 		case ANC_RAW:
 		case ANC_GONE:
-			s->shut_wr = true;
+			s->eos.shut_wr = true;
 			return false;
 		default: /* on its way home: its bytes go first */
 			err = wait_tx(s, fd, until, false);
 			break;
 		}
 	}
-	s->shut_wr = true;
+	s->eos.shut_wr = true;
 	return false;
 }
 
@@ -67,9 +67,9 @@ static int shut_raw(struct sock *s, int fd, int how)
 {
 	int ret = sys_shutdown(fd, how);
 
-	if (!ret && s->phase == PH_CONNECTED) {
-		s->shut_wr |= how != SHUT_RD;
-		s->shut_rd |= how != SHUT_WR;
+	if (!ret && s->id.phase == PH_CONNECTED) {
+		s->eos.shut_wr |= how != SHUT_RD;
+		s->eos.shut_rd |= how != SHUT_WR;
 	}
 	return ret;
 }
@@ -94,9 +94,9 @@ int sock_shutdown(struct sock *s, int fd, int how)
 	if (how != SHUT_RD)
 		sent = shut_write(s, fd);
 	if (how != SHUT_WR) {
-		s->shut_rd = true;
-		if (__atomic_load_n(&s->sleepers, __ATOMIC_RELAXED))
-			sys_shutdown(s->wake, SHUT_RD);
+		s->eos.shut_rd = true;
+		if (__atomic_load_n(&s->waits.sleepers, __ATOMIC_RELAXED))
+			sys_shutdown(s->waits.wake, SHUT_RD);
 	}
 	sock_unlock(s);
 	if (sent && how == SHUT_RDWR)

@@ -35,16 +35,17 @@ bool sleep_limit(struct sock *s, uint64_t deadline, struct beside also)
 		ms = WAKE_FAR;
 	if (ms > WAKE_FAR)
 		ms = WAKE_FAR; /* what comes out too early sleeps again */
-	if (likely(ms == s->wake_ms))
+	if (likely(ms == s->waits.wake_ms))
 		return ms;
 	if (!ms && deadline != UINT64_MAX)
 		return false;
 	tv = (struct timeval){ .tv_sec = (time_t)(ms / 1000),
 			       .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
-	if (s->readers + s->writers ||
-	    sys_setsockopt(s->wake, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)))
+	if (s->waits.readers + s->waits.writers ||
+	    sys_setsockopt(s->waits.wake, SOL_SOCKET, SO_RCVTIMEO, &tv,
+			   sizeof(tv)))
 		return false;
-	s->wake_ms = (uint32_t)ms;
+	s->waits.wake_ms = (uint32_t)ms;
 	return ms;
 }
 
@@ -52,9 +53,9 @@ bool sleep_limit(struct sock *s, uint64_t deadline, struct beside also)
 static int sleep_by_receive(struct sock *s, uint64_t deadline, bool stops)
 {
 	char byte;
-	int ret = (int)sigdefer_await(s->wake, &byte, !stops);
+	int ret = (int)sigdefer_await(s->waits.wake, &byte, !stops);
 
-	if (unlikely(!stops && s->wake_ms))
+	if (unlikely(!stops && s->waits.wake_ms))
 		ret = sleep_heeded(ret, deadline, false);
 	if (ret == SIGDEFER_AGAIN)
 		return AGAIN;
@@ -66,7 +67,7 @@ static int sleep_by_receive(struct sock *s, uint64_t deadline, bool stops)
 
 static int sleep_by_poll(struct sock *s, uint64_t deadline, struct beside also)
 {
-	struct pollfd p[3] = { { .fd = s->wake, .events = POLLIN },
+	struct pollfd p[3] = { { .fd = s->waits.wake, .events = POLLIN },
 			       { .fd = also.ear, .events = POLLIN },
 			       { .fd = also.signals, .events = POLLIN } };
 	uint64_t left = left_till(deadline);
@@ -122,7 +123,7 @@ int sleep_for_room(struct sock *s, int fd, struct load *w)
 	int err = wait_tx(s, fd, deadline(s, w), part(w));
 
 	if (!err && unlikely(ran != sigdefer_handlers()) && !part(w)) {
-		w->nonblock = s->nonblock || (w->flags & MSG_DONTWAIT);
+		w->nonblock = s->opt.nonblock || (w->flags & MSG_DONTWAIT);
 		w->deadline = 0;
 	}
 	return err;

@@ -25,7 +25,7 @@ int sock_lock_odd(struct sock *s, int ret)
 {
 	if (ret == -EOWNERDEAD) {
 		log_err("Error: a process died inside socket inode %llu",
-			(unsigned long long)s->inode);
+			(unsigned long long)s->id.inode);
 		if (s->paired)
 			conn_on_lost(&s->conn, -ECONNRESET);
 		return 0;
@@ -42,19 +42,19 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 	s = store_get();
 	if (!s)
 		return NULL;
-	s->ghost = -1;
-	s->wake = -1;
+	s->waits.ghost = -1;
+	s->waits.wake = -1;
 	s->zc.least = SIZE_MAX;
-	s->pair.fd = -1;
+	s->seek.pair.fd = -1;
 	s->tx = &s->local[0];
 	s->rx = &s->local[1];
-	s->family = (uint8_t)family;
-	s->nonblock = nonblock;
-	s->why = WHY_NEW;
-	s->look = LOOK_NEVER;
-	s->holder[0].pid = sock_pid;
-	s->holder[0].fds = 1;
-	s->holder[0].fd = fd;
+	s->id.family = (uint8_t)family;
+	s->opt.nonblock = nonblock;
+	s->stats.why = WHY_NEW;
+	s->seek.look = LOOK_NEVER;
+	s->mem.holder[0].pid = sock_pid;
+	s->mem.holder[0].fds = 1;
+	s->mem.holder[0].fd = fd;
 	row_open(s, fd);
 	return s;
 }
@@ -79,40 +79,40 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 	s = sock_make(fd, family, type & SOCK_NONBLOCK);
 	if (!s)
 		return NULL;
-	s->native = native;
-	s->use = native ? USE_SDP : USE_BOTH;
+	s->id.native = native;
+	s->id.use = native ? USE_SDP : USE_BOTH;
 	return s;
 }
 
 /* A new connection, with what it has from its listener. */
 static struct sock *accepted(struct sock *s, int fd)
 {
-	s->role = 2;
-	s->phase = PH_CONNECTED;
+	s->id.role = 2;
+	s->id.phase = PH_CONNECTED;
 	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
-	       s->use == USE_SDP ? "sdp" : "both");
+	       s->id.use == USE_SDP ? "sdp" : "both");
 	lift_connected(s, fd);
 	return s;
 }
 
 bool sock_legacy(struct sock *l, struct sock_legacy *to)
 {
-	if (l->phase != PH_LISTEN || l->use == USE_TCP)
+	if (l->id.phase != PH_LISTEN || l->id.use == USE_TCP)
 		return false;
-	if (unlikely(l->row_pid != sock_pid))
+	if (unlikely(l->stats.row_pid != sock_pid))
 		row_miss(l);
 	*to = (struct sock_legacy){
-		.rcvtimeo = l->rcvtimeo,
-		.sndtimeo = l->sndtimeo,
-		.rule_line = l->rule_line,
-		.family = l->family,
-		.use = l->use,
-		.bars = l->bars,
-		.bufs = l->bufs & (uint8_t)~BUF_CLAMP,
-		.inq = l->inq,
-		.native = l->native,
-		.linger0 = l->linger0,
-		.stamps = l->stamps,
+		.rcvtimeo = l->opt.rcvtimeo,
+		.sndtimeo = l->opt.sndtimeo,
+		.rule_line = l->id.rule_line,
+		.family = l->id.family,
+		.use = l->id.use,
+		.bars = l->opt.bars,
+		.bufs = l->opt.bufs & (uint8_t)~BUF_CLAMP,
+		.inq = l->opt.inq,
+		.native = l->id.native,
+		.linger0 = l->opt.linger0,
+		.stamps = l->opt.stamps,
 	};
 	return true;
 }
@@ -124,15 +124,15 @@ struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags)
 	s = sock_make(fd, from->family, flags & SOCK_NONBLOCK);
 	if (!s)
 		return NULL;
-	s->native = from->native;
-	s->use = from->use;
-	s->rule_line = from->rule_line;
-	s->rcvtimeo = from->rcvtimeo;
-	s->sndtimeo = from->sndtimeo;
-	s->linger0 = from->linger0;
-	s->stamps = from->stamps;
-	s->inq = from->inq;
-	s->bufs = from->bufs;
+	s->id.native = from->native;
+	s->id.use = from->use;
+	s->id.rule_line = from->rule_line;
+	s->opt.rcvtimeo = from->rcvtimeo;
+	s->opt.sndtimeo = from->sndtimeo;
+	s->opt.linger0 = from->linger0;
+	s->opt.stamps = from->stamps;
+	s->opt.inq = from->inq;
+	s->opt.bufs = from->bufs;
 	option_heir(s, from->bars);
 	return accepted(s, fd);
 }
@@ -155,8 +155,8 @@ struct sock *sock_inherited(int listener, int fd, int flags)
 		    sock_make(fd, ss.ss_family, flags & SOCK_NONBLOCK);
 	if (!s)
 		return NULL;
-	s->use = (uint8_t)v.use;
-	s->rule_line = v.line;
+	s->id.use = (uint8_t)v.use;
+	s->id.rule_line = v.line;
 	option_inherit(s, fd);
 	return accepted(s, fd);
 }
@@ -169,24 +169,24 @@ bool sock_before_listen(struct sock *s, int fd)
 
 	if (sock_up(s, fd))
 		return true; /* the kernel refuses it */
-	if (!s->native) {
+	if (!s->id.native) {
 		if (sys_getsockname(fd, &ss, &len))
 			return true;
 		v = config_match(&config, ROLE_SERVER, (void *)&ss);
 	}
-	s->use = (uint8_t)v.use;
-	s->rule_line = v.line;
-	s->role = 2;
+	s->id.use = (uint8_t)v.use;
+	s->id.rule_line = v.line;
+	s->id.role = 2;
 	log_at(LOG_NOTE, "LISTEN: fd:%d listening on %s", fd,
 	       v.use == USE_TCP ? "TCP" :
 	       v.use == USE_SDP ? "SDP" :
 				  "both");
 	if (v.use == USE_TCP) {
-		s->why = WHY_RULE;
+		s->stats.why = WHY_RULE;
 		return false;
 	}
-	s->phase = PH_LISTEN;
-	s->why = WHY_LISTENER;
+	s->id.phase = PH_LISTEN;
+	s->stats.why = WHY_LISTENER;
 	sock_publish(s);
 	return true;
 }
@@ -198,7 +198,7 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 	char buf[64];
 	struct text t = TEXT_IN(buf);
 
-	if (len < sizeof(sa->sa_family) || s->phase == PH_CONNECTED)
+	if (len < sizeof(sa->sa_family) || s->id.phase == PH_CONNECTED)
 		return true;
 	if (sa->sa_family != AF_INET && sa->sa_family != AF_INET6)
 		return true;
@@ -206,15 +206,15 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 					       sizeof(struct sockaddr_in6)))
 		v = config_match(&config, ROLE_CLIENT, sa);
 	/* who asks for the family 27 gets SDP, but a rule may say which */
-	if (s->native && v.use != USE_NATIVE)
+	if (s->id.native && v.use != USE_NATIVE)
 		v = (struct verdict){ USE_SDP, 0 };
-	s->use = (uint8_t)v.use;
-	s->rule_line = v.line;
-	s->role = 1;
+	s->id.use = (uint8_t)v.use;
+	s->id.rule_line = v.line;
+	s->id.role = 1;
 	rule_print_verdict(&t, v);
 	log_at(LOG_NOTE, "CONNECT: fd %d: %s", fd, buf);
 	if (v.use == USE_TCP)
-		s->why = WHY_RULE;
+		s->stats.why = WHY_RULE;
 	return v.use != USE_TCP;
 }
 
@@ -222,13 +222,13 @@ void sock_after_connect(struct sock *s, int fd, int ret)
 {
 	if (ret == -EINPROGRESS || ret == -EINTR || ret == -EALREADY) {
 		order_connected();
-		s->phase = PH_CONNECTING;
+		s->id.phase = PH_CONNECTING;
 		return;
 	}
 	if (ret)
 		return;
 	order_connected();
-	s->phase = PH_CONNECTED;
+	s->id.phase = PH_CONNECTED;
 	sock_why(s, option_reason(s));
 	lift_connected(s, fd);
 }
@@ -239,12 +239,12 @@ void sock_dissolved(struct sock *s)
 	if (sock_lock(s))
 		return;
 	if (s->paired)
-		lift_unpaired(s, s->why);
-	s->shut_rd = s->shut_wr = s->rx_eof = false;
-	s->rx_ended = false;
-	s->rst_told = s->epipe = false;
-	s->eaten = 0;
-	s->port = s->peer_port = 0; /* the next one has other names */
+		lift_unpaired(s, s->stats.why);
+	s->eos.shut_rd = s->eos.shut_wr = s->eos.rx_eof = false;
+	s->eos.rx_ended = false;
+	s->eos.rst_told = s->eos.epipe = false;
+	s->eos.eaten = 0;
+	s->id.port = s->id.peer_port = 0; /* the next one has other names */
 	sock_unlock(s);
 }
 
@@ -254,11 +254,11 @@ bool sock_up(struct sock *s, int fd)
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
 
-	if (s->phase == PH_CONNECTED)
+	if (s->id.phase == PH_CONNECTED)
 		return true;
-	if (s->phase != PH_CONNECTING || sys_getpeername(fd, &ss, &len))
+	if (s->id.phase != PH_CONNECTING || sys_getpeername(fd, &ss, &len))
 		return false;
-	s->phase = PH_CONNECTED;
+	s->id.phase = PH_CONNECTED;
 	sock_why(s, option_reason(s));
 	lift_connected(s, fd);
 	return true;
@@ -266,12 +266,12 @@ bool sock_up(struct sock *s, int fd)
 
 bool sock_listening(const struct sock *s)
 {
-	return s->phase == PH_LISTEN;
+	return s->id.phase == PH_LISTEN;
 }
 
 bool sock_native(const struct sock *s)
 {
-	return s->native;
+	return s->id.native;
 }
 
 bool sock_lifted(const struct sock *s)
@@ -291,23 +291,23 @@ uint64_t sock_inode(struct sock *s)
 	struct stat st;
 	int fd = sock_fd(s);
 
-	if (!s->inode && fd >= 0 && !sys_fstat(fd, &st))
-		s->inode = st.st_ino;
-	return s->inode;
+	if (!s->id.inode && fd >= 0 && !sys_fstat(fd, &st))
+		s->id.inode = st.st_ino;
+	return s->id.inode;
 }
 
 void sock_nonblock(struct sock *s, bool on)
 {
-	s->nonblock = on;
+	s->opt.nonblock = on;
 }
 
 uint64_t sock_inode_at(struct sock *s, int fd)
 {
 	struct stat st;
 
-	if (!s->inode && !sys_fstat(fd, &st))
-		s->inode = st.st_ino;
-	return s->inode;
+	if (!s->id.inode && !sys_fstat(fd, &st))
+		s->id.inode = st.st_ino;
+	return s->id.inode;
 }
 
 void sock_fork_hold(void)

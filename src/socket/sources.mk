@@ -29,6 +29,7 @@ libsocket_la_SOURCES = \
 	src/socket/lift.c \
 	src/socket/load.h \
 	src/socket/mend.c \
+	src/socket/mend_keep.c \
 	src/socket/move.c \
 	src/socket/option.c src/socket/option.h \
 	src/socket/option.def \
@@ -48,8 +49,10 @@ libsocket_la_SOURCES = \
 	src/socket/rdma_end.c src/socket/rdma_end.h \
 	src/socket/rdma_link.c \
 	src/socket/rdma_serve.c \
+	src/socket/rdma_state.h \
 	src/socket/rdma_room.h \
 	src/socket/rdma_size.c src/socket/rdma_size.h \
+	src/socket/rdma_token.c \
 	src/socket/rdma_turn.c src/socket/rdma_turn.h \
 	src/socket/rdma_mod.c \
 	src/socket/rdma_open.c \
@@ -67,6 +70,7 @@ libsocket_la_SOURCES = \
 	src/socket/sock.c src/socket/sock.h \
 	src/socket/spin.c \
 	src/socket/standin.c \
+	src/socket/state.h \
 	src/socket/store.c \
 	src/socket/switch.c \
 	src/socket/told.c \

@@ -70,7 +70,7 @@ static uint32_t middle_of_last(void)
 
 void spin_rung(struct sock *s)
 {
-	__atomic_store_n(&s->rung_at, clock_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&s->waits.rung_at, clock_ns(), __ATOMIC_RELAXED);
 }
 
 void spin_awake(struct sock *s)
@@ -78,9 +78,9 @@ void spin_awake(struct sock *s)
 	uint64_t at, ns;
 	uint32_t i;
 
-	if (!__atomic_load_n(&s->rung_at, __ATOMIC_RELAXED))
+	if (!__atomic_load_n(&s->waits.rung_at, __ATOMIC_RELAXED))
 		return;
-	at = __atomic_exchange_n(&s->rung_at, 0, __ATOMIC_RELAXED);
+	at = __atomic_exchange_n(&s->waits.rung_at, 0, __ATOMIC_RELAXED);
 	if (!at)
 		return;
 	ns = clock_ns() - at;
@@ -114,7 +114,7 @@ static uint64_t longest(const struct sock *s)
 	const struct anc_side *own = s->own;
 	const struct rdma *r = s->rd;
 
-	if (likely(!r) || !own || own->bound || r->ear_lent)
+	if (likely(!r) || !own || own->bound || r->due.ear_lent)
 		return ns;
 	far = far_ns();
 	return far > ns ? far : ns;
@@ -180,9 +180,10 @@ uint64_t sock_spin_ns(struct sock *s)
 
 	if (!settings.spin_us || crowded())
 		return 0;
-	skip = __atomic_load_n(&s->spin_skip, __ATOMIC_RELAXED);
+	skip = __atomic_load_n(&s->waits.spin_skip, __ATOMIC_RELAXED);
 	if (skip) { /* one that two threads took at once counts once */
-		__atomic_store_n(&s->spin_skip, skip - 1, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->waits.spin_skip, skip - 1,
+				 __ATOMIC_RELAXED);
 		return 0;
 	}
 	return longest(s);
@@ -195,13 +196,14 @@ void sock_spun(struct sock *s, bool paid)
 	const uint32_t most = (in_turns(s) ? 8 : 1) * SPIN_SKIP_MAX;
 
 	if (paid) {
-		s->spin_ns = 0;
+		s->waits.spin_ns = 0;
 		return;
 	}
-	s->spin_ns = s->spin_ns ? s->spin_ns * 2 : 1;
-	if (s->spin_ns > most)
-		s->spin_ns = most;
-	__atomic_store_n(&s->spin_skip, s->spin_ns, __ATOMIC_RELAXED);
+	s->waits.spin_ns = s->waits.spin_ns ? s->waits.spin_ns * 2 : 1;
+	if (s->waits.spin_ns > most)
+		s->waits.spin_ns = most;
+	__atomic_store_n(&s->waits.spin_skip, s->waits.spin_ns,
+			 __ATOMIC_RELAXED);
 }
 
 bool sock_pending(struct sock *s)
@@ -224,14 +226,14 @@ static void breathe(bool turns)
 
 static void go_on(struct sock *s)
 {
-	__atomic_sub_fetch(&s->users, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Who slept in it when it was closed may have left it to this thread. */
 void sock_go_on(struct sock *s)
 {
 	go_on(s);
-	if (unlikely(__atomic_load_n(&s->ghost, __ATOMIC_SEQ_CST) >= 0))
+	if (unlikely(__atomic_load_n(&s->waits.ghost, __ATOMIC_SEQ_CST) >= 0))
 		sock_exorcise(s);
 }
 
@@ -266,8 +268,8 @@ static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
 		for (i = 0; i < burst && !paid; i++) {
 			paid = fab_glance(s) || anc_state(s->rx) != was ||
 			       s->orphan ||
-			       __atomic_load_n(&s->in_gen, __ATOMIC_RELAXED) !=
-				       gen;
+			       __atomic_load_n(&s->waits.in_gen,
+					       __ATOMIC_RELAXED) != gen;
 			if (!paid)
 				breathe(turns);
 		}
@@ -305,7 +307,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 	uint64_t ns = sock_spin_ns(s), begin, end, now = 0;
 	const uint64_t open = (uint64_t)settings.spin_us * 1000;
 	struct hush hush = { .fd = -1 };
-	uint32_t gen = s->in_gen;
+	uint32_t gen = s->waits.in_gen;
 	bool paid;
 	int ret;
 
@@ -347,7 +349,7 @@ bool spin_tx(struct sock *s)
 	bool paid = false;
 
 	/* it has grown under load: who comes a little late misses nothing */
-	if (unlikely(s->rd) && s->rd->fat)
+	if (unlikely(s->rd) && s->rd->load.fat)
 		return false;
 	ns = sock_spin_ns(s);
 	if (!ns)

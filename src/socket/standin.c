@@ -46,7 +46,7 @@ static int tcp_pair(int pair[2])
 /* That goes into the far end's send queue, all or nothing. */
 static int fill(struct sock *s, int far)
 {
-	size_t len = s->rx_avail + s->ar.kept, done = 0;
+	size_t len = s->got.avail + s->ar.kept, done = 0;
 	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct iovec iov = { mem, len };
@@ -85,7 +85,7 @@ int standin_take(struct sock *s, int fd)
 	ret = fill(s, pair[1]);
 	if (!ret) {
 		flags = sys_fcntl(fd, F_GETFD, 0);
-		if (s->nonblock)
+		if (s->opt.nonblock)
 			sys_fcntl(pair[0], F_SETFL, O_NONBLOCK);
 		ret = (int)sys_call3(SYS_dup3, pair[0], fd,
 				     flags & FD_CLOEXEC ? O_CLOEXEC : 0);
@@ -97,7 +97,7 @@ int standin_take(struct sock *s, int fd)
 	sys_close(pair[1]);
 	if (ret < 0)
 		return ret;
-	pump_recv(s, NULL, s->rx_avail, false, true);
+	pump_recv(s, NULL, s->got.avail, false, true);
 	keep_take(s, NULL, 0, s->ar.kept, false);
 	lift_unpaired(s, WHY_SUBSTITUTED);
 	return 0;

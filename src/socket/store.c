@@ -17,14 +17,15 @@ static struct arena arena = ARENA_INIT(sizeof(struct sock));
  * asleep in it, nor at it in a walk through the registry.
  */
 
-#define SOCK_OF(r) \
-	((struct sock *)(void *)((char *)(r)-offsetof(struct sock, retired)))
+#define SOCK_OF(r)                                                 \
+	((struct sock *)(void *)((char *)(r)-offsetof(struct sock, \
+						      mem.retired)))
 
 /* Whoever comes out of a sleep in poll() finds that it is another one. */
 static void gen_end(struct sock *s)
 {
-	__atomic_store_n(&s->asleep_anchor_word, 0, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->watched_word, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->waits.asleep_anchor_word, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->waits.watched_word, 0, __ATOMIC_SEQ_CST);
 }
 
 static void give_back(struct sock *s)
@@ -37,8 +38,8 @@ static bool sock_idle(struct retired *r)
 {
 	const struct sock *s = SOCK_OF(r);
 
-	return !__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) &&
-	       !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) &&
+	return !__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST) &&
 	       !__atomic_load_n(&s->lock.word, __ATOMIC_SEQ_CST) &&
 	       !service_visits(s);
 }
@@ -47,23 +48,23 @@ static void sock_free(struct retired *r)
 {
 	struct sock *s = SOCK_OF(r);
 
-	if (s->pair.seg.mem)
+	if (s->seek.pair.seg.mem)
 		shm_forgo(&s->shm);
-	shm_unmap(&s->pair.seg);
-	if (s->maker == sock_pid)
+	shm_unmap(&s->seek.pair.seg);
+	if (s->mem.maker == sock_pid)
 		give_back(s);
 	else
-		__atomic_store_n(&s->buried, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->mem.buried, 1, __ATOMIC_RELEASE);
 }
 
 void sock_bury(struct sock *s)
 {
-	bool mapped = s->pair.seg.mem;
+	bool mapped = s->seek.pair.seg.mem;
 
-	s->retired.idle = sock_idle;
-	s->retired.free = sock_free;
-	s->retired.weight = mapped ? RETIRED_HEAVY : 1;
-	guard_retire(&s->retired);
+	s->mem.retired.idle = sock_idle;
+	s->mem.retired.free = sock_free;
+	s->mem.retired.weight = mapped ? RETIRED_HEAVY : 1;
+	guard_retire(&s->mem.retired);
 	if (mapped)
 		service_retired();
 }
@@ -86,8 +87,8 @@ static bool left_idle(struct retired *r)
 {
 	const struct sock *s = LEFT_OF(r)->s;
 
-	return !__atomic_load_n(&s->users, __ATOMIC_SEQ_CST) &&
-	       !__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST) &&
+	return !__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST) &&
 	       !service_visits(s);
 }
 
@@ -133,9 +134,9 @@ static struct {
 /* With the lock of the wards. */
 static void ward_append(struct sock *s)
 {
-	s->next_ward = NULL;
+	s->mem.next_ward = NULL;
 	if (wards.last)
-		wards.last->next_ward = s;
+		wards.last->mem.next_ward = s;
 	else
 		wards.first = s;
 	wards.last = s;
@@ -143,7 +144,7 @@ static void ward_append(struct sock *s)
 
 void store_ward(struct sock *s)
 {
-	if (s->maker != sock_pid || lock_take(&wards.lock))
+	if (s->mem.maker != sock_pid || lock_take(&wards.lock))
 		return;
 	ward_append(s);
 	lock_drop(&wards.lock);
@@ -152,11 +153,11 @@ void store_ward(struct sock *s)
 /* Has nobody got it any more? Who closes it last says so when it is done. */
 static bool ward_alone(struct sock *s)
 {
-	if (__atomic_load_n(&s->buried, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&s->mem.buried, __ATOMIC_ACQUIRE))
 		return true;
 	if (sock_held(s))
 		return false;
-	return !s->closer || sys_kill(s->closer, 0) == -ESRCH;
+	return !s->mem.closer || sys_kill(s->mem.closer, 0) == -ESRCH;
 }
 
 static bool own_thread(uint32_t tid)
@@ -175,8 +176,8 @@ static bool own_inside(const struct sock *s)
 	int i;
 
 	for (i = 0; i < SOCK_BEDS; i++)
-		if (own_thread(
-			    __atomic_load_n(&s->bed[i].tid, __ATOMIC_ACQUIRE)))
+		if (own_thread(__atomic_load_n(&s->waits.bed[i].tid,
+					       __ATOMIC_ACQUIRE)))
 			return true;
 	return own_thread(owner & ~LOCK_WAITERS);
 }
@@ -207,7 +208,7 @@ static void wards_reap(void)
 	for (i = 0; i < WARDS_LOOK && wards.first; i++) {
 		struct sock *s = wards.first;
 
-		wards.first = s->next_ward;
+		wards.first = s->mem.next_ward;
 		if (!wards.first)
 			wards.last = NULL;
 		if (!ward_alone(s) || ward_visited(s)) {
@@ -215,16 +216,16 @@ static void wards_reap(void)
 			continue;
 		}
 		/* it may be locked here, and by those who close others now */
-		s->next_ward = alone;
+		s->mem.next_ward = alone;
 		alone = s;
 	}
 	lock_drop(&wards.lock);
 	for (; alone; alone = next) {
-		next = alone->next_ward;
-		alone->retired.idle = ward_idle;
-		alone->retired.free = ward_free;
-		alone->retired.weight = 1;
-		guard_retire(&alone->retired);
+		next = alone->mem.next_ward;
+		alone->mem.retired.idle = ward_idle;
+		alone->mem.retired.free = ward_free;
+		alone->mem.retired.weight = 1;
+		guard_retire(&alone->mem.retired);
 	}
 }
 
@@ -251,11 +252,11 @@ static void gen_out(uint64_t *word, uint32_t gen)
 
 uint32_t sock_sleep(struct sock *s)
 {
-	uint32_t gen = gen_in(&s->asleep_anchor_word);
-	uint32_t next = gen_in(&s->watched_word);
+	uint32_t gen = gen_in(&s->waits.asleep_anchor_word);
+	uint32_t next = gen_in(&s->waits.watched_word);
 
 	if (unlikely(next != gen)) /* used anew just now */
-		gen_out(&s->watched_word, next);
+		gen_out(&s->waits.watched_word, next);
 	holder_in(s, HOLDS_BED);
 	spin_to_bed(s);
 	return gen;
@@ -263,13 +264,13 @@ uint32_t sock_sleep(struct sock *s)
 
 void sock_awoken(struct sock *s, uint32_t number)
 {
-	gen_out(&s->watched_word, number);
-	gen_out(&s->asleep_anchor_word, number);
+	gen_out(&s->waits.watched_word, number);
+	gen_out(&s->waits.asleep_anchor_word, number);
 }
 
 void sock_awake(struct sock *s, uint32_t number)
 {
-	if (likely(number == s->asleep_anchor_gen))
+	if (likely(number == s->waits.asleep_anchor_gen))
 		holder_out(s, HOLDS_BED);
 	sock_awoken(s, number);
 	spin_awake(s);
@@ -284,9 +285,9 @@ static void gen_begin(struct sock *s)
 	do {
 		gen = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 	} while (!gen);
-	__atomic_store_n(&s->asleep_anchor_word, (uint64_t)gen << GEN_SHIFT,
-			 __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->watched_word, (uint64_t)gen << GEN_SHIFT,
+	__atomic_store_n(&s->waits.asleep_anchor_word,
+			 (uint64_t)gen << GEN_SHIFT, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->waits.watched_word, (uint64_t)gen << GEN_SHIFT,
 			 __ATOMIC_SEQ_CST);
 }
 
@@ -305,7 +306,7 @@ struct sock *store_get(void)
 	}
 	if (!s)
 		return NULL;
-	s->maker = sock_pid;
+	s->mem.maker = sock_pid;
 	gen_begin(s);
 	return s;
 }

@@ -24,16 +24,16 @@ static void options_ours(struct sock *s, int fd)
 	socklen_t len = sizeof(int);
 	int on = 1, off = 0;
 
-	if (s->nodelay < 0 &&
-	    sys_getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &s->nodelay, &len))
-		s->nodelay = 0;
+	if (s->opt.nodelay < 0 &&
+	    sys_getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &s->opt.nodelay, &len))
+		s->opt.nodelay = 0;
 	len = sizeof(int);
-	if (s->cork < 0 &&
-	    sys_getsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->cork, &len))
-		s->cork = 0;
-	if (s->cork)
+	if (s->opt.cork < 0 &&
+	    sys_getsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->opt.cork, &len))
+		s->opt.cork = 0;
+	if (s->opt.cork)
 		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &off, sizeof(off));
-	s->corked = s->cork > 0;
+	s->opt.corked = s->opt.cork > 0;
 	sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	window_begin(s, fd);
 	alive_begin(s, fd);
@@ -41,14 +41,14 @@ static void options_ours(struct sock *s, int fd)
 
 void lift_left(struct sock *s, int fd)
 {
-	if (s->nodelay == 0)
-		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &s->nodelay,
+	if (s->opt.nodelay == 0)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &s->opt.nodelay,
 			       sizeof(int));
-	if (s->cork > 0)
-		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->cork,
+	if (s->opt.cork > 0)
+		sys_setsockopt(fd, IPPROTO_TCP, TCP_CORK, &s->opt.cork,
 			       sizeof(int));
-	s->nodelay = s->cork = -1;
-	s->corked = false;
+	s->opt.nodelay = s->opt.cork = -1;
+	s->opt.corked = false;
 	alive_end(s, fd);
 }
 
@@ -58,7 +58,7 @@ static bool drained(struct sock *s, int fd)
 	struct diag d;
 	int queued = 0;
 
-	if (__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) ||
+	if (__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST) ||
 	    s->at.sent != __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 		return false;
 	/* there the reader's word is all; acknowledgements take their time */
@@ -70,7 +70,7 @@ static bool drained(struct sock *s, int fd)
 		return false;
 	if (d.rqueue) {
 		/* more lies there than was counted: foreign code writes */
-		s->pinned = true;
+		s->fallback.pinned = true;
 		sock_why(s, WHY_FOREIGN_IO);
 		return false;
 	}
@@ -83,15 +83,15 @@ static int leave_anchor(struct sock *s, int fd)
 	int ret = -EAGAIN;
 
 	/* raw senders look here after they counted themselves in */
-	__atomic_store_n(&s->switching, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->in.switching, 1, __ATOMIC_SEQ_CST);
 	if (drained(s, fd))
 		ret = anc_switch(s->tx, &s->at, false);
-	else if (!s->pinned && lift_vouched(s) &&
-		 !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST))
+	else if (!s->fallback.pinned && lift_vouched(s) &&
+		 !__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
 		ret = anc_switch(s->tx, &s->at, true);
 	if (ret >= 0)
 		lift_sent_base(s, fd);
-	__atomic_store_n(&s->switching, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->in.switching, 0, __ATOMIC_SEQ_CST);
 	return ret;
 }
 
@@ -119,10 +119,10 @@ static bool switch_tx(struct sock *s, int fd)
 {
 	int ret;
 
-	if (!s->paired || s->orphan || never_lift(s) || s->shut_wr ||
+	if (!s->paired || s->orphan || never_lift(s) || s->eos.shut_wr ||
 	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
-	    clock_ns() < s->lift_not_before || !zc_settled(s) ||
+	    clock_ns() < s->fallback.lift_not_before || !zc_settled(s) ||
 	    (s->rd && !zcw_left(s)))
 		return false;
 	if (s->rd && !rdma_may_rise(s))
@@ -140,9 +140,9 @@ static bool switch_tx(struct sock *s, int fd)
 	ring_note(s);
 	/* the service thread may do this while a set waits for the kernel */
 	if (s->rd)
-		__atomic_add_fetch(&s->out_gen, 1, __ATOMIC_RELAXED);
-	s->full = false;
-	s->met = true;
+		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
+	s->waits.full = false;
+	s->id.met = true;
 	sock_is_lifted(s);
 	log_note("LIFT: fd %d: transmits over SDP (%s) from offset %llu", fd,
 		 FAB(s)->name, (unsigned long long)s->at.x);
@@ -189,7 +189,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 {
 	int ret = 0;
 
-	if (unlikely(s->holdback))
+	if (unlikely(s->window.holdback))
 		holdback_show(s);
 	if (s->rd && anc_state(s->tx) == ANC_RISING)
 		ret = rdma_token_ahead(s, fd);
@@ -200,22 +200,22 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	if (!zc_recall(s)) /* y counts what was read */
 		return -EBUSY;
 	if (s->rd && !fin)
-		__atomic_store_n(&s->stand, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&s->fallback.stand, 1, __ATOMIC_SEQ_CST);
 	ret = anc_spill(s->tx, &s->at, fin);
 	if (ret) {
-		__atomic_store_n(&s->stand, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
 		return ret;
 	}
-	if (s->spills < 255)
-		s->spills++;
-	if (s->spills >= 2)
-		s->lift_not_before = clock_ns() + 1000000000u;
-	s->full = false;
+	if (s->fallback.spills < 255)
+		s->fallback.spills++;
+	if (s->fallback.spills >= 2)
+		s->fallback.lift_not_before = clock_ns() + 1000000000u;
+	s->waits.full = false;
 	lift_left(s, fd);
 	ring_note(s);
 	if (why == WHY_STALLED) /* others are homecomings, asked for */
 		page_add(stalls, 1);
-	if (!s->homing && !fin)
+	if (!s->fallback.homing && !fin)
 		page_add(fallbacks_for[why], 1);
 	sock_why(s, why);
 	log_debug("fd %d: transmits over TCP again: %s", fd, reason_text(why));
@@ -231,18 +231,18 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 	if (sock_lock(s))
 		return -EDEADLK;
 	rdma_unspare(s);
-	s->pinned = true;
+	s->fallback.pinned = true;
 	/* it meets nobody any more; a family's pairing is not ours alone */
 	if (!s->paired && sock_holders(s) == 1)
-		pair_cancel(&s->pair);
+		pair_cancel(&s->seek.pair);
 	while (s->paired &&
 	       ((anc_state(s->tx) != ANC_RAW && anc_state(s->tx) != ANC_SPILL &&
 		 anc_state(s->tx) != ANC_GONE) ||
-		s->stand)) {
+		s->fallback.stand)) {
 		home_serve(s, fd = sock_at(s, fd));
-		if (s->stand)
+		if (s->fallback.stand)
 			pump_poll(s);
-		else if (!lift_spill(s, fd, why, false) && !s->stand)
+		else if (!lift_spill(s, fd, why, false) && !s->fallback.stand)
 			break;
 		if (clock_ns() > until) {
 			ret = -EAGAIN;

@@ -58,7 +58,7 @@ int32_t lift_vouch(struct sock *s, int fd)
 	uint32_t had = s->own->counted, has = had;
 	struct counts c;
 
-	if (!s->role) {
+	if (!s->id.role) {
 		lift_base(s, fd);
 		return LOOK_NEVER; /* its birth was not seen */
 	}
@@ -75,15 +75,17 @@ int32_t lift_vouch(struct sock *s, int fd)
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
 	    c.received == taken + (uint64_t)c.in + c.fin_in)
 		has |= ANC_COUNTED_RX;
-	if (c.good && !__atomic_load_n(&s->rawtx, __ATOMIC_SEQ_CST) &&
+	if (c.good && !__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST) &&
 	    sent == __atomic_load_n(&s->at.sent, __ATOMIC_SEQ_CST) &&
-	    c.acked + (uint64_t)c.out == sent + (s->role == CLIENT) + c.fin_out)
+	    c.acked + (uint64_t)c.out ==
+		    sent + (s->id.role == CLIENT) + c.fin_out)
 		has |= ANC_COUNTED_TX;
 	if (has != had)
 		__atomic_store_n(&s->own->counted, has, __ATOMIC_RELEASE);
-	if (has == (ANC_COUNTED_RX | ANC_COUNTED_TX) || ++s->vouches > TRIES)
+	if (has == (ANC_COUNTED_RX | ANC_COUNTED_TX) ||
+	    ++s->fallback.vouches > TRIES)
 		return LOOK_NEVER;
-	return s->vouches < TRIES_OFTEN ? 1 : 8;
+	return s->fallback.vouches < TRIES_OFTEN ? 1 : 8;
 }
 
 /* --- what went astray ---------------------------------------------------- */
@@ -126,10 +128,10 @@ static int drawn(int fd, int64_t *n)
 /* What was drawn and not counted, with `inside` threads in a raw receive. */
 static int uncounted(struct sock *s, int fd, uint32_t inside, int64_t *n)
 {
-	int64_t counted = anc_drawn(s->rx, &s->ar, s->rx_stale);
+	int64_t counted = anc_drawn(s->rx, &s->ar, s->got.stale);
 	int ret = drawn(fd, n);
 
-	if (!ret && (counted != anc_drawn(s->rx, &s->ar, s->rx_stale) ||
+	if (!ret && (counted != anc_drawn(s->rx, &s->ar, s->got.stale) ||
 		     __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) > inside))
 		ret = -EAGAIN;
 	*n -= counted;
@@ -142,7 +144,7 @@ void lift_base(struct sock *s, int fd)
 	int64_t n;
 
 	/* in RAW there may be what is taken and not yet counted */
-	if (raw && (s->ar.based || s->strayed))
+	if (raw && (s->ar.based || s->in.strayed))
 		return;
 	if (fd < 0 || uncounted(s, fd, raw ? 0 : UINT32_MAX, &n))
 		return;
@@ -195,18 +197,18 @@ void lift_find_strayed(struct sock *s, int fd, uint64_t own)
 
 	if (fd < 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) > inside)
 		return;
-	__atomic_store_n(&s->strayed, false, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->in.strayed, false, __ATOMIC_SEQ_CST);
 	ret = -ENOTCONN;
 	/* FIONREAD ends at an urgent byte */
 	if (s->ar.based && s->paired && !s->peer->urgent &&
 	    anc_state(s->rx) != ANC_GONE)
 		ret = uncounted(s, fd, inside, &n);
 	if (ret == -EAGAIN) {
-		__atomic_store_n(&s->strayed, true, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&s->in.strayed, true, __ATOMIC_SEQ_CST);
 		return;
 	}
 	if (!ret && s->rd) /* taken for mend.c to judge */
-		n -= (int64_t)(s->rd->stash.len - s->ar.kept);
+		n -= (int64_t)(s->rd->mend.stash.len - s->ar.kept);
 	n -= (int64_t)own;
 	if (ret || n < 0) {
 		doubt(s);
@@ -238,7 +240,7 @@ void lift_sent_base(struct sock *s, int fd)
 
 	s->at.based = written(fd, &n);
 	s->at.base = n - (int64_t)s->at.bells;
-	s->given = false;
+	s->fallback.given = false;
 }
 
 bool lift_sent(struct sock *s, int fd)
@@ -253,7 +255,7 @@ bool lift_sent(struct sock *s, int fd)
 	if (n < (int64_t)behind)
 		return false;
 	anc_sent(s->tx, &s->at, (uint64_t)n - behind);
-	s->unsent = false;
+	s->in.unsent = false;
 	return true;
 }
 

@@ -31,7 +31,7 @@ int wait_until(struct pollfd *p, uint64_t deadline)
 
 static void rested(struct sock **s)
 {
-	__atomic_sub_fetch(&(*s)->resting, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&(*s)->in.resting, 1, __ATOMIC_SEQ_CST);
 	sock_go_on(*s);
 }
 
@@ -45,8 +45,8 @@ int wait_rest(struct sock *s, int fd, uint64_t deadline)
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
 	int saved = errno, n;
 
-	__atomic_add_fetch(&in->resting, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&s->fin_due, __ATOMIC_SEQ_CST))
+	__atomic_add_fetch(&in->in.resting, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->eos.fin_due, __ATOMIC_SEQ_CST))
 		return -EPIPE;
 	n = (int)raw_said(wait_until(&p, deadline), saved);
 	return n ? n : -EAGAIN;
@@ -123,7 +123,7 @@ void wait_cancelled(struct sleep *in)
 	rdma_ear_leave(in->s);
 	bed_out(in->s, &in->bed);
 	sock_unlock(in->s);
-	if (in->s->ghost >= 0)
+	if (in->s->waits.ghost >= 0)
 		sock_exorcise(in->s);
 }
 
@@ -132,7 +132,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 			struct beside also)
 {
 	SLEEP(in);
-	uint32_t eaten = s->rung_eaten;
+	uint32_t eaten = s->waits.rung_eaten;
 	int saved = errno, ret;
 
 	rdma_unspare(s);
@@ -142,7 +142,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	ret = sleep_on(s, deadline, also);
 	if (ret == 1)
 		page_add(wakeups_rx, 1);
-	if (ret == 0 && s->shut_rd) {
+	if (ret == 0 && s->eos.shut_rd) {
 		/* our own SHUT_RD brought the readers out; only room counts */
 		struct timespec nap = { 0, 1000000 };
 
@@ -163,14 +163,14 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 		return 0;
 	}
 	/* the byte that woke us is there, whether its number is yet or not */
-	if (ret == 1 && eaten == s->rung_eaten)
-		s->rung_seen = eaten + 1;
+	if (ret == 1 && eaten == s->waits.rung_eaten)
+		s->waits.rung_seen = eaten + 1;
 	return ret > 0 ? 0 : ret;
 }
 
 void wait_apart(struct sock *s)
 {
-	struct pollfd p = { .fd = s->wake, .events = POLLIN };
+	struct pollfd p = { .fd = s->waits.wake, .events = POLLIN };
 	struct timespec ms = { 0, 1000000 };
 	uint64_t was = guard_sleep();
 
@@ -182,9 +182,9 @@ void wait_apart(struct sock *s)
 /* Is there room that somebody was refused and has not noticed yet? */
 bool wait_room_due(struct sock *s)
 {
-	return s->full &&
-	       ((s->writers && pump_room(s)) ||
-		(__atomic_load_n(&s->asleep_anchor, __ATOMIC_RELAXED) &&
+	return s->waits.full &&
+	       ((s->waits.writers && pump_room(s)) ||
+		(__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_RELAXED) &&
 		 pump_roomy(s)));
 }
 
@@ -205,8 +205,8 @@ static int nap_locked(struct sock *s)
 	errno = saved;
 	wait_back(&in);
 	/* a child may have no service thread that hears of the peer's end */
-	if (s->paired && sock_here(s) && !s->rd && !s->orphan && !s->shut_rd &&
-	    wake_hung_up(s))
+	if (s->paired && sock_here(s) && !s->rd && !s->orphan &&
+	    !s->eos.shut_rd && wake_hung_up(s))
 		lift_orphan(s);
 	return ret;
 }
@@ -247,18 +247,18 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 		rdma_ear_arm(s);
 	else
 		rdma_arm(s);
-	if (s->writers) {
+	if (s->waits.writers) {
 		/* the byte may be theirs: they are rung again */
 		__atomic_store_n(&s->tx->wait, ANC_WAIT_ROOM, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
 	/* over RDMA the service thread may have taken it in meanwhile, */
-	if (fab_pending(s) || anc_state(s->rx) != was || s->in_gen != gen)
+	if (fab_pending(s) || anc_state(s->rx) != was || s->waits.in_gen != gen)
 		return 0;
 	/* or have heard of the token while nobody slept */
-	if (unlikely(s->rd) && s->rd->token_wait) {
+	if (unlikely(s->rd) && s->rd->mark.token_wait) {
 		rdma_token_read(s, fd);
-		if (!s->rd->token_wait)
+		if (!s->rd->mark.token_wait)
 			return 0;
 	}
 	if (!wait_room_due(s))
@@ -268,9 +268,9 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 
 bool wait_idle(struct sock *s)
 {
-	return s->paired && !s->orphan && !s->conn.error && !s->rx_avail &&
-	       !s->rx_eof && !s->shut_rd && !s->homing && !s->fin_due &&
-	       anc_state(s->rx) == ANC_LIFTED &&
+	return s->paired && !s->orphan && !s->conn.error && !s->got.avail &&
+	       !s->eos.rx_eof && !s->eos.shut_rd && !s->fallback.homing &&
+	       !s->eos.fin_due && anc_state(s->rx) == ANC_LIFTED &&
 	       anc_state(s->tx) <= ANC_SPILL && !zc_here(s) &&
 	       anc_bells(s->rx, &s->ar) <= 0;
 }
@@ -280,8 +280,8 @@ static bool undisturbed(struct sock *s, uint32_t gen)
 {
 	if (s->paired && !s->conn.error && fab_pending(s))
 		pump_poll(s);
-	if (!wait_idle(s) || s->in_gen != gen || !rdma_ear_free(s, false) ||
-	    s->rd->token_wait || s->ar.unsure)
+	if (!wait_idle(s) || s->waits.in_gen != gen ||
+	    !rdma_ear_free(s, false) || s->rd->mark.token_wait || s->ar.unsure)
 		return false;
 	pump_control(s);
 	return true;
@@ -326,7 +326,7 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 static int wait_read(struct sock *s, int fd, uint64_t deadline,
 		     enum anc_state was, int also, bool part)
 {
-	uint32_t gen = s->in_gen;
+	uint32_t gen = s->waits.in_gen;
 	int ret;
 
 	if (was != ANC_LIFTED) {
@@ -391,13 +391,13 @@ uint64_t wait_full(struct sock *s, uint64_t now)
 
 	if (s->rd)
 		taken += s->conn.mseq_sent + s->conn.credits;
-	if (!s->full || taken != s->taken_seen) {
-		s->full = true;
-		s->full_since = now;
-		s->taken_seen = taken;
+	if (!s->waits.full || taken != s->waits.taken_seen) {
+		s->waits.full = true;
+		s->waits.full_since = now;
+		s->waits.taken_seen = taken;
 	}
 	/* what a queue pair holds is soon full, and says less about R */
-	return s->full_since +
+	return s->waits.full_since +
 	       (uint64_t)settings.stall_ms * (s->rd ? 5000000u : 1000000u);
 }
 
@@ -464,9 +464,9 @@ static bool in_vain(struct sock *s)
 {
 	if (s->paired && !s->conn.error && fab_pending(s))
 		pump_poll(s);
-	return s->paired && !s->orphan && !s->conn.error && !s->shut_wr &&
-	       !s->fin_due && !s->stand && tx_by_ring(s) && !pump_room(s) &&
-	       rdma_ear_free(s, true);
+	return s->paired && !s->orphan && !s->conn.error && !s->eos.shut_wr &&
+	       !s->eos.fin_due && !s->fallback.stand && tx_by_ring(s) &&
+	       !pump_room(s) && rdma_ear_free(s, true);
 }
 
 /*
@@ -508,10 +508,10 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 
 bool wake_hung_up(const struct sock *s)
 {
-	struct pollfd p = { .fd = s->wake, .events = POLLRDHUP };
+	struct pollfd p = { .fd = s->waits.wake, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
 	/* not by a receive: bytes may still lie in front of the end */
-	return s->wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
+	return s->waits.wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
 	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }

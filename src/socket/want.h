@@ -30,7 +30,7 @@ static inline bool part(const struct want *w)
 static inline uint64_t deadline(struct sock *s, struct want *w)
 {
 	if (!w->deadline)
-		w->deadline = wait_deadline(s->rcvtimeo);
+		w->deadline = wait_deadline(s->opt.rcvtimeo);
 	return w->deadline;
 }
 
@@ -40,7 +40,7 @@ static inline uint64_t deadline(struct sock *s, struct want *w)
  */
 static inline void begin_again(struct sock *s, struct want *w)
 {
-	w->nonblock = s->nonblock || (w->flags & MSG_DONTWAIT);
+	w->nonblock = s->opt.nonblock || (w->flags & MSG_DONTWAIT);
 	w->deadline = 0;
 }
 
@@ -52,9 +52,9 @@ static inline void want_set(struct want *w, struct sock *s,
 	cursor_set(&w->c, iov, cnt);
 	w->peek = flags & MSG_PEEK;
 	w->all = (flags & MSG_WAITALL) && !w->peek;
-	w->nonblock = s->nonblock || (flags & MSG_DONTWAIT);
+	w->nonblock = s->opt.nonblock || (flags & MSG_DONTWAIT);
 	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
-	if (unlikely(w->all && s->rcvtimeo && !w->nonblock))
+	if (unlikely(w->all && s->opt.rcvtimeo && !w->nonblock))
 		deadline(s, w);
 }
 

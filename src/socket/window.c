@@ -27,7 +27,8 @@ static bool bound(const struct sock *s, uint64_t *reader)
 
 	*reader = room & ~ROOM_SET;
 	/* an older library says nothing, and does not know of ours */
-	return room && ((room & ROOM_SET) || (s->bufs & (BUF_SND | BUF_LOWAT)));
+	return room &&
+	       ((room & ROOM_SET) || (s->opt.bufs & (BUF_SND | BUF_LOWAT)));
 }
 
 static uint64_t under_way(const struct sock *s)
@@ -42,16 +43,16 @@ uint64_t window_look(struct sock *s)
 	uint64_t reader, under, all;
 
 	if (s->rd || s->orphan || !bound(s, &reader)) {
-		s->may_send = s->at.sent + LOOK;
+		s->window.may_send = s->at.sent + LOOK;
 		return WINDOW_ANY;
 	}
 	under = under_way(s);
-	all = s->snd_room + reader;
+	all = s->opt.snd_room + reader;
 	if (under >= all) {
-		s->may_send = s->at.sent;
+		s->window.may_send = s->at.sent;
 		return 0;
 	}
-	s->may_send = s->at.sent + (all - under);
+	s->window.may_send = s->at.sent + (all - under);
 	return all - under;
 }
 
@@ -60,15 +61,15 @@ bool window_tight(struct sock *s)
 	uint64_t room = window_look(s), reader;
 
 	return room != WINDOW_ANY && bound(s, &reader) &&
-	       room <= (s->snd_room + reader) / 8;
+	       room <= (s->opt.snd_room + reader) / 8;
 }
 
 /* TCP says so when a third of the writer's own buffer is free. */
 bool window_roomy(struct sock *s)
 {
-	uint64_t third = s->snd_room / 3, reader, room;
+	uint64_t third = s->opt.snd_room / 3, reader, room;
 
-	if (likely(s->at.sent + third < s->may_send))
+	if (likely(s->at.sent + third < s->window.may_send))
 		return true;
 	if (s->rd || s->orphan || !bound(s, &reader))
 		return true;
@@ -87,9 +88,9 @@ uint64_t window_queued(struct sock *s)
 static void tell(struct sock *s, int fd)
 {
 	int room = option_int(fd, SO_RCVBUF), clamp;
-	uint32_t set = s->bufs & (BUF_RCV | BUF_CLAMP) ? ROOM_SET : 0;
+	uint32_t set = s->opt.bufs & (BUF_RCV | BUF_CLAMP) ? ROOM_SET : 0;
 
-	if (s->bufs & BUF_CLAMP) {
+	if (s->opt.bufs & BUF_CLAMP) {
 		clamp = tcp_int(fd, TCP_WINDOW_CLAMP);
 		room = clamp > 0 && clamp < room ? clamp : room;
 	}
@@ -104,14 +105,14 @@ static void measure(struct sock *s, int fd)
 	uint32_t low;
 
 	if (room > 0)
-		s->snd_room = (uint32_t)room;
-	if (s->bufs & BUF_LOWAT) {
+		s->opt.snd_room = (uint32_t)room;
+	if (s->opt.bufs & BUF_LOWAT) {
 		low = (uint32_t)tcp_int(fd, TCP_NOTSENT_LOWAT);
-		if (low && low < s->snd_room)
-			s->snd_room = low;
+		if (low && low < s->opt.snd_room)
+			s->opt.snd_room = low;
 	}
-	s->may_send = 0;
-	s->mss = (uint32_t)tcp_int(fd, TCP_MAXSEG);
+	s->window.may_send = 0;
+	s->window.mss = (uint32_t)tcp_int(fd, TCP_MAXSEG);
 }
 
 void window_begin(struct sock *s, int fd)
@@ -124,7 +125,7 @@ void window_set(struct sock *s, int fd, uint8_t buf, bool on)
 {
 	if (sock_lock(s))
 		return;
-	s->bufs = on ? s->bufs | buf : s->bufs & (uint8_t)~buf;
+	s->opt.bufs = on ? s->opt.bufs | buf : s->opt.bufs & (uint8_t)~buf;
 	if (s->paired && sock_here(s)) {
 		window_begin(s, fd);
 		ring_writer(s); /* it may wait for more room than it had */

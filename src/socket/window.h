@@ -38,7 +38,7 @@ static inline size_t window_clip(struct sock *s, size_t n)
 {
 	uint64_t room;
 
-	if (likely(s->at.sent + n <= s->may_send))
+	if (likely(s->at.sent + n <= s->window.may_send))
 		return n;
 	room = window_look(s);
 	return room < n ? (size_t)room : n;
@@ -47,7 +47,7 @@ static inline size_t window_clip(struct sock *s, size_t n)
 /* May any? */
 static inline bool window_open(struct sock *s)
 {
-	return likely(s->at.sent < s->may_send) || window_look(s);
+	return likely(s->at.sent < s->window.may_send) || window_look(s);
 }
 
 /* None, or only the last eighth: how much the kernel takes is no closer a bound. */
@@ -62,7 +62,7 @@ bool window_roomy(struct sock *s);
  */
 static inline bool window_waits(struct sock *s, bool roomy)
 {
-	return !(s->bufs & BUF_TIMEOUT) &&
+	return !(s->opt.bufs & BUF_TIMEOUT) &&
 	       (roomy ? !window_roomy(s) : window_tight(s));
 }
 

@@ -210,8 +210,9 @@ static int await(struct sock *s, int fd, uint64_t deadline, int signals)
 		home_serve(s, fd);
 		if (crossed(s))
 			break;
-		if (!s->paired || s->shut_wr || s->orphan || s->conn.error ||
-		    anc_state(s->tx) != ANC_LIFTED || clock_ns() >= until)
+		if (!s->paired || s->eos.shut_wr || s->orphan ||
+		    s->conn.error || anc_state(s->tx) != ANC_LIFTED ||
+		    clock_ns() >= until)
 			break;
 		err = wait_lent(s, until < deadline ? until : deadline,
 				signals);
@@ -360,7 +361,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 
 void zc_offered(struct sock *s)
 {
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 	if (s->rd)
 		zcr_offered(s);
 }
@@ -419,7 +420,7 @@ static size_t fetch(struct sock *s, void *to, size_t n)
 
 	if (!conn_read(&s->conn, n < READ_MAX ? n : READ_MAX, &op))
 		return 0;
-	s->shm.peer = s->wake;
+	s->shm.peer = s->waits.wake;
 	FAB(s)->read(END(s), to, op.vaddr, op.rkey, op.len, 0);
 	FAB(s)->done(END(s), &d);
 	if (conn_on_done(&s->conn, clock_ns(), CONN_READ, d.len))
@@ -433,12 +434,12 @@ bool zc_next(struct sock *s, int flags, uint64_t n)
 {
 	bool peek = flags & MSG_PEEK;
 
-	if ((flags & MSG_TRUNC) || (peek && n > s->rx_avail) ||
-	    (s->rd && (s->nonblock || (flags & MSG_DONTWAIT)))) {
+	if ((flags & MSG_TRUNC) || (peek && n > s->got.avail) ||
+	    (s->rd && (s->opt.nonblock || (flags & MSG_DONTWAIT)))) {
 		zc_refuse(s);
 		return false;
 	}
-	return !peek && !s->rx_avail;
+	return !peek && !s->got.avail;
 }
 
 size_t zc_take(struct sock *s, struct cursor *c, size_t n)

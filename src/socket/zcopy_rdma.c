@@ -30,7 +30,7 @@ bool zc_live(const struct sock *s)
 
 bool zc_shown(const struct sock *s)
 {
-	return zc_live(s) && !(s->rd && s->rd->token_wait);
+	return zc_live(s) && !(s->rd && s->rd->mark.token_wait);
 }
 
 uint32_t zcr_least(const struct sock *s, uint32_t least)
@@ -44,7 +44,7 @@ uint32_t zcr_least(const struct sock *s, uint32_t least)
 
 bool zcr_may(struct sock *s)
 {
-	return rdma_here(s) && s->rd->confirmed && !s->stand &&
+	return rdma_here(s) && s->rd->mend.confirmed && !s->fallback.stand &&
 	       rdma_anchor_free(s);
 }
 
@@ -191,7 +191,7 @@ static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
 {
 	uint64_t now = clock_ns();
 
-	if (!s->paired || s->shut_wr || s->orphan || s->conn.error ||
+	if (!s->paired || s->eos.shut_wr || s->orphan || s->conn.error ||
 	    anc_state(s->tx) != ANC_LIFTED || crossed(s) || now >= until)
 		return 1;
 	return now >= deadline ? -EAGAIN : 0;

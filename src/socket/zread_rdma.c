@@ -45,7 +45,7 @@ struct piece {
 
 void zcr_offered(struct sock *s)
 {
-	if (s->nonblock || s->zc.rx_off || settings.zcopy == SET_ZCOPY_NO)
+	if (s->opt.nonblock || s->zc.rx_off || settings.zcopy == SET_ZCOPY_NO)
 		zc_refuse(s);
 }
 

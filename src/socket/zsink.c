@@ -55,7 +55,7 @@ static size_t write_some(struct sock *s, struct cursor *c, size_t left)
 		return op.payload;
 	if (op.type != CONN_WRITE)
 		return 0;
-	s->shm.peer = s->wake;
+	s->shm.peer = s->waits.wake;
 	FAB(s)->write(END(s), at, op.vaddr, op.rkey, op.len, 0);
 	FAB(s)->done(END(s), &d);
 	if (conn_on_done(&s->conn, clock_ns(), CONN_WRITE, d.len))
@@ -106,7 +106,7 @@ int zc_settle(struct sock *s, int64_t n)
 	if (!n)
 		return 0;
 	anc_taken(s->rx, &s->ar, (uint64_t)n);
-	__atomic_add_fetch(&s->in_gen, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 	COUNT(s, bytes_sdp_rx, n);
 	COUNT(s, zcopy, n);
 	page_add(zcopy_rx, n);
@@ -190,7 +190,7 @@ static void offer_sink(struct sock *s, const struct cursor *c, size_t len)
 	if (s->rd)
 		len = zcr_sink_piece(len);
 	else
-		s->shm.peer = s->wake;
+		s->shm.peer = s->waits.wake;
 	zc.sink.len = len < PIECE_MAX ? (uint32_t)len : PIECE_MAX;
 	pump_control(s);
 	if (s->zc.sink != ZC_NONE || s->zc.sink_asked || !room ||

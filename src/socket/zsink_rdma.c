@@ -170,7 +170,7 @@ size_t zcr_sink_piece(size_t len)
 bool zcr_believes(const struct sock *s)
 {
 	return settings.zcopy_write != SET_ZCOPY_NO &&
-	       (s->rd->trusted || s->zc.asked ||
+	       (s->rd->seek.trusted || s->zc.asked ||
 		settings.zcopy == SET_ZCOPY_ALWAYS);
 }
 

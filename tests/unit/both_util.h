@@ -151,14 +151,14 @@ static void both_ends(void)
 	join(&sock.conn, &p, &writer.conn, &q);
 	end = (struct end){ &ops, 4096, 64 };
 	sock.end = &end;
-	sock.row = &sock_spare;
-	sock.row_pid = sock_pid;
-	sock.phase = PH_CONNECTED;
-	sock.role = 1;
-	sock.look = LOOK_NEVER;
-	sock.wake = sock.ghost = -1;
-	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
-	sock.holder[0].fd = fd;
+	sock.stats.row = &sock_spare;
+	sock.stats.row_pid = sock_pid;
+	sock.id.phase = PH_CONNECTED;
+	sock.id.role = 1;
+	sock.seek.look = LOOK_NEVER;
+	sock.waits.wake = sock.waits.ghost = -1;
+	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.mem.holder[0].fd = fd;
 }
 
 static int one_host(void **state)
@@ -184,9 +184,9 @@ static inline int two_hosts(void **state)
 	rd.end = &end;
 	rd.owner = sock_pid;
 	rd.state = RDMA_UP;
-	rd.far = rd.anchor = -1;
-	memcpy(rd.token_rx, token, sizeof(token));
-	memset(rd.secret_rx, 0x77, sizeof(rd.secret_rx));
+	rd.far = rd.watch.anchor = -1;
+	memcpy(rd.mark.token_rx, token, sizeof(token));
+	memset(rd.mark.secret_rx, 0x77, sizeof(rd.mark.secret_rx));
 	larder_init(&rd);
 	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);
 	sock.own = rd.words.own;

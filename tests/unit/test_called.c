@@ -28,7 +28,7 @@ static void say_record(void)
 {
 	uint8_t rec[RESUME_RECORD];
 
-	resume_record(rec, rdma.secret_rx, 0);
+	resume_record(rec, rdma.mark.secret_rx, 0);
 	say(rec, sizeof(rec));
 }
 
@@ -50,11 +50,11 @@ static int set_up(void **state)
 	sock.peer = rdma.words.peer;
 	sock.rx->state = ANC_LIFTED;
 	rdma.state = RDMA_UP;
-	rdma.token_wait = rdma.called = true;
-	memcpy(rdma.token_rx, token, sizeof(token));
-	memcpy(rdma.secret_rx, secret, sizeof(secret));
+	rdma.mark.token_wait = rdma.mend.called = true;
+	memcpy(rdma.mark.token_rx, token, sizeof(token));
+	memcpy(rdma.mark.secret_rx, secret, sizeof(secret));
 	sock.rd = &rdma;
-	sock.ghost = fd[0];
+	sock.waits.ghost = fd[0];
 	peer = fd[1];
 	say(token + TAKEN, sizeof(token) - TAKEN);
 	return 0;
@@ -63,7 +63,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	close(sock.ghost);
+	close(sock.waits.ghost);
 	close(peer);
 	return 0;
 }
@@ -74,7 +74,7 @@ static void t_seen(void **state)
 	say_record();
 	sock.ar.bells = TAKEN;
 	assert_true(rdma_called(&sock));
-	assert_false(rdma.called);
+	assert_false(rdma.mend.called);
 }
 
 /*
@@ -88,7 +88,7 @@ static void t_receive(void **state)
 	say_record();
 	sock.rx->rawrx = 1;
 	assert_false(rdma_called(&sock));
-	assert_true(rdma.called);
+	assert_true(rdma.mend.called);
 	sock.ar.bells = TAKEN;
 	sock.rx->rawrx = 0;
 	assert_true(rdma_called(&sock));
@@ -101,7 +101,7 @@ static void t_in_front(void **state)
 	sock.ar.bells = TAKEN;
 	sock.rx->x = 10;
 	assert_false(rdma_called(&sock));
-	assert_true(rdma.called);
+	assert_true(rdma.mend.called);
 	sock.ar.taken = 10;
 	assert_true(rdma_called(&sock));
 }
@@ -123,15 +123,15 @@ static void t_hidden(void **state)
 	rdma.owner = sock_pid;
 	rdma.state = RDMA_MENDING;
 	rdma.far = wake[1];
-	rdma.anchor = -1;
-	rdma.hidden = 100;
-	rdma.in.token = rdma.token_rx;
-	rdma.in.secret = rdma.secret_rx;
-	rdma.in.token_got = TAKEN;
-	resume_begin(&rdma.in, ANC_LIFTED, true, false);
+	rdma.watch.anchor = -1;
+	rdma.mark.hidden = 100;
+	rdma.mend.in.token = rdma.mark.token_rx;
+	rdma.mend.in.secret = rdma.mark.secret_rx;
+	rdma.mend.in.token_got = TAKEN;
+	resume_begin(&rdma.mend.in, ANC_LIFTED, true, false);
 	mend_step(&sock);
-	assert_int_equal(sock.rx_avail, 100);
-	assert_true(rdma.changed);
+	assert_int_equal(sock.got.avail, 100);
+	assert_true(rdma.due.changed);
 	assert_int_equal(recv(wake[0], &byte, 1, MSG_DONTWAIT), 1);
 	close(wake[0]);
 	close(wake[1]);
@@ -152,9 +152,9 @@ static void t_let_go(void **state)
 	rdma_api = &api;
 	rdma.state = RDMA_MENDING;
 	rdma.end = NULL;
-	rdma.fat = true;
+	rdma.load.fat = true;
 	rdma_slim(&sock, true);
-	assert_false(rdma.fat);
+	assert_false(rdma.load.fat);
 	rdma_api = NULL;
 }
 
@@ -217,14 +217,14 @@ static void up(uint32_t since)
 {
 	sock.end = rdma.end = &an_end;
 	sock.end_pid = rdma.owner = sock_pid;
-	rdma.token_wait = rdma.called = rdma.serving = false;
+	rdma.mark.token_wait = rdma.mend.called = rdma.due.serving = false;
 	memset(&sock.conn, 0, sizeof(sock.conn));
 	sock.conn.state = CONN_EST;
 	sock.conn.credits = sock.conn.posted = sock.conn.bufs_told = 5;
 	sock.conn.mseq_rcvd = since;
-	sock.row = &row;
-	sock.row_pid = sock_pid;
-	sock.rx_avail = 0;
+	sock.stats.row = &row;
+	sock.stats.row_pid = sock_pid;
+	sock.got.avail = 0;
 	sent = 0;
 }
 
@@ -242,7 +242,7 @@ static void t_answer(void **state)
 	rdma_report(&sock);
 	assert_int_equal(sent, 0);
 	sock.paired = true;
-	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
 	sock_arm(&sock, true, false);
 	assert_int_equal(sent, 1);
 	rdma_api = NULL;
@@ -253,12 +253,12 @@ static void t_answer(void **state)
 	pump_control(&sock);
 	assert_int_equal(sent, 1);
 	up(2);
-	rdma.serving = true;
+	rdma.due.serving = true;
 	rdma_report(&sock);
 	assert_int_equal(sent, 1);
 	/* the peer has bytes unread here, or can send none */
 	up(2);
-	sock.rx_avail = 1;
+	sock.got.avail = 1;
 	rdma_report(&sock);
 	assert_int_equal(sent, 1);
 	up(3);
@@ -282,22 +282,22 @@ static void t_busy(void **state)
 	(void)state;
 	rdma_api = &api;
 	up(0);
-	rdma.restless = rdma.calm = false;
-	rdma.active = true;
+	rdma.due.restless = rdma.due.calm = false;
+	rdma.due.active = true;
 	rdma_readable(&sock);
 	assert_int_equal(armed, 0);
 	assert_true(rdma_restless(&sock) && rdma_calm(&sock));
 	/* who owes a look has it soon */
-	rdma.serving = true;
+	rdma.due.serving = true;
 	rdma_owe(&sock);
 	assert_true(rdma_restless(&sock) && !rdma_calm(&sock));
 	/* the program did not come by */
-	rdma.active = false;
+	rdma.due.active = false;
 	rdma_readable(&sock);
 	assert_int_equal(armed, 1);
 	assert_false(rdma_calm(&sock));
 	/* nor is it busy while somebody waits for what may come */
-	rdma.active = true;
+	rdma.due.active = true;
 	sock.rx->armed = ANC_WAKE;
 	rdma_readable(&sock);
 	assert_int_equal(armed, 2);
@@ -332,23 +332,23 @@ static void is_tried(const char *what)
 	uint64_t second = 1000000000u;
 
 	print_message("%s\n", what);
-	rdma.waits_since = 0;
+	rdma.load.waits_since = 0;
 	tried = 0;
 	look();
 	assert_true(rdma_waits(&sock));
 	assert_int_equal(tried, 0);
-	rdma.waits_since -= second;
-	rdma.tried_at -= second;
+	rdma.load.waits_since -= second;
+	rdma.load.tried_at -= second;
 	look();
 	assert_int_equal(tried, 1);
 	look();
 	assert_int_equal(tried, 1);
 	/* after a long time not so soon again */
-	rdma.waits_since -= 4 * second;
-	rdma.tried_at -= second;
+	rdma.load.waits_since -= 4 * second;
+	rdma.load.tried_at -= second;
 	look();
 	assert_int_equal(tried, 1);
-	rdma.tried_at -= 2 * second;
+	rdma.load.tried_at -= 2 * second;
 	look();
 	assert_int_equal(tried, 2);
 }
@@ -372,8 +372,8 @@ static void t_tried(void **state)
 	rdma_api = &api;
 	up(0);
 	an_end.ops = &full;
-	rdma.called = false;
-	rdma.far = rdma.anchor = -1;
+	rdma.mend.called = false;
+	rdma.far = rdma.watch.anchor = -1;
 	sock.rx->state = ANC_RAW;
 	sock.ar.based = true;
 	look();
@@ -397,9 +397,9 @@ static void t_tried(void **state)
 	sock.tx->rawrx = 0;
 	sock.tx->state = w->reader_state = ANC_RISING;
 	sock.at.x = sock.tx->x = 10;
-	rdma.ahead = true;
+	rdma.mark.ahead = true;
 	is_tried("x was passed");
-	rdma.ahead = false;
+	rdma.mark.ahead = false;
 	sock.tx->state = w->reader_state = ANC_PAUSED;
 	is_tried("it comes home");
 	sock.tx->state = ANC_LIFTED;

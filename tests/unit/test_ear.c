@@ -67,8 +67,8 @@ void service_poke(uint64_t id)
 
 void rdma_owe(struct sock *s)
 {
-	s->rd->calm = false;
-	s->rd->restless = true;
+	s->rd->due.calm = false;
+	s->rd->due.restless = true;
 	owed++;
 }
 
@@ -110,7 +110,7 @@ static void it_stays_lent(void **state)
 	sleep_once();
 	assert_true(deaf);
 	assert_int_equal(pokes, 1);
-	assert_true(rdma.ear_owed && rdma.restless && rdma.calm);
+	assert_true(rdma.due.ear_owed && rdma.due.restless && rdma.due.calm);
 	sleep_once();
 	sleep_once();
 	assert_int_equal(changes, 1);
@@ -119,7 +119,7 @@ static void it_stays_lent(void **state)
 	assert_int_equal(heard, 2);
 	assert_int_equal(armed, 3);
 	/* it has looked, and armed for good, while somebody slept */
-	rdma.ear_owed = rdma.restless = false;
+	rdma.due.ear_owed = rdma.due.restless = false;
 	sleep_once();
 	assert_int_equal(pokes, 2);
 }
@@ -128,10 +128,10 @@ static void it_stays_lent(void **state)
 static void a_debt_is_told_of(void **state)
 {
 	(void)state;
-	rdma.restless = true;
+	rdma.due.restless = true;
 	sleep_once();
 	assert_int_equal(pokes, 1);
-	assert_false(rdma.calm);
+	assert_false(rdma.due.calm);
 }
 
 static void who_arms_and_goes_has_it_watched(void **state)
@@ -141,12 +141,12 @@ static void who_arms_and_goes_has_it_watched(void **state)
 	assert_int_equal(changes, 0);
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	/* the service thread: the sleeper tells it when he leaves */
-	rdma.ear_by++;
-	rdma.serving = true;
+	rdma.due.ear_by++;
+	rdma.due.serving = true;
 	rdma_ear_back(&sock);
 	assert_true(deaf);
-	rdma.ear_by--;
-	rdma.serving = false;
+	rdma.due.ear_by--;
+	rdma.due.serving = false;
 	rdma_ear_leave(&sock);
 	rdma_ear_back(&sock);
 	assert_false(deaf);
@@ -158,10 +158,10 @@ static void what_another_arms_is_not_left_to_the_sleeper(void **state)
 {
 	(void)state;
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
-	rdma.ear_by++;
+	rdma.due.ear_by++;
 	rdma_ear_back(&sock);
 	assert_false(deaf);
-	assert_int_equal(rdma.ear_by, 0);
+	assert_int_equal(rdma.due.ear_by, 0);
 	/* he comes back, and hears anew */
 	rdma_ear_leave(&sock);
 	assert_int_equal(heard, 0);
@@ -179,33 +179,34 @@ static void what_cannot_be_watched_is_looked_at(void **state)
 	no_room = 1;
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	rdma_ear_back(&sock);
-	assert_true(rdma.ear_lent && rdma.ear_owed && rdma.restless);
-	assert_int_equal(rdma.ear_by, 0);
+	assert_true(rdma.due.ear_lent && rdma.due.ear_owed &&
+		    rdma.due.restless);
+	assert_int_equal(rdma.due.ear_by, 0);
 	assert_int_equal(owed, 1);
 	rdma_ear_back(&sock);
 	assert_int_equal(owed, 1);
 	no_room = 0;
 	rdma_ear_back(&sock);
-	assert_false(rdma.ear_lent || deaf);
+	assert_false(rdma.due.ear_lent || deaf);
 }
 
 static void others_are_not_left_waiting(void **state)
 {
 	(void)state;
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
-	sock.sleepers = 1;
+	sock.waits.sleepers = 1;
 	rdma_ear_leave(&sock);
 	assert_false(deaf);
 	assert_int_equal(owed, 1);
 	assert_int_equal(rung, 1);
 	assert_false(rdma_ear_free(&sock, false));
-	sock.sleepers = 0;
-	sock.watched = 1;
+	sock.waits.sleepers = 0;
+	sock.waits.watched = 1;
 	assert_false(rdma_ear_free(&sock, false));
-	sock.watched = 0;
-	sock.full = true;
+	sock.waits.watched = 0;
+	sock.waits.full = true;
 	assert_false(rdma_ear_free(&sock, false));
-	sock.full = false;
+	sock.waits.full = false;
 	assert_true(rdma_ear_free(&sock, false));
 }
 
@@ -213,7 +214,7 @@ static void others_are_not_left_waiting(void **state)
 static void who_waits_for_room_may_hear(void **state)
 {
 	(void)state;
-	sock.full = true;
+	sock.waits.full = true;
 	assert_true(rdma_ear_free(&sock, true));
 	assert_int_equal(rdma_ear_take(&sock, true), FD);
 	rdma_ear_leave(&sock);
@@ -228,18 +229,18 @@ static void who_waits_for_room_may_hear(void **state)
 	assert_int_equal(rung, 1);
 	assert_int_equal(owed, 1);
 	/* others are rung by whom they wake */
-	sock.watched = 1;
+	sock.waits.watched = 1;
 	assert_false(rdma_ear_free(&sock, true));
 }
 
 static void there_is_one_at_a_time(void **state)
 {
 	(void)state;
-	rdma.ear_by = lock_tid() + 1;
-	rdma.ear_lent = true;
+	rdma.due.ear_by = lock_tid() + 1;
+	rdma.due.ear_lent = true;
 	assert_false(rdma_ear_free(&sock, false));
 	rdma_ear_leave(&sock);
-	assert_int_equal(rdma.ear_by, lock_tid() + 1);
+	assert_int_equal(rdma.due.ear_by, lock_tid() + 1);
 	assert_int_equal(heard, 0);
 }
 
@@ -250,11 +251,11 @@ static void who_was_jumped_out_hears_no_more(void **state)
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	rdma_ear_back(&sock); /* it asks in another way now */
 	assert_false(deaf);
-	assert_int_equal(rdma.ear_by, 0);
+	assert_int_equal(rdma.due.ear_by, 0);
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	sleep_once();
-	assert_int_equal(rdma.ear_by, 0);
-	assert_true(rdma.ear_owed);
+	assert_int_equal(rdma.due.ear_by, 0);
+	assert_true(rdma.due.ear_owed);
 }
 
 static void an_end_that_is_gone_is_left_alone(void **state)
@@ -263,7 +264,7 @@ static void an_end_that_is_gone_is_left_alone(void **state)
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
 	rdma.state = RDMA_MENDING;
 	rdma_ear_leave(&sock);
-	assert_int_equal(rdma.ear_by, 0);
+	assert_int_equal(rdma.due.ear_by, 0);
 	assert_int_equal(heard, 0);
 	assert_false(rdma_ear_free(&sock, false));
 	rdma.state = RDMA_UP;
@@ -273,7 +274,7 @@ static void an_end_that_is_gone_is_left_alone(void **state)
 	assert_false(rdma_ear_free(&sock, false));
 	/* another process has it, or it shares its channel */
 	sock.rd = &rdma;
-	rdma.ear_by = 0;
+	rdma.due.ear_by = 0;
 	rdma.owner = sock_pid + 1;
 	assert_false(rdma_ear_free(&sock, false));
 	rdma.owner = sock_pid;

@@ -88,8 +88,8 @@ static int set_up(void **state)
 	up(&sock.conn);
 	end = (struct end){ &ops, ROOM, BUFS };
 	sock.end = &end;
-	sock.row = &sock_spare;
-	sock.wake = sock.ghost = -1;
+	sock.stats.row = &sock_spare;
+	sock.waits.wake = sock.waits.ghost = -1;
 	sock.tx = &sock.local[0];
 	sock.rx = &sock.local[1];
 	sock.own = &side[0];

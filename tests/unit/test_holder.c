@@ -27,18 +27,18 @@ static int begin(void **state)
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!s || words == MAP_FAILED || pipe(ready))
 		return -1;
-	s->ghost = s->wake = s->pair.fd = -1;
-	s->look = LOOK_NEVER;
+	s->waits.ghost = s->waits.wake = s->seek.pair.fd = -1;
+	s->seek.look = LOOK_NEVER;
 	s->tx = &s->local[0];
 	s->rx = &s->local[1];
-	s->holder[0].pid = sock_pid;
-	s->holder[0].fds = 1;
+	s->mem.holder[0].pid = sock_pid;
+	s->mem.holder[0].fds = 1;
 	return 0;
 }
 
 static int end(void **state)
 {
-	bool counted = s->users || s->sleepers || s->lock.word;
+	bool counted = s->in.users || s->waits.sleepers || s->lock.word;
 
 	(void)state;
 	sock_bury(s);
@@ -93,7 +93,7 @@ static void does_all(void)
 static void receives_closed(void)
 {
 	receives();
-	s->holder[1].fds = 0;
+	s->mem.holder[1].fds = 0;
 }
 
 /* A child has the sock, too, and is killed behind the beginning of `call`. */
@@ -106,8 +106,8 @@ static pid_t killed(void (*call)(void))
 	if (!pid) {
 		sock_pid = getpid();
 		raw_forked();
-		s->holder[1].pid = sock_pid;
-		s->holder[1].fds = 1;
+		s->mem.holder[1].pid = sock_pid;
+		s->mem.holder[1].fds = 1;
 		call();
 		if (write(ready[1], "x", 1) == 1)
 			pause();
@@ -117,7 +117,7 @@ static pid_t killed(void (*call)(void))
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status));
-	assert_int_equal(s->holder[1].pid, pid);
+	assert_int_equal(s->mem.holder[1].pid, pid);
 	return pid;
 }
 
@@ -125,11 +125,11 @@ static void nobody_is_inside(void)
 {
 	assert_int_equal(s->local[1].rawrx, 0);
 	assert_int_equal(s->rx->rawrx, 0);
-	assert_int_equal(s->carry, 0);
-	assert_int_equal(s->rawtx, 0);
-	assert_int_equal(s->users, 0);
-	assert_int_equal(s->asleep_anchor, 0);
-	assert_int_equal(s->watched, 0);
+	assert_int_equal(s->in.carry, 0);
+	assert_int_equal(s->in.rawtx, 0);
+	assert_int_equal(s->in.users, 0);
+	assert_int_equal(s->waits.asleep_anchor, 0);
+	assert_int_equal(s->waits.watched, 0);
 }
 
 static void t_receive(void **state)
@@ -137,33 +137,34 @@ static void t_receive(void **state)
 	(void)state;
 	killed(receives);
 	assert_int_equal(s->rx->rawrx, 1);
-	assert_int_equal(s->users, 1);
+	assert_int_equal(s->in.users, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
-	assert_int_equal(s->holder[1].pid, 0);
-	assert_true(s->strayed); /* it may have taken something */
-	assert_false(s->pinned);
+	assert_int_equal(s->mem.holder[1].pid, 0);
+	assert_true(s->in.strayed); /* it may have taken something */
+	assert_false(s->fallback.pinned);
 }
 
 static void t_send(void **state)
 {
 	(void)state;
 	killed(sends);
-	assert_int_equal(s->rawtx, 1);
+	assert_int_equal(s->in.rawtx, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
-	assert_true(s->unsent && s->pinned); /* nobody knows what went */
-	assert_false(s->strayed);
+	assert_true(s->in.unsent &&
+		    s->fallback.pinned); /* nobody knows what went */
+	assert_false(s->in.strayed);
 }
 
 static void t_sleep(void **state)
 {
 	(void)state;
 	killed(sleeps);
-	assert_int_equal(s->asleep_anchor, 1);
+	assert_int_equal(s->waits.asleep_anchor, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
-	assert_false(s->strayed || s->pinned);
+	assert_false(s->in.strayed || s->fallback.pinned);
 }
 
 /* The token of the lift was left to whoever was inside since before. */
@@ -172,7 +173,7 @@ static void t_before_the_pairing(void **state)
 	(void)state;
 	killed(receives);
 	lift_adopt(s, &words[0], &words[1]);
-	assert_int_equal(s->carry, 1);
+	assert_int_equal(s->in.carry, 1);
 	assert_int_equal(s->rx->rawrx, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
@@ -199,14 +200,14 @@ static void t_others(void **state)
 	number = sock_sleep(s);
 	killed(does_all);
 	assert_int_equal(s->rx->rawrx, 2);
-	assert_int_equal(s->rawtx, 1);
-	assert_int_equal(s->users, 3);
-	assert_int_equal(s->asleep_anchor, 2);
+	assert_int_equal(s->in.rawtx, 1);
+	assert_int_equal(s->in.users, 3);
+	assert_int_equal(s->waits.asleep_anchor, 2);
 	assert_int_equal(sock_holders(s), 1);
 	assert_int_equal(s->rx->rawrx, 1);
-	assert_int_equal(s->rawtx, 0);
-	assert_int_equal(s->users, 1);
-	assert_int_equal(s->asleep_anchor, 1);
+	assert_int_equal(s->in.rawtx, 0);
+	assert_int_equal(s->in.users, 1);
+	assert_int_equal(s->waits.asleep_anchor, 1);
 	sock_awake(s, number);
 	rx.back = true;
 	raw_rx_leave(&rx);
@@ -221,14 +222,14 @@ static void t_stranger(void **state)
 	pid_t pid;
 
 	(void)state;
-	s->holder[0].pid = 0;
+	s->mem.holder[0].pid = 0;
 	pid = killed(receives);
 	assert_int_equal(sock_holders(s), 0);
-	assert_int_equal(s->holder[1].pid, pid);
+	assert_int_equal(s->mem.holder[1].pid, pid);
 	assert_int_equal(s->rx->rawrx, 1);
-	s->holder[0].pid = sock_pid;
+	s->mem.holder[0].pid = sock_pid;
 	assert_int_equal(sock_holders(s), 1);
-	assert_int_equal(s->holder[1].pid, 0);
+	assert_int_equal(s->mem.holder[1].pid, 0);
 	nobody_is_inside();
 }
 
@@ -239,7 +240,7 @@ static void t_closed(void **state)
 	assert_int_equal(s->rx->rawrx, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
-	assert_int_equal(s->holder[1].pid, 0);
+	assert_int_equal(s->mem.holder[1].pid, 0);
 }
 
 /* The place is kept until this thread is out. */
@@ -249,15 +250,15 @@ static void t_closed_here(void **state)
 
 	(void)state;
 	assert_true(raw_rx_enter(&rx, s));
-	s->holder[0].fds = 0;
+	s->mem.holder[0].fds = 0;
 	assert_int_equal(sock_holders(s), 0);
 	assert_null(holder_of(s, sock_pid));
-	assert_int_equal(s->holder[0].pid, sock_pid);
+	assert_int_equal(s->mem.holder[0].pid, sock_pid);
 	rx.back = true;
 	raw_rx_leave(&rx);
 	nobody_is_inside();
 	assert_int_equal(sock_holders(s), 0);
-	assert_int_equal(s->holder[0].pid, 0);
+	assert_int_equal(s->mem.holder[0].pid, 0);
 }
 
 /* Killed between a count and his part of it. */
@@ -272,18 +273,18 @@ static void t_lost(void **state)
 	assert_int_equal(s->rx->rawrx,
 			 1); /* the token's, while we are inside */
 	assert_false(holders_lost(s));
-	s->rawtx++;
+	s->in.rawtx++;
 	assert_true(holders_lost(s));
-	s->rawtx--;
+	s->in.rawtx--;
 	s->rx->rawrx++;
 	assert_true(holders_lost(s));
 	s->rx->rawrx--;
 	s->local[1].rawrx++;
 	assert_true(holders_lost(s));
 	s->local[1].rawrx--;
-	s->asleep_anchor++;
+	s->waits.asleep_anchor++;
 	assert_true(holders_lost(s));
-	s->asleep_anchor--;
+	s->waits.asleep_anchor--;
 	assert_false(holders_lost(s));
 	rx.back = true;
 	raw_rx_leave(&rx);

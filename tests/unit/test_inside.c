@@ -22,16 +22,17 @@ static int setup(void **state)
 	memset(&s, 0, sizeof(s));
 	s.rx = &s.local[1];
 	s.tx = &s.local[0];
-	s.row = &sock_spare;
-	s.row_pid = sock_pid;
-	s.wake = s.ghost = -1;
+	s.stats.row = &sock_spare;
+	s.stats.row_pid = sock_pid;
+	s.waits.wake = s.waits.ghost = -1;
 	return 0;
 }
 
 static void nobody(void)
 {
-	assert_int_equal(s.local[1].rawrx + s.users + s.rawtx, 0);
-	assert_int_equal(s.readers + s.writers + s.sleepers, 0);
+	assert_int_equal(s.local[1].rawrx + s.in.users + s.in.rawtx, 0);
+	assert_int_equal(s.waits.readers + s.waits.writers + s.waits.sleepers,
+			 0);
 	assert_false(sock_within());
 }
 
@@ -56,7 +57,7 @@ __attribute__((noinline)) static void send_left(uintptr_t to)
 	struct rawtx in = { NULL, false };
 
 	assert_true(raw_tx_enter(&in, &s));
-	assert_int_equal(s.rawtx, 1);
+	assert_int_equal(s.in.rawtx, 1);
 	sock_jumping(to);
 }
 
@@ -66,7 +67,7 @@ __attribute__((noinline)) static void sleep_left(uintptr_t to)
 
 	assert_int_equal(lock_take(&s.lock), 0);
 	wait_away(&in, &s, false);
-	assert_int_equal(s.readers, 1);
+	assert_int_equal(s.waits.readers, 1);
 	sock_jumping(to);
 }
 
@@ -77,10 +78,10 @@ static void t_left(void **state)
 	(void)state;
 	receive_left(here(&frame));
 	nobody();
-	assert_true(s.strayed);
+	assert_true(s.in.strayed);
 	send_left(here(&frame));
 	nobody();
-	assert_true(s.pinned);
+	assert_true(s.fallback.pinned);
 	sleep_left(here(&frame));
 	nobody();
 	assert_int_equal(s.lock.word, 0);
@@ -109,13 +110,13 @@ __attribute__((noinline)) static void stays(void)
 	nobody();
 	assert_true(raw_tx_enter(&out, &s));
 	stay(&out);
-	assert_int_equal(s.rawtx, 1);
+	assert_int_equal(s.in.rawtx, 1);
 	raw_tx_done(&out, &s, -EINTR);
 	nobody();
 	assert_int_equal(lock_take(&s.lock), 0);
 	wait_away(&bed, &s, true);
 	stay(&bed);
-	assert_int_equal(s.writers, 1);
+	assert_int_equal(s.waits.writers, 1);
 	wait_back(&bed);
 	sock_unlock(&s);
 	nobody();
@@ -125,7 +126,7 @@ static void t_stays(void **state)
 {
 	(void)state;
 	stays();
-	assert_false(s.pinned || s.strayed);
+	assert_false(s.fallback.pinned || s.in.strayed);
 }
 
 static void nested(int depth, uintptr_t to);
@@ -207,7 +208,7 @@ __attribute__((noinline)) static void forked(uintptr_t to)
 		raw_rx_leave(&in);
 	}
 	assert_int_equal(s.local[1].rawrx, 1);
-	assert_int_equal(s.users, 1);
+	assert_int_equal(s.in.users, 1);
 	setup(NULL);
 }
 

@@ -136,17 +136,17 @@ static void in_resume(struct conn *peer)
 	join(&sock.conn, &p, peer, &q);
 	end = (struct end){ &ops, 4096, 64 };
 	sock.end = &end;
-	sock.row = &sock_spare;
-	sock.wake = sock.ghost = -1;
-	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
-	sock.holder[0].fd = pair[0];
+	sock.stats.row = &sock_spare;
+	sock.waits.wake = sock.waits.ghost = -1;
+	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.mem.holder[0].fd = pair[0];
 	sock.rd = &rd;
 	rd.sock = &sock;
 	rd.end = &end;
 	rd.owner = sock_pid;
 	rd.state = RDMA_UP;
-	rd.far = rd.anchor = -1;
-	memset(rd.secret_rx, 0x77, sizeof(rd.secret_rx));
+	rd.far = rd.watch.anchor = -1;
+	memset(rd.mark.secret_rx, 0x77, sizeof(rd.mark.secret_rx));
 	larder_init(&rd);
 	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);
 	sock.own = rd.words.own;
@@ -159,25 +159,25 @@ static void in_resume(struct conn *peer)
 	sock.rx->sent = 100 + GIVEN;
 	sock.rx->state = ANC_RESUME;
 	sock.ar.unsure = true;
-	rd.give.len = rd.give.at = GIVEN;
-	rd.give.mem = larder_map(GIVEN + WIRE_BSDH);
-	assert_non_null(rd.give.mem);
-	memcpy(rd.give.mem + WIRE_BSDH, "abc", GIVEN);
+	rd.mend.give.len = rd.mend.give.at = GIVEN;
+	rd.mend.give.mem = larder_map(GIVEN + WIRE_BSDH);
+	assert_non_null(rd.mend.give.mem);
+	memcpy(rd.mend.give.mem + WIRE_BSDH, "abc", GIVEN);
 }
 
 /* 100 bytes were taken, the peer lifted: its token has not come. */
 static void in_lift(struct conn *peer)
 {
 	in_resume(peer);
-	larder_unmap(rd.give.mem, GIVEN + WIRE_BSDH);
-	memset(&rd.give, 0, sizeof(rd.give));
-	memset(rd.token_rx, 0x55, sizeof(rd.token_rx));
+	larder_unmap(rd.mend.give.mem, GIVEN + WIRE_BSDH);
+	memset(&rd.mend.give, 0, sizeof(rd.mend.give));
+	memset(rd.mark.token_rx, 0x55, sizeof(rd.mark.token_rx));
 	sock.ar.unsure = false;
 	sock.rx->from = 0;
 	sock.rx->sent = sock.rx->x = 100;
 	sock.rx->y = ANC_OPEN;
 	sock.rx->state = ANC_LIFTED;
-	rd.token_wait = true;
+	rd.mark.token_wait = true;
 }
 
 static void on_anchor(const char *bytes, bool record)
@@ -185,7 +185,7 @@ static void on_anchor(const char *bytes, bool record)
 	uint8_t rec[RESUME_RECORD];
 
 	if (record) {
-		resume_give(rec, rd.secret_rx, 100);
+		resume_give(rec, rd.mark.secret_rx, 100);
 		assert_int_equal(write(writer, rec, sizeof(rec)), sizeof(rec));
 	}
 	assert_int_equal(write(writer, bytes, strlen(bytes)), strlen(bytes));
@@ -197,15 +197,15 @@ static void gets(const char *all)
 	char got[64];
 	struct iovec iov = { got, sizeof(got) };
 	struct cursor c = { .iov = &iov, .left = 1 };
-	ssize_t n = pump_recv(&sock, &c, sock.rx_avail, false, false), more;
+	ssize_t n = pump_recv(&sock, &c, sock.got.avail, false, false), more;
 
 	assert_true(n >= 0);
-	more = recv(sock.holder[0].fd, got + n, sizeof(got) - (size_t)n,
+	more = recv(sock.mem.holder[0].fd, got + n, sizeof(got) - (size_t)n,
 		    MSG_DONTWAIT);
 	n += more > 0 ? more : 0;
 	assert_int_equal(n, strlen(all));
 	assert_memory_equal(got, all, (size_t)n);
-	close(sock.holder[0].fd);
+	close(sock.mem.holder[0].fd);
 	close(writer);
 	mend_drop(&rd);
 }
@@ -221,7 +221,7 @@ static void a_step(void)
 static void breaks(void)
 {
 	a_step();
-	assert_true(rd.mended);
+	assert_true(rd.mend.mended);
 	assert_int_equal(rd.state, RDMA_WANTED);
 }
 
@@ -270,11 +270,11 @@ static void test_kept(void **state)
 
 	(void)state;
 	in_resume(&peer);
-	resume_record(rec, rd.secret_rx, 100 + GIVEN);
+	resume_record(rec, rd.mark.secret_rx, 100 + GIVEN);
 	assert_int_equal(write(writer, rec, sizeof(rec)), sizeof(rec));
 	on_anchor("defg", false);
 	breaks();
-	assert_int_equal(sock.rx_avail, GIVEN);
+	assert_int_equal(sock.got.avail, GIVEN);
 	gets("abcdefg");
 }
 
@@ -290,7 +290,7 @@ static void test_no_token(void **state)
 	arrives(&peer, "defg");
 	shutdown(writer, SHUT_WR);
 	breaks();
-	assert_int_equal(sock.rx_avail, 4);
+	assert_int_equal(sock.got.avail, 4);
 	gets("defg");
 }
 
@@ -330,20 +330,21 @@ static void test_cut_short(void **state)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		in_lift(&peer);
 		arrives(&peer, cases[i].sent);
-		rd.token_wait = cases[i].token;
-		resume_record(rec, rd.secret_rx, 100);
-		assert_int_equal(write(writer, rd.token_rx, cases[i].token),
+		rd.mark.token_wait = cases[i].token;
+		resume_record(rec, rd.mark.secret_rx, 100);
+		assert_int_equal(write(writer, rd.mark.token_rx,
+				       cases[i].token),
 				 cases[i].token);
 		assert_int_equal(write(writer, rec, cases[i].record),
 				 cases[i].record);
-		sock.conn.dis_rcvd = sock.rx_eof = cases[i].ended;
+		sock.conn.dis_rcvd = sock.eos.rx_eof = cases[i].ended;
 		a_step();
 		assert_int_equal(rd.state, RDMA_MENDING);
 		shutdown(writer, SHUT_WR);
 		a_step();
 		assert_int_equal(rd.state,
 				 cases[i].lost ? RDMA_ENDED : RDMA_WANTED);
-		gets(rd.hidden ? "" : cases[i].sent);
+		gets(rd.mark.hidden ? "" : cases[i].sent);
 	}
 }
 
@@ -370,14 +371,14 @@ static void test_reset(void **state)
 	(void)state;
 	in_lift(&peer);
 	arrives(&peer, "defg");
-	assert_int_equal(write(sock.holder[0].fd, "x", 1), 1);
+	assert_int_equal(write(sock.mem.holder[0].fd, "x", 1), 1);
 	close(writer);
 	breaks();
-	assert_int_equal(sock.rx_avail, 4);
-	sock_ready(&sock, sock.holder[0].fd, 0, &ready);
+	assert_int_equal(sock.got.avail, 4);
+	sock_ready(&sock, sock.mem.holder[0].fd, 0, &ready);
 	assert_int_equal(ready.now & (EPOLLIN | EPOLLERR), EPOLLIN | EPOLLERR);
-	sock.rst_told = true;
-	sock_ready(&sock, sock.holder[0].fd, 0, &ready);
+	sock.eos.rst_told = true;
+	sock_ready(&sock, sock.mem.holder[0].fd, 0, &ready);
 	assert_int_equal(ready.now & EPOLLERR, 0);
 	gets("defg");
 }
@@ -405,8 +406,8 @@ static void both_lifted(struct conn *peer)
 {
 	in_lift(peer);
 	rdma_api = &api_unacked;
-	rd.token_wait = false;
-	rd.confirmed = true;
+	rd.mark.token_wait = false;
+	rd.mend.confirmed = true;
 	sock.tx->state = ANC_LIFTED;
 	sock.at.sent = 105;
 	sock.tx->taken = 100;
@@ -446,14 +447,14 @@ static void test_to_the_dead(void **state)
 	began = clock_ns();
 	mend_begin(&sock, -ECONNRESET);
 	/* the queue pair goes first */
-	assert_true(rd.out_from > began);
-	rd.out_from = began + 60000000000u;
-	mend_flush(&sock, sock.holder[0].fd);
+	assert_true(rd.mend.out_from > began);
+	rd.mend.out_from = began + 60000000000u;
+	mend_flush(&sock, sock.mem.holder[0].fd);
 	assert_int_equal(on_its_way(), 0);
 	/* it was waited for, and a send comes by before we look */
 	shutdown(writer, SHUT_WR);
-	rd.out_from = began;
-	mend_flush(&sock, sock.holder[0].fd);
+	rd.mend.out_from = began;
+	mend_flush(&sock, sock.mem.holder[0].fd);
 	lock_drop(&sock.lock);
 	assert_int_equal(on_its_way(), 0);
 	steps(false);
@@ -462,10 +463,10 @@ static void test_to_the_dead(void **state)
 	/* what it did not take is a reset */
 	assert_true(was_reset(&sock));
 	close(writer);
-	sock_ready(&sock, sock.holder[0].fd, 0, &ready);
+	sock_ready(&sock, sock.mem.holder[0].fd, 0, &ready);
 	assert_int_equal(ready.now & (EPOLLERR | EPOLLHUP),
 			 EPOLLERR | EPOLLHUP);
-	close(sock.holder[0].fd);
+	close(sock.mem.holder[0].fd);
 	mend_drop(&rd);
 }
 
@@ -477,10 +478,10 @@ static void test_behind_its_end(void **state)
 	(void)state;
 	both_lifted(&peer);
 	arrives(&peer, "defg");
-	sock.conn.dis_rcvd = sock.rx_eof = true;
+	sock.conn.dis_rcvd = sock.eos.rx_eof = true;
 	shutdown(writer, SHUT_WR);
 	steps(false);
-	assert_true(rd.mended);
+	assert_true(rd.mend.mended);
 	assert_int_equal(anc_state(sock.tx), ANC_RAW);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
 	gets("defg");
@@ -495,14 +496,14 @@ static void test_own_end(void **state)
 	by_tcp = true;
 	both_lifted(&peer);
 	by_tcp = false;
-	sock.shut_rd = true;
-	shutdown(sock.holder[0].fd, SHUT_RD);
+	sock.eos.shut_rd = true;
+	shutdown(sock.mem.holder[0].fd, SHUT_RD);
 	steps(true);
 	assert_int_equal(rd.state, RDMA_MENDING);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
 	assert_int_equal(anc_state(sock.tx), ANC_RAW);
 	close(writer);
-	close(sock.holder[0].fd);
+	close(sock.mem.holder[0].fd);
 	mend_drop(&rd);
 }
 
@@ -515,13 +516,13 @@ static void test_end_behind_own(void **state)
 	by_tcp = true;
 	both_lifted(&peer);
 	by_tcp = false;
-	sock.shut_rd = true;
-	shutdown(sock.holder[0].fd, SHUT_RD);
+	sock.eos.shut_rd = true;
+	shutdown(sock.mem.holder[0].fd, SHUT_RD);
 	close(writer);
 	steps(false);
 	assert_int_equal(rd.state, RDMA_ENDED);
 	assert_true(was_reset(&sock));
-	close(sock.holder[0].fd);
+	close(sock.mem.holder[0].fd);
 	mend_drop(&rd);
 }
 
@@ -535,7 +536,7 @@ static void test_to_the_living(void **state)
 	(void)state;
 	for (ends = 0; ends < 2; ends++) {
 		both_lifted(&peer);
-		resume_record(rec, rd.secret_rx, 100);
+		resume_record(rec, rd.mark.secret_rx, 100);
 		assert_int_equal(write(writer, rec, sizeof(rec)), sizeof(rec));
 		if (ends)
 			shutdown(writer, SHUT_WR);
@@ -564,14 +565,14 @@ static void test_overtaken(void **state)
 	(void)state;
 	sock_setup(&lent);
 	in_lift(&peer);
-	rd.token_wait = false; /* nobody looks at the anchor here */
-	sock.phase = PH_CONNECTED;
-	sock.look = LOOK_NEVER;
+	rd.mark.token_wait = false; /* nobody looks at the anchor here */
+	sock.id.phase = PH_CONNECTED;
+	sock.seek.look = LOOK_NEVER;
 	arrives(&peer, "defg");
 	lifts = sock.rx;
 	lifts->state = ANC_RAW;
 	shutdown(writer, SHUT_WR);
-	assert_int_equal(sock_recv(&sock, sock.holder[0].fd, got, 8, 0), 4);
+	assert_int_equal(sock_recv(&sock, sock.mem.holder[0].fd, got, 8, 0), 4);
 	assert_memory_equal(got, "defg", 4);
 	gets("");
 }

@@ -30,13 +30,13 @@ static void bell_and_tail(void)
 
 static uint32_t naps(void)
 {
-	return __atomic_load_n(&sock.bell_naps, __ATOMIC_RELAXED);
+	return __atomic_load_n(&sock.fallback.bell_naps, __ATOMIC_RELAXED);
 }
 
 /* A thread of a process that lives, however long it does not run. */
 static void t_there(void **state)
 {
-	struct holder *h = &sock.holder[1];
+	struct holder *h = &sock.mem.holder[1];
 	ssize_t got = -1;
 	pid_t pid = fork();
 	pthread_t t;
@@ -52,14 +52,14 @@ static void t_there(void **state)
 	while (naps() < 400)
 		usleep(1000);
 	assert_int_equal(__atomic_load_n(&sock.rx->rawrx, __ATOMIC_SEQ_CST), 1);
-	assert_false(sock.strayed);
+	assert_false(sock.in.strayed);
 	/* it comes out */
 	__atomic_store_n(&h->inside[HOLDS_RX], 0, __ATOMIC_SEQ_CST);
 	anc_raw_leave(sock.rx);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(got, 4);
 	assert_int_equal(sock.rx->rawrx, 0);
-	assert_int_equal(sock.bell_naps, 0);
+	assert_int_equal(sock.fallback.bell_naps, 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -73,12 +73,12 @@ static void t_lost(void **state)
 	(void)state;
 	bell_and_tail();
 	sock.rx->rawrx = 1;
-	sock.users = 1;
+	sock.in.users = 1;
 	assert_int_equal(pthread_create(&t, NULL, reads_tail, &got), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(got, 4);
 	assert_int_equal(sock.rx->rawrx, 0);
-	assert_int_equal(sock.users, 0);
+	assert_int_equal(sock.in.users, 0);
 }
 
 /* It comes back after all. */

@@ -21,7 +21,7 @@ static int duplicated(void)
 
 	assert_true(copy >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
-	sock.inode = st.st_ino;
+	sock.id.inode = st.st_ino;
 	sock_hold(&sock);
 	assert_int_equal(sock_fd(&sock), fd);
 	return copy;
@@ -75,9 +75,9 @@ static void t_last(void **state)
 
 	(void)state;
 	assert_int_equal(fstat(fd, &st), 0);
-	sock.inode = st.st_ino;
-	sock.linger0 = true;
-	sock.row_pid = 0;
+	sock.id.inode = st.st_ino;
+	sock.opt.linger0 = true;
+	sock.stats.row_pid = 0;
 	lifts(); /* a bell lies there */
 	assert_int_equal(write(fd, "x", 1), 1);
 	assert_int_equal(dup2(other, fd), fd);

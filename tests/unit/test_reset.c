@@ -34,13 +34,13 @@ static int setup(void **state)
 	memset(&sock, 0, sizeof(sock));
 	memset(&page, 0, sizeof(page));
 	sock.end = &rdma_nowhere;
-	sock.row = &sock_spare;
-	sock.row_pid = sock_pid;
-	sock.phase = PH_CONNECTED;
-	sock.look = LOOK_NEVER;
-	sock.wake = sock.ghost = -1;
-	sock.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
-	sock.holder[0].fd = fd;
+	sock.stats.row = &sock_spare;
+	sock.stats.row_pid = sock_pid;
+	sock.id.phase = PH_CONNECTED;
+	sock.seek.look = LOOK_NEVER;
+	sock.waits.wake = sock.waits.ghost = -1;
+	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.mem.holder[0].fd = fd;
 	sock.rx = &page.dir[0];
 	sock.tx = &page.dir[1];
 	sock.own = &page.side[0];
@@ -217,7 +217,7 @@ static void urgent(void **state, enum anc_state tx, enum anc_state rx)
 	while (rx && ready.ms >= 0);
 	assert_int_equal(ready.now & (EPOLLERR | EPOLLHUP), 0);
 	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
-	assert_false(sock.rst_told);
+	assert_false(sock.eos.rst_told);
 	tear_down(state);
 	setup(state);
 }

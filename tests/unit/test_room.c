@@ -181,22 +181,22 @@ static void live(struct side *me, struct side *other)
 	me->room = 32768;
 	me->end = (struct end){ &ops, RCV_SIZE, REST };
 	s->end = &me->end;
-	s->row = &sock_spare;
-	s->wake = s->ghost = -1;
-	s->phase = PH_CONNECTED;
-	s->nonblock = true;
-	s->look = LOOK_NEVER;
-	s->nodelay = s->cork = -1;
+	s->stats.row = &sock_spare;
+	s->waits.wake = s->waits.ghost = -1;
+	s->id.phase = PH_CONNECTED;
+	s->opt.nonblock = true;
+	s->seek.look = LOOK_NEVER;
+	s->opt.nodelay = s->opt.cork = -1;
 	s->zc.least = SIZE_MAX;
-	s->holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
-	s->holder[0].fd = me->fd;
+	s->mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	s->mem.holder[0].fd = me->fd;
 	s->rd = r;
 	r->sock = s;
 	r->end = &me->end;
 	r->owner = sock_pid;
 	r->state = RDMA_UP;
-	r->far = r->anchor = -1;
-	r->confirmed = true;
+	r->far = r->watch.anchor = -1;
+	r->mend.confirmed = true;
 	larder_init(r);
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;
@@ -285,7 +285,7 @@ static void lift(struct side *me)
 	settle();
 	assert_int_equal(get(me->other), 1);
 	settle();
-	assert_true(me->rd.confirmed);
+	assert_true(me->rd.mend.confirmed);
 }
 
 static bool told(struct side *me, uint32_t asks)
@@ -316,9 +316,9 @@ static void left(struct side *me, uint32_t credits)
 static void words_wait(void **state)
 {
 	(void)state;
-	two.sock.lift_not_before = UINT64_MAX;
+	two.sock.fallback.lift_not_before = UINT64_MAX;
 	assert_int_equal(put(&two), 1);
-	two.sock.lift_not_before = 0;
+	two.sock.fallback.lift_not_before = 0;
 	lift(&one);
 	left(&one, 3);
 	sock_wait_begins();
@@ -333,7 +333,7 @@ static void words_wait(void **state)
 	two.far = false;
 	assert_int_equal(get(&one), 1);
 	settle();
-	assert_true(two.rd.confirmed);
+	assert_true(two.rd.mend.confirmed);
 	assert_int_equal(get(&one), 1);
 }
 
@@ -369,7 +369,7 @@ static void edges(void **state)
 	look(&one);
 	assert_int_equal(put(&one), 1);
 	assert_false(sock_promise(&one.sock));
-	assert_true(one.sock.full);
+	assert_true(one.sock.waits.full);
 }
 
 static void meets(struct sock *s)
@@ -412,18 +412,19 @@ static void spilled(void **state)
 	(void)state;
 	lift(&one);
 	left(&one, 2);
-	one.rd.given = one.sock.conn.tx_stream - 1000; /* bytes took them */
+	one.rd.load.given =
+		one.sock.conn.tx_stream - 1000; /* bytes took them */
 	assert_int_equal(put(&one), -EAGAIN);
-	one.sock.full_since = 0;
+	one.sock.waits.full_since = 0;
 	sock_ready(&one.sock, one.fd, EPOLLOUT, &r);
 	assert_int_equal(anc_state(one.sock.tx), ANC_SPILL);
-	assert_true(one.sock.stand);
+	assert_true(one.sock.fallback.stand);
 	assert_true(r.ours & EPOLLOUT);
 	assert_false(r.now & EPOLLOUT);
 	assert_int_equal(r.ms, 1);
 	settle();
 	sock_ready(&one.sock, one.fd, EPOLLOUT, &r);
-	assert_false(one.sock.stand);
+	assert_false(one.sock.fallback.stand);
 	assert_false(r.ours & EPOLLOUT);
 	assert_int_equal(put(&one), 1);
 }
@@ -436,7 +437,7 @@ static void margin(void **state)
 	one.sock.rd = NULL;
 	one.room = CONN_SPARE_ROOM - 1;
 	assert_false(told(&one, EPOLLOUT));
-	assert_true(one.sock.full);
+	assert_true(one.sock.waits.full);
 	one.room = CONN_SPARE_ROOM;
 	assert_true(told(&one, EPOLLOUT));
 	one.room = 1024;
@@ -455,9 +456,9 @@ static void end_in_front(void **state)
 	struct sock_ready r;
 
 	(void)state;
-	two.sock.lift_not_before = UINT64_MAX;
+	two.sock.fallback.lift_not_before = UINT64_MAX;
 	assert_int_equal(put(&two), 1);
-	two.sock.lift_not_before = 0;
+	two.sock.fallback.lift_not_before = 0;
 	lift(&one);
 	two.sock.own->counted = ANC_COUNTED_TX;
 	two.sock.peer->counted = ANC_COUNTED_RX;
@@ -465,10 +466,10 @@ static void end_in_front(void **state)
 	assert_int_equal(sock_shutdown(&two.sock, two.fd, SHUT_WR), 0);
 	look(&one);
 	assert_int_equal(anc_state(one.sock.rx), ANC_RISING);
-	one.sock.rx_eof = true; /* not hidden by a token, as on one host */
+	one.sock.eos.rx_eof = true; /* not hidden by a token, as on one host */
 	sock_ready(&one.sock, one.fd, EPOLLIN | EPOLLRDHUP, &r);
 	assert_false(r.now & EPOLLRDHUP);
-	one.sock.rx_eof = false;
+	one.sock.eos.rx_eof = false;
 	assert_int_equal(get(&one), 1);
 	settle();
 	assert_int_equal(get(&one), 1);
@@ -563,7 +564,7 @@ static void marked(void **state)
 		while (poll(&(struct pollfd){ one.fd, POLLPRI, 0 }, 1, -1) != 1)
 			;
 		naps = 0;
-		one.sock.nonblock = false;
+		one.sock.opt.nonblock = false;
 		assert_int_equal(sock_recv(&one.sock, one.fd, buf, 5,
 					   MSG_PEEK | MSG_WAITALL),
 				 2);

@@ -48,8 +48,8 @@ static int begin(void **state)
 	s.rd = &rd;
 	s.paired = true;
 	s.rx = s.tx = &dir;
-	s.row = &sock_spare;
-	s.row_pid = -1;
+	s.stats.row = &sock_spare;
+	s.stats.row_pid = -1;
 	rdma_api = &api;
 	more = 0;
 	return 0;

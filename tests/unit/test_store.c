@@ -48,7 +48,7 @@ static struct sock *left_behind(void)
 	struct sock *s = store_get();
 
 	assert_non_null(s);
-	s->buried = 1;
+	s->mem.buried = 1;
 	return s;
 }
 
@@ -66,10 +66,10 @@ static void t_sleeper(void **state)
 	struct sock *s = left_behind();
 
 	(void)state;
-	s->bed[SOCK_BEDS - 1].tid = lock_tid();
+	s->waits.bed[SOCK_BEDS - 1].tid = lock_tid();
 	store_ward(s);
 	assert_false(used_again(s));
-	s->bed[SOCK_BEDS - 1].tid = 0;
+	s->waits.bed[SOCK_BEDS - 1].tid = 0;
 	assert_int_equal(lock_take(&s->lock), 0);
 	assert_false(used_again(s));
 	lock_drop(&s->lock);
@@ -82,9 +82,9 @@ static void t_killed(void **state)
 	struct sock *s = left_behind();
 
 	(void)state;
-	s->bed[0].tid = 1;
+	s->waits.bed[0].tid = 1;
 	s->lock.word = 1 | LOCK_WAITERS;
-	s->sleepers = s->readers = s->users = 1;
+	s->waits.sleepers = s->waits.readers = s->in.users = 1;
 	store_ward(s);
 	assert_true(used_again(s));
 }
@@ -100,11 +100,11 @@ static void t_poll(void **state)
 	assert_non_null(s);
 	old = sock_sleep(s);
 	number = sock_sleep(s);
-	assert_int_equal(s->asleep_anchor, 2);
-	assert_int_equal(s->watched, 2);
+	assert_int_equal(s->waits.asleep_anchor, 2);
+	assert_int_equal(s->waits.watched, 2);
 	sock_awake(s, number);
-	assert_int_equal(s->asleep_anchor, 1);
-	assert_int_equal(s->watched, 1);
+	assert_int_equal(s->waits.asleep_anchor, 1);
+	assert_int_equal(s->waits.watched, 1);
 	guard_begin(true);
 	was = guard_enter();
 	sock_bury(s);
@@ -114,19 +114,19 @@ static void t_poll(void **state)
 	assert_ptr_not_equal(again, s);
 	sock_bury(again);
 	reap_twice();
-	assert_false(s->asleep_anchor_gen == number);
+	assert_false(s->waits.asleep_anchor_gen == number);
 	while ((again = store_get()) != s)
 		assert_non_null(again);
 	sock_awake(s, old);
-	assert_int_equal(s->asleep_anchor, 0);
-	assert_int_equal(s->watched, 0);
+	assert_int_equal(s->waits.asleep_anchor, 0);
+	assert_int_equal(s->waits.watched, 0);
 	number = sock_sleep(s);
 	sock_awake(s, old);
-	assert_int_equal(s->asleep_anchor, 1);
-	assert_int_equal(s->watched, 1);
+	assert_int_equal(s->waits.asleep_anchor, 1);
+	assert_int_equal(s->waits.watched, 1);
 	sock_awake(s, number);
-	assert_int_equal(s->asleep_anchor, 0);
-	assert_int_equal(s->watched, 0);
+	assert_int_equal(s->waits.asleep_anchor, 0);
+	assert_int_equal(s->waits.watched, 0);
 	sock_bury(s);
 }
 
@@ -138,7 +138,7 @@ static void jumps(struct sock *s)
 
 	assert_true(sock_doze(&in, s));
 	assert_true(sock_doze(&in, s));
-	assert_int_equal(s->asleep_anchor, 2);
+	assert_int_equal(s->waits.asleep_anchor, 2);
 	longjmp(out, 1);
 }
 
@@ -152,7 +152,7 @@ static void returns(struct sock *s)
 	__asm__ volatile("" : : "r"(frame) : "memory");
 	assert_false(sock_doze(&in, s));
 	sock_dozed(&in);
-	assert_int_equal(s->asleep_anchor, 1);
+	assert_int_equal(s->waits.asleep_anchor, 1);
 }
 
 /* Who sleeps in the kernel's poll() is counted, however it comes out. */
@@ -171,13 +171,13 @@ static void t_doze(void **state)
 			raw_jumped((uintptr_t)__builtin_frame_address(0));
 		else
 			sock_wait_begins();
-		assert_int_equal(s->asleep_anchor, 0);
+		assert_int_equal(s->waits.asleep_anchor, 0);
 	}
 	assert_true(sock_doze(&in, s));
 	returns(s);
 	raw_forked(); /* the parent counts itself out */
 	sock_dozed(&in);
-	assert_int_equal(s->asleep_anchor, 1);
+	assert_int_equal(s->waits.asleep_anchor, 1);
 	sock_bury(s);
 }
 
@@ -193,7 +193,7 @@ static void t_limbo(void **state)
 	for (i = 0; i < CLOSED; i++) {
 		was[i] = store_get();
 		assert_non_null(was[i]);
-		was[i]->users = 1;
+		was[i]->in.users = 1;
 	}
 	for (i = 0; i < CLOSED; i++)
 		sock_bury(was[i]);
@@ -206,7 +206,7 @@ static void t_limbo(void **state)
 		assert_int_equal(j, CLOSED);
 	}
 	for (i = 0; i < CLOSED; i++)
-		was[i]->users = 0;
+		was[i]->in.users = 0;
 	reap_twice();
 	for (i = 0; i < CLOSED; i++) {
 		struct sock *s = store_get();

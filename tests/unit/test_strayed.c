@@ -209,7 +209,7 @@ static void t_others(void **state)
 	assert_int_equal(recv(fd, &byte, 1, 0), 1);
 	assert_true(rdma_raw_took(&sock, &(struct iovec){ &byte, 1 }, 1, 0, 1));
 	sock.rx->rawrx--;
-	assert_false(rd.token_wait);
+	assert_false(rd.mark.token_wait);
 	assert_int_equal(rd.state, RDMA_UP);
 	goes_on();
 }
@@ -222,18 +222,18 @@ static void t_broken(void **state)
 	(void)state;
 	left(lifts, 64, RDMA_TOKEN);
 	arrives("abc");
-	resume_record(rec, rd.secret_rx, 3);
+	resume_record(rec, rd.mark.secret_rx, 3);
 	on_anchor(rec, sizeof(rec));
 	on_anchor("def", 3);
 	assert_int_equal(lock_take(&sock.lock), 0);
 	mend_begin(&sock, -ECONNRESET);
 	mend_step(&sock);
-	assert_false(rd.mended); /* he who was inside may come back */
+	assert_false(rd.mend.mended); /* he who was inside may come back */
 	lock_drop(&sock.lock);
 	gets("abc");
 	assert_int_equal(lock_take(&sock.lock), 0);
 	mend_step(&sock);
-	assert_true(rd.mended);
+	assert_true(rd.mend.mended);
 	lock_drop(&sock.lock);
 	gets("def");
 }

@@ -30,11 +30,11 @@ static void __attribute__((constructor)) stop_clock(void)
 static void setup_one(struct rdma *r, uint8_t host, bool dials)
 {
 	memset(r, 0, sizeof(*r));
-	r->names.v4 = true;
-	r->names.peer[3] = host;
-	r->names.peer_port = dials ? 7907 : 40000;
-	r->names.local_port = dials ? 40000 : 7907;
-	r->dials = dials;
+	r->seek.names.v4 = true;
+	r->seek.names.peer[3] = host;
+	r->seek.names.peer_port = dials ? 7907 : 40000;
+	r->seek.names.local_port = dials ? 40000 : 7907;
+	r->seek.dials = dials;
 	rdma_await(r);
 }
 
@@ -60,7 +60,7 @@ static void test_unasked(void **state)
 	assert_in_range(kept_ms(1), 3000, 3100);
 	assert_in_range(kept_ms(2), 30000, 30100);
 	setup_one(&r, 1, false);
-	rdma_is_asked(&r.names);
+	rdma_is_asked(&r.seek.names);
 	assert_in_range(kept_ms(1), 30000, 30100);
 	assert_in_range(kept_ms(1), 3000, 3100);
 	/* and after rdma_retry_s */
@@ -68,7 +68,7 @@ static void test_unasked(void **state)
 	assert_in_range(kept_ms(1), 30000, 30100);
 	/* no dialler's time: who waits for its turn may have been held up */
 	setup_one(&r, 1, true);
-	r.names.local_port = 7907;
+	r.seek.names.local_port = 7907;
 	rdma_await(&r);
 	now_ms += 29000;
 	assert_int_equal(rdma_out_of_patience(&r), WHY_NONE);
@@ -107,9 +107,9 @@ static void test_fails(void **state)
 	assert_false(rdma_fails(&r, 100));
 	/* barred, and anew when that is over */
 	rdma_bar(&r, WHY_PEER_DECLINED);
-	assert_int_equal(rdma_barred(&r.names, false), WHY_PEER_DECLINED);
+	assert_int_equal(rdma_barred(&r.seek.names, false), WHY_PEER_DECLINED);
 	now_ms += 61000;
-	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
+	assert_int_equal(rdma_barred(&r.seek.names, false), WHY_NONE);
 	assert_true(dial(3, 8, &over));
 	assert_false(over);
 	assert_true(dial(3, 8, &over));
@@ -214,10 +214,11 @@ static void test_asked(void **state)
 	rdma_bar(&barred, WHY_PEER_DECLINED);
 	for (i = 0; i < 1000; i++) {
 		setup_one(&r, 201, true);
-		r.names.peer_port = (uint16_t)(8000 + i);
+		r.seek.names.peer_port = (uint16_t)(8000 + i);
 		assert_true(rdma_turn_free(&r));
 	}
-	assert_int_equal(rdma_barred(&barred.names, false), WHY_PEER_DECLINED);
+	assert_int_equal(rdma_barred(&barred.seek.names, false),
+			 WHY_PEER_DECLINED);
 }
 
 /* Who serves and dials has clients at ports of their own: they count together. */
@@ -230,9 +231,9 @@ static void test_serves(void **state)
 	(void)state;
 	for (i = 0; i < 23; i++) {
 		setup_one(&r, 210, true);
-		r.serves = true;
-		r.names.peer_port = (uint16_t)(33000 + i);
-		assert_int_equal(rdma_barred(&r.names, true), WHY_NONE);
+		r.seek.serves = true;
+		r.seek.names.peer_port = (uint16_t)(33000 + i);
+		assert_int_equal(rdma_barred(&r.seek.names, true), WHY_NONE);
 		assert_true(rdma_turn_free(&r));
 		rdma_turn(&r);
 		over = rdma_fails(&r, 1);
@@ -240,17 +241,17 @@ static void test_serves(void **state)
 		now_ms += 5000;
 	}
 	rdma_bar(&r, WHY_PEER_DECLINED);
-	r.names.peer_port = 33333;
-	assert_int_equal(rdma_barred(&r.names, true), WHY_PEER_DECLINED);
+	r.seek.names.peer_port = 33333;
+	assert_int_equal(rdma_barred(&r.seek.names, true), WHY_PEER_DECLINED);
 	/* not who goes there as a client, by another port, to another host */
-	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
-	r.names.peer_port = 40000;
-	assert_int_equal(rdma_barred(&r.names, false), WHY_NONE);
-	r.names.local_port--;
-	assert_int_equal(rdma_barred(&r.names, true), WHY_NONE);
-	r.names.local_port++;
-	r.names.peer[3]++;
-	assert_int_equal(rdma_barred(&r.names, true), WHY_NONE);
+	assert_int_equal(rdma_barred(&r.seek.names, false), WHY_NONE);
+	r.seek.names.peer_port = 40000;
+	assert_int_equal(rdma_barred(&r.seek.names, false), WHY_NONE);
+	r.seek.names.local_port--;
+	assert_int_equal(rdma_barred(&r.seek.names, true), WHY_NONE);
+	r.seek.names.local_port++;
+	r.seek.names.peer[3]++;
+	assert_int_equal(rdma_barred(&r.seek.names, true), WHY_NONE);
 }
 
 /* Another dials; how long it had to wait for that. */
@@ -272,8 +273,8 @@ static void short_one(struct rdma *r, uint8_t host, unsigned int ms)
 
 	assert_true(hang(r, host));
 	s = r->sock;
-	r->retry_at = clock_ns();
-	r->far = r->anchor = -1;
+	r->seek.retry_at = clock_ns();
+	r->far = r->watch.anchor = -1;
 	now_ms += ms;
 	s->rd = r;
 	rdma_detach(s);
@@ -298,8 +299,8 @@ static void test_left(void **state)
 	/* between its tries: when it would have tried */
 	assert_true(hang(&r[2], 220));
 	r[2].state = RDMA_WANTED;
-	r[2].retry_at = clock_ns() + 700000000;
-	r[2].far = r[2].anchor = -1;
+	r[2].seek.retry_at = clock_ns() + 700000000;
+	r[2].far = r[2].watch.anchor = -1;
 	r[2].sock->rd = &r[2];
 	rdma_detach(r[2].sock);
 	assert_int_equal(waits_ms(220), 700);
@@ -311,11 +312,12 @@ static void test_left(void **state)
 	r[3].state = RDMA_ENDED;
 	/* where all are short it is not barred sooner than by one that is not */
 	begun = now_ms;
-	for (i = 5; !rdma_barred(&r[4].names, false); i++) {
+	for (i = 5; !rdma_barred(&r[4].seek.names, false); i++) {
 		assert_true(i < 40);
 		waits_ms(222);
 		short_one(&r[i], 222, 1);
-		memcpy(&r[4].names, &r[i].names, sizeof(r[i].names));
+		memcpy(&r[4].seek.names, &r[i].seek.names,
+		       sizeof(r[i].seek.names));
 	}
 	assert_in_range(now_ms - begun, 60000, 92000);
 }

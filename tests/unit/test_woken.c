@@ -72,7 +72,7 @@ static void setup_one(void)
 	s.rx = &rx;
 	s.own = &side[0];
 	s.peer = &side[1];
-	s.ghost = -1;
+	s.waits.ghost = -1;
 	s.own->bound = 0;
 	settings.spin_us = 50;
 	settings.spin_rdma_us = 2000;
@@ -196,7 +196,7 @@ static int spin(enum spin_how how, int flags, uint64_t sig, uint64_t found)
 	found_at = found ? now_ns + found * 1000 : 0;
 	lock_take(&s.lock);
 	ret = spin_rx(&s, ANC_LIFTED, UINT64_MAX, how);
-	assert_int_equal(s.readers + s.users, 0);
+	assert_int_equal(s.waits.readers + s.in.users, 0);
 	sock_unlock(&s);
 	sigprocmask(SIG_SETMASK, NULL, &after);
 	assert_memory_equal(&before, &after, 8);
@@ -220,7 +220,7 @@ static void test_limit(void **state)
 				 0);
 		sock_unlock(&s);
 		assert_in_range(now_ns - begun, 300000 * i, 300000 * i + 70000);
-		s.spin_skip = 0;
+		s.waits.spin_skip = 0;
 		assert_int_equal(sock_spin_ns(&s), 2000000);
 	}
 }
@@ -325,9 +325,9 @@ static void test_signal_beside_a_completion(void **state)
 	s.tx = rd.words.tx;
 	s.rx = rd.words.rx;
 	s.tx->state = s.rx->state = ANC_LIFTED;
-	s.wake = wake[0];
-	s.row = &sock_spare;
-	s.row_pid = -1;
+	s.waits.wake = wake[0];
+	s.stats.row = &sock_spare;
+	s.stats.row_pid = -1;
 	s.conn.state = CONN_EST;
 	assert_int_equal(write(ear[1], "", 1), 1);
 	lock_take(&s.lock);
@@ -343,10 +343,10 @@ static void test_much(void **state)
 
 	(void)state;
 	setup_one();
-	rd.fat = true;
+	rd.load.fat = true;
 	assert_false(spin_tx(&s));
 	assert_int_equal(now_ns, then);
-	rd.fat = false;
+	rd.load.fat = false;
 }
 
 int main(void)
