@@ -5,54 +5,6 @@
 
 /* --- holders ----------------------------------------------------------- */
 
-int sock_fd(struct sock *s)
-{
-	struct holder *h = holder_of(s, sock_pid);
-
-	return h ? h->fd : -1;
-}
-
-bool sock_here(struct sock *s)
-{
-	return holder_of(s, sock_pid) ||
-	       (s->waits.ghost >= 0 && s->mem.closer == sock_pid);
-}
-
-bool sock_hold(struct sock *s)
-{
-	struct holder *h;
-
-	if (sock_lock(s))
-		return false;
-	h = holder_of(s, sock_pid);
-	if (h)
-		h->fds++;
-	sock_unlock(s);
-	return h != NULL;
-}
-
-int sock_at_slow(struct sock *s, int fd)
-{
-	int ghost = sock_ghost(s);
-
-	if (ghost >= 0)
-		return ghost;
-	if (fd >= 0 && (!hooks.has || hooks.has(fd, s)))
-		return fd;
-	return sock_fd(s);
-}
-
-bool sock_shared(struct sock *s)
-{
-	bool yes;
-
-	if (sock_lock(s))
-		return true;
-	yes = s->fallback.pinned || s->fallback.pins || sock_holders(s) > 1;
-	sock_unlock(s);
-	return yes;
-}
-
 /*
  * `leaves`: this process is about to execute another program, which will not
  * have `fd`; else it does have it, or the exec failed.

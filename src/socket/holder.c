@@ -95,7 +95,7 @@ static void count_out(struct sock *s, struct holder *h)
 	for (i = 0; i < HOLDS_PARTS; i++) {
 		n = __atomic_exchange_n(&h->inside[i], 0, __ATOMIC_SEQ_CST);
 		while (n-- > 0)
-			raw_abandoned(s, i);
+			reports.abandoned(s, i);
 	}
 }
 

@@ -258,7 +258,7 @@ static int late_home(struct sock *s, int fd)
  * Over RDMA the writer may switch until it has said that it will not, or has
  * ended: our hold on RAW is in its hands.
  */
-static bool unheld(const struct sock *s)
+bool home_unheld(const struct sock *s)
 {
 	return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
 	       !s->conn.dis_rcvd && !remote_held(&s->rd->words);
@@ -277,7 +277,7 @@ int home_rx(struct sock *s, int fd)
 		return -EAGAIN;
 	switch (anc_state(s->rx)) {
 	case ANC_RAW:
-		return unheld(s) ? -EAGAIN : 0;
+		return home_unheld(s) ? -EAGAIN : 0;
 	case ANC_RISING:
 	case ANC_LIFTED:
 		return s->orphan ? dead_home(s, fd) : ask(s);
@@ -308,24 +308,6 @@ int home_rx(struct sock *s, int fd)
 	}
 }
 
-static int tx_home(struct sock *s, int fd, enum reason why)
-{
-	home_serve(s, fd);
-	switch (anc_state(s->tx)) {
-	case ANC_RISING:
-	case ANC_LIFTED:
-		return lift_spill(s, fd, why, s->orphan) || s->fallback.stand ?
-			       -EAGAIN :
-			       0;
-	case ANC_ASKED:
-	case ANC_PAUSED:
-	case ANC_RESUME:
-		return s->orphan ? 0 : -EAGAIN;
-	default:
-		return s->fallback.stand && !s->orphan ? -EAGAIN : 0;
-	}
-}
-
 void home_abandoned(struct sock *s, int fd)
 {
 	enum anc_state rx = anc_state(s->rx);
@@ -334,14 +316,6 @@ void home_abandoned(struct sock *s, int fd)
 		     (rx == ANC_RESUME && s->ar.unsure)) &&
 	    !s->fallback.homing && !s->orphan)
 		home_rx(s, fd);
-}
-
-static void pin(struct sock *s)
-{
-	if (!(s->fallback.pins & 1) && !anc_busy(s->tx))
-		s->fallback.pins |= 1;
-	if (!(s->fallback.pins & 2) && !anc_busy(s->rx))
-		s->fallback.pins |= 2;
 }
 
 static void let_go(struct sock *s, bool ours)
@@ -353,7 +327,7 @@ static void let_go(struct sock *s, bool ours)
 	s->fallback.pins = 0;
 }
 
-static void unpin(struct sock *s, bool ours)
+void home_unpin(struct sock *s, bool ours)
 {
 	if (s->fallback.homes && --s->fallback.homes == 0 && !s->fallback.apart)
 		let_go(s, ours);
@@ -365,180 +339,12 @@ void home_left(struct sock *s)
 		let_go(s, true);
 }
 
-static bool stands_for(int fd, uint64_t inode)
-{
-	struct stat st;
-
-	return fd >= 0 && !sys_fstat(fd, &st) && st.st_ino == inode;
-}
-
-/*
- * Lock held: by which number has this process got it, now? The caller's may be
- * closed by another thread by now, and be something else; the last known one
- * is something else in a child of vfork(). -1: it is the others' business, or
- * nobody's.
- */
-static int number(struct sock *s, int fd)
-{
-	int known = sock_fd(s);
-	uint64_t inode = sock_inode(s);
-
-	if (!holder_of(s, sock_pid) || !inode)
-		return -1;
-	if (stands_for(fd, inode))
-		return fd;
-	return known != fd && stands_for(known, inode) ? known : -1;
-}
-
-void sock_home_begin(struct sock *s, int fd, enum reason why)
-{
-	if (sock_lock(s))
-		return;
-	fd = number(s, fd);
-	if (fd < 0) {
-		sock_unlock(s);
-		return;
-	}
-	if (s->seek.pair.state != PAIR_DONE && sock_holders(s) == 1)
-		pair_cancel(&s->seek.pair);
-	pin(s);
-	rdma_unspare(s);
-	if (s->paired && sock_lifted(s)) {
-		tx_home(s, fd, why);
-		home_rx(s, fd);
-	}
-	sock_unlock(s);
-}
-
-static void serve_one(struct sock *s, void *arg)
-{
-	(void)arg;
-	if (lock_try(&s->lock))
-		return;
-	home_serve(s, sock_anchor(s));
-	sock_unlock(s);
-}
-
-/*
- * Another thread closed it meanwhile: nothing is left to bring home. Whoever
- * has it still is free to lift it; `tx` are the words that were held.
- */
-static int left(struct sock *s, const struct anc_dir *tx)
-{
-	s->fallback.homing--;
-	unpin(s, s->tx == tx && !s->rd);
-	sock_unlock(s);
-	sock_go_on(s);
-	return 0;
-}
-
-int sock_home(struct sock *s, int fd, enum reason why)
-{
-	uint64_t until =
-		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
-	enum anc_state tx_state, rx_state;
-	const struct anc_dir *words;
-	bool was, late;
-	int tx, rx;
-
-	raw_jumped((uintptr_t)__builtin_frame_address(0));
-	if (sock_lock(s))
-		return -EAGAIN;
-	rdma_unspare(s);
-	was = sock_lifted(s);
-	words = s->tx;
-	s->fallback.homes++;
-	s->fallback.homing++;
-	sock_keep(s);
-	sock_unlock(s);
-	for (;;) {
-		lock_take(&s->lock);
-		fd = number(s, fd);
-		if (fd < 0)
-			return left(s, words);
-		holders_sweep(s);
-		if (s->rd && s->paired) {
-			pin(s);
-			if (!s->conn.error)
-				pump_poll(s);
-			rdma_tell(s, true);
-		}
-		tx = s->paired ? tx_home(s, fd, why) : 0;
-		rx = s->paired ? home_rx(s, fd) : 0;
-		if (!tx || !rx)
-			pin(s);
-		late = clock_ns() > until;
-		/* the peer has all that is missing, and goes on by itself */
-		if (late && rx == -EAGAIN && !s->rd &&
-		    anc_state(s->rx) == ANC_RESUME)
-			rx = 0;
-		if (!rx && unheld(s)) {
-			rdma_tell(s, true);
-			rx = -EAGAIN;
-		}
-		/* the peer was quick to leave the anchor again */
-		if (!rx && !(s->fallback.pins & 2) &&
-		    anc_state(s->rx) != ANC_GONE)
-			rx = -EAGAIN;
-		if ((tx != -EAGAIN && rx != -EAGAIN) || late)
-			break;
-		sock_unlock(s);
-		/* the other end may be ours: its part is done right here */
-		service_each(serve_one, NULL);
-		if (s->waits.wake >= 0)
-			wait_apart(s);
-	}
-	s->fallback.homing--;
-	/* on one host the reader counts what came behind y */
-	if (s->rd && s->paired && anc_state(s->tx) == ANC_SPILL &&
-	    (why == WHY_EXEC || why == WHY_FD_SHARED))
-		s->fallback.given = true;
-	if (!tx && !rx) {
-		if (was) {
-			COUNT(s, fallbacks, 1);
-			page_add(fallbacks_for[why], 1);
-		}
-		s->stats.why = WHY_NONE;
-		sock_why(s, why);
-	}
-	tx_state = anc_state(s->tx);
-	rx_state = anc_state(s->rx);
-	sock_unlock(s);
-	sock_changed(s);
-	sock_go_on(s);
-	if (tx || rx)
-		log_warn("fd %d could not come home (%s): tx %s, rx %s", fd,
-			 reason_text(why), anc_state_name(tx_state),
-			 anc_state_name(rx_state));
-	return tx || rx ? -EAGAIN : 0;
-}
-
 void sock_unpin(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	unpin(s, true);
+	home_unpin(s, true);
 	sock_unlock(s);
 }
 
-static void begin_one(struct sock *s, void *why)
-{
-	sock_home_begin(s, -1, *(enum reason *)why);
-}
-
-static void home_one(struct sock *s, void *why)
-{
-	sock_home(s, -1, *(enum reason *)why);
-}
-
 enum reason sock_off;
-
-void sock_home_all(enum reason why)
-{
-	sock_off = why;
-	service_each(begin_one, &why);
-	service_each(home_one, &why);
-	service_stop();
-	settings.lift_after_messages = LOOK_NEVER;
-	lift_off = true;
-}

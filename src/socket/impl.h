@@ -100,8 +100,6 @@ int option_int(int fd, int opt); /* at SOL_SOCKET; -1: no such thing */
 /* A new connection: all from the anchor, or the bars of its listener. */
 void option_inherit(struct sock *s, int fd);
 void option_heir(struct sock *s, uint16_t bars);
-enum reason option_reason(const struct sock *s); /* or WHY_WAITING */
-bool option_lowat(const struct sock *s); /* SO_RCVLOWAT above 1 */
 int option_shown(struct sock *s, int fd); /* time stamps; 0 or -EAGAIN */
 /* TCP_INQ behind a receive from the ring; `room` for control messages. */
 void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room);
@@ -120,6 +118,9 @@ void store_ward(struct sock *s);
 /* --- row.c, close.c ---------------------------------------------------- */
 
 void row_open(struct sock *s, int fd);
+/* The line of statistics, if asked for; `anyway`: even if all is zero. */
+void row_tell(bool anyway);
+bool row_opened(void); /* this process shows a page of statistics */
 void row_close(struct sock *s);
 void row_refresh(struct sock *s); /* the lock is not held */
 /*
@@ -132,6 +133,7 @@ void row_forked(void);
 
 #include "socket/order.h"
 #include "socket/raw.h"
+#include "socket/reports.h"
 
 /* --- the fabric -------------------------------------------------------- */
 
@@ -229,6 +231,7 @@ bool spin_tx(struct sock *s);
 /* Over RDMA, what being woken costs: who rings and who slept say when. */
 void spin_rung(struct sock *s);
 void spin_awake(struct sock *s);
+uint64_t spin_woken_ns(void); /* what it is of late; 0: not known */
 static inline void spin_to_bed(struct sock *s)
 {
 	__atomic_store_n(&s->waits.rung_at, 0, __ATOMIC_RELAXED);
@@ -313,6 +316,9 @@ void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
 void home_serve(struct sock *s, int fd);
 /* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
 int home_rx(struct sock *s, int fd);
+/* Its directions are held by nobody, and may go on as they are. */
+bool home_unheld(const struct sock *s);
+void home_unpin(struct sock *s, bool force);
 /* A homecoming nobody waits for any more is ended by who comes by. */
 void home_abandoned(struct sock *s, int fd);
 /* Unless others need it there; a homecoming that was only begun is none. */

@@ -126,7 +126,7 @@ static void leave_from(uint32_t i)
 		else if (in.kind == INSIDE_TX)
 			raw_tx_lost(&tx);
 		else if (in.left && lies(in.at, in.s))
-			wait_cancelled(&bed); /* else bed.c finds it */
+			reports.sleep_left(&bed); /* else bed.c finds it */
 	}
 	trim();
 }
@@ -263,4 +263,60 @@ void sock_dozed(struct sock_doze *in)
 	if (in->s && dozing.at == (uintptr_t)in)
 		doze_over();
 	in->s = NULL;
+}
+
+/* One more, of whichever generation it is now. */
+static uint32_t gen_in(uint64_t *word)
+{
+	return (uint32_t)(__atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST) >>
+			  GEN_SHIFT);
+}
+
+static void gen_out(uint64_t *word, uint32_t gen)
+{
+	uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+
+	while (seen >> GEN_SHIFT == gen && (uint32_t)seen &&
+	       !__atomic_compare_exchange_n(word, &seen, seen - 1, 0,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+}
+
+uint32_t sock_sleep(struct sock *s)
+{
+	uint32_t gen = gen_in(&s->waits.asleep_anchor_word);
+	uint32_t next = gen_in(&s->waits.watched_word);
+
+	if (unlikely(next != gen)) /* used anew just now */
+		gen_out(&s->waits.watched_word, next);
+	holder_in(s, HOLDS_BED);
+	spin_to_bed(s);
+	return gen;
+}
+
+void sock_awake(struct sock *s, uint32_t number)
+{
+	if (likely(number == s->waits.asleep_anchor_gen))
+		holder_out(s, HOLDS_BED);
+	sock_awoken(s, number);
+	spin_awake(s);
+}
+
+void sock_awoken(struct sock *s, uint32_t number)
+{
+	gen_out(&s->waits.watched_word, number);
+	gen_out(&s->waits.asleep_anchor_word, number);
+}
+
+static __thread uint32_t wait_no __attribute__((tls_model("initial-exec")));
+
+void sock_wait_begins(void)
+{
+	wait_no++;
+	raw_jumped((uintptr_t)__builtin_frame_address(0));
+}
+
+uint64_t ready_wait(void)
+{
+	return (uint64_t)lock_tid() << 32 | wait_no;
 }

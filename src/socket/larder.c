@@ -223,3 +223,32 @@ void larder_drop(struct rdma *r)
 	if (r->mend.stash.len)
 		shorten(&r->mend.stash, r->mend.stash.len);
 }
+
+void mend_drop(struct rdma *r)
+{
+	rdma_give_end(r);
+	rdma_put_drop(r);
+	larder_unmap(r->mend.out, r->mend.out_len);
+	r->mend.out = NULL;
+	larder_drop(r);
+	mend_confirmed(r);
+}
+
+void rdma_give_end(struct rdma *r)
+{
+	if (r->mend.give.mem)
+		larder_unmap(r->mend.give.mem, r->mend.give.len + WIRE_BSDH);
+	memset(&r->mend.give, 0, sizeof(r->mend.give));
+}
+
+void rdma_put_end(struct rdma *r)
+{
+	larder_unmap(r->mend.put.mem, r->mend.put.len);
+	memset(&r->mend.put, 0, sizeof(r->mend.put));
+}
+
+void rdma_put_drop(struct rdma *r)
+{
+	if (r->mend.put.mem)
+		rdma_put_end(r);
+}

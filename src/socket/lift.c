@@ -5,6 +5,7 @@
  * (switch.c), until the peer is gone.
  */
 
+#include "socket/option.h"
 #include "socket/fdshare.h"
 #include "socket/rdma.h"
 
@@ -59,29 +60,6 @@ void lift_connected(struct sock *s, int fd)
 	}
 	if (s->seek.look == 0)
 		lift_look(s, fd);
-}
-
-/*
- * The shared words take over from the local ones. Threads that are inside a
- * raw call keep the words they entered by (raw.c).
- */
-void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
-{
-	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
-	/* who holds it at home does so on */
-	if (s->fallback.pins & 1)
-		anc_busy(tx);
-	if (s->fallback.pins & 2)
-		anc_busy(rx);
-	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
-	/* only now: who leaves the old words takes it from s->rx */
-	__atomic_store_n(&s->in.carry, 1, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) &&
-	    __atomic_exchange_n(&s->in.carry, 0, __ATOMIC_SEQ_CST))
-		anc_raw_leave(rx);
-	__atomic_store_n(&rx->taken, s->ar.taken, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&tx->sent, s->at.sent, __ATOMIC_SEQ_CST);
 }
 
 static void paired(struct sock *s, int fd)
@@ -442,61 +420,34 @@ void lift_unpaired(struct sock *s, enum reason why)
 
 /* --- `sdp` rules ------------------------------------------------------- */
 
-/*
- * The stream must be SDP before the program's first byte. The peer may be in
- * this very thread's hands: its part is run from here when it is one of ours.
- * Between hosts the first bytes are what the ends know each other by: a
- * program that asked for the family, and has no other way, sends them by TCP.
- */
-int lift_demand(struct sock *s, int fd, bool tx)
+/* A non-blocking connect is over when the socket has a peer. */
+bool sock_up(struct sock *s, int fd)
 {
-	uint64_t until =
-		clock_ns() + (uint64_t)settings.sdp_timeout_ms * 1000000u;
-	struct timespec nap = { 0, 200000 };
-	bool timed = (tx ? s->opt.sndtimeo : s->opt.rcvtimeo) != 0, up;
-	int n;
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
 
-	if (s->eos.rst_told || s->eos.shut_wr || (s->id.native && s->id.met))
-		return 0;
-	for (;;) {
-		struct sock *twin;
-		int tfd = -1;
-		struct diag d;
+	if (s->id.phase == PH_CONNECTED)
+		return true;
+	if (s->id.phase != PH_CONNECTING || sys_getpeername(fd, &ss, &len))
+		return false;
+	s->id.phase = PH_CONNECTED;
+	sock_why(s, option_reason(s));
+	lift_connected(s, fd);
+	return true;
+}
 
-		if (!s->paired)
-			lift_look(s, fd);
-		if (s->id.native && s->rd) {
-			s->id.met = true;
-			return 0;
-		}
-		if (s->paired && tx)
-			lift_try_tx(s, fd);
-		up = s->paired && (!tx || s->id.met);
-		if (up || (s->paired && s->orphan))
-			return 0;
-		if (s->seek.look == LOOK_NEVER && !s->paired)
-			break;
-		if (!diag_peer(fd, &d) && d.inode && hooks.by_inode &&
-		    (twin = hooks.by_inode(d.inode, &tfd)) && !twin->paired)
-			lift_look(twin, tfd);
-		if (clock_ns() > until)
-			break;
-		if (!tx) {
-			/* a reader can wait at the anchor: TCP's own sleep */
-			struct pollfd p = { .fd = fd, .events = POLLIN };
-
-			n = hooks.ppoll(&p, 1, &nap, NULL);
-			if (n > 0)
-				return 0;
-		} else {
-			n = hooks.ppoll(NULL, 0, &nap, NULL);
-		}
-		if (n < 0 && (timed || !wait_restarts(UINT64_MAX)))
-			return -errno;
-		if (nap.tv_nsec < 10000000)
-			nap.tv_nsec *= 2;
+ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
+{
+	if (done) {
+		sock_eats(s, n);
+		return (ssize_t)done;
 	}
-	log_err("Error connect: failed for SDP fd %d: rule sdp, but %s", fd,
-		reason_text(s->stats.why));
-	return -ECONNREFUSED;
+	if (unlikely(n == -EAGAIN) && s->eos.rx_ended && s->paired)
+		n = 0; /* the kernel's FIN follows */
+	if (unlikely(!n) && (s->paired || s->eos.eaten))
+		return -lift_end_errno(s);
+	/* the kernel tells it once, and so do we; it may hear of it later */
+	if (unlikely(n == -ECONNRESET) && s->paired && told_reset(s))
+		return 0;
+	return n;
 }

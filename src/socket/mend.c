@@ -477,16 +477,6 @@ void mend_revive(struct sock *s)
 	settle(s);
 }
 
-void mend_drop(struct rdma *r)
-{
-	rdma_give_end(r);
-	rdma_put_drop(r);
-	larder_unmap(r->mend.out, r->mend.out_len);
-	r->mend.out = NULL;
-	larder_drop(r);
-	mend_confirmed(r);
-}
-
 int mend_now(struct sock *s, int fd)
 {
 	uint64_t until =

@@ -185,7 +185,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			raw_rx_leave(&in);
 			lift_count(s, fd, got, false);
 			if (sock_ghost(s) >= 0)
-				sock_exorcise(s);
+				reports.left(s);
 			return got;
 		}
 		in.back = true;

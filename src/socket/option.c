@@ -54,16 +54,6 @@ static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
 	return 0;
 }
 
-enum reason option_reason(const struct sock *s)
-{
-	return s->opt.bars ? WHY_SOCKET_OPTION : WHY_WAITING;
-}
-
-bool option_lowat(const struct sock *s)
-{
-	return s->opt.bars & BAR_LOWAT;
-}
-
 /* 0, or -EAGAIN: it cannot come home, and nothing has changed. */
 static int bar(struct sock *s, int fd, uint16_t bit)
 {
@@ -459,14 +449,6 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 	if (level == IPPROTO_TCP && opt == TCP_CORK && s->opt.cork >= 0)
 		return give_int(s->opt.cork, v, len);
 	return 1;
-}
-
-int option_int(int fd, int opt)
-{
-	socklen_t len = sizeof(int);
-	int v = 0;
-
-	return sys_getsockopt(fd, SOL_SOCKET, opt, &v, &len) ? -1 : v;
 }
 
 static int64_t timeo_of(int fd, int opt)

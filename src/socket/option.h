@@ -60,4 +60,14 @@ uint16_t option_bars(int fd);
 void option_left(struct sock *s);
 bool option_async(const struct sock *s); /* signals for input are asked for */
 
+static inline enum reason option_reason(const struct sock *s)
+{
+	return s->opt.bars ? WHY_SOCKET_OPTION : WHY_WAITING;
+}
+
+static inline bool option_lowat(const struct sock *s) /* SO_RCVLOWAT > 1 */
+{
+	return s->opt.bars & BAR_LOWAT;
+}
+
 #endif

@@ -85,3 +85,11 @@ uint16_t option_bars(int fd)
 	}
 	return bars;
 }
+
+int option_int(int fd, int opt)
+{
+	socklen_t len = sizeof(int);
+	int v = 0;
+
+	return sys_getsockopt(fd, SOL_SOCKET, opt, &v, &len) ? -1 : v;
+}

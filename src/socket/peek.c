@@ -30,12 +30,6 @@ static size_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
 	return got > 0 ? (size_t)got : 0;
 }
 
-bool peek_no_bell(const struct sock *s)
-{
-	return unlikely(s->rd != NULL) &&
-	       (s->rd->mark.token_wait || s->ar.unsure || rdma_mending(s));
-}
-
 uint64_t peek_hidden(struct sock *s, int fd)
 {
 	rdma_token_read(s, fd);

@@ -47,7 +47,7 @@ static void drop_stale(struct sock *s)
 	if (anc_state(s->rx) == ANC_RESUME || anc_state(s->rx) == ANC_PAUSED)
 		return; /* the peer may still read it */
 	s->got.stale = false;
-	keep_drop(s);
+	reports.kept_is_void(s);
 	pump_recv(s, NULL, n, false, true);
 	COUNT_HELD(s, bytes_sdp_rx, -n);
 	fab_publish(s);
@@ -58,7 +58,7 @@ static void drop_stale(struct sock *s)
 static int came_back(struct sock *s, const struct fab_msg *m,
 		     const struct conn_in *in)
 {
-	int ret = rdma_put_came(s, m->mem + in->back_off, in->back);
+	int ret = reports.put_came(s, m->mem + in->back_off, in->back);
 
 	if (m->held)
 		rdma_api->drop(END(s));
@@ -93,7 +93,8 @@ int pump_poll(struct sock *s)
 			conn_reposted(&s->conn, 1);
 		got |= in.len || in.eof || in.source;
 		credits |= in.credits;
-		if (unlikely(s->zc.out == ZC_OUT) && s->rd && zcr_reported(s))
+		if (unlikely(s->zc.out == ZC_OUT) && s->rd &&
+		    reports.zc_reported(s))
 			return pump_fail(s, -EPROTO);
 		if (unlikely(in.words)) {
 			said = rdma_words(s, in.words);
@@ -116,12 +117,12 @@ int pump_poll(struct sock *s)
 				__atomic_add_fetch(&s->waits.in_gen, 1,
 						   __ATOMIC_RELAXED);
 		}
-		if (unlikely(in.freed) && zc_freed(s))
+		if (unlikely(in.freed) && reports.zc_freed(s))
 			return pump_fail(s, -EPROTO);
 		freed |= in.freed;
 		if (unlikely(in.source)) {
 			order_came(s, m.stamp, !news_at);
-			zc_offered(s);
+			reports.zc_offered(s);
 		}
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
@@ -130,12 +131,12 @@ int pump_poll(struct sock *s)
 	if (unlikely(ret < 0) && !(s->rd && ret == -ECONNRESET))
 		return pump_fail(s, ret);
 	if (unlikely(ret < 0))
-		mend_begin(s, ret); /* nothing more comes this way */
+		reports.broke(s, ret); /* nothing more comes this way */
 	if (unlikely(s->rd))
 		rdma_polled(s, news, got, credits);
 	/* the peer waits for it, and we may fall asleep */
 	if (unlikely(s->conn.want & CONN_WANT_SENDSM))
-		zc_tell(s);
+		reports.zc_due(s);
 	/* DisConn, perhaps, and nobody else may come by */
 	if (unlikely(freed) && s->conn.want) {
 		pump_control(s);

@@ -111,7 +111,7 @@ void raw_rx_leave(struct rawrx *c)
 	leave(c->s, c->d);
 	if (unlikely(__atomic_load_n(&s->opt.bars, __ATOMIC_SEQ_CST) &
 		     BAR_LEFT))
-		option_left(s);
+		reports.raw_rx_over(s);
 	/* it may have been a bell, and it was for others, too */
 	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_RAW)
 		ring_ask_bell(c->s);
@@ -124,7 +124,7 @@ void raw_rx_leave(struct rawrx *c)
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 	/* it was the last, perhaps, of a closed socket; who is back looks */
 	if (unlikely(!c->back) && sock_ghost(s) >= 0)
-		sock_exorcise(s);
+		reports.left(s);
 }
 
 void raw_rx_stay(struct rawrx *c, struct sock **stays, bool bell)
@@ -453,22 +453,6 @@ bool was_reset(const struct sock *s)
 	     __atomic_load_n(&s->own->urgent, __ATOMIC_RELAXED)))
 		return false;
 	return untaken(s);
-}
-
-ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
-{
-	if (done) {
-		sock_eats(s, n);
-		return (ssize_t)done;
-	}
-	if (unlikely(n == -EAGAIN) && s->eos.rx_ended && s->paired)
-		n = 0; /* the kernel's FIN follows */
-	if (unlikely(!n) && (s->paired || s->eos.eaten))
-		return -lift_end_errno(s);
-	/* the kernel tells it once, and so do we; it may hear of it later */
-	if (unlikely(n == -ECONNRESET) && s->paired && told_reset(s))
-		return 0;
-	return n;
 }
 
 bool raw_overtaken(struct sock *s, ssize_t n)

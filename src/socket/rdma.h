@@ -100,6 +100,8 @@
  */
 #define RDMA_REJ_LEN 8
 
+#define RDMA_TRIES 22 /* where nobody of ours has answered */
+
 enum rdma_verdict {
 	RDMA_LATER = 1, /* not known here, or not yet all that was shown */
 	RDMA_NEVER, /* it cannot: this ends the dialler's tries */
@@ -151,6 +153,8 @@ void rdma_forked(void); /* the child's part */
 bool rdma_busy(void);
 /* Lock held: the sock lets go of it; the service thread does the rest. */
 void rdma_detach(struct sock *s);
+void rdma_bury(void); /* frees what was detached and is over */
+void rdma_forget_hist(struct rdma *r); /* the proof is done */
 
 /* One try was in vain: another one later, or never. Lock held, end gone. */
 void rdma_in_vain(struct sock *s, int err);
@@ -263,6 +267,7 @@ int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n);
 bool rdma_put_whole(const struct rdma *r);
 void rdma_put_back(struct sock *s, int fd);
 void rdma_put_drop(struct rdma *r);
+void rdma_put_end(struct rdma *r); /* the same, of one that is there */
 
 /* --- rdma_answer.c ----------------------------------------------------- */
 

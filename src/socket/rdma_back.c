@@ -88,13 +88,6 @@ void rdma_give(struct sock *s)
 	}
 }
 
-void rdma_give_end(struct rdma *r)
-{
-	if (r->mend.give.mem)
-		larder_unmap(r->mend.give.mem, r->mend.give.len + WIRE_BSDH);
-	memset(&r->mend.give, 0, sizeof(r->mend.give));
-}
-
 void rdma_given(struct sock *s)
 {
 	rdma_give_end(s->rd);
@@ -136,12 +129,6 @@ int rdma_back_home(struct sock *s, int fd)
 }
 
 /* --- the writer -------------------------------------------------------- */
-
-static void put_end(struct rdma *r)
-{
-	larder_unmap(r->mend.put.mem, r->mend.put.len);
-	memset(&r->mend.put, 0, sizeof(r->mend.put));
-}
 
 /* Room for record and bytes; the record is there already. */
 static int put_begin(struct sock *s)
@@ -210,16 +197,10 @@ void rdma_put_back(struct sock *s, int fd)
 	if (n == -EAGAIN ||
 	    (r->state == RDMA_UP && !r->words.given && !rdma_silent(s)))
 		return;
-	put_end(r);
+	rdma_put_end(r);
 	anc_resumed(s->tx);
 	lift_left(s, fd);
 	r->due.changed = true;
 	ring_note(s);
 	rdma_wake(s);
-}
-
-void rdma_put_drop(struct rdma *r)
-{
-	if (r->mend.put.mem)
-		put_end(r);
 }

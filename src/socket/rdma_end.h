@@ -9,6 +9,7 @@
  * the end of one that carried nothing? The peer's process ends like that.
  */
 void rdma_lost(struct sock *s, int error);
+void rdma_ended(struct sock *s); /* nothing more comes or goes */
 /* The queue pair has ended; lock held. */
 void rdma_down(struct sock *s, int error);
 /* The process ends: what was sent has to arrive. Bounded. */

@@ -74,7 +74,7 @@ int rdma_up(struct sock *s)
 	window_begin(s, sock_fd(s));
 	s->end = r->end;
 	s->end_pid = sock_pid;
-	zc_paired(s);
+	reports.zc_paired(s);
 	if (!s->paired) {
 		lift_adopt(s, r->words.tx, r->words.rx);
 		s->seek.look = lift_vouch(s, sock_fd(s));
@@ -345,7 +345,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	/* words may have waited for the credits that came */
 	rdma_report(s);
 	if (unlikely(s->ar.unsure))
-		rdma_give(s);
+		reports.give(s);
 	if (unlikely(rdma_update_waits(s)) && !r->due.restless)
 		rdma_owe(s);
 	if (credits || r->state != RDMA_UP)

@@ -246,21 +246,6 @@ void rdma_say(int level, const char *line)
 	log_at(level, "%s", line);
 }
 
-void rdma_row(const struct sock *s, struct page_row *r)
-{
-	struct text t = TEXT_IN(r->device);
-	struct verbs_info info;
-
-	if (!rdma_here(s) || s->rd->state != RDMA_UP || !rdma_api) {
-		memset(r->device, 0, sizeof(r->device));
-		r->registered = 0;
-		return;
-	}
-	rdma_api->info(s->rd->end, &info);
-	text_add(&t, "%.*s", (int)sizeof(r->device) - 1, info.device);
-	r->registered = info.registered;
-}
-
 /* --- names ------------------------------------------------------------- */
 
 int rdma_order(const struct diag_names *n)
@@ -287,5 +272,3 @@ void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 	if (IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr))
 		a->in6.sin6_scope_id = n->scope;
 }
-
-struct end rdma_nowhere = { &nowhere_ops, 0, 0 };

@@ -7,7 +7,6 @@
 
 #include "socket/rdma.h"
 
-const struct verbs_api *rdma_api;
 struct rdma_module rdma_module;
 
 /* A device may come, memory be had again: but not a module. */
@@ -101,7 +100,7 @@ static void leave(struct sock *s, void *arg)
 		return;
 	r = s->rd;
 	if (r && r->owner == sock_pid) {
-		mend_begin(s, -EACCES);
+		reports.broke(s, -EACCES);
 		if (r->end && r->state < RDMA_UP) {
 			r->end->ops->destroy(r->end);
 			rdma_in_vain(s, -EAGAIN);

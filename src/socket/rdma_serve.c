@@ -242,19 +242,6 @@ void rdma_look_after(struct sock *s)
 	r->due.ear_owed = r->due.ear_lent && r->due.restless;
 }
 
-void rdma_anchor_watch(struct sock *s, int fd)
-{
-	struct rdma *r = s->rd;
-
-	if (r->watch.anchor == fd)
-		return;
-	if (r->watch.anchor >= 0)
-		service_anchor(s, r->watch.anchor, false);
-	r->watch.anchor = fd;
-	if (fd >= 0)
-		service_anchor(s, fd, true);
-}
-
 void rdma_parts(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -265,15 +252,6 @@ void rdma_parts(struct sock *s)
 	r->apart_till = now + (APART_NS << r->forks);
 	if (r->forks < APART_STEPS)
 		r->forks++;
-}
-
-/*
- * To whoever is counted in and never counted out a token would be left, and what
- * comes behind it would not be shown.
- */
-bool rdma_alone(struct sock *s)
-{
-	return sock_holders(s) == 1 && !holders_lost(s);
 }
 
 /*
@@ -291,4 +269,32 @@ void rdma_reunite(struct sock *s)
 	home_left(s);
 	rdma_tell(s, true);
 	log_debug("fd %d: nobody else's any more", sock_fd(s));
+}
+
+void rdma_down(struct sock *s, int error)
+{
+	struct rdma *r = s->rd;
+
+	if (r->down)
+		return;
+	r->down = true;
+	if (!s->conn.error)
+		pump_poll(s);
+	if (!s->conn.error)
+		mend_begin(s, error ? error : -ECONNRESET);
+	if (s->conn.error && r->state == RDMA_UP)
+		rdma_ended(s);
+}
+
+bool rdma_old_gone(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (__atomic_load_n(&s->in.lookers, __ATOMIC_SEQ_CST)) {
+		r->due.restless = true;
+		return false;
+	}
+	r->old->ops->destroy(r->old);
+	r->old = NULL;
+	return true;
 }

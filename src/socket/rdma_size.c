@@ -12,9 +12,6 @@
 #define BUSY_BYTES 32768u /* so much under pressure deserves more receives */
 #define ANSWERED   (VERBS_RCV_REST - 1u) /* credits of who sent one message */
 #define SLIM_NS	   1000000000ull /* so long it is quiet */
-#define FEW	   256u /* bytes, of as many messages as bytes have credits */
-#define CREDIT_NS  20000000u /* longer than the other end takes to look */
-
 /* Its last credits are the program's: rdma_spare(). */
 static bool may_say(const struct sock *s)
 {
@@ -105,20 +102,6 @@ bool rdma_may_rise(struct sock *s)
 		return false;
 	rdma_spare(s, 0);
 	return true;
-}
-
-bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
-{
-	struct rdma *r = s->rd;
-	uint64_t now;
-
-	if (likely(!r) || s->fallback.stand || r->state != RDMA_UP ||
-	    s->conn.tx_stream - r->load.given > FEW)
-		return false;
-	now = clock_ns();
-	if (!*until)
-		*until = now + CREDIT_NS;
-	return now < *until && !wait_tx(s, fd, *until, false);
 }
 
 /*

@@ -73,7 +73,7 @@ static void token_count(struct sock *s, const uint8_t *got, size_t n)
 		s->ar.bells = r->mark.token_at;
 	}
 	mend_ahead(s, got, n);
-	mend_begin(s, -ECONNRESET);
+	reports.broke(s, -ECONNRESET);
 }
 
 /* Its writer is no more, and what came behind it is shown to nobody. */
@@ -96,7 +96,7 @@ void rdma_strayed(struct sock *s, uint64_t n)
 	struct rdma *r = s->rd;
 
 	if (r->state == RDMA_MENDING) {
-		mend_strayed(s, n);
+		reports.strayed(s, n);
 		return;
 	}
 	s->ar.bells += n;
@@ -213,4 +213,14 @@ bool rdma_may_bell(struct sock *s)
 {
 	return s->rd->state == RDMA_UP && !s->rd->mark.token_due &&
 	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_RISING;
+}
+
+bool zc_live(const struct sock *s)
+{
+	return !s->rd || (rdma_here(s) && s->rd->state == RDMA_UP);
+}
+
+bool zc_shown(const struct sock *s)
+{
+	return zc_live(s) && !(s->rd && s->rd->mark.token_wait);
 }

@@ -16,19 +16,6 @@
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
 #define HIDE_NS	 1000000000u
 
-static __thread uint32_t wait_no __attribute__((tls_model("initial-exec")));
-
-void sock_wait_begins(void)
-{
-	wait_no++;
-	raw_jumped((uintptr_t)__builtin_frame_address(0));
-}
-
-uint64_t ready_wait(void)
-{
-	return (uint64_t)lock_tid() << 32 | wait_no;
-}
-
 static bool kernel_has(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

@@ -3,6 +3,7 @@
 
 #include "base/scratch.h"
 #include "base/sigdefer.h"
+#include "socket/option.h"
 #include "socket/peek.h"
 #include "socket/rdma.h"
 #include "socket/want.h"
@@ -524,7 +525,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	raw_rx_stayed(&stays);
 	cut_short(s, w);
 	if (sock_ghost(s) >= 0)
-		sock_exorcise(s);
+		reports.left(s);
 	if (m && ours && (w->done || n >= 0)) {
 		m->msg_flags = 0;
 		m->msg_controllen = 0;

@@ -99,7 +99,7 @@ void ring_writer(struct sock *s)
 	uint32_t wait;
 
 	if (unlikely(s->zc.due)) { /* comes back here */
-		zc_tell(s);
+		reports.zc_due(s);
 		return;
 	}
 	if (unlikely(s->rd)) {
@@ -314,4 +314,14 @@ bool ring_token(struct sock *s, int fd)
 		return false;
 	ring_take_bells(s, fd, 0);
 	return true;
+}
+
+bool wake_hung_up(const struct sock *s)
+{
+	struct pollfd p = { .fd = s->waits.wake, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+
+	/* not by a receive: bytes may still lie in front of the end */
+	return s->waits.wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
+	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }

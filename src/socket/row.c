@@ -2,10 +2,17 @@
 /* What sdpstat sees of a sock: its row on the page, its reason (P5, D12). */
 
 #include "base/scratch.h"
+#include "base/text.h"
+#include "socket/rdma.h"
 #include "socket/bridge.h"
 
 struct page_row sock_spare;
 static bool opened; /* the statistics page */
+
+bool row_opened(void)
+{
+	return opened;
+}
 
 static void row_addr(struct page_addr *to, const struct sockaddr_storage *ss)
 {
@@ -222,14 +229,36 @@ static union {
 	uint64_t word[PAGE_WORDS];
 } told;
 
+void row_forked(void)
+{
+	page_forked();
+	opened = false;
+	memset(&sock_spare, 0, sizeof(sock_spare));
+	memset(&told, 0, sizeof(told));
+}
+
+void rdma_row(const struct sock *s, struct page_row *r)
+{
+	struct text t = TEXT_IN(r->device);
+	struct verbs_info info;
+
+	if (!rdma_here(s) || s->rd->state != RDMA_UP || !rdma_api) {
+		memset(r->device, 0, sizeof(r->device));
+		r->registered = 0;
+		return;
+	}
+	rdma_api->info(s->rd->end, &info);
+	text_add(&t, "%.*s", (int)sizeof(r->device) - 1, info.device);
+	r->registered = info.registered;
+}
+
 static void totals(struct page_counters *c)
 {
 	page_totals(page_self, page_rows(), c);
 	page_fold(c, &sock_spare);
 }
 
-/* The line of statistics, if asked for; `anyway`: even if all is zero. */
-static void tell(bool anyway)
+void row_tell(bool anyway)
 {
 	__typeof__(told) *new;
 	uint64_t now, any = 0;
@@ -254,47 +283,4 @@ static void tell(bool anyway)
 	err = page_append_json(config.stats_file, &new->c);
 	if (err)
 		log_warn("no statistics in %s (%d)", config.stats_file, -err);
-}
-
-static bool said; /* the last words */
-
-void sock_exit(void)
-{
-	bridge_exit();
-	sock_last_words();
-}
-
-void sock_last_words(void)
-{
-	if (!said)
-		rdma_exit();
-	sock_killed();
-}
-
-void sock_killed(void)
-{
-	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED) ||
-	    (!opened && config.disabled))
-		return;
-	tell(true);
-	page_close();
-}
-
-void sock_leave(bool leaves)
-{
-	if (leaves)
-		bridge_settle();
-	if (!opened)
-		return;
-	if (leaves)
-		tell(false);
-	page_leave(leaves);
-}
-
-void row_forked(void)
-{
-	page_forked();
-	opened = false;
-	memset(&sock_spare, 0, sizeof(sock_spare));
-	memset(&told, 0, sizeof(told));
 }

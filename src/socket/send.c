@@ -419,7 +419,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		sock_unlock(s);
 		fd = sock_at(s, fd);
 		if (unlikely(sock_ghost(s) >= 0) && !raw)
-			sock_exorcise(s);
+			reports.left(s);
 		if (!raw && none && !n)
 			n = -EFAULT;
 		if (!raw)
@@ -570,7 +570,7 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
 	ret = ring_send(s, fd, &w, raw);
 	sock_unlock(s);
 	if (unlikely(sock_ghost(s) >= 0))
-		sock_exorcise(s);
+		reports.left(s);
 	if (w.done)
 		return (ssize_t)w.done;
 	if (!w.pipe_over)
@@ -595,6 +595,6 @@ ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
 	sock_unlock(s);
 	/* else the call goes on, and whatever it does next ends it */
 	if (unlikely(sock_ghost(s) >= 0) && !*raw && !(f->stop && f->err))
-		sock_exorcise(s);
+		reports.left(s);
 	return w.done ? (ssize_t)w.done : ret;
 }

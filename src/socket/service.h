@@ -6,6 +6,7 @@
 
 #include "socket/impl.h"
 
+void *service_main(void *arg); /* the thread itself */
 int service_start(void); /* 0, or negative: no thread here */
 /* A thread of ours: no signals, a small stack. */
 int service_spawn(pthread_t *thread, void *(*run)(void *arg));

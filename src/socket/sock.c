@@ -3,34 +3,34 @@
 
 #include "base/guard.h"
 #include "config/rules.h"
+#include "socket/option.h"
 #include "socket/bridge.h"
 #include "socket/budget.h"
 #include "socket/hush.h"
-
-struct sock_hooks hooks;
-int32_t sock_pid;
 
 void sock_setup(const struct sock_hooks *h)
 {
 	hooks = *h;
 	sock_pid = sys_getpid();
-}
-
-/*
- * The lock was not free in the ordinary way: its owner was killed inside
- * (what it guarded may be half changed: the stream cannot be trusted), or
- * this thread holds it and we are in a signal handler.
- */
-int sock_lock_odd(struct sock *s, int ret)
-{
-	if (ret == -EOWNERDEAD) {
-		log_err("Error: a process died inside socket inode %llu",
-			(unsigned long long)s->id.inode);
-		if (s->paired)
-			conn_on_lost(&s->conn, -ECONNRESET);
-		return 0;
-	}
-	return ret;
+	reports = (struct sock_reports){
+		.background = service_main,
+		.left = sock_exorcise,
+		.sleep_left = wait_cancelled,
+		.raw_rx_over = option_left,
+		.abandoned = raw_abandoned,
+		.broke = mend_begin,
+		.strayed = mend_strayed,
+		.kept_is_void = keep_drop,
+		.give = rdma_give,
+		.put_came = rdma_put_came,
+		.zc_paired = zc_paired,
+		.zc_offered = zc_offered,
+		.zc_freed = zc_freed,
+		.zc_reported = zcr_reported,
+		.zc_due = zc_tell,
+		.zc_over = zcr_over,
+		.zc_sink_over = zcr_sink_over,
+	};
 }
 
 /* --- birth ------------------------------------------------------------- */
@@ -246,68 +246,6 @@ void sock_dissolved(struct sock *s)
 	s->eos.eaten = 0;
 	s->id.port = s->id.peer_port = 0; /* the next one has other names */
 	sock_unlock(s);
-}
-
-/* A non-blocking connect is over when the socket has a peer. */
-bool sock_up(struct sock *s, int fd)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-
-	if (s->id.phase == PH_CONNECTED)
-		return true;
-	if (s->id.phase != PH_CONNECTING || sys_getpeername(fd, &ss, &len))
-		return false;
-	s->id.phase = PH_CONNECTED;
-	sock_why(s, option_reason(s));
-	lift_connected(s, fd);
-	return true;
-}
-
-bool sock_listening(const struct sock *s)
-{
-	return s->id.phase == PH_LISTEN;
-}
-
-bool sock_native(const struct sock *s)
-{
-	return s->id.native;
-}
-
-bool sock_lifted(const struct sock *s)
-{
-	return s->paired &&
-	       (anc_state(s->tx) != ANC_RAW || anc_state(s->rx) != ANC_RAW);
-}
-
-bool sock_cold(const struct sock *s)
-{
-	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
-}
-
-/* A connection's is known; another's is asked for seldom, and looked up then. */
-uint64_t sock_inode(struct sock *s)
-{
-	struct stat st;
-	int fd = sock_fd(s);
-
-	if (!s->id.inode && fd >= 0 && !sys_fstat(fd, &st))
-		s->id.inode = st.st_ino;
-	return s->id.inode;
-}
-
-void sock_nonblock(struct sock *s, bool on)
-{
-	s->opt.nonblock = on;
-}
-
-uint64_t sock_inode_at(struct sock *s, int fd)
-{
-	struct stat st;
-
-	if (!s->id.inode && !sys_fstat(fd, &st))
-		s->id.inode = st.st_ino;
-	return s->id.inode;
 }
 
 void sock_fork_hold(void)

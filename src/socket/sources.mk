@@ -79,6 +79,20 @@ libsocket_la_SOURCES = \
 	src/socket/wait.c \
 	src/socket/wait.h \
 	src/socket/want.h \
+	src/socket/exit.c \
+	src/socket/ident.c \
+	src/socket/leave.c \
+	src/socket/mark.c \
+	src/socket/nowhere.c \
+	src/socket/path.c \
+	src/socket/process.c \
+	src/socket/rdma_fate.c \
+	src/socket/rdma_over.c \
+	src/socket/rdma_woken.c \
+	src/socket/reports.h \
+	src/socket/registry.c src/socket/registry.h \
+	src/socket/rdma_step.c \
+	src/socket/zc_wait.c \
 	src/socket/zcopy.c src/socket/zcopy.h \
 	src/socket/zcopy_rdma.c \
 	src/socket/zcopy_way.c \

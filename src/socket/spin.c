@@ -11,25 +11,6 @@
 
 #define SPIN_SKIP_MAX 128
 
-/*
- * Threads bound to one processor each: they move side by side, or only in
- * turns if it is the same one. Asked once a connection, by the thread that
- * pairs; a thread bound later only spins less cleverly.
- */
-void spin_bound(struct sock *s)
-{
-	uint32_t bound = 0;
-	cpu_set_t set;
-	size_t cpu;
-
-	CPU_ZERO(&set);
-	if (!sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) == 1)
-		for (cpu = 0; cpu < CPU_SETSIZE && !bound; cpu++)
-			if (CPU_ISSET(cpu, &set))
-				bound = (uint32_t)cpu + 1;
-	__atomic_store_n(&s->own->bound, bound, __ATOMIC_RELAXED);
-}
-
 /* Can the other end move only while we do not? */
 static bool in_turns(struct sock *s)
 {
@@ -38,71 +19,11 @@ static bool in_turns(struct sock *s)
 		       __atomic_load_n(&s->peer->bound, __ATOMIC_RELAXED);
 }
 
-/*
- * A wait that spins as long as being woken costs is at most twice as dear as
- * the better of spinning and sleeping. On one host that is spin_us. Between
- * hosts the service thread is woken by the completion, works, and wakes the
- * program: a multiple of the second half, which is measured; and in a dialogue
- * the other end may be asleep at first, so that the answer takes as much more.
- * What counts is the middle one of the last.
- */
-#define WOKEN	8u
-#define WOKEN_X 8u
-
-static struct {
-	uint32_t next, middle, ns[WOKEN];
-} woken;
-
-static uint32_t middle_of_last(void)
-{
-	uint32_t in_order[WOKEN], n = 0, i, j, one;
-
-	for (i = 0; i < WOKEN; i++) {
-		one = __atomic_load_n(&woken.ns[i], __ATOMIC_RELAXED);
-		if (!one)
-			continue;
-		for (j = n++; j && in_order[j - 1] > one; j--)
-			in_order[j] = in_order[j - 1];
-		in_order[j] = one;
-	}
-	return n ? in_order[(n - 1) / 2] : 0;
-}
-
-void spin_rung(struct sock *s)
-{
-	__atomic_store_n(&s->waits.rung_at, clock_ns(), __ATOMIC_RELAXED);
-}
-
-void spin_awake(struct sock *s)
-{
-	uint64_t at, ns;
-	uint32_t i;
-
-	if (!__atomic_load_n(&s->waits.rung_at, __ATOMIC_RELAXED))
-		return;
-	at = __atomic_exchange_n(&s->waits.rung_at, 0, __ATOMIC_RELAXED);
-	if (!at)
-		return;
-	ns = clock_ns() - at;
-	i = __atomic_fetch_add(&woken.next, 1, __ATOMIC_RELAXED) % WOKEN;
-	__atomic_store_n(&woken.ns[i],
-			 ns < UINT32_MAX ? (uint32_t)ns + 1 : UINT32_MAX,
-			 __ATOMIC_RELAXED);
-	__atomic_store_n(&woken.middle, middle_of_last(), __ATOMIC_RELAXED);
-}
-
-/* So long it takes to be woken by what another host sent, 0 if unknown. */
-static uint64_t woken_ns(void)
-{
-	return (uint64_t)__atomic_load_n(&woken.middle, __ATOMIC_RELAXED) *
-	       WOKEN_X;
-}
-
 /* No more than anybody may spin: or the busier, the longer. */
 static uint64_t far_ns(void)
 {
 	uint64_t most = (uint64_t)settings.spin_rdma_us * 1000;
-	uint64_t ns = woken_ns();
+	uint64_t ns = spin_woken_ns();
 
 	return ns < most ? ns : most;
 }
@@ -234,7 +155,7 @@ void sock_go_on(struct sock *s)
 {
 	go_on(s);
 	if (unlikely(__atomic_load_n(&s->waits.ghost, __ATOMIC_SEQ_CST) >= 0))
-		sock_exorcise(s);
+		reports.left(s);
 }
 
 struct sock *sock_stays(struct sock *s)

@@ -44,6 +44,7 @@ struct rdma;
 		uint32_t name##_gen, name; \
 	}
 #endif
+#define GEN_SHIFT 32 /* the generation, in a word of both */
 #define GEN_COUNT(name)               \
 	union {                       \
 		COUNTED(name);        \

@@ -231,51 +231,6 @@ static void wards_reap(void)
 
 /* --- generations -------------------------------------------------------- */
 
-#define GEN_SHIFT 32
-
-/* One more, of whichever generation it is now. */
-static uint32_t gen_in(uint64_t *word)
-{
-	return (uint32_t)(__atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST) >>
-			  GEN_SHIFT);
-}
-
-static void gen_out(uint64_t *word, uint32_t gen)
-{
-	uint64_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
-
-	while (seen >> GEN_SHIFT == gen && (uint32_t)seen &&
-	       !__atomic_compare_exchange_n(word, &seen, seen - 1, 0,
-					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		;
-}
-
-uint32_t sock_sleep(struct sock *s)
-{
-	uint32_t gen = gen_in(&s->waits.asleep_anchor_word);
-	uint32_t next = gen_in(&s->waits.watched_word);
-
-	if (unlikely(next != gen)) /* used anew just now */
-		gen_out(&s->waits.watched_word, next);
-	holder_in(s, HOLDS_BED);
-	spin_to_bed(s);
-	return gen;
-}
-
-void sock_awoken(struct sock *s, uint32_t number)
-{
-	gen_out(&s->waits.watched_word, number);
-	gen_out(&s->waits.asleep_anchor_word, number);
-}
-
-void sock_awake(struct sock *s, uint32_t number)
-{
-	if (likely(number == s->waits.asleep_anchor_gen))
-		holder_out(s, HOLDS_BED);
-	sock_awoken(s, number);
-	spin_awake(s);
-}
-
 /* It was cleared: who comes out meanwhile finds generation 0, nobody's. */
 static void gen_begin(struct sock *s)
 {

@@ -265,3 +265,26 @@ bool lift_vouched(const struct sock *s)
 	       (__atomic_load_n(&s->peer->counted, __ATOMIC_ACQUIRE) &
 		ANC_COUNTED_RX);
 }
+
+/*
+ * The shared words take over from the local ones. Threads that are inside a
+ * raw call keep the words they entered by (raw.c).
+ */
+void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
+{
+	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
+	/* who holds it at home does so on */
+	if (s->fallback.pins & 1)
+		anc_busy(tx);
+	if (s->fallback.pins & 2)
+		anc_busy(rx);
+	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
+	/* only now: who leaves the old words takes it from s->rx */
+	__atomic_store_n(&s->in.carry, 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(&s->in.carry, 0, __ATOMIC_SEQ_CST))
+		anc_raw_leave(rx);
+	__atomic_store_n(&rx->taken, s->ar.taken, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&tx->sent, s->at.sent, __ATOMIC_SEQ_CST);
+}

@@ -9,9 +9,13 @@
  */
 
 #include "base/sigdefer.h"
+#include "socket/option.h"
 #include "socket/hush.h"
 #include "socket/rdma.h"
 #include "socket/sleep.h"
+
+#define FEW	  256u /* bytes, of as many messages as bytes have credits */
+#define CREDIT_NS 20000000u /* longer than the other end takes to look */
 
 /* --- sleeping ---------------------------------------------------------- */
 
@@ -124,7 +128,7 @@ void wait_cancelled(struct sleep *in)
 	bed_out(in->s, &in->bed);
 	sock_unlock(in->s);
 	if (in->s->waits.ghost >= 0)
-		sock_exorcise(in->s);
+		reports.left(in->s);
 }
 
 /* -errno of the kernel's sleep, or 0 after anything that needs a new look */
@@ -506,12 +510,16 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	return ret;
 }
 
-bool wake_hung_up(const struct sock *s)
+bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
 {
-	struct pollfd p = { .fd = s->waits.wake, .events = POLLRDHUP };
-	struct timespec now = { 0, 0 };
+	struct rdma *r = s->rd;
+	uint64_t now;
 
-	/* not by a receive: bytes may still lie in front of the end */
-	return s->waits.wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
-	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+	if (likely(!r) || s->fallback.stand || r->state != RDMA_UP ||
+	    s->conn.tx_stream - r->load.given > FEW)
+		return false;
+	now = clock_ns();
+	if (!*until)
+		*until = now + CREDIT_NS;
+	return now < *until && !wait_tx(s, fd, *until, false);
 }

@@ -17,21 +17,9 @@
 #include "sdp_proto/wire.h"
 #include "socket/rdma.h"
 
-#define BACK_NS	  500000000u /* for the answer of a reader */
-#define MOVES_NS  5000000000u /* that this limit moves by */
 #define REG_LEAST (256u << 10) /* where registering begins to pay */
 #define FARTHER	  10 /* than on this host a reader is, in time */
 #define MOST_MS	  1000u
-
-bool zc_live(const struct sock *s)
-{
-	return !s->rd || (rdma_here(s) && s->rd->state == RDMA_UP);
-}
-
-bool zc_shown(const struct sock *s)
-{
-	return zc_live(s) && !(s->rd && s->rd->mark.token_wait);
-}
 
 uint32_t zcr_least(const struct sock *s, uint32_t least)
 {
@@ -136,7 +124,7 @@ void zc_seize(struct sock *s)
 		return;
 	}
 	if (!s->conn.error)
-		mend_begin(s, -ECANCELED);
+		reports.broke(s, -ECANCELED);
 	zcr_over(s);
 }
 
@@ -176,101 +164,10 @@ bool zcr_sent(struct sock *s, uint8_t *to)
 	return true;
 }
 
-/*
- * Both lend and wait for one another. In Combined mode the machine takes ours
- * back by itself; in Pipelined mode it is for us to do.
- */
-static bool crossed(const struct sock *s)
-{
-	return !s->zc.wrote && s->conn.peer_src_count &&
-	       s->conn.tx_mode == WIRE_PIPELINED;
-}
-
-/* Nobody waits any longer: what ends the wait, 0: go on. */
-static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
-{
-	uint64_t now = clock_ns();
-
-	if (!s->paired || s->eos.shut_wr || s->orphan || s->conn.error ||
-	    anc_state(s->tx) != ANC_LIFTED || crossed(s) || now >= until)
-		return 1;
-	return now >= deadline ? -EAGAIN : 0;
-}
-
-/* It goes on: more than was `seen` is read, or the device is writing yet. */
-static bool goes_on(struct sock *s, uint32_t seen)
-{
-	bool on = s->zc.done != seen;
-	struct fab_done d;
-
-	if (s->zc.out != ZC_OUT || !s->zc.writing || !rdma_here(s))
-		return on;
-	while (FAB(s)->done(END(s), &d) == 1)
-		if (d.id == s->zc.writing)
-			s->zc.writing = 0;
-	return true;
-}
-
-/* Who was asked back is given time for as long as it goes on. */
-static void move_limit(struct sock *s, uint64_t *since)
-{
-	uint64_t now = clock_ns();
-
-	if (!s->zc.back_at)
-		return;
-	if (!*since)
-		*since = s->zc.back_at;
-	if (now < *since + MOVES_NS)
-		s->zc.back_at = now;
-}
-
 /* So long a loan waits without a report: a turn takes its time. */
 uint64_t zcr_patience_ns(void)
 {
 	uint64_t ms = (uint64_t)settings.zcopy_wait_ms * FARTHER;
 
 	return (ms < MOST_MS ? ms : MOST_MS) * 1000000u;
-}
-
-int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
-{
-	uint64_t now = clock_ns(), patience = zcr_patience_ns();
-	uint64_t left = deadline > now ? deadline - now : 0;
-	uint64_t until, since = 0;
-	uint32_t seen = 0;
-	int err = 0, ret = 0;
-
-	/* the rest is for the copy, which TCP would take at once */
-	patience = patience < left / 2 ? patience : left / 2;
-	until = now + patience;
-	while (s->zc.out == ZC_OUT) {
-		if (s->zc.done != seen)
-			until = clock_ns() + patience;
-		if (goes_on(s, seen))
-			move_limit(s, &since);
-		seen = s->zc.done;
-		if (s->zc.wrote)
-			zcw_done(s);
-		home_serve(s, fd);
-		if (!ret)
-			ret = err ? err : impatient(s, until, deadline);
-		if (s->zc.out != ZC_OUT || (ret && zc_recall(s)))
-			break;
-		if (s->zc.back_at && clock_ns() >= s->zc.back_at + BACK_NS) {
-			zc_seize(s);
-			break;
-		}
-		err = wait_lent(s,
-				s->zc.back_at	 ? s->zc.back_at + BACK_NS :
-				until < deadline ? until :
-						   deadline,
-				signals);
-		if (err == -EAGAIN)
-			err = 0;
-		if (err == -EINTR)
-			signals = -1; /* they wait, until the memory is back */
-	}
-	if (!ret)
-		ret = err;
-	return ret > 0 || s->zc.done == s->zc.len ? 0 : ret;
 }

@@ -279,6 +279,6 @@ void zcr_broke(struct sock *s)
 {
 	if (!s->zc.broke)
 		return;
-	mend_begin(s, s->zc.broke);
+	reports.broke(s, s->zc.broke);
 	s->zc.broke = 0;
 }

@@ -12,7 +12,6 @@
 #include "socket/hush.h"
 #include "socket/rdma.h"
 
-#define PIECE_MAX (1u << 29) /* offered at once */
 #define CHUNK	  262144u /* written at once */
 #define WRITE_MIN 16384u /* not worth a system call */
 
@@ -125,112 +124,6 @@ int zc_sunk(struct sock *s, const struct conn_freed *f)
 	return f->bytes == s->zc.got ? 0 : -EPROTO;
 }
 
-/*
- * It comes back now, by the thread that offered it; between hosts, if that one
- * may `wait`, without the lock for a moment.
- */
-static void take_back(struct sock *s, bool wait)
-{
-	if (s->zc.sink != ZC_OUT)
-		return;
-	if (s->rd) {
-		zcr_take_back(s, wait);
-		return;
-	}
-	if (zc_settle(s, FAB(s)->sunk(END(s), true))) {
-		pump_fail(s, -EPROTO);
-		return;
-	}
-	page_add(zcopy_cancelled, 1);
-	if (s->conn.error)
-		return;
-	conn_cancel_sinks(&s->conn);
-	pump_control(s);
-}
-
-/* Bytes that came; the program's receive has its memory back. */
-static size_t finish(struct sock *s, bool wait)
-{
-	size_t n;
-
-	take_back(s, wait);
-	n = s->zc.got;
-	s->zc.sink = ZC_NONE;
-	s->zc.sink_owner = 0;
-	if (FAB(s)->unsink)
-		FAB(s)->unsink(END(s));
-	return n;
-}
-
-static bool mine(const struct sock *s)
-{
-	return s->zc.sink != ZC_NONE && s->zc.sink_owner == lock_tid();
-}
-
-void zc_abandon_sink(struct sock *s)
-{
-	if (mine(s))
-		finish(s, false);
-}
-
-/* Does what must be looked at elsewhere leave the sink where it is? */
-static bool undisturbed(struct sock *s)
-{
-	return wait_idle(s) && (likely(!s->rd) || zcr_may_sink(s));
-}
-
-static void offer_sink(struct sock *s, const struct cursor *c, size_t len)
-{
-	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
-	struct conn_zc zc = { 0 };
-	struct conn_offer offer = { .zc = &zc };
-	uint32_t room = FAB(s)->room(END(s)), rkey;
-	struct conn_op op;
-
-	if (s->rd)
-		len = zcr_sink_piece(len);
-	else
-		s->shm.peer = s->waits.wake;
-	zc.sink.len = len < PIECE_MAX ? (uint32_t)len : PIECE_MAX;
-	pump_control(s);
-	if (s->zc.sink != ZC_NONE || s->zc.sink_asked || !room ||
-	    conn_wants_send(&s->conn) || !undisturbed(s) ||
-	    !conn_sink_wanted(&s->conn, zc.sink.len) ||
-	    FAB(s)->sink(END(s), at, zc.sink.len, &rkey))
-		return;
-	zc.sink.vaddr = (uintptr_t)at;
-	zc.sink.key = zc.sink.rkey = rkey;
-	conn_next(&s->conn, clock_ns(), &offer, room, &op);
-	if (op.took == CONN_TOOK_SINK) {
-		s->zc.sink = ZC_OUT;
-		s->zc.sink_asked = true;
-		s->zc.sink_owner = lock_tid();
-		s->zc.sink_key = rkey;
-		s->zc.sink_len = zc.sink.len;
-	} else {
-		FAB(s)->sunk(END(s), true);
-		FAB(s)->unsink(END(s));
-	}
-	/* who reads there need not wake up for it; who lends has lent in vain */
-	if (op.type == CONN_SEND && !pump_post(s, NULL, &op))
-		ring_writer(s);
-}
-
-/* Nobody wrote into it: not so soon again. */
-static void paid(struct sock *s, bool well)
-{
-	struct zc *z = &s->zc;
-
-	if (settings.zcopy == SET_ZCOPY_ALWAYS || well) {
-		z->sink_skips = 0;
-		return;
-	}
-	z->sink_skips = z->sink_skips ? 2 * z->sink_skips : 4;
-	if (z->sink_skips > 4096)
-		z->sink_skips = 4096;
-	z->sink_skip = z->sink_skips;
-}
-
 bool zc_would_sink(struct sock *s, const struct cursor *c)
 {
 	if (s->conn.rx_mode != WIRE_PIPELINED || !FAB(s)->sink ||
@@ -241,52 +134,4 @@ bool zc_would_sink(struct sock *s, const struct cursor *c)
 		return true;
 	s->zc.sink_skip--;
 	return false;
-}
-
-/* --- waiting ----------------------------------------------------------- */
-
-/* 0: there is something to look at; else why the receive ends. */
-static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
-{
-	int err = 0;
-
-	do {
-		err = wait_sink(s, fd, until, h->fd);
-		if (!err && s->paired && !s->conn.error && fab_pending(s))
-			pump_poll(s);
-	} while (!err && s->zc.sink == ZC_OUT && mine(s) && undisturbed(s));
-	return err;
-}
-
-ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
-		uint64_t until, bool part)
-{
-	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
-	size_t room = c->iov->iov_len - c->at, n = 0;
-	bool offered = false, restarts;
-	int err;
-
-	/* in time for a writer that sends on and on; else it would be crossed */
-	if (spin_rx(s, ANC_LIFTED, until, SPIN_BRIEF))
-		return 0;
-	if (!hush_begin(&h))
-		return wait_rx(s, fd, until, ANC_LIFTED, part);
-	do {
-		offer_sink(s, c, len < room ? len : room);
-		offered |= mine(s);
-		err = wait_out(s, fd, until, &h);
-		if (mine(s))
-			n = finish(s, true);
-		if (n || err != -EINTR)
-			break;
-		err = hush_heed(s, &h, &restarts);
-		if (err == -EINTR && until == UINT64_MAX && restarts && !part)
-			err = 0;
-	} while (!err && undisturbed(s));
-	cursor_skip(c, n);
-	/* a writer that is to be read from now on has voided it */
-	if (offered && (n || s->conn.rx_mode == WIRE_PIPELINED))
-		paid(s, n > 0);
-	hush_end(s, &h);
-	return n ? (ssize_t)n : err;
 }

@@ -206,6 +206,6 @@ void zcr_take_back(struct sock *s, bool wait)
 		lock_take(&s->lock);
 	}
 	if (!s->conn.error)
-		mend_begin(s, -ECANCELED);
+		reports.broke(s, -ECANCELED);
 	zcr_sink_over(s);
 }

@@ -310,5 +310,7 @@ int main(void)
 	};
 
 	sock_pid = getpid();
+
+	sock_setup(&(struct sock_hooks){ 0 });
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

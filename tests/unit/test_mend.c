@@ -558,12 +558,11 @@ static ssize_t at_kernel(int fd, void *buf, size_t n, int flags)
  */
 static void test_overtaken(void **state)
 {
-	static const struct sock_hooks lent = { .recv = at_kernel };
 	struct conn peer;
 	char got[8];
 
 	(void)state;
-	sock_setup(&lent);
+	sock_setup(&(struct sock_hooks){ .recv = at_kernel });
 	in_lift(&peer);
 	rd.mark.token_wait = false; /* nobody looks at the anchor here */
 	sock.id.phase = PH_CONNECTED;
@@ -596,5 +595,6 @@ int main(void)
 		cmocka_unit_test(test_overtaken),
 	};
 
+	sock_setup(&(struct sock_hooks){ 0 });
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -593,5 +593,6 @@ int main(void)
 						tear_down),
 	};
 
+	sock_setup(&(struct sock_hooks){ 0 });
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -331,5 +331,6 @@ int main(void)
 		cmocka_unit_test(test_left),
 	};
 
+	sock_setup(&(struct sock_hooks){ 0 });
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
