@@ -26,13 +26,13 @@ struct load {
 };
 
 /* Bytes of the call have gone: a handler ends it (wait.h). */
-static inline bool part(const struct load *w)
+static inline bool load_part(const struct load *w)
 {
 	return w->done || w->begun;
 }
 
 /* The first wait of a call sets its limit. */
-static inline uint64_t deadline(struct sock *s, struct load *w)
+static inline uint64_t load_deadline(struct sock *s, struct load *w)
 {
 	if (!w->deadline)
 		w->deadline = wait_deadline(s->opt.sndtimeo);

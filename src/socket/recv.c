@@ -122,7 +122,7 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 	*ret = w->done && (!w->all || got != -EAGAIN) ? 0 : got;
 	if (got != -EAGAIN || (w->done && !w->all) || w->nonblock)
 		return true;
-	*ret = wait_queue(s, fd, deadline(s, w), part(w));
+	*ret = wait_queue(s, fd, want_deadline(s, w), want_part(w));
 	return *ret != 0;
 }
 
@@ -142,7 +142,7 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 		return 1;
 	if (zc_here(s))
 		zc_refuse(s);
-	*ret = wait_rx(s, fd, deadline(s, w), was, true);
+	*ret = wait_rx(s, fd, want_deadline(s, w), was, true);
 	if (*ret)
 		return 1;
 	w->done = 0;
@@ -163,8 +163,9 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 		return s->ar.unsure;
 	if (w->done && !w->all)
 		return true;
-	*ret = w->nonblock ? -EAGAIN :
-			     wait_queue(s, fd, deadline(s, w), part(w));
+	*ret = w->nonblock ?
+		       -EAGAIN :
+		       wait_queue(s, fd, want_deadline(s, w), want_part(w));
 	if (!*ret)
 		return false;
 	*ret = w->done ? 0 : *ret;
@@ -226,10 +227,11 @@ static ssize_t await(struct sock *s, int fd, struct want *w, uint64_t lim,
 
 	if (likely(!zc_may_sink(s, &w->c, lim)) || was != ANC_LIFTED ||
 	    w->peek || w->torn || (w->flags & MSG_TRUNC))
-		n = wait_rx(s, fd, deadline(s, w), was, part(w));
+		n = wait_rx(s, fd, want_deadline(s, w), was, want_part(w));
 	else
-		n = zc_wait(s, fd, &w->c, lim, deadline(s, w), part(w));
-	if (!n && unlikely(ran != sigdefer_handlers()) && !part(w))
+		n = zc_wait(s, fd, &w->c, lim, want_deadline(s, w),
+			    want_part(w));
+	if (!n && unlikely(ran != sigdefer_handlers()) && !want_part(w))
 		begin_again(s, w);
 	if (n > 0) {
 		w->done += (size_t)n;
@@ -370,8 +372,8 @@ raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 		return 0;
 	if (unlikely(fd < 0))
 		errno = EBADF; /* another thread has closed it */
-	else if (unlikely(part(w) && !w->nonblock))
-		fd = wait_next(s, fd, deadline(s, w), w->done);
+	else if (unlikely(want_part(w) && !w->nonblock))
+		fd = wait_next(s, fd, want_deadline(s, w), w->done);
 	if (unlikely(fd < 0)) {
 		n = -1;
 	} else if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
@@ -480,7 +482,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		fd = sock_at(s, fd);
 		if (!lifted) {
 			if (unlikely(w->peek_all) && s->rd && n > 0 &&
-			    peek_wait(s, fd, w->len, (size_t)n, deadline(s, w)))
+			    peek_wait(s, fd, w->len, (size_t)n,
+				      want_deadline(s, w)))
 				continue;
 			lift_count(s, fd, n, false);
 			if (n <= 0 && ((s->got.stale && keep_revived(s, n)) ||

@@ -94,8 +94,8 @@ static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
 {
 	size_t n;
 
-	w->zc.part = part(w);
-	if (!zc_send(s, fd, &w->c, &w->zc, deadline(s, w), &n, err))
+	w->zc.part = load_part(w);
+	if (!zc_send(s, fd, &w->c, &w->zc, load_deadline(s, w), &n, err))
 		return zc_torn(&w->zc, &w->c, w->done, &w->len, err);
 	went(s, w, n);
 	if (!w->zc.lend && !*err && w->done < w->len)
@@ -335,7 +335,7 @@ static ssize_t raw_rest(struct sock *s, int fd, struct load *w,
 		if (*lifted || n != -EAGAIN)
 			return n;
 		s->seek.dry = false; /* the program asks but once */
-		n = wait_rest(s, fd, deadline(s, w));
+		n = wait_rest(s, fd, load_deadline(s, w));
 		if (n < 0)
 			return n;
 		fd = sock_at(s, fd);
@@ -385,7 +385,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 					 broken_pipe(w->flags);
 		if (raw_passed_by(&lifted, &s->stats.tx_shown, &lifted))
 			n = 0;
-		else if (unlikely(part(w)) && !w->nonblock)
+		else if (unlikely(load_part(w)) && !w->nonblock)
 			n = raw_rest(s, fd, w, m, &lifted);
 		else
 			n = raw_send(s, fd, w, m, &lifted);
@@ -451,7 +451,7 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->nonblock = s->opt.nonblock || (flags & MSG_DONTWAIT);
 	/* one for all that it takes */
 	if (unlikely(s->opt.sndtimeo) && !w->nonblock)
-		deadline(s, w);
+		load_deadline(s, w);
 }
 
 static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)

@@ -120,9 +120,9 @@ int sleep_heeded(int ret, uint64_t deadline, bool part)
 int sleep_for_room(struct sock *s, int fd, struct load *w)
 {
 	uint32_t ran = sigdefer_handlers();
-	int err = wait_tx(s, fd, deadline(s, w), part(w));
+	int err = wait_tx(s, fd, load_deadline(s, w), load_part(w));
 
-	if (!err && unlikely(ran != sigdefer_handlers()) && !part(w)) {
+	if (!err && unlikely(ran != sigdefer_handlers()) && !load_part(w)) {
 		w->nonblock = s->opt.nonblock || (w->flags & MSG_DONTWAIT);
 		w->deadline = 0;
 	}

@@ -21,13 +21,13 @@ struct want {
 };
 
 /* Bytes of the call have come: a handler ends it (wait.h). */
-static inline bool part(const struct want *w)
+static inline bool want_part(const struct want *w)
 {
 	return w->done || w->begun;
 }
 
 /* The first wait of a call sets its limit. */
-static inline uint64_t deadline(struct sock *s, struct want *w)
+static inline uint64_t want_deadline(struct sock *s, struct want *w)
 {
 	if (!w->deadline)
 		w->deadline = wait_deadline(s->opt.rcvtimeo);
@@ -55,7 +55,7 @@ static inline void want_set(struct want *w, struct sock *s,
 	w->nonblock = s->opt.nonblock || (flags & MSG_DONTWAIT);
 	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
 	if (unlikely(w->all && s->opt.rcvtimeo && !w->nonblock))
-		deadline(s, w);
+		want_deadline(s, w);
 }
 
 #endif
