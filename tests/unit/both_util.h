@@ -22,7 +22,7 @@
 
 #include "conn_util.h"
 #include "fabric/nowhere.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 #include "tcp_util.h"
 
 /* --- the fabric: messages that came, room for none ------------------------ */

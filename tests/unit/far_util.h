@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 #define KIB 1024u
 #define MIB (1u << 20)

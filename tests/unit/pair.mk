@@ -2,12 +2,12 @@
 check_PROGRAMS += tests/unit/test_diag tests/unit/test_pair \
 	tests/unit/test_pair_lies
 pair_sources = \
-	src/socket/budget.c \
-	src/socket/budget.h \
-	src/socket/diag.c \
-	src/socket/fdhide.c \
-	src/socket/pair.c \
-	src/socket/pair.h
+	src/socket/core/budget.c \
+	src/socket/core/budget.h \
+	src/socket/core/diag.c \
+	src/socket/core/fdhide.c \
+	src/socket/peer/pair.c \
+	src/socket/core/pair.h
 # Flags of their own: the same files are also in libsocket.la.
 tests_unit_test_diag_CPPFLAGS = $(AM_CPPFLAGS)
 tests_unit_test_diag_SOURCES = tests/unit/test_diag.c $(pair_sources)

@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-#include "socket/pair.h"
+#include "socket/peer/peer.h"
 
 #define TRIES	   5
 #define RING	   65536u

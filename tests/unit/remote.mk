@@ -45,7 +45,7 @@ tests_unit_test_called_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_ear
-tests_unit_test_ear_SOURCES = tests/unit/test_ear.c src/socket/rdma_ear.c
+tests_unit_test_ear_SOURCES = tests/unit/test_ear.c src/socket/transport/rdma_ear.c
 tests_unit_test_ear_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_woken

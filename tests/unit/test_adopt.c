@@ -14,8 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "socket/impl.h"
-#include "socket/raw.h"
+#include "socket/life/life.h"
 
 #define LIMIT_NS 2000000000u /* for all the times */
 

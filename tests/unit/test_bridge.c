@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "socket/bridge.h"
+#include "socket/life/life.h"
 
 #define CHILD_S 60 /* a child that waits for a lock waits for ever */
 

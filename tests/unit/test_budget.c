@@ -7,7 +7,7 @@
 
 #include "base/cgroup.h"
 #include "base/proc.h"
-#include "socket/budget.h"
+#include "socket/core/budget.h"
 
 #define MIB (1024ull * 1024)
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 #define TAKEN 4 /* bytes of the token */
 

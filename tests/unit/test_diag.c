@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "socket/pair.h"
+#include "socket/core/pair.h"
 
 struct tcp {
 	int listener, a, b; /* connecting, accepted or -1 */

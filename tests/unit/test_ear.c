@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 #define FD 99
 

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "socket/fdshare.h"
-#include "socket/pair.h"
+#include "socket/core/fdshare.h"
+#include "socket/core/pair.h"
 
 static void set_limit(rlim_t n)
 {

@@ -14,7 +14,7 @@
 #include "conn_util.h"
 #include "fabric/nowhere.h"
 #include "sdp_proto/wire.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 #define ROOM 300u /* bytes of the largest message */
 #define MSGS 8u

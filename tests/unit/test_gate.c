@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "socket/bridge.h"
+#include "socket/life/life.h"
 
 static int gate, program;
 

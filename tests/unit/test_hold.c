@@ -23,8 +23,7 @@
 
 #include "base/clock.h"
 #include "base/hold.h"
-#include "socket/hush.h"
-#include "socket/impl.h"
+#include "socket/life/life.h"
 
 #define CHILD_NS    20000000 /* so long the first thread can take nothing */
 #define PATIENCE_NS 200000000u /* hold.c */

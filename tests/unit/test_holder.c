@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "socket/impl.h"
+#include "socket/life/life.h"
 
 /* Children share both. */
 static struct sock *s;

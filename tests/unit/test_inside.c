@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 static struct sock s;
 

@@ -15,7 +15,7 @@
 #include "conn_util.h"
 #include "fabric/nowhere.h"
 #include "sdp_proto/wire.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 #include "tcp_util.h"
 
 #define GIVEN 3 /* bytes that were handed back */

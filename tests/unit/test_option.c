@@ -14,7 +14,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "socket/option.h"
+#include "socket/core/option.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -23,7 +23,7 @@ static const struct {
 	uint8_t way;
 } ioctls[] = {
 #define IOCTL(name, way) { #name, WAY_##way },
-#include "socket/option.def"
+#include "socket/core/option.def"
 };
 
 /* --- the table itself ----------------------------------------------------- */

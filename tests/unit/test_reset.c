@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 #include "tcp_util.h"
 
 static struct sock sock;

@@ -16,8 +16,7 @@
 #include "conn_util.h"
 #include "fabric/nowhere.h"
 #include "sdp_proto/wire.h"
-#include "socket/peek.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 #define REST 5 /* receives of the other end; our own are more */
 #define WAY  1024 /* messages of a test */

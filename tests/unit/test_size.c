@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "conn_util.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 #define PAYLOAD (RCV_SIZE - WIRE_BSDH)
 

@@ -7,8 +7,7 @@
 
 #include <unistd.h>
 
-#include "socket/impl.h"
-#include "socket/wait.h"
+#include "socket/life/life.h"
 
 #define MANY 200 /* more than one chunk has */
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 static uint64_t now_ms = 1000000;
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "socket/rdma.h"
+#include "socket/life/life.h"
 
 #define LOOK_NS 1000u
 

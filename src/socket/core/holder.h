@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_CORE_HOLDER_H
+#define LIBSDP_SOCKET_CORE_HOLDER_H
+
+/*
+ * The processes that have a sock open, and the part of each in its counts of
+ * calls: who is killed inside one is counted out by the others (holder.c). Part
+ * of impl.h.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sock;
+struct rdma;
+struct page_row;
+
+#define SOCK_HOLDERS 32
+
+/* What a thread is counted in. */
+enum holder_part {
+	HOLDS_OLD_RX, /* raw receives, by the words of before the pairing */
+	HOLDS_RX, /* and by those since */
+	HOLDS_TX, /* raw sends */
+	HOLDS_BED, /* asleep in poll on the anchor */
+	HOLDS_PARTS,
+};
+
+struct holder {
+	int32_t pid; /* 0: free; below: a child about to be born */
+	/* numbers that point to it there; 0: closed, with threads inside */
+	uint32_t fds : 31;
+	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
+	int32_t fd; /* one of them, as last known */
+	uint32_t inside[HOLDS_PARTS]; /* atomic */
+};
+
+/* The place of that process, or of a child (sock_birth()), or NULL. */
+struct holder *holder_of(struct sock *s, int32_t pid);
+/*
+ * A thread of this process, behind its being counted and in front of its being
+ * counted out: who is killed in between leaves a count, and never takes one
+ * that is another's.
+ */
+void holder_in(struct sock *s, enum holder_part part);
+void holder_out(struct sock *s, enum holder_part part);
+bool holder_inside(const struct holder *h);
+/*
+ * Lock held. Living processes; the dead are struck off, and counted out by who
+ * has it himself.
+ */
+int sock_holders(struct sock *s);
+/* Lock not held: is there one? */
+bool sock_held(const struct sock *s);
+/* If threads are counted in: those of the dead are counted out, lock held or */
+void holders_sweep(struct sock *s);
+/* not. */
+void holders_visit(struct sock *s);
+/*
+ * Lock held: is anybody counted in who is not a thread of ours? One who is just
+ * coming or going, or was killed so.
+ */
+bool holders_lost(struct sock *s);
+/*
+ * Lock held: receives at the anchor (HOLDS_OLD_RX, HOLDS_RX) that no living
+ * process says are its own. Who is just coming is among them for a moment.
+ */
+uint32_t holders_miss(struct sock *s, enum holder_part part);
+
+#endif

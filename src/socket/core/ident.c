@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Which number and inode a sock has here, and what it is. */
+
+#include "socket/core/core.h"
+
+int sock_fd(struct sock *s)
+{
+	struct holder *h = holder_of(s, sock_pid);
+
+	return h ? h->fd : -1;
+}
+
+bool sock_here(struct sock *s)
+{
+	return holder_of(s, sock_pid) ||
+	       (s->waits.ghost >= 0 && s->mem.closer == sock_pid);
+}
+
+bool sock_hold(struct sock *s)
+{
+	struct holder *h;
+
+	if (sock_lock(s))
+		return false;
+	h = holder_of(s, sock_pid);
+	if (h)
+		h->fds++;
+	sock_unlock(s);
+	return h != NULL;
+}
+
+int sock_at_slow(struct sock *s, int fd)
+{
+	int ghost = sock_ghost(s);
+
+	if (ghost >= 0)
+		return ghost;
+	if (fd >= 0 && (!hooks.has || hooks.has(fd, s)))
+		return fd;
+	return sock_fd(s);
+}
+
+bool sock_shared(struct sock *s)
+{
+	bool yes;
+
+	if (sock_lock(s))
+		return true;
+	yes = s->fallback.pinned || s->fallback.pins || sock_holders(s) > 1;
+	sock_unlock(s);
+	return yes;
+}
+
+bool sock_listening(const struct sock *s)
+{
+	return s->id.phase == PH_LISTEN;
+}
+
+bool sock_native(const struct sock *s)
+{
+	return s->id.native;
+}
+
+bool sock_lifted(const struct sock *s)
+{
+	return s->paired &&
+	       (anc_state(s->tx) != ANC_RAW || anc_state(s->rx) != ANC_RAW);
+}
+
+bool sock_cold(const struct sock *s)
+{
+	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
+}
+
+/* A connection's is known; another's is asked for seldom, and looked up then. */
+uint64_t sock_inode(struct sock *s)
+{
+	struct stat st;
+	int fd = sock_fd(s);
+
+	if (!s->id.inode && fd >= 0 && !sys_fstat(fd, &st))
+		s->id.inode = st.st_ino;
+	return s->id.inode;
+}
+
+void sock_nonblock(struct sock *s, bool on)
+{
+	s->opt.nonblock = on;
+}
+
+uint64_t sock_inode_at(struct sock *s, int fd)
+{
+	struct stat st;
+
+	if (!s->id.inode && !sys_fstat(fd, &st))
+		s->id.inode = st.st_ino;
+	return s->id.inode;
+}

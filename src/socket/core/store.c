@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Memory of socks: taken, and given back when nobody is inside any more. */
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "socket/core/core.h"
+
+static struct arena arena = ARENA_INIT(sizeof(struct sock));
+
+/* --- socks that were closed ---------------------------------------------- */
+
+/*
+ * A thread may still be inside a call on a sock whose last number went: it
+ * keeps the open file, as in the kernel, and we keep the memory it looks at,
+ * until no thread is inside the library that may have found it (guard.h), nor
+ * asleep in it, nor at it in a walk through the registry.
+ */
+
+#define SOCK_OF(r)                                                 \
+	((struct sock *)(void *)((char *)(r)-offsetof(struct sock, \
+						      mem.retired)))
+
+/* Whoever comes out of a sleep in poll() finds that it is another one. */
+static void gen_end(struct sock *s)
+{
+	__atomic_store_n(&s->waits.asleep_anchor_word, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->waits.watched_word, 0, __ATOMIC_SEQ_CST);
+}
+
+static void give_back(struct sock *s)
+{
+	gen_end(s);
+	arena_put(&arena, s);
+}
+
+static bool sock_idle(struct retired *r)
+{
+	const struct sock *s = SOCK_OF(r);
+
+	return !__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->lock.word, __ATOMIC_SEQ_CST) &&
+	       !service_visits(s);
+}
+
+static void sock_free(struct retired *r)
+{
+	struct sock *s = SOCK_OF(r);
+
+	if (s->seek.pair.seg.mem)
+		shm_forgo(&s->shm);
+	shm_unmap(&s->seek.pair.seg);
+	if (s->mem.maker == sock_pid)
+		give_back(s);
+	else
+		__atomic_store_n(&s->mem.buried, 1, __ATOMIC_RELEASE);
+}
+
+void sock_bury(struct sock *s)
+{
+	bool mapped = s->seek.pair.seg.mem;
+
+	s->mem.retired.idle = sock_idle;
+	s->mem.retired.free = sock_free;
+	s->mem.retired.weight = mapped ? RETIRED_HEAVY : 1;
+	guard_retire(&s->mem.retired);
+	if (mapped)
+		service_retired();
+}
+
+/* --- segments of socks that others hold ----------------------------------- */
+
+struct left {
+	struct retired retired;
+	struct shm_seg seg;
+	const struct sock *s;
+};
+
+static struct arena lefts = ARENA_INIT(sizeof(struct left));
+
+#define LEFT_OF(r) \
+	((struct left *)(void *)((char *)(r)-offsetof(struct left, retired)))
+
+/* Others' threads count, too: it stays mapped for a while longer then. */
+static bool left_idle(struct retired *r)
+{
+	const struct sock *s = LEFT_OF(r)->s;
+
+	return !__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) &&
+	       !__atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST) &&
+	       !service_visits(s);
+}
+
+static void left_free(struct retired *r)
+{
+	struct left *l = LEFT_OF(r);
+
+	shm_unmap(&l->seg);
+	arena_put(&lefts, l);
+}
+
+/* Without memory for the note it stays mapped. */
+void store_leave(const struct sock *s, struct shm_seg seg)
+{
+	struct left *l = seg.mem ? arena_get(&lefts) : NULL;
+
+	if (!l)
+		return;
+	l->seg = seg;
+	l->s = s;
+	l->retired.idle = left_idle;
+	l->retired.free = left_free;
+	l->retired.weight = RETIRED_HEAVY;
+	guard_retire(&l->retired);
+	service_retired();
+}
+
+/* --- wards -------------------------------------------------------------- */
+
+/*
+ * Socks that this process made and gave to a child: the child may be killed,
+ * or end without closing them, and nobody but the maker can use their memory
+ * again. So each new sock costs a look at two of them; a forking server keeps
+ * no more than twice what its living children have.
+ */
+#define WARDS_LOOK 2
+
+static struct {
+	struct lock lock;
+	struct sock *first, *last;
+} wards;
+
+/* With the lock of the wards. */
+static void ward_append(struct sock *s)
+{
+	s->mem.next_ward = NULL;
+	if (wards.last)
+		wards.last->mem.next_ward = s;
+	else
+		wards.first = s;
+	wards.last = s;
+}
+
+void store_ward(struct sock *s)
+{
+	if (s->mem.maker != sock_pid || lock_take(&wards.lock))
+		return;
+	ward_append(s);
+	lock_drop(&wards.lock);
+}
+
+/* Has nobody got it any more? Who closes it last says so when it is done. */
+static bool ward_alone(struct sock *s)
+{
+	if (__atomic_load_n(&s->mem.buried, __ATOMIC_ACQUIRE))
+		return true;
+	if (sock_held(s))
+		return false;
+	return !s->mem.closer || sys_kill(s->mem.closer, 0) == -ESRCH;
+}
+
+static bool own_thread(uint32_t tid)
+{
+	return tid && !sys_call3(SYS_tgkill, sock_pid, (long)tid, 0);
+}
+
+/*
+ * A thread of this process may have slept in it when it was closed here, and
+ * be woken by what ends it, but not be out yet. The counts are no good: a child
+ * that was killed in there left its own in them.
+ */
+static bool own_inside(const struct sock *s)
+{
+	uint32_t owner = __atomic_load_n(&s->lock.word, __ATOMIC_ACQUIRE);
+	int i;
+
+	for (i = 0; i < SOCK_BEDS; i++)
+		if (own_thread(__atomic_load_n(&s->waits.bed[i].tid,
+					       __ATOMIC_ACQUIRE)))
+			return true;
+	return own_thread(owner & ~LOCK_WAITERS);
+}
+
+static bool ward_visited(const struct sock *s)
+{
+	return service_visits(s) || own_inside(s);
+}
+
+static bool ward_idle(struct retired *r)
+{
+	return !ward_visited(SOCK_OF(r));
+}
+
+static void ward_free(struct retired *r)
+{
+	give_back(SOCK_OF(r));
+}
+
+static void wards_reap(void)
+{
+	struct sock *alone = NULL, *next;
+	int i;
+
+	if (!__atomic_load_n(&wards.first, __ATOMIC_RELAXED) ||
+	    lock_try(&wards.lock))
+		return;
+	for (i = 0; i < WARDS_LOOK && wards.first; i++) {
+		struct sock *s = wards.first;
+
+		wards.first = s->mem.next_ward;
+		if (!wards.first)
+			wards.last = NULL;
+		if (!ward_alone(s) || ward_visited(s)) {
+			ward_append(s);
+			continue;
+		}
+		/* it may be locked here, and by those who close others now */
+		s->mem.next_ward = alone;
+		alone = s;
+	}
+	lock_drop(&wards.lock);
+	for (; alone; alone = next) {
+		next = alone->mem.next_ward;
+		alone->mem.retired.idle = ward_idle;
+		alone->mem.retired.free = ward_free;
+		alone->mem.retired.weight = 1;
+		guard_retire(&alone->mem.retired);
+	}
+}
+
+/* --- generations -------------------------------------------------------- */
+
+/* It was cleared: who comes out meanwhile finds generation 0, nobody's. */
+static void gen_begin(struct sock *s)
+{
+	static uint32_t last;
+	uint32_t gen;
+
+	do {
+		gen = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	} while (!gen);
+	__atomic_store_n(&s->waits.asleep_anchor_word,
+			 (uint64_t)gen << GEN_SHIFT, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->waits.watched_word, (uint64_t)gen << GEN_SHIFT,
+			 __ATOMIC_SEQ_CST);
+}
+
+/* --- the store ---------------------------------------------------------- */
+
+struct sock *store_get(void)
+{
+	struct sock *s;
+
+	wards_reap();
+	s = arena_get(&arena);
+	if (unlikely(!s)) { /* those that wait for the others of their lot */
+		guard_reap();
+		guard_reap();
+		s = arena_get(&arena);
+	}
+	if (!s)
+		return NULL;
+	s->mem.maker = sock_pid;
+	gen_begin(s);
+	return s;
+}
+
+void store_forked(void)
+{
+	arena_forked(&arena);
+	arena_forked(&lefts);
+	memset(&wards, 0, sizeof(wards));
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_HANDOVER_HANDOVER_H
+#define LIBSDP_SOCKET_HANDOVER_HANDOVER_H
+
+#include "socket/zcopy/zcopy.h"
+#include "socket/peer/peer.h"
+
+/* --- home.c ------------------------------------------------------------ */
+
+extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
+
+/* W's part: answer ASKED, write back after RESUME. Lock held. */
+void home_serve(struct sock *s, int fd);
+/* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
+int home_rx(struct sock *s, int fd);
+/* Its directions are held by nobody, and may go on as they are. */
+bool home_unheld(const struct sock *s);
+void home_unpin(struct sock *s, bool force);
+/* A homecoming nobody waits for any more is ended by who comes by. */
+void home_abandoned(struct sock *s, int fd);
+/* Unless others need it there; a homecoming that was only begun is none. */
+void home_left(struct sock *s);
+
+/* --- lift.c ------------------------------------------------------------ */
+
+bool sock_up(struct sock *s, int fd); /* CONNECTED now? */
+
+extern bool lift_off; /* nothing is lifted any more in this process */
+
+void lift_look(struct sock *s, int fd);
+void lift_connected(struct sock *s, int fd);
+/* A non-blocking send was cut short. */
+void lift_full(struct sock *s, int fd);
+void lift_orphan(struct sock *s); /* the peer's process is gone */
+/*
+ * The anchor says end of stream, lock not held: is it a reset to be told? One
+ * of which the library met the kernel's, or that the kernel knows nothing of.
+ */
+int lift_end_errno(struct sock *s); /* 0: it is an end as any */
+void lift_unpaired(struct sock *s, enum reason why);
+
+void lift_again(struct sock *s); /* what kept it at home is taken back */
+
+/*
+ * The anchor gave nothing (n 0) or an error (n < 0) behind `done` bytes of the
+ * same receive: what that returns. The kernel tells a reset only once, so one
+ * behind bytes is kept for the next call.
+ */
+ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
+
+/* --- switch.c ---------------------------------------------------------- */
+
+/* Before a transmit in RAW: switch if that can be. Lock not held. */
+void lift_try_tx(struct sock *s, int fd);
+int lift_spill(struct sock *s, int fd, enum reason why, bool fin);
+/* The anchor has the direction again: its options are the program's. */
+void lift_left(struct sock *s, int fd);
+
+/* lift_try_tx(); do our bytes go by SDP, then? */
+bool lift_tx(struct sock *s, int fd);
+
+/* --- keep.c ------------------------------------------------------------ */
+
+/* All with the lock held. 1: nothing more will come, 0: not yet; negative. */
+int keep_pull(struct sock *s, int fd);
+int keep_bells(struct sock *s, int fd); /* exactly those there; -EAGAIN */
+int keep_rest(struct sock *s, int fd); /* the peer is dead: everything */
+void keep_drop(struct sock *s); /* it was written back */
+/*
+ * Lock not held. A receive in RESUME returned n (0, -ECONNRESET): the peer died
+ * over it, and what it did not write back is unread where it was.
+ */
+bool keep_revived(struct sock *s, ssize_t n);
+/*
+ * The writer died in RESUME, and what it wrote back has been taken off the
+ * anchor: the rest is where it was. False: nothing is missing.
+ */
+bool keep_revive(struct sock *s);
+/* Up to n bytes behind the first `skip`; c may be NULL. */
+ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
+		  bool peek);
+/* All that is unread and not the kernel's, by a look: false, it is not there. */
+bool keep_unread(struct sock *s, struct cursor *c);
+void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
+
+/* Of what came before the switch some will never come. */
+bool keep_short(const struct sock *s);
+
+/* --- standin.c --------------------------------------------------------- */
+
+/* Lock held, peer gone: 0, the number holds the unread bytes now. */
+int standin_take(struct sock *s, int fd);
+
+/* --- mark.c ------------------------------------------------------------ */
+
+/* Between hosts: may what comes next on the anchor be a token or a record? */
+bool peek_no_bell(const struct sock *s);
+
+/* --- mend.c ------------------------------------------------------------ */
+
+void mend_begin(struct sock *s, int error); /* the queue pair is broken */
+void mend_flush(struct sock *s, int fd);
+/* Stream bytes that may not have arrived; copied to `to` unless it is NULL. */
+size_t mend_unacked(struct rdma *r, uint8_t *to);
+void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
+/* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
+int mend_now(struct sock *s, int fd);
+void mend_revive(struct sock *s); /* its peer is gone, in RESUME */
+void mend_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
+
+/* --- rdma_back.c ------------------------------------------------------- */
+
+/*
+ * All with the lock held. The reader, about to go into RESUME: 0; and in it:
+ * sends what can be sent, and looks for the record. 0: the anchor has the
+ * stream; -EAGAIN, or the stream is lost.
+ */
+int rdma_give_begin(struct sock *s);
+void rdma_give(struct sock *s);
+int rdma_back_home(struct sock *s, int fd);
+/* The record has come; the copy is void, or of no use. */
+void rdma_given(struct sock *s);
+/* The writer: bytes came: 0 or -EPROTO; all of them; onto the anchor. */
+int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n);
+bool rdma_put_whole(const struct rdma *r);
+void rdma_put_back(struct sock *s, int fd);
+
+/* --- rdma_over.c ------------------------------------------------------- */
+
+/*
+ * Before anything is done about a queue pair that is no more: is it a break, or
+ * the end of one that carried nothing? The peer's process ends like that.
+ */
+void rdma_lost(struct sock *s, int error);
+void rdma_ended(struct sock *s); /* nothing more comes or goes */
+/*
+ * Lock held, who wants home finds it silent: true, not yet; false: it is home,
+ * or as if the peer were gone.
+ */
+bool rdma_over(struct sock *s, int fd);
+
+/* --- what hot paths ask --------------------------------------------------- */
+
+/* A raw call moved n bytes: is it time to think of lifting? */
+static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
+{
+	if (unlikely(s->seek.look != LOOK_NEVER) && n > 0) {
+		s->seek.turns += s->seek.sent_last != sent;
+		if (s->seek.turns == NAMES_AT && s->seek.sent_last != sent)
+			row_refresh(s);
+		s->seek.sent_last = sent;
+		s->seek.look -= 1 + (int32_t)(n / s->seek.byte_weight);
+		if (s->seek.look <= 0)
+			lift_look(s, fd);
+	}
+}
+
+#endif

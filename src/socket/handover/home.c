@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Home (D4): both directions back on the anchor, so that code libsdp does not
+ * see reads and writes the true stream. Our transmit direction spills by our
+ * own decision; the receive direction is asked for, and what our program has
+ * not consumed is written to the anchor by the peer (anchor.md 6.1).
+ */
+
+#include "socket/handover/handover.h"
+
+/* --- writer's part ----------------------------------------------------- */
+
+/*
+ * Between hosts nobody says any more what is taken, nor asks for anything: the
+ * FIN is all that its reader can still hear. False: it would be too early.
+ */
+static bool last_word(struct sock *s, int fd)
+{
+	/* what may be lost with the queue pair can be told before it only */
+	if (rdma_api->flushed(s->rd->end) != 1)
+		return false;
+	switch (anc_state(s->tx)) {
+	case ANC_SPILL: /* behind which nothing comes */
+		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
+		return true;
+	case ANC_ASKED: /* nobody is shown anything without the token */
+		rdma_token_write(s, fd);
+		if (s->rd->mark.token_due ||
+		    (s->rd->mark.ahead && s->at.sent != s->at.x &&
+		     rdma_token_ahead(s, fd)))
+			return false;
+		break;
+	case ANC_RESUME: /* without all that it was to put back: none of it */
+		if (rdma_put_whole(s->rd))
+			return false;
+		rdma_put_drop(s->rd);
+		anc_resumed(s->tx);
+		return true;
+	case ANC_PAUSED:
+		break;
+	default:
+		return true;
+	}
+	__atomic_store_n(&s->tx->state, ANC_RAW, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/*
+ * A half-closed direction keeps its anchor open until the reader has the last
+ * byte, so that it could still come home; then the kernel's FIN follows.
+ */
+static void finish(struct sock *s, int fd)
+{
+	bool silent = !s->orphan && rdma_silent(s);
+
+	switch (anc_state(s->tx)) {
+	case ANC_RISING:
+	case ANC_LIFTED:
+		/* the token goes before anything else */
+		if (!s->orphan && s->rd && !rdma_may_end(s, false))
+			return;
+		if (!zc_recall(s))
+			return;
+		silent = !s->orphan && rdma_silent(s);
+		if (silent && !last_word(s, fd))
+			return;
+		if (!s->orphan && !silent &&
+		    s->at.sent !=
+			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
+			return;
+		anc_risen(s->tx, &s->at);
+		if (anc_spill(s->tx, &s->at, true))
+			return; /* asked home this instant: after that */
+		ring_note(s);
+		break;
+	case ANC_SPILL: /* before y its reader may ask for bytes */
+		if (silent ? !last_word(s, fd) :
+			     !s->orphan && __atomic_load_n(&s->tx->taken,
+							   __ATOMIC_ACQUIRE) <
+						   s->at.y)
+			return;
+		break;
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_RESUME:
+		if (silent ? !last_word(s, fd) : !s->orphan)
+			return;
+		break;
+	default:
+		break;
+	}
+	s->eos.fin_due = false;
+	sys_shutdown(fd, SHUT_WR);
+}
+
+/* The FIN is out: what its reader took off the anchor cannot be put back. */
+static bool too_late(const struct sock *s)
+{
+	return s->eos.shut_wr && !s->eos.fin_due &&
+	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.sent;
+}
+
+static void answer(struct sock *s, int fd)
+{
+	if (too_late(s))
+		return;
+	if (__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)) {
+		/* its sleepers on the anchor come out first */
+		ring_reader(s, fd);
+		ring_note(s);
+		return;
+	}
+	/* a send behind a spill: the reader makes room for it */
+	if (__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
+		return;
+	if (!zc_recall(s))
+		return;
+	if (unlikely(s->window.holdback))
+		holdback_show(s);
+	/* what is put back begins where it is said to end */
+	if (unlikely(s->in.unsent || s->fallback.given) && !lift_sent(s, fd))
+		return;
+	if (anc_answer(s->tx, &s->at))
+		return;
+	s->fallback.resuming = false;
+	ring_note(s);
+}
+
+void home_serve(struct sock *s, int fd)
+{
+	if (likely(anc_state(s->tx) <= ANC_SPILL && !s->eos.fin_due) ||
+	    !s->paired || fd < 0)
+		return;
+	if (unlikely(s->rd))
+		mend_flush(s, fd);
+	switch (anc_state(s->tx)) {
+	case ANC_ASKED:
+		if (s->rd && !rdma_may_answer(s, fd))
+			break; /* the answer to our words comes first */
+		answer(s, fd);
+		break;
+	case ANC_RESUME:
+		keep_put_back(s, fd);
+		break;
+	default:
+		break;
+	}
+	if (s->eos.fin_due)
+		finish(s, fd);
+}
+
+/* --- reader's part ----------------------------------------------------- */
+
+/* The peer's process is gone: nothing can be put back by it. */
+static int dead_home(struct sock *s, int fd)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	int ret;
+
+	if (!s->conn.error)
+		pump_poll(s);
+	if (s->got.avail || s->ar.kept) {
+		if (anc_state(s->rx) != ANC_LIFTED || s->ar.taken < x) {
+			/* what is kept comes first, stand-in or not */
+			anc_ask(s->rx);
+			if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+				return -EAGAIN;
+			ret = keep_rest(s, fd);
+			if (ret)
+				return ret;
+		}
+		return standin_take(s, fd);
+	}
+	/* what cannot be read any more is no end: receives say a reset */
+	if (s->conn.error && !s->conn.dis_rcvd)
+		return -ECONNRESET;
+	lift_unpaired(s, WHY_CLOSED);
+	return 0;
+}
+
+static int ask(struct sock *s)
+{
+	anc_ask(s->rx);
+	ring_note(s);
+	ring_service(s);
+	return -EAGAIN;
+}
+
+/* Behind a spill: at home when the ring is passed, else it is asked for. */
+static int spilled_home(struct sock *s, int fd)
+{
+	uint64_t n;
+	int where;
+
+	if (pump_poll(s))
+		return -ECONNRESET;
+	where = raw_where(s, &n);
+	if (where == ANC_AT_ANCHOR)
+		return 0;
+	if (where == ANC_AT_BELLS &&
+	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	if (where == ANC_AT_BELLS)
+		return keep_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
+	if (where < 0)
+		return -EPROTO;
+	if (!s->orphan && wake_hung_up(s))
+		lift_orphan(s);
+	if (s->orphan)
+		return dead_home(s, fd);
+	/* the writer knows of the spill, or it is not there any more */
+	if (s->rd && s->rd->state != RDMA_UP)
+		return -EBUSY;
+	/* the place of urgent data could not be kept */
+	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
+		return -EBUSY;
+	return ask(s);
+}
+
+static int paused_home(struct sock *s, int fd)
+{
+	bool home;
+	int ret;
+
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	if (pump_poll(s))
+		return -ECONNRESET;
+	ret = keep_pull(s, fd);
+	if (ret <= 0)
+		return ret ? ret : -EAGAIN;
+	if (s->rd && (ret = rdma_give_begin(s)))
+		return ret;
+	s->got.stale = s->got.avail || s->ar.kept;
+	home = anc_come_home(s->rx, &s->ar, s->fallback.kept_at);
+	if (!home)
+		ring_note(s);
+	ring_service(s); /* to write back, or for a FIN that is due */
+	return home ? 0 : -EAGAIN;
+}
+
+/*
+ * The writer was gone before all was written back. What came is the beginning
+ * of what still lies here: it is dropped there.
+ */
+static int late_home(struct sock *s, int fd)
+{
+	if (s->rd || !s->got.stale || s->ar.taken < s->ar.from)
+		return -ECONNRESET;
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return -EAGAIN;
+	while (raw_throw(s, fd, UINT64_MAX) > 0)
+		;
+	return keep_revive(s) ? dead_home(s, fd) : -ECONNRESET;
+}
+
+/*
+ * Over RDMA the writer may switch until it has said that it will not, or has
+ * ended: our hold on RAW is in its hands.
+ */
+bool home_unheld(const struct sock *s)
+{
+	return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
+	       !s->conn.dis_rcvd && !remote_held(&s->rd->words);
+}
+
+/* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
+int home_rx(struct sock *s, int fd)
+{
+	int ret;
+
+	if (s->rd && s->rd->mark.token_wait)
+		rdma_token_read(s, fd);
+	if (rdma_mending(s))
+		return -EAGAIN;
+	if (s->fallback.homing && rdma_silent(s) && rdma_over(s, fd))
+		return -EAGAIN;
+	switch (anc_state(s->rx)) {
+	case ANC_RAW:
+		return home_unheld(s) ? -EAGAIN : 0;
+	case ANC_RISING:
+	case ANC_LIFTED:
+		return s->orphan ? dead_home(s, fd) : ask(s);
+	case ANC_ASKED:
+		if (s->orphan)
+			return dead_home(s, fd);
+		if (pump_poll(s))
+			return -ECONNRESET;
+		/* a writer blocked in the kernel could not answer */
+		ret = keep_pull(s, fd);
+		ring_service(s);
+		return ret < 0 ? ret : -EAGAIN;
+	case ANC_PAUSED:
+		return s->orphan ? dead_home(s, fd) : paused_home(s, fd);
+	case ANC_RESUME:
+		if (s->orphan)
+			return late_home(s, fd);
+		if (s->rd)
+			return rdma_back_home(s, fd);
+		/* the rest comes when this has been read */
+		return __atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE) ?
+			       0 :
+			       -EAGAIN;
+	case ANC_SPILL:
+		return spilled_home(s, fd);
+	default:
+		return 0;
+	}
+}
+
+void home_abandoned(struct sock *s, int fd)
+{
+	enum anc_state rx = anc_state(s->rx);
+
+	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED ||
+		     (rx == ANC_RESUME && s->ar.unsure)) &&
+	    !s->fallback.homing && !s->orphan)
+		home_rx(s, fd);
+}
+
+static void let_go(struct sock *s, bool ours)
+{
+	if (ours && (s->fallback.pins & 1))
+		anc_idle(s->tx);
+	if (ours && (s->fallback.pins & 2))
+		anc_idle(s->rx);
+	s->fallback.pins = 0;
+}
+
+void home_unpin(struct sock *s, bool ours)
+{
+	if (s->fallback.homes && --s->fallback.homes == 0 && !s->fallback.apart)
+		let_go(s, ours);
+}
+
+void home_left(struct sock *s)
+{
+	if (!s->fallback.homes && !s->fallback.apart)
+		let_go(s, true);
+}
+
+void sock_unpin(struct sock *s)
+{
+	if (sock_lock(s))
+		return;
+	home_unpin(s, true);
+	sock_unlock(s);
+}
+
+enum reason sock_off;

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a reader that wants home takes off the anchor before its turn, and how
+ * the writer puts it back (anchor.md 6.1). Behind a spill the stream lies in
+ * the ring first and then on the anchor; nobody can put the ring's bytes in
+ * front of those. So the reader takes the anchor's into the attic, memory that
+ * both ends can map and that outlives an exec, and the writer writes ring and
+ * attic to the anchor anew, in order.
+ *
+ * s->ar.kept counts the bytes, s->kept_at is where the first one lies.
+ */
+
+#include "base/scratch.h"
+#include "socket/handover/handover.h"
+
+#define CHUNK 16384
+
+/*
+ * Where byte `at` of the attic lies: bytes from there, or a negative errno. Between
+ * hosts each end has one of its own: s->rd->stash.
+ */
+static ssize_t attic_at(struct shm_attic *a, const struct sock *s, bool tx,
+			uint64_t at, uint8_t **mem)
+{
+	if (s->rd) {
+		*mem = s->rd->mend.stash.mem + at;
+		return (ssize_t)(s->rd->mend.stash.len - at);
+	}
+	if (END(s) != &s->shm.end)
+		return -ENODEV;
+	return shm_attic_at(a, &s->shm, tx, at, mem);
+}
+
+/* The kernel is short of something: the next try may be better. */
+static bool for_now(ssize_t err)
+{
+	return err == -EAGAIN || err == -EINTR || err == -ENOMEM ||
+	       err == -ENOBUFS;
+}
+
+/* --- reader's part ----------------------------------------------------- */
+
+/* A receive into the attic; as recv(), -ENOBUFS when it is full. */
+static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
+{
+	uint64_t end = s->fallback.kept_at + s->ar.kept;
+	ssize_t got, room;
+	uint8_t *mem;
+
+	if (end >= SHM_ATTIC)
+		return -ENOBUFS;
+	if (n > SHM_ATTIC - end)
+		n = SHM_ATTIC - end;
+	if (s->rd)
+		return larder_pull(s, fd, n);
+	room = attic_at(a, s, false, end, &mem);
+	if (room < 0)
+		return room;
+	got = raw_sink(s, fd, mem, n < (uint64_t)room ? n : (uint64_t)room);
+	if (got > 0)
+		s->ar.kept += (uint64_t)got;
+	return got;
+}
+
+int keep_bells(struct sock *s, int fd)
+{
+	int64_t n;
+
+	lift_strayed(s, fd, 0);
+	while ((n = anc_bells(s->rx, &s->ar)) > 0) {
+		ssize_t got = raw_throw(s, fd, (uint64_t)n);
+
+		if (got == -EAGAIN)
+			return -EAGAIN;
+		/* FIN or error instead: W died between count and bell */
+		s->ar.bells += (uint64_t)(got > 0 ? got : n);
+	}
+	return (int)n;
+}
+
+/* One step of keep_pull(): 1 again, 0 not now, negative: no memory. */
+static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
+		     uint64_t n)
+{
+	ssize_t got;
+
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+		return 0;
+	if (where == ANC_AT_BELLS && s->rd && s->rd->mark.token_wait) {
+		rdma_token_read(s, fd);
+		return !s->rd->mark.token_wait;
+	}
+	if (where == ANC_AT_BELLS)
+		return !keep_bells(s, fd);
+	got = pull(s, fd, a, n);
+	return got > 0 ? 1 : got == -ENOMEM ? -ENOMEM : 0;
+}
+
+int keep_pull(struct sock *s, int fd)
+{
+	struct shm_attic a = { 0 };
+	uint64_t n;
+	int ret;
+
+	do {
+		int where;
+
+		lift_strayed(s, fd, 0);
+		where = anc_keep(s->rx, &s->ar, &n);
+		ret = 2;
+		if (where < 0)
+			ret = pump_fail(s, where);
+		else if (where != ANC_AT_ANCHOR)
+			ret = pull_step(s, fd, &a, where, n);
+	} while (ret == 1);
+	shm_attic_close(&a);
+	return ret == 2 ? 1 : ret;
+}
+
+/*
+ * The writer is dead: what it left on the anchor, behind the ring or in front
+ * of it, with its last word. 0, or why not all of it could be taken: then the
+ * rest is still on the anchor.
+ */
+int keep_rest(struct sock *s, int fd)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
+	struct shm_attic a = { 0 };
+	ssize_t n = 1;
+
+	while (s->ar.kept < front && n > 0)
+		n = pull(s, fd, &a, front - s->ar.kept);
+	if (s->ar.kept >= front) {
+		keep_bells(s, fd);
+		do {
+			n = pull(s, fd, &a, SHM_ATTIC);
+		} while (n > 0);
+	}
+	shm_attic_close(&a);
+	return n == -ENOMEM || n == -ENOBUFS ? (int)n : 0;
+}
+
+void keep_drop(struct sock *s)
+{
+	if (s->rd)
+		larder_use(s, s->ar.kept);
+	s->ar.kept = 0;
+	s->fallback.kept_at = 0;
+}
+
+/* All n bytes into c, or the errno of what could not be mapped. */
+static int copy(const struct sock *s, struct cursor *c, uint64_t at, size_t n)
+{
+	struct shm_attic a = { 0 };
+	uint8_t *mem;
+	ssize_t len = 0;
+
+	while (n) {
+		len = attic_at(&a, s, false, at, &mem);
+		if (len <= 0)
+			break;
+		if ((size_t)len > n)
+			len = (ssize_t)n;
+		cursor_put(c, mem, (size_t)len);
+		at += (uint64_t)len;
+		n -= (size_t)len;
+	}
+	shm_attic_close(&a);
+	return !n ? 0 : len < 0 ? (int)len : -EPROTO;
+}
+
+ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
+		  bool peek)
+{
+	struct cursor was;
+	int ret;
+
+	if (n > s->ar.kept - skip)
+		n = s->ar.kept - skip;
+	if (!n)
+		return 0;
+	if (c) {
+		was = *c;
+		ret = copy(s, c, s->fallback.kept_at + skip, n);
+		if (ret) {
+			*c = was;
+			return ret;
+		}
+	}
+	if (peek)
+		return (ssize_t)n;
+	if (s->rd)
+		larder_use(s, n);
+	else
+		s->fallback.kept_at += n;
+	s->ar.kept -= n;
+	if (!s->ar.kept) {
+		if (!s->rd)
+			shm_attic_drop(&s->shm, false, s->fallback.kept_at);
+		s->fallback.kept_at = 0;
+	}
+	COUNT(s, bytes_tcp_rx, n);
+	return (ssize_t)n;
+}
+
+bool keep_short(const struct sock *s)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+
+	return s->ar.taken < x && s->ar.kept < x - s->ar.taken;
+}
+
+/* In order: kept in front of the ring, ring, kept behind. */
+bool keep_unread(struct sock *s, struct cursor *c)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
+	size_t ring = s->got.avail, rest;
+
+	if (keep_short(s)) /* lost in the kernel, and what follows it */
+		return keep_take(s, c, 0, s->ar.kept, true) >= 0;
+	rest = s->ar.kept - front;
+	return keep_take(s, c, 0, front, true) == (ssize_t)front &&
+	       pump_recv(s, c, ring, true, false) == (ssize_t)ring &&
+	       keep_take(s, c, front, rest, true) == (ssize_t)rest;
+}
+
+/* The next `skip` bytes of what is unread came by the anchor after all. */
+static void skip_unread(struct sock *s, uint64_t skip)
+{
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+	uint64_t front = s->ar.from < x ? x - s->ar.from : 0, n;
+
+	n = skip < front ? skip : front;
+	keep_take(s, NULL, 0, n, false);
+	skip -= n;
+	n = skip < s->got.avail ? skip : s->got.avail;
+	pump_recv(s, NULL, n, false, true);
+	keep_take(s, NULL, 0, skip - n, false);
+}
+
+bool keep_revive(struct sock *s)
+{
+	if (!s->got.stale || anc_state(s->rx) != ANC_RESUME ||
+	    s->ar.taken < s->ar.from)
+		return false;
+	skip_unread(s, s->ar.taken - s->ar.from);
+	s->got.stale = false;
+	anc_revive(s->rx);
+	s->ar.based = false;
+	return true;
+}
+
+/*
+ * The peer died while it wrote back what we handed it (RESUME): the rest is
+ * still where it was, behind what came by the anchor.
+ */
+bool keep_revived(struct sock *s, ssize_t n)
+{
+	bool ret;
+
+	if (n != 0 && n != -ECONNRESET)
+		return false;
+	if (sock_lock(s))
+		return false;
+	ret = keep_revive(s);
+	if (ret)
+		lift_orphan(s);
+	sock_unlock(s);
+	return ret;
+}
+
+/* --- writer's part ----------------------------------------------------- */
+
+/* Up to n bytes from offset s->resume_at on, from wherever they lie. */
+static ssize_t piece(struct sock *s, struct shm_attic *a, uint8_t *buf,
+		     size_t room)
+{
+	uint64_t at, n;
+	uint8_t *mem;
+	ssize_t len;
+	bool attic;
+
+	attic = anc_in_attic(&s->at, s->fallback.resume_from,
+			     s->fallback.resume_at, &at, &n);
+	if (n > room)
+		n = room;
+	if (!attic) {
+		/* the ring's last byte is the one in front of y */
+		uint64_t end = s->at.y < s->at.sent ? s->at.y : s->at.sent;
+
+		return pump_unread(s, end - s->fallback.resume_at, buf, n);
+	}
+	len = attic_at(a, s, true, s->fallback.resume_kept + at, &mem);
+	if (len <= 0)
+		return len;
+	if (n > (uint64_t)len)
+		n = (uint64_t)len;
+	memcpy(buf, mem, n);
+	return (ssize_t)n;
+}
+
+/*
+ * What the program sent cannot be put back, so the stream must not end as if
+ * that was all: both ends are told a reset.
+ */
+static void give_up(struct sock *s, int fd)
+{
+	pump_fail(s, -EPROTO);
+	__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
+	raw_abort(fd);
+}
+
+/*
+ * 0: all of it is out, or the anchor is dead; -EAGAIN: it takes no more now;
+ * -ENOMEM: not yet either, the service thread tries again; else: never.
+ */
+static int write_back(struct sock *s, int fd, struct shm_attic *a)
+{
+	SCRATCH(room);
+	uint8_t *buf = scratch_take(&room, CHUNK);
+	ssize_t n;
+
+	if (!buf)
+		return -ENOMEM;
+	while (s->fallback.resume_at < s->at.sent) {
+		n = piece(s, a, buf, CHUNK);
+		if (n <= 0)
+			return for_now(n) ? -ENOMEM : -EPROTO;
+		n = sys_send(fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (for_now(n))
+			return n == -EAGAIN ? -EAGAIN : -ENOMEM;
+		if (n < 0)
+			return 0; /* the program will meet the error */
+		s->fallback.resume_at += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* What the reader had taken off the anchor, from the attic's first byte on. */
+static uint64_t attic_end(const struct sock *s)
+{
+	return s->fallback.resume_kept + (s->at.sent - s->fallback.resume_from);
+}
+
+void keep_put_back(struct sock *s, int fd)
+{
+	struct shm_attic a = { 0 };
+	int err;
+
+	if (s->rd) {
+		rdma_put_back(s, fd);
+		return;
+	}
+	if (!s->fallback.resuming) {
+		if (anc_resume_from(s->tx, &s->at, SHM_ATTIC,
+				    &s->fallback.resume_from,
+				    &s->fallback.resume_kept)) {
+			give_up(s, fd);
+			return;
+		}
+		s->fallback.resume_at = s->fallback.resume_from;
+		s->fallback.resuming = true;
+	}
+	err = write_back(s, fd, &a);
+	shm_attic_close(&a);
+	if (err == -EAGAIN)
+		__atomic_store_n(&s->tx->brim, 1, __ATOMIC_SEQ_CST);
+	if (err == -EAGAIN || err == -ENOMEM)
+		return;
+	s->fallback.resuming = false;
+	if (err) {
+		give_up(s, fd);
+		return;
+	}
+	shm_attic_drop(&s->shm, true, attic_end(s));
+	anc_resumed(s->tx);
+	ring_note(s);
+}

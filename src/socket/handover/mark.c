@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The urgent mark, and what lies in front of it. */
+
+#include "socket/handover/handover.h"
+
+/* Does anything lie in front of the first byte that the kernel would give? */
+static bool behind(struct sock *s, int fd)
+{
+	bool ret = true;
+	uint64_t n;
+	int where;
+
+	if (sock_lock(s))
+		return true;
+	fd = sock_at(s, fd);
+	pump_poll(s);
+	where = raw_where(s, &n);
+	if (where == ANC_AT_BELLS && !peek_no_bell(s) &&
+	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		keep_bells(s, fd);
+		where = raw_where(s, &n);
+	}
+	if (where == ANC_AT_RING)
+		ret = s->got.avail > 0 || zc_here(s);
+	else if (where != ANC_AT_BELLS)
+		ret = s->ar.kept > 0;
+	sock_unlock(s);
+	return ret;
+}
+
+int sock_atmark(struct sock *s, int fd)
+{
+	int mark = 0, ret;
+
+	if (s->paired && anc_state(s->rx) != ANC_RAW && behind(s, fd))
+		return 0;
+	ret = sys_ioctl(fd, SIOCATMARK, &mark);
+	return ret < 0 ? ret : mark;
+}
+
+bool peek_no_bell(const struct sock *s)
+{
+	return unlikely(s->rd != NULL) &&
+	       (s->rd->mark.token_wait || s->ar.unsure || rdma_mending(s));
+}

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A broken queue pair: the stream goes on over the anchor (resume.h has the
+ * rules), and is lifted again when the way is back.
+ *
+ * The transmit half begins at once and is written out by whoever comes by. The
+ * receive half waits for what the peer writes: until then what came by SDP is
+ * read as ever, and the old end polled, since what it has taken in counts as
+ * arrived. Only the service thread reads control bytes then. What is not read
+ * when the record comes moves to the larder, and the end is let go.
+ */
+
+#include "base/scratch.h"
+#include "sdp_proto/wire.h"
+#include "socket/handover/handover.h"
+
+#define PEEKED	 4096
+#define ALIVE_NS 20000000u /* a process takes less to end */
+#define HOLD_NS	 500000000u /* and this thread less to see how */
+
+static int anchor_of(struct sock *s)
+{
+	return s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
+}
+
+/* --- the transmit half ---------------------------------------------------- */
+
+/* Where the stream bytes of a message begin; its length if it has none. */
+static uint32_t head(const struct fab_msg *m)
+{
+	uint32_t n = m->len;
+
+	if (n > WIRE_BSDH && m->mem[0] == WIRE_DATA)
+		n = WIRE_BSDH;
+	else if (n > WIRE_BSDH + 16 && m->mem[0] == WIRE_SRC_AVAIL)
+		n = WIRE_BSDH + 16;
+	return n;
+}
+
+size_t mend_unacked(struct rdma *r, uint8_t *to)
+{
+	struct fab_msg m;
+	uint32_t pos = 0, n;
+	size_t sum = 0;
+
+	while (rdma_api->unacked(r->end, &pos, &m) == 1) {
+		n = m.len - head(&m);
+		if (to && n)
+			memcpy(to + sum, m.mem + head(&m), n);
+		sum += n;
+	}
+	return sum;
+}
+
+/*
+ * True: r->out is to be written. What is lent follows it, and counts as sent:
+ * nobody can say how much of it was read.
+ */
+static bool recorded(struct sock *s, struct rdma *r)
+{
+	size_t n = mend_unacked(r, NULL);
+	uint8_t *to;
+
+	r->mend.out_from = clock_ns() + ALIVE_NS;
+	r->mark.ahead = false;
+	r->mend.out_len = r->mark.token_due + RESUME_RECORD + n + zcr_left(s);
+	r->mend.out = to = larder_map(r->mend.out_len);
+	if (!to)
+		return false;
+	memcpy(to, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
+	       r->mark.token_due);
+	to += r->mark.token_due;
+	r->mark.token_due = 0;
+	resume_record(to, r->mark.secret_tx, s->at.sent - n);
+	mend_unacked(r, to + RESUME_RECORD);
+	return zcr_sent(s, to + RESUME_RECORD + n);
+}
+
+static bool taken_back(struct sock *s, struct rdma *r)
+{
+	size_t n = (size_t)(s->at.sent - s->at.x);
+
+	r->mark.token_due = 0;
+	r->mark.ahead = false;
+	r->mend.out_len = n;
+	if (!n)
+		return true;
+	if (!r->mend.kept || r->mend.kept->len != n)
+		return false;
+	r->mend.out = larder_map(n);
+	r->mend.out_from = clock_ns() + ALIVE_NS;
+	if (r->mend.out)
+		memcpy(r->mend.out, r->mend.kept->mem, n);
+	return r->mend.out != NULL;
+}
+
+/* From here on nobody of the program sends before r->out is out. */
+static bool begin_tx(struct sock *s, struct rdma *r)
+{
+	enum anc_state st = anc_state(s->tx);
+	bool ok = true, confirmed = st == ANC_SPILL ? !s->fallback.stand :
+						      r->mend.confirmed;
+
+	r->mend.out_at = r->mend.out_from = 0;
+	/* what was handed back goes on: rdma_put_back() */
+	if (st == ANC_RAW || st == ANC_GONE ||
+	    (st == ANC_RESUME && rdma_put_whole(r)))
+		return true;
+	rdma_put_drop(r);
+	if ((st == ANC_ASKED || st == ANC_PAUSED) && s->at.y != ANC_OPEN) {
+		st = ANC_SPILL; /* asked behind it, by who knew of it */
+		confirmed = true;
+	}
+	switch (resume_tx(st, confirmed)) {
+	case RESUME_RECORDED:
+		ok = recorded(s, r);
+		break;
+	case RESUME_BACK:
+		ok = taken_back(s, r);
+		break;
+	default:
+		break;
+	}
+	ok = ok && !zcr_left(s);
+	s->at.y = s->at.sent;
+	__atomic_store_n(&s->tx->state, ANC_PAUSED, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
+	mend_confirmed(r);
+	s->waits.full = false;
+	return ok;
+}
+
+/*
+ * Nothing for a process that is dying or dead: it would make its end a reset,
+ * and in RAW nobody could say any more what it had not taken. Where the anchor
+ * has ended mend_step() has to see what comes in front of that.
+ */
+static bool holds(const struct sock *s, int fd)
+{
+	const struct rdma *r = s->rd;
+	uint64_t now = clock_ns();
+
+	if (!r->mend.out || r->mend.out_at || !r->mend.out_from)
+		return false;
+	return now < r->mend.out_from ||
+	       (now < r->mend.out_from + HOLD_NS && !r->mend.mended &&
+		!s->conn.dis_rcvd && resume_fatal(&r->mend.in) &&
+		resume_turn(&r->mend.in, s->rx, &s->ar) &&
+		rdma_fin_came(s, fd));
+}
+
+void mend_flush(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	ssize_t n = 0;
+
+	if (r->state != RDMA_MENDING || anc_state(s->tx) != ANC_PAUSED ||
+	    fd < 0 || holds(s, fd))
+		return;
+	while (r->mend.out && r->mend.out_at < r->mend.out_len && n >= 0) {
+		n = sys_send(fd, r->mend.out + r->mend.out_at,
+			     r->mend.out_len - r->mend.out_at,
+			     MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n > 0)
+			r->mend.out_at += (size_t)n;
+	}
+	if (n == -EAGAIN || n == -EINTR || n == -ENOMEM || n == -ENOBUFS)
+		return;
+	/* out, or the program will meet the error */
+	sock_eats(s, n);
+	larder_unmap(r->mend.out, r->mend.out_len);
+	r->mend.out = NULL;
+	__atomic_store_n(&s->tx->state, ANC_RAW, __ATOMIC_SEQ_CST);
+	lift_left(s, fd);
+	r->due.changed = true;
+	rdma_wake(s);
+}
+
+/* --- beginning ------------------------------------------------------------ */
+
+static void end_it(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	r->state = RDMA_ENDED;
+	r->due.changed = true;
+	zcr_over(s);
+	zcr_sink_over(s);
+	if (r->far >= 0)
+		sys_shutdown(r->far, SHUT_WR);
+	lift_orphan(s);
+}
+
+/* Asked or answered behind a spill, of which the writer knew. */
+static bool behind_spill(const struct sock *s)
+{
+	enum anc_state st = anc_state(s->rx);
+
+	return (st == ANC_ASKED || st == ANC_PAUSED) &&
+	       __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) != ANC_OPEN;
+}
+
+/* The end is of no use any more: what is unread lies in the larder. */
+static void let_go(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!r->end)
+		return;
+	s->end = s->got.avail ? &r->mend.larder.end : &rdma_nowhere;
+	s->end_pid = 0;
+	s->got.front_at = 0;
+	r->old = r->end;
+	r->end = NULL;
+}
+
+/* In RESUME, and the writer cannot have all of it: the program may have it. */
+static void keep_early(struct sock *s)
+{
+	larder_again(s);
+	let_go(s);
+	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
+			 __ATOMIC_SEQ_CST);
+	s->fallback.pins &= (uint8_t)~2u;
+	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+}
+
+static void begin_rx(struct sock *s, struct rdma *r)
+{
+	bool sure = remote_sure(&r->words);
+	enum anc_state st = anc_state(s->rx);
+
+	if (behind_spill(s)) {
+		st = ANC_SPILL;
+		sure = true;
+	} else if (st == ANC_RESUME) {
+		sure = !s->ar.unsure;
+	}
+	r->mend.in.from = s->ar.from;
+	if (st == ANC_RESUME && s->ar.unsure && !remote_sure(&r->words))
+		keep_early(s);
+	r->mend.in.token = r->mark.token_rx;
+	r->mend.in.secret = r->mark.secret_rx;
+	r->mend.in.token_got = RDMA_TOKEN;
+	if (r->mark.token_wait)
+		r->mend.in.token_got =
+			(uint8_t)(s->ar.bells - r->mark.token_at);
+	r->mend.in.bells =
+		st == ANC_SPILL ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
+	resume_begin(&r->mend.in, st, r->mark.token_wait, sure);
+}
+
+void mend_begin(struct sock *s, int error)
+{
+	struct rdma *r = s->rd;
+
+	if (!rdma_here(s) || r->state != RDMA_UP)
+		return;
+	/* it closed: nobody is left to go on with */
+	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) ||
+	    anc_state(s->tx) == ANC_GONE) {
+		s->ar.unsure = false;
+		end_it(s);
+		return;
+	}
+	rdma_lost(s, error);
+	r->state = RDMA_MENDING;
+	r->due.changed = r->due.restless = true;
+	r->mend.mended = false;
+	__atomic_store_n(&r->words.peer->ready, 0, __ATOMIC_RELEASE);
+	s->waits.full = false;
+	if (!begin_tx(s, r)) {
+		s->conn.fault = "no memory or no way to go on";
+		end_it(s);
+		return;
+	}
+	zcr_over(s);
+	zcr_sink_over(s);
+	if (!error)
+		r->mend.out_from = 0;
+	/* it may hear of it by nothing else, for a long time */
+	rdma_api->disconnect(r->end);
+	begin_rx(s, r);
+	mend_flush(s, anchor_of(s));
+	rdma_wake(s);
+	rdma_owe(s);
+}
+
+/* --- the receive half, service thread ------------------------------------- */
+
+static void token_came(struct sock *s, struct rdma *r)
+{
+	r->mark.token_wait = false;
+	s->ar.bells = r->mark.token_at + RDMA_TOKEN;
+	remote_bells_ahead(&r->words);
+	s->got.avail += r->mark.hidden;
+	s->eos.rx_eof |= r->mark.eof_hidden;
+	r->mark.hidden = 0;
+	r->mark.eof_hidden = false;
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	/* the record may be long in coming: its writer may wait for ours */
+	r->due.changed = true;
+	rdma_wake(s);
+}
+
+void mend_strayed(struct sock *s, uint64_t n)
+{
+	struct rdma *r = s->rd;
+
+	resume_lost(&r->mend.in, n);
+	if (r->mark.token_wait && r->mend.in.token_got == RDMA_TOKEN)
+		token_came(s, r);
+}
+
+static void drop_hidden(struct rdma *r)
+{
+	r->mark.token_wait = r->mark.eof_hidden = false;
+	r->mark.hidden = 0;
+}
+
+/*
+ * Nothing more comes. A writer that is no more has neither gone back to x nor
+ * written its token, but a `part` of it: what came behind it is in order. Nor is
+ * anything missing behind its DisConn, and it may still read.
+ */
+static int stream_ended(struct sock *s, size_t part)
+{
+	struct rdma *r = s->rd;
+	bool ok = part ? r->mark.token_wait && r->mark.hidden >= part :
+			 resume_ended(&r->mend.in);
+
+	if (!ok && !s->conn.dis_rcvd)
+		return -ECONNRESET;
+	if (r->mark.token_wait && !r->mend.in.back)
+		token_came(s, r);
+	return 1;
+}
+
+/* 1: what follows is the stream; 0: not yet; -EPROTO, -ECONNRESET. */
+static int parse(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	SCRATCH(room);
+	uint8_t *buf = scratch_take(&room, PEEKED);
+	size_t eat;
+	ssize_t n;
+	int ret;
+
+	lift_strayed(s, fd, 0);
+	if (r->mend.in.phase == RESUME_PLAIN)
+		return 1;
+	if (!buf || !resume_turn(&r->mend.in, s->rx, &s->ar))
+		return 0;
+	do {
+		n = larder_glance(s, fd, buf, PEEKED);
+		if (n == -EAGAIN)
+			return 0;
+		sock_eats(s, n);
+		if (!n && s->eos.shut_rd && !rdma_fin_came(s, fd))
+			return 0; /* our own SHUT_RD */
+		if (n <= 0)
+			return stream_ended(s, 0);
+		/* what W counts as arrived has, by the time of its record */
+		if (pump_poll(s))
+			return -EPROTO;
+		ret = resume_look(&r->mend.in, buf, (size_t)n,
+				  s->ar.taken + s->got.avail + r->mark.hidden +
+					  r->mend.give.len,
+				  &eat);
+		if (eat && !larder_swallow(s, fd, buf, eat))
+			return -EPROTO;
+		if (r->mark.token_wait && r->mend.in.token_got == RDMA_TOKEN)
+			token_came(s, r);
+	} while (!ret && eat);
+	if (!ret && rdma_cut_short(s, fd, (size_t)n))
+		return stream_ended(s, (size_t)n);
+	return ret;
+}
+
+/* What is unread lies between `taken` and y from now on, if anywhere. */
+static void settle_words(struct sock *s, enum anc_state st)
+{
+	struct rdma *r = s->rd;
+
+	if (st == ANC_SPILL) {
+		if (r->mend.in.token_got == RDMA_TOKEN && !r->mend.in.bells)
+			s->ar.bells = __atomic_load_n(&s->rx->bells,
+						      __ATOMIC_ACQUIRE);
+		return;
+	}
+	if (st == ANC_RESUME && !s->got.avail) {
+		anc_resumed(s->rx); /* with the calls that hold it */
+		return;
+	}
+	s->ar.bells = r->mend.in.back ? r->mark.token_at : s->ar.bells;
+	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
+	if (st == ANC_RESUME) /* none of it in front of x */
+		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
+			 __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->state, s->got.avail ? ANC_SPILL : ANC_RAW,
+			 __ATOMIC_SEQ_CST);
+}
+
+/* Asked behind a spill, and not all bells are taken: as before. */
+static bool spilled_again(struct sock *s)
+{
+	if (!behind_spill(s) || s->ar.kept || anc_bells(s->rx, &s->ar) <= 0)
+		return false;
+	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/* The end is let go; false: no memory, nothing has changed. */
+static bool settle(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	bool spilled = spilled_again(s);
+	enum anc_state st = anc_state(s->rx);
+
+	if (r->mend.in.back)
+		drop_hidden(r);
+	if (st == ANC_RESUME && s->ar.unsure && !r->mend.in.given)
+		larder_again(s);
+	else if (r->end && !larder_store(s))
+		return false;
+	rdma_give_end(r);
+	let_go(s);
+	s->ar.based = false;
+	if (!spilled && st != ANC_RAW && st != ANC_GONE)
+		settle_words(s, st);
+	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	r->mend.mended = r->due.changed = true;
+	rdma_anchor_watch(s, -1);
+	rdma_wake(s);
+	return true;
+}
+
+void mend_step(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	int fd = anchor_of(s), ret;
+
+	r->due.restless = true;
+	home_serve(s, fd);
+	if (!r->mend.mended && !s->conn.error && !pump_poll(s)) {
+		ret = fd < 0 ? 0 : parse(s, fd);
+		if (ret == 1)
+			settle(s); /* without memory at the next step */
+		if (ret == -EPROTO)
+			pump_fail(s, ret);
+		if (ret < 0)
+			end_it(s);
+	} else if (s->conn.error) {
+		end_it(s);
+	}
+	if (r->state == RDMA_MENDING && r->mend.mended &&
+	    anc_state(s->tx) != ANC_PAUSED && anc_state(s->tx) != ANC_RESUME)
+		rdma_again(s);
+}
+
+/* --- the end ------------------------------------------------------------- */
+
+/* The writer is gone for good: what it was to put back is still here. */
+void mend_revive(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!rdma_here(s) || anc_state(s->rx) != ANC_RESUME || !s->ar.unsure ||
+	    !r->end)
+		return;
+	r->mend.in = (struct resume){ 0 };
+	settle(s);
+}
+
+int mend_now(struct sock *s, int fd)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
+	struct timespec ms = { 0, 1000000 };
+	bool done;
+
+	if (sock_lock(s))
+		return -EAGAIN;
+	if (rdma_here(s) && s->rd->state == RDMA_UP && !s->conn.error) {
+		pump_poll(s);
+		rdma_api->disconnect(s->rd->end);
+		mend_begin(s, 0);
+	}
+	for (;;) {
+		if (s->rd && s->rd->state == RDMA_MENDING)
+			mend_flush(s, fd);
+		done = !s->rd || s->rd->state != RDMA_MENDING;
+		sock_unlock(s);
+		if (done || clock_ns() > until)
+			return done ? 0 : -EAGAIN;
+		sys_ppoll(NULL, 0, &ms, NULL);
+		if (sock_lock(s))
+			return -EAGAIN;
+	}
+}

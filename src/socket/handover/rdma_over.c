@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A queue pair is lost, or a homecoming over RDMA is over. */
+
+#include "socket/handover/handover.h"
+
+/* Is each direction the anchor's, or has it ended in order, all arrived? */
+static bool bare(const struct sock *s)
+{
+	return (anc_state(s->tx) == ANC_RAW ||
+		(s->conn.dis_sent && !mend_unacked(s->rd, NULL))) &&
+	       (anc_state(s->rx) == ANC_RAW || s->conn.dis_rcvd);
+}
+
+void rdma_lost(struct sock *s, int error)
+{
+	if (!bare(s)) {
+		log_note("fd %d: the RDMA connection broke (%d), on over TCP",
+			 sock_fd(s), error);
+		page_add(fallbacks_for[WHY_RDMA_LOST], 1);
+		sock_why(s, WHY_RDMA_LOST);
+		return;
+	}
+	log_note("fd %d: the RDMA connection ended (%d), nothing was on it",
+		 sock_fd(s), error);
+	if (s->stats.why == WHY_PAIRED)
+		sock_why(s, WHY_WAITING);
+}
+
+/*
+ * Nothing can be handed back any more: once the FIN is there all that is unread
+ * lies here, but for what is in front of x, and it goes into a stand-in. What
+ * lies behind on the anchor are token and bells.
+ */
+bool rdma_over(struct sock *s, int fd)
+{
+	struct anc_dir *d = s->rx;
+	enum anc_state st = anc_state(d);
+	uint64_t n, front;
+
+	if (st == ANC_RAW || st == ANC_GONE || s->orphan)
+		return false;
+	if (s->eos.fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
+	    !rdma_fin_came(s, fd) || pump_poll(s) || !rdma_silent(s) ||
+	    rdma_api->flushed(s->rd->end) != 1)
+		return true;
+	if (st == ANC_RESUME && !rdma_back_home(s, fd))
+		return false;
+	if (st == ANC_SPILL && raw_where(s, &n) == ANC_AT_ANCHOR)
+		return false;
+	n = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
+	front = s->ar.taken < n ? n - s->ar.taken : 0;
+	while (s->ar.kept < front && larder_pull(s, fd, front - s->ar.kept) > 0)
+		;
+	rdma_token_read(s, fd);
+	if (s->ar.kept < front ||
+	    (s->rd->mark.token_wait && s->rd->mark.hidden))
+		return true;
+	while (raw_throw(s, fd, UINT64_MAX) > 0)
+		;
+	s->ar.bells = __atomic_load_n(&d->bells, __ATOMIC_ACQUIRE);
+	rdma_ended(s);
+	return false;
+}
+
+/* Sleepers come out by the end of their socket. */
+void rdma_ended(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	zcr_over(s);
+	zcr_sink_over(s);
+	r->state = RDMA_ENDED;
+	r->due.changed = true;
+	if (r->far >= 0)
+		sys_shutdown(r->far, SHUT_WR);
+	lift_orphan(s);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The stand-in (anchor.md 6.4). The peer is gone and code we do not see is
+ * about to read the descriptor, while the peer's last bytes lie in the ring:
+ * nobody is left to put them on the anchor. One end of a fresh loopback TCP
+ * connection takes the anchor's number; its far end holds those bytes and is
+ * closed, or reset where TCP would have shown a reset. Only getpeername()
+ * tells the difference.
+ */
+
+#include <netinet/tcp.h>
+
+#include "socket/handover/handover.h"
+
+/* A connected loopback pair: pair[0] near, pair[1] far. */
+static int tcp_pair(int pair[2])
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	socklen_t len = sizeof(sin);
+	int l, ret;
+
+	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	pair[0] = pair[1] = -1;
+	l = sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (l < 0)
+		return l;
+	ret = sys_bind(l, &sin, sizeof(sin));
+	if (!ret)
+		ret = sys_listen(l, 1);
+	if (!ret)
+		ret = sys_getsockname(l, &sin, &len);
+	if (!ret)
+		pair[0] = ret = sys_socket(AF_INET, SOCK_STREAM, 0);
+	if (ret >= 0)
+		ret = sys_connect(pair[0], &sin, len);
+	if (!ret)
+		pair[1] = ret = sys_accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	sys_close(l);
+	if (ret >= 0)
+		return 0;
+	if (pair[0] >= 0)
+		sys_close(pair[0]);
+	return ret;
+}
+
+/* That goes into the far end's send queue, all or nothing. */
+static int fill(struct sock *s, int far)
+{
+	size_t len = s->got.avail + s->ar.kept, done = 0;
+	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct iovec iov = { mem, len };
+	struct cursor c = { .iov = &iov, .left = 1 };
+	int ret = 0;
+
+	if (sys_is_err(mem))
+		return -ENOMEM;
+	if (!keep_unread(s, &c))
+		ret = -EPROTO;
+	while (!ret && done < len) {
+		ssize_t n = sys_send(far, (char *)mem + done, len - done,
+				     MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0)
+			ret = (int)n;
+		else
+			done += (size_t)n;
+	}
+	sys_munmap(mem, len);
+	return ret;
+}
+
+int standin_take(struct sock *s, int fd)
+{
+	struct linger reset = { 1, 0 };
+	int pair[2], ret, flags;
+	bool lost = s->rd ? rdma_was_reset(s) :
+			    s->at.sent > __atomic_load_n(&s->tx->taken,
+							 __ATOMIC_ACQUIRE);
+
+	/* a part that is missing must not look like the end */
+	lost = lost || keep_short(s) || s->conn.error;
+	ret = tcp_pair(pair);
+	if (ret)
+		return ret;
+	ret = fill(s, pair[1]);
+	if (!ret) {
+		flags = sys_fcntl(fd, F_GETFD, 0);
+		if (s->opt.nonblock)
+			sys_fcntl(pair[0], F_SETFL, O_NONBLOCK);
+		ret = (int)sys_call3(SYS_dup3, pair[0], fd,
+				     flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	}
+	sys_close(pair[0]);
+	if (ret >= 0 && lost)
+		sys_setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &reset,
+			       sizeof(reset));
+	sys_close(pair[1]);
+	if (ret < 0)
+		return ret;
+	pump_recv(s, NULL, s->got.avail, false, true);
+	keep_take(s, NULL, 0, s->ar.kept, false);
+	lift_unpaired(s, WHY_SUBSTITUTED);
+	return 0;
+}

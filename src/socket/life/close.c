@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The numbers of a sock in its processes, fork, and its death. */
+
+#include "socket/life/life.h"
+
+/* --- holders ----------------------------------------------------------- */
+
+/*
+ * `leaves`: this process is about to execute another program, which will not
+ * have `fd`; else it does have it, or the exec failed.
+ */
+void sock_exec(struct sock *s, int fd, bool leaves)
+{
+	struct holder *h;
+
+	if (sock_lock(s))
+		return;
+	sock_inode_at(s, fd);
+	h = holder_of(s, sock_pid);
+	if (h) {
+		h->fd = fd;
+		h->leaves = leaves;
+	}
+	sock_unlock(s);
+}
+
+/*
+ * Unlike that of any other process of the family: with the process id, which
+ * has 22 bits at most.
+ */
+int32_t sock_birth(void)
+{
+	static uint32_t births;
+	uint32_t n = __atomic_add_fetch(&births, 1, __ATOMIC_RELAXED);
+
+	return -(int32_t)((uint32_t)sock_pid << 9 | n % 512);
+}
+
+void sock_fork_before(struct sock *s, int fd, int32_t birth)
+{
+	struct holder *h, *child;
+	bool home = false, apart;
+	int ret;
+
+	if (sock_lock(s))
+		return;
+	if (!holder_of(s, 0))
+		sock_holders(s); /* the dead make room */
+	child = holder_of(s, birth);
+	if (child) {
+		child->fds++;
+	} else if ((h = holder_of(s, 0))) {
+		h->pid = birth;
+		memset(h->inside, 0, sizeof(h->inside));
+		h->leaves = 0;
+		h->fds = 1;
+		h->fd = sock_fd(s);
+	} else {
+		/* more processes than we can count: the kernel's for good */
+		s->fallback.pinned = true;
+		home = s->paired && s->fallback.pins != 3;
+		sock_why(s, WHY_FD_SHARED);
+	}
+	if (unlikely(s->window.holdback))
+		holdback_show(s); /* who looks after it ends, perhaps */
+	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
+	apart = s->rd && s->paired;
+	if (apart) {
+		s->fallback.apart = true;
+		home = home || s->fallback.pins != 3;
+		rdma_parts(s);
+	}
+	sock_unlock(s);
+	if (!home)
+		return;
+	ret = sock_home(s, fd, WHY_FD_SHARED);
+	if (apart)
+		sock_unpin(s); /* it is the child that needs it from here on */
+	/* with unread bytes the peer cannot help */
+	if (!ret || !s->rd)
+		return;
+	mend_now(s, fd);
+	/* it ended by that: its bytes lie where only this process reads them */
+	if (s->orphan)
+		sock_home(s, fd, WHY_FD_SHARED);
+}
+
+/* Whoever is first gives the child its name, parent or child. */
+void sock_fork_parent(struct sock *s, int32_t birth, int pid)
+{
+	struct holder *h;
+
+	if (sock_lock(s))
+		return;
+	h = holder_of(s, birth);
+	if (h)
+		h->pid = pid > 0 ? pid : 0;
+	sock_unlock(s);
+}
+
+/*
+ * A pairing under way belongs to the family, as the sock does: its steps are
+ * taken by whoever is left alone with it. This process takes part no more.
+ */
+static void leave_pairing(const struct sock *s)
+{
+	struct shm_seg seg = s->seek.pair.seg;
+
+	if (s->seek.pair.state == PAIR_DONE || s->seek.pair.fd < 0)
+		return;
+	fd_unhide(s->seek.pair.fd);
+	sys_close(s->seek.pair.fd);
+	shm_unmap(&seg);
+}
+
+bool sock_fork_child(struct sock *s, int32_t birth)
+{
+	struct holder *h;
+	bool known;
+
+	if (sock_lock(s))
+		return false;
+	h = holder_of(s, sock_pid);
+	if (!h && birth && (h = holder_of(s, birth)))
+		h->pid = sock_pid;
+	known = h != NULL;
+	if (!known)
+		leave_pairing(s);
+	if (!known && s->paired && s->waits.wake >= 0) {
+		fd_unhide(s->waits.wake);
+		sys_close(s->waits.wake);
+	}
+	sock_unlock(s);
+	if (h && s->paired)
+		service_add(s);
+	return known;
+}
+
+/* --- death ------------------------------------------------------------- */
+
+/* What of ours must be reset, not closed: the program left bytes unread. */
+static bool unread(struct sock *s, int fd)
+{
+	if (!s->paired || s->eos.shut_rd)
+		return false;
+	if (!s->conn.error)
+		pump_poll(s);
+	return s->got.avail > 0 || s->ar.kept > 0 || zc_here(s) ||
+	       (s->rd && rdma_unread(s, fd));
+}
+
+static void close_lifted(struct sock *s, int fd)
+{
+	struct linger reset = { 1, 0 };
+	int64_t bells;
+	char sink[64];
+	bool abort;
+
+	zc_seize(s);
+	if (s->rd)
+		s->rd->mend.out_from = 0;
+	home_serve(s, fd); /* bytes on their way home go first */
+	/* what failed here is no orderly end for the other one */
+	abort = unread(s, fd) || s->opt.linger0 ||
+		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));
+	if (abort) {
+		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
+		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
+			       sizeof(reset));
+	} else {
+		/* a bell left unread would make the kernel say reset */
+		bells = anc_bells(s->rx, &s->ar);
+		while (bells > 0 && anc_state(s->rx) != ANC_RAW) {
+			ssize_t n = sys_recv(fd, sink,
+					     bells < 64 ? (size_t)bells : 64,
+					     MSG_DONTWAIT);
+			if (n <= 0)
+				break;
+			bells -= n;
+		}
+	}
+	/* a reset is no orderly end: its reader must not take it for one */
+	if (tx_by_ring(s) && !abort) {
+		conn_shutdown(&s->conn, clock_ns(), true);
+		pump_control(s);
+	}
+	if (anc_state(s->tx) == ANC_LIFTED && anc_spill(s->tx, &s->at, true))
+		home_serve(s, fd);
+	anc_gone(s->rx);
+	ring_note(s);
+}
+
+/* Other processes hold it: what this one has of it goes. */
+static void leave_to_others(struct sock *s)
+{
+	if (s->waits.wake >= 0) {
+		fd_unhide(s->waits.wake);
+		sys_close(s->waits.wake);
+	}
+	if (s->paired && !s->rd)
+		shm_forgo(&s->shm);
+	/* our mapping only: the other holders have theirs */
+	if (s->paired)
+		store_leave(s, s->seek.pair.seg);
+	leave_pairing(s);
+	row_close(s);
+	store_ward(s);
+}
+
+/* The last number of this process went. `last`: of all processes. */
+static void release(struct sock *s, int fd, bool last)
+{
+	int wake = s->waits.wake;
+
+	if (s->paired || s->rd || s->id.use == USE_SDP)
+		service_del(s);
+	if (last && unlikely(s->bridged.word))
+		bridge_left(s);
+	if (!last) {
+		home_left(s);
+		if (s->rd && s->rd->owner == sock_pid)
+			rdma_leave(s);
+		leave_to_others(s);
+		return;
+	}
+	if (s->paired) {
+		close_lifted(s, fd);
+		if (wake >= 0) {
+			fd_unhide(wake);
+			sys_close(wake);
+		}
+		s->paired = false;
+		s->tx = &s->local[0];
+		s->rx = &s->local[1];
+	} else {
+		pair_cancel(&s->seek.pair);
+	}
+	rdma_detach(s);
+	row_close(s);
+}
+
+/*
+ * A thread of this process sleeps in the sock whose last number goes, in the
+ * kernel's receive or on the wake-up socket: in the kernel it would keep the
+ * open file. It keeps a number nobody sees, and the stream goes its way.
+ */
+static bool haunt(struct sock *s, int fd)
+{
+	int ghost;
+
+	if (!s->paired || !bed_others(s))
+		return false;
+	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (ghost < 0)
+		return false;
+	ghost = fd_hide(ghost);
+	__atomic_store_n(&s->waits.ghost, ghost, __ATOMIC_SEQ_CST);
+	/* who came out of the kernel just before this looked in vain */
+	if (ghost < 0 || bed_others(s))
+		return ghost >= 0;
+	__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);
+	fd_unhide(ghost);
+	sys_close(ghost);
+	return false;
+}
+
+/* But for sends in the kernel, which have the open file by themselves. */
+static bool inside(const struct sock *s)
+{
+	uint32_t sends = __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST);
+
+	return __atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) > sends;
+}
+
+void sock_exorcise(struct sock *s)
+{
+	bool over = false;
+	int ghost = -1;
+
+	if (sock_lock(s))
+		return;
+	if (s->waits.ghost >= 0 && s->mem.closer == sock_pid &&
+	    !bed_others(s) && !inside(s) &&
+	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
+		ghost = s->waits.ghost;
+		__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);
+		/* only now: the sleeper had to get what came meanwhile */
+		over = (s->rd && s->rd->lingers) || !rdma_linger(s, ghost);
+		if (over)
+			release(s, ghost, true);
+	}
+	sock_unlock(s);
+	if (ghost < 0)
+		return;
+	fd_unhide(ghost);
+	sys_close(ghost);
+	if (over)
+		sock_bury(s);
+}
+
+/* Counts one number less; true when it was this process's last. */
+static bool drop(struct sock *s, int fd, bool *last)
+{
+	struct holder *h = holder_of(s, sock_pid);
+
+	*last = false;
+	s->mem.parted = true;
+	if (!h)
+		return false;
+	if (h->fds > 1) {
+		h->fds--;
+		if (h->fd == fd)
+			h->fd = -1;
+		return false;
+	}
+	__atomic_store_n(&s->mem.closer, sock_pid, __ATOMIC_SEQ_CST);
+	/* as long as it has it: the dead are counted out */
+	*last = sock_holders(s) == 1;
+	h->fds = 0;
+	if (!holder_inside(h))
+		h->pid = 0;
+	if (!*last)
+		s->mem.closer = 0;
+	return true;
+}
+
+/* True: by `fd` it is still lifted. */
+static bool close_at(struct sock *s, int fd, int at)
+{
+	bool last, gone, lifted;
+
+	raw_jumped((uintptr_t)__builtin_frame_address(0));
+	if (sock_lock(s))
+		return true;
+	lifted = s->paired;
+	order_ended(s);
+	gone = drop(s, fd, &last);
+	lifted = lifted || (!gone && !never_lift(s));
+	if (!gone && hooks.another && sock_fd(s) < 0) {
+		struct holder *h = holder_of(s, sock_pid);
+		int other = hooks.another(s, fd);
+
+		/* another number stands for it from now on */
+		if (h && other >= 0) {
+			h->fd = other;
+			sock_publish(s);
+		}
+	}
+	if (gone && last && (haunt(s, at) || rdma_linger(s, at)))
+		gone = false;
+	if (gone)
+		release(s, at, last);
+	sock_unlock(s);
+	if (gone && last)
+		sock_bury(s);
+	return lifted;
+}
+
+void sock_close_at(struct sock *s, int fd, int at)
+{
+	close_at(s, fd, at);
+}
+
+bool sock_close(struct sock *s, int fd)
+{
+	return close_at(s, fd, fd);
+}
+
+void sock_forget(struct sock *s, int fd)
+{
+	struct stat st;
+	bool ours = !sys_fstat(fd, &st) && st.st_ino == sock_inode_at(s, fd);
+
+	sock_close_at(s, fd, ours ? fd : -1);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_LIFE_LIFE_H
+#define LIBSDP_SOCKET_LIFE_LIFE_H
+
+#include "socket/stream/stream.h"
+
+/* --- close.c ----------------------------------------------------------- */
+
+void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
+
+/* --- rdma_end.c -------------------------------------------------------- */
+
+/* The process ends: what was sent has to arrive. Bounded. */
+void rdma_exit(void);
+/* Its owner's last number goes, while other processes hold it; lock held. */
+void rdma_leave(struct sock *s);
+/* Lock held: are unread bytes on the anchor, or on their way there? */
+bool rdma_unread(const struct sock *s, int fd);
+/* close() of the last number: true, the service thread goes on with it. */
+bool rdma_linger(struct sock *s, int fd);
+bool rdma_lingered(struct sock *s); /* lock held: is it over? */
+
+/* --- service.c --------------------------------------------------------- */
+
+void *service_main(void *arg); /* the thread itself */
+void service_forked(void);
+
+/* --- told.c ------------------------------------------------------------ */
+
+/* Takes what was sent to the service thread's socket. */
+void told_hear(int dgram);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * How a sock over RDMA ends: what its peer's death looks like, close() of the
+ * last number while bytes are under way, and the end of the process.
+ */
+
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+
+#include "socket/life/life.h"
+
+#define LINGER_NS 60000000000ull /* as long as TCP keeps an orphan */
+
+/* --- home behind both ends --------------------------------------------- */
+
+/*
+ * What is not yet out, or the peer's record that is to come: a closed socket
+ * would answer it by a reset, and the peer lose what it has not read.
+ */
+static bool mends(const struct rdma *r)
+{
+	return r->state == RDMA_MENDING && (r->mend.out || !r->mend.mended);
+}
+
+bool rdma_unread(const struct sock *s, int fd)
+{
+	enum anc_state st = anc_state(s->rx);
+	int64_t bells = st == ANC_RAW ? 0 : anc_bells(s->rx, &s->ar);
+	int n;
+
+	/* brought home: what the kernel has may be for who was given it */
+	if (s->fallback.homes)
+		return false;
+	if ((st == ANC_RISING || st == ANC_SPILL) &&
+	    s->ar.taken < remote_awaited(s->rx))
+		return true;
+	/* while it is LIFTED a bell may be there before its word */
+	if ((st != ANC_RAW && st != ANC_SPILL) || bells < 0 ||
+	    sys_ioctl(fd, FIONREAD, &n))
+		return false;
+	return n > bells;
+}
+
+bool rdma_linger(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	int ghost;
+
+	zc_seize(s);
+	if (!rdma_here(s) || s->conn.error || s->opt.linger0 || s->orphan ||
+	    (r->state != RDMA_UP && !mends(r)))
+		return false;
+	if (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW)
+		return false;
+	if (!s->eos.shut_rd) {
+		pump_poll(s);
+		if (s->got.avail || s->ar.kept || s->conn.error ||
+		    rdma_unread(s, fd))
+			return false; /* a reset, as on TCP */
+	}
+	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (ghost < 0)
+		return false;
+	s->waits.ghost = fd_hide(ghost);
+	if (s->waits.ghost < 0)
+		return false;
+	r->lingers = r->due.restless = true;
+	r->seek.give_up_at = clock_ns() + LINGER_NS;
+	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
+		rdma_may_end(s, true);
+	if (mends(r) &&
+	    !s->eos.shut_wr) /* its end need not wait for the peer's */
+		s->eos.shut_wr = s->eos.fin_due = true;
+	home_serve(s, s->waits.ghost);
+	rdma_tell(s, true);
+	rdma_arm(s);
+	service_poke(service_id());
+	return true;
+}
+
+/*
+ * The program is done with it: has all been said? The last word is that it is
+ * gone, or the peer would take the end for a broken queue pair.
+ */
+static bool told_all(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	/* what comes to a closed socket is answered by a reset */
+	if (r->mark.token_due || r->mark.token_wait ||
+	    conn_wants_send(&s->conn) || anc_state(s->tx) == ANC_RISING ||
+	    anc_state(s->tx) == ANC_ASKED || anc_state(s->tx) == ANC_PAUSED ||
+	    anc_state(s->tx) == ANC_RESUME)
+		return false;
+	if (anc_state(s->rx) != ANC_GONE && anc_state(s->rx) > ANC_RISING) {
+		anc_gone(s->rx);
+		rdma_tell(s, true);
+		if (conn_wants_send(&s->conn))
+			return false;
+	}
+	return rdma_api->flushed(r->end) != 0;
+}
+
+bool rdma_lingered(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	/* broken: until the peer's record was taken, else it gets a reset */
+	if (r->state != RDMA_UP)
+		return r->state != RDMA_MENDING || s->orphan ||
+		       clock_ns() > r->seek.give_up_at;
+	if (!s->conn.error && !r->down) {
+		pump_poll(s);
+		home_serve(s, s->waits.ghost);
+		rdma_tell(s, true);
+		if (anc_state(s->tx) == ANC_RISING)
+			lift_spill(s, s->waits.ghost, WHY_CLOSED, true);
+		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
+			rdma_may_end(s, true);
+		rdma_token_write(s, s->waits.ghost);
+	}
+	if (s->conn.error || r->down || clock_ns() > r->seek.give_up_at)
+		return true;
+	return told_all(s);
+}
+
+/*
+ * Not paired, who stays begins anew. Else he goes on by the words, which lie
+ * here, and the anchor; nobody sleeps on a socket that only we could ring.
+ */
+void rdma_leave(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!s->paired) {
+		rdma_detach(s);
+		return;
+	}
+	if (r->far < 0)
+		return;
+	fd_unhide(r->far);
+	sys_close(r->far);
+	r->far = -1;
+}
+
+/* --- exit -------------------------------------------------------------- */
+
+#define EXIT_NS 1000000000u
+
+static void bid_farewell(struct sock *s, void *arg)
+{
+	int *left = arg, fd;
+
+	if (!rdma_here(s) || lock_mine(&s->lock))
+		return;
+	if (lock_try(&s->lock)) {
+		++*left; /* the service thread is at it */
+		return;
+	}
+	if (!rdma_here(s) || !s->paired || s->conn.error)
+		goto out;
+	fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
+	if (s->rd->state == RDMA_MENDING) {
+		home_serve(s, fd);
+		*left += s->rd->mend.out || s->rd->mend.put.mem ||
+			 !s->rd->mend.mended;
+	} else if (s->rd->state == RDMA_UP) {
+		if (tx_by_ring(s))
+			rdma_may_end(s, false);
+		pump_poll(s);
+		home_serve(s, fd);
+		rdma_tell(s, true);
+		rdma_token_write(s, fd);
+		*left += !told_all(s);
+	}
+out:
+	sock_unlock(s);
+}
+
+/*
+ * What was sent lies in this process's memory until it has arrived; the kernel
+ * does not keep it for a program that has ended.
+ */
+void rdma_exit(void)
+{
+	uint64_t until = clock_ns() + EXIT_NS;
+	struct timespec nap = { 0, 200000 };
+	int left;
+
+	if (!rdma_api)
+		return;
+	do {
+		left = 0;
+		service_each(bid_farewell, &left);
+		if (left)
+			sys_ppoll(NULL, 0, &nap, NULL);
+	} while (left && clock_ns() < until);
+}

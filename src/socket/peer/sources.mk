@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libsocketpeer.la
+# Cancellation unwinds through these.
+libsocketpeer_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+libsocketpeer_la_SOURCES = \
+	src/socket/peer/pair.c \
+	src/socket/peer/peer.h \
+	src/socket/peer/rdma.c \
+	src/socket/peer/rdma_answer.c \
+	src/socket/peer/rdma_desk.c \
+	src/socket/peer/rdma_mod.c \
+	src/socket/peer/rdma_open.c \
+	src/socket/peer/rdma_proof.c \
+	src/socket/peer/rdma_turn.c src/socket/peer/rdma_turn.h

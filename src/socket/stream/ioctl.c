@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ioctl(): the anchor's answers, and where ours differ. */
+
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+
+#include "base/mem.h"
+#include "socket/stream/stream.h"
+
+/* Bytes at hand: the kernel's, the ring's, and what was kept. */
+static int unread_bytes(struct sock *s, int fd, int *n)
+{
+	int kernel = 0, ret = 0;
+	enum anc_state st;
+	uint64_t sum = 0;
+	int64_t bells;
+
+	if (unlikely(!mem_good(n, sizeof(*n), true)))
+		return sys_ioctl(fd, FIONREAD, n);
+	if (sock_lock(s))
+		return -EDEADLK;
+	fd = sock_at(s, fd);
+	pump_poll(s);
+	/* what the token hides has come, and a program may wait for it */
+	if (unlikely(s->rd))
+		sum = peek_hidden(s, fd);
+	bells = anc_bells(s->rx, &s->ar);
+	st = anc_state(s->rx);
+	/* lifted, the kernel has bells only: it is not asked */
+	if (st != ANC_LIFTED)
+		ret = sys_ioctl(fd, FIONREAD, &kernel);
+	switch (st) {
+	case ANC_LIFTED:
+		sum += s->got.avail;
+		sum += zc_here(s) ? conn_source(&s->conn) : 0;
+		break;
+	case ANC_RISING:
+	case ANC_SPILL:
+	case ANC_ASKED:
+	case ANC_PAUSED:
+		sum += s->got.avail + s->ar.kept;
+		if (bells > 0)
+			kernel -= kernel < bells ? kernel : (int)bells;
+		sum += (uint64_t)kernel;
+		break;
+	case ANC_RESUME:
+		/* the record is not the program's */
+		sum = s->ar.unsure ? s->rd->mend.give.len : (uint64_t)kernel;
+		break;
+	default:
+		sum = (uint64_t)kernel;
+		break;
+	}
+	sock_unlock(s);
+	if (!ret)
+		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
+	return ret;
+}
+
+void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
+{
+	struct cmsghdr *c = m->msg_control;
+	size_t len = CMSG_LEN(sizeof(int));
+	int n = 0;
+
+	m->msg_controllen = 0;
+	if (!c || room < sizeof(*c)) {
+		m->msg_flags |= MSG_CTRUNC;
+		return;
+	}
+	if (unread_bytes(s, fd, &n))
+		return;
+	n += s->eos.rx_eof; /* the end counts as one */
+	if (room < len) {
+		m->msg_flags |= MSG_CTRUNC;
+		len = room;
+	}
+	c->cmsg_level = IPPROTO_TCP;
+	c->cmsg_type = TCP_CM_INQ;
+	c->cmsg_len = len;
+	memcpy(CMSG_DATA(c), &n, len - CMSG_LEN(0));
+	m->msg_controllen =
+		room < CMSG_SPACE(sizeof(n)) ? room : CMSG_SPACE(sizeof(n));
+}
+
+/*
+ * SIOCOUTQ: what the other host does not have yet, whether its program reads or
+ * not; SIOCOUTQNSD: what was not sent to it. On one host it has what its socket
+ * has room for, and the rest was not sent; between hosts what the queue pair
+ * has not seen acknowledged is added to what the kernel has not.
+ */
+static int unsent_bytes(struct sock *s, int fd, unsigned long req, int *n)
+{
+	int ret = sys_ioctl(fd, req, n);
+	struct rdma *r = s->rd;
+	uint64_t sum;
+
+	if (ret || sock_lock(s))
+		return ret;
+	if (!r && s->paired && tx_by_ring(s)) {
+		sum = window_queued(s) + s->window.holdback + (uint64_t)*n;
+		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
+	} else if (r && req == SIOCOUTQ && rdma_here(s) &&
+		   r->state == RDMA_UP && r->end) {
+		pump_poll(s);
+		if (!rdma_api->flushed(r->end))
+			*n += (int)(mend_unacked(r, NULL) + zcr_left(s));
+	}
+	sock_unlock(s);
+	return 0;
+}
+
+/* The kernel reads the number first: what it cannot read changes nothing. */
+static int set_async(struct sock *s, int fd, void *arg)
+{
+	bool was = option_async(s);
+	int ret;
+
+	if (!was && sock_async(s, fd, true))
+		return -EAGAIN;
+	ret = sys_ioctl(fd, FIOASYNC, arg);
+	if (ret ? !was : !*(int *)arg)
+		sock_async(s, fd, false);
+	return ret;
+}
+
+int sock_ioctl(struct sock *s, int fd, unsigned long req, void *arg)
+{
+	int ret;
+
+	switch (req) {
+	case FIONBIO:
+		ret = sys_ioctl(fd, FIONBIO, arg);
+		if (!ret)
+			sock_nonblock(s, *(int *)arg != 0);
+		return ret;
+	case FIOASYNC: /* SIGIO comes from the kernel's queue or not at all */
+		return set_async(s, fd, arg);
+	case FIONREAD:
+		return s->paired ? unread_bytes(s, fd, arg) : 1;
+	case SIOCOUTQ:
+	case SIOCOUTQNSD:
+		return s->paired && tx_by_ring(s) ?
+			       unsent_bytes(s, fd, req, arg) :
+			       1;
+	case SIOCATMARK:
+		ret = sys_ioctl(fd, SIOCATMARK, arg);
+		if (!ret && s->paired)
+			*(int *)arg = sock_atmark(s, fd);
+		return ret;
+	default:
+		return 1;
+	}
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Calls that wait until a connection is on TCP, or on SDP. */
+
+#include "socket/stream/stream.h"
+
+static int tx_home(struct sock *s, int fd, enum reason why)
+{
+	home_serve(s, fd);
+	switch (anc_state(s->tx)) {
+	case ANC_RISING:
+	case ANC_LIFTED:
+		return lift_spill(s, fd, why, s->orphan) || s->fallback.stand ?
+			       -EAGAIN :
+			       0;
+	case ANC_ASKED:
+	case ANC_PAUSED:
+	case ANC_RESUME:
+		return s->orphan ? 0 : -EAGAIN;
+	default:
+		return s->fallback.stand && !s->orphan ? -EAGAIN : 0;
+	}
+}
+
+static void pin(struct sock *s)
+{
+	if (!(s->fallback.pins & 1) && !anc_busy(s->tx))
+		s->fallback.pins |= 1;
+	if (!(s->fallback.pins & 2) && !anc_busy(s->rx))
+		s->fallback.pins |= 2;
+}
+
+static bool stands_for(int fd, uint64_t inode)
+{
+	struct stat st;
+
+	return fd >= 0 && !sys_fstat(fd, &st) && st.st_ino == inode;
+}
+
+/*
+ * Lock held: by which number has this process got it, now? The caller's may be
+ * closed by another thread by now, and be something else; the last known one
+ * is something else in a child of vfork(). -1: it is the others' business, or
+ * nobody's.
+ */
+static int number(struct sock *s, int fd)
+{
+	int known = sock_fd(s);
+	uint64_t inode = sock_inode(s);
+
+	if (!holder_of(s, sock_pid) || !inode)
+		return -1;
+	if (stands_for(fd, inode))
+		return fd;
+	return known != fd && stands_for(known, inode) ? known : -1;
+}
+
+void sock_home_begin(struct sock *s, int fd, enum reason why)
+{
+	if (sock_lock(s))
+		return;
+	fd = number(s, fd);
+	if (fd < 0) {
+		sock_unlock(s);
+		return;
+	}
+	if (s->seek.pair.state != PAIR_DONE && sock_holders(s) == 1)
+		pair_cancel(&s->seek.pair);
+	pin(s);
+	rdma_unspare(s);
+	if (s->paired && sock_lifted(s)) {
+		tx_home(s, fd, why);
+		home_rx(s, fd);
+	}
+	sock_unlock(s);
+}
+
+static void serve_one(struct sock *s, void *arg)
+{
+	(void)arg;
+	if (lock_try(&s->lock))
+		return;
+	home_serve(s, sock_anchor(s));
+	sock_unlock(s);
+}
+
+/*
+ * Another thread closed it meanwhile: nothing is left to bring home. Whoever
+ * has it still is free to lift it; `tx` are the words that were held.
+ */
+static int left(struct sock *s, const struct anc_dir *tx)
+{
+	s->fallback.homing--;
+	home_unpin(s, s->tx == tx && !s->rd);
+	sock_unlock(s);
+	sock_go_on(s);
+	return 0;
+}
+
+int sock_home(struct sock *s, int fd, enum reason why)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
+	enum anc_state tx_state, rx_state;
+	const struct anc_dir *words;
+	bool was, late;
+	int tx, rx;
+
+	raw_jumped((uintptr_t)__builtin_frame_address(0));
+	if (sock_lock(s))
+		return -EAGAIN;
+	rdma_unspare(s);
+	was = sock_lifted(s);
+	words = s->tx;
+	s->fallback.homes++;
+	s->fallback.homing++;
+	sock_keep(s);
+	sock_unlock(s);
+	for (;;) {
+		lock_take(&s->lock);
+		fd = number(s, fd);
+		if (fd < 0)
+			return left(s, words);
+		holders_sweep(s);
+		if (s->rd && s->paired) {
+			pin(s);
+			if (!s->conn.error)
+				pump_poll(s);
+			rdma_tell(s, true);
+		}
+		tx = s->paired ? tx_home(s, fd, why) : 0;
+		rx = s->paired ? home_rx(s, fd) : 0;
+		if (!tx || !rx)
+			pin(s);
+		late = clock_ns() > until;
+		/* the peer has all that is missing, and goes on by itself */
+		if (late && rx == -EAGAIN && !s->rd &&
+		    anc_state(s->rx) == ANC_RESUME)
+			rx = 0;
+		if (!rx && home_unheld(s)) {
+			rdma_tell(s, true);
+			rx = -EAGAIN;
+		}
+		/* the peer was quick to leave the anchor again */
+		if (!rx && !(s->fallback.pins & 2) &&
+		    anc_state(s->rx) != ANC_GONE)
+			rx = -EAGAIN;
+		if ((tx != -EAGAIN && rx != -EAGAIN) || late)
+			break;
+		sock_unlock(s);
+		/* the other end may be ours: its part is done right here */
+		service_each(serve_one, NULL);
+		if (s->waits.wake >= 0)
+			wait_apart(s);
+	}
+	s->fallback.homing--;
+	/* on one host the reader counts what came behind y */
+	if (s->rd && s->paired && anc_state(s->tx) == ANC_SPILL &&
+	    (why == WHY_EXEC || why == WHY_FD_SHARED))
+		s->fallback.given = true;
+	if (!tx && !rx) {
+		if (was) {
+			COUNT(s, fallbacks, 1);
+			page_add(fallbacks_for[why], 1);
+		}
+		s->stats.why = WHY_NONE;
+		sock_why(s, why);
+	}
+	tx_state = anc_state(s->tx);
+	rx_state = anc_state(s->rx);
+	sock_unlock(s);
+	sock_changed(s);
+	sock_go_on(s);
+	if (tx || rx)
+		log_warn("fd %d could not come home (%s): tx %s, rx %s", fd,
+			 reason_text(why), anc_state_name(tx_state),
+			 anc_state_name(rx_state));
+	return tx || rx ? -EAGAIN : 0;
+}
+
+static void begin_one(struct sock *s, void *why)
+{
+	sock_home_begin(s, -1, *(enum reason *)why);
+}
+
+static void home_one(struct sock *s, void *why)
+{
+	sock_home(s, -1, *(enum reason *)why);
+}
+
+void sock_home_all(enum reason why)
+{
+	sock_off = why;
+	service_each(begin_one, &why);
+	service_each(home_one, &why);
+	service_stop();
+	settings.lift_after_messages = LOOK_NEVER;
+	lift_off = true;
+}
+
+/*
+ * The stream must be SDP before the program's first byte. The peer may be in
+ * this very thread's hands: its part is run from here when it is one of ours.
+ * Between hosts the first bytes are what the ends know each other by: a
+ * program that asked for the family, and has no other way, sends them by TCP.
+ */
+int lift_demand(struct sock *s, int fd, bool tx)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.sdp_timeout_ms * 1000000u;
+	struct timespec nap = { 0, 200000 };
+	bool timed = (tx ? s->opt.sndtimeo : s->opt.rcvtimeo) != 0, up;
+	int n;
+
+	if (s->eos.rst_told || s->eos.shut_wr || (s->id.native && s->id.met))
+		return 0;
+	for (;;) {
+		struct sock *twin;
+		int tfd = -1;
+		struct diag d;
+
+		if (!s->paired)
+			lift_look(s, fd);
+		if (s->id.native && s->rd) {
+			s->id.met = true;
+			return 0;
+		}
+		if (s->paired && tx)
+			lift_try_tx(s, fd);
+		up = s->paired && (!tx || s->id.met);
+		if (up || (s->paired && s->orphan))
+			return 0;
+		if (s->seek.look == LOOK_NEVER && !s->paired)
+			break;
+		if (!diag_peer(fd, &d) && d.inode && hooks.by_inode &&
+		    (twin = hooks.by_inode(d.inode, &tfd)) && !twin->paired)
+			lift_look(twin, tfd);
+		if (clock_ns() > until)
+			break;
+		if (!tx) {
+			/* a reader can wait at the anchor: TCP's own sleep */
+			struct pollfd p = { .fd = fd, .events = POLLIN };
+
+			n = hooks.ppoll(&p, 1, &nap, NULL);
+			if (n > 0)
+				return 0;
+		} else {
+			n = hooks.ppoll(NULL, 0, &nap, NULL);
+		}
+		if (n < 0 && (timed || !wait_restarts(UINT64_MAX)))
+			return -errno;
+		if (nap.tv_nsec < 10000000)
+			nap.tv_nsec *= 2;
+	}
+	log_err("Error connect: failed for SDP fd %d: rule sdp, but %s", fd,
+		reason_text(s->stats.why));
+	return -ECONNREFUSED;
+}

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sending. */
+
+#include "socket/stream/stream.h"
+
+#define NAPS 10 /* of a millisecond */
+
+static ssize_t broken_pipe(int flags)
+{
+	if (!(flags & MSG_NOSIGNAL))
+		sys_call3(SYS_tgkill, sys_getpid(), sys_gettid(), SIGPIPE);
+	return -EPIPE;
+}
+
+/* --- the ring ---------------------------------------------------------- */
+
+/* Nothing more can be sent. On the anchor the kernel knows that. */
+static bool ended(const struct sock *s)
+{
+	return s->eos.shut_wr || s->conn.error || (s->orphan && tx_by_ring(s));
+}
+
+/*
+ * The reset is told once, then there is nobody to send to. Behind the end of
+ * the peer's stream it is EPIPE from the first, as in CLOSE_WAIT.
+ */
+static ssize_t reset(struct sock *s, int flags)
+{
+	return s->eos.rx_eof || told_reset(s) ? broken_pipe(flags) :
+						-reset_errno(s);
+}
+
+/*
+ * Lock held: no room for (the rest of) it, and not to wait: when there is some,
+ * that will be news. False: look again after all.
+ */
+static bool refused(struct sock *s, int fd)
+{
+	struct sock_ready r;
+
+	rdma_unspare(s); /* it will look again, if it waits */
+	sock_unlock(s);
+	sock_ready(s, fd, 0, &r); /* starts the stall clock */
+	return sock_lock(s) || (tx_by_ring(s) && !pump_room(s));
+}
+
+/*
+ * Over RDMA the reader has to know of a spill before bytes follow it. 1: look
+ * again.
+ */
+static int stand_by(struct sock *s, int fd, struct load *w)
+{
+	int err;
+
+	if (likely(!s->fallback.stand) || s->orphan)
+		return 0;
+	if (!s->conn.error)
+		pump_poll(s);
+	if (!s->fallback.stand)
+		return 1;
+	if (w->nonblock)
+		return -EAGAIN;
+	err = sleep_for_room(s, fd, w);
+	return err ? err : 1;
+}
+
+/* Bytes of the send went out: the first are what is told. */
+static inline void noted(struct sock *s, struct load *w)
+{
+	if (likely(!w->note))
+		return;
+	w->note = s->told = false;
+	w->flags &= ~MSG_ZEROCOPY;
+}
+
+static void went(struct sock *s, struct load *w, size_t n)
+{
+	if (!n)
+		return;
+	if (s->waits.full) { /* an edge, for whoever was refused before */
+		s->waits.full = false;
+		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
+	}
+	w->done += n;
+	noted(s, w);
+}
+
+/*
+ * Without a copy. True: the lock was not held all the time, w->done counts
+ * what went, which may be nothing; *err ends the send.
+ */
+static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
+{
+	size_t n;
+
+	w->zc.part = load_part(w);
+	if (!zc_send(s, fd, &w->c, &w->zc, load_deadline(s, w), &n, err))
+		return zc_torn(&w->zc, &w->c, w->done, &w->len, err);
+	went(s, w, n);
+	if (!w->zc.lend && !*err && w->done < w->len)
+		*err = iov_still(&w->c, w->done, &w->len);
+	return true;
+}
+
+/* The same, or best into the memory of a reader that waits for it. */
+static bool ring_spared(struct sock *s, int fd, struct load *w, int *err)
+{
+	size_t n = 0;
+
+	*err = 0;
+	if (s->conn.peer_sink_count)
+		n = zc_write(s, fd, &w->c, w->len - w->done);
+	went(s, w, n);
+	return n || (!w->nonblock && ring_lend(s, fd, w, err));
+}
+
+/*
+ * No bell may pass what the reader has not taken off the anchor yet. A send
+ * that may block gives it a moment. Else, and where the anchor takes no bell,
+ * the kernel goes on. False: it does not work that way either.
+ */
+static bool await_reader(struct sock *s, int fd, struct load *w)
+{
+	struct timespec ms = { 0, 1000000 };
+
+	if (w->nonblock || anc_state(s->tx) != ANC_RISING || w->naps++ >= NAPS)
+		return !lift_spill(s, fd, WHY_SOCKET_OPTION, false);
+	sock_unlock(s);
+	sys_ppoll(NULL, 0, &ms, NULL);
+	lock_take(&s->lock);
+	return true;
+}
+
+/*
+ * MSG_ZEROCOPY in the ring: the bytes are copied, as they are between any two
+ * sockets of one host, and the notification that says so, with its number, is
+ * the kernel's, for a bell. It goes first, when bytes are sure to follow. False:
+ * look again.
+ */
+static bool announced(struct sock *s, int fd, struct load *w)
+{
+	int ret;
+
+	if (s->told || !pump_room(s))
+		return true;
+	ret = ring_told(s, fd);
+	s->told = !ret;
+	w->leave = ret == -ENOSPC || (ret && !await_reader(s, fd, w));
+	return !ret;
+}
+
+/* The peer is taking the direction home. 1: look again; 0: by the kernel. */
+static int taken_home(struct sock *s, int fd, struct load *w)
+{
+	int err;
+
+	if (s->orphan && s->rd && was_reset(s))
+		return (int)reset(s, w->flags); /* the kernel may not know */
+	if (s->orphan) {
+		/* it died over it: the kernel knows the rest */
+		__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	if (w->nonblock)
+		return -EAGAIN;
+	err = sleep_for_room(s, fd, w);
+	return err ? err : 1;
+}
+
+/* Lock held; w->done counts. *raw: go on at the anchor. */
+static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
+{
+	ssize_t n;
+	int err;
+
+	for (;;) {
+		home_serve(s, fd = sock_at(s, fd));
+		if (!s->paired) {
+			*raw = true;
+			return 0;
+		}
+		if (w->done && ended(s))
+			return 0; /* the next call is told */
+		if (s->eos.shut_wr)
+			return broken_pipe(w->flags);
+		switch (anc_state(s->tx)) {
+		case ANC_SPILL:
+			err = stand_by(s, fd, w);
+			if (err > 0)
+				continue;
+			*raw = !err;
+			return err;
+		case ANC_RAW:
+		case ANC_GONE:
+			*raw = true;
+			return 0;
+		case ANC_RISING:
+		case ANC_LIFTED:
+			break;
+		default:
+			err = taken_home(s, fd, w);
+			if (err > 0)
+				continue;
+			*raw = !err;
+			return err;
+		}
+		if (s->conn.error || (s->orphan && was_reset(s)))
+			return reset(s, w->flags);
+		if (s->orphan) {
+			/* as on TCP: the kernel answers RST, then EPIPE */
+			lift_spill(s, fd, WHY_CLOSED, true);
+			*raw = true;
+			return 0;
+		}
+		if (unlikely(w->note) && !announced(s, fd, w)) {
+			*raw = w->leave;
+			if (*raw)
+				return 0;
+			continue;
+		}
+		/* told of, its first bytes go before the lock does */
+		if (unlikely(w->zc.lend) && !w->note &&
+		    ring_spared(s, fd, w, &err)) {
+			if (err || w->done == w->len)
+				return err;
+			continue;
+		}
+		n = likely(!w->by_pipe) ? way_out(s, w, w->len - w->done) :
+					  load_from_pipe(s, w);
+		if (n < 0)
+			continue;
+		if (n) {
+			went(s, w, (size_t)n);
+			if (likely(!s->window.holdback))
+				ring_reader(s, fd);
+		}
+		if (w->done == w->len || unlikely(w->pipe_over) ||
+		    (w->c.file && w->c.file->stop))
+			return 0;
+		if (pump_poll(s) || pump_room(s))
+			continue;
+		if (w->nonblock && !w->done &&
+		    rdma_credit_comes(s, fd, &w->deadline))
+			continue;
+		if (w->nonblock && refused(s, fd))
+			return w->done ? 0 : -EAGAIN;
+		if (w->nonblock)
+			continue;
+		err = sleep_for_room(s, fd, w);
+		if (err)
+			return err;
+	}
+}
+
+/* The same for a send that may be worth to be spared the copy. */
+static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
+{
+	size_t len = w->len - w->done;
+	ssize_t ret;
+
+	zc_choose(s, len, &w->zc);
+	ret = ring_send(s, fd, w, raw);
+	zc_chosen(&w->zc, len, w->done == w->len);
+	w->zc.lend = false;
+	return ret;
+}
+
+/* --- the anchor -------------------------------------------------------- */
+
+static ssize_t raw_send(struct sock *s, int fd, struct load *w,
+			const struct msghdr *m, bool *lifted)
+{
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
+	struct msghdr rest = { 0 };
+	struct iovec one;
+	int saved = errno, flags = w->flags;
+	bool part, told = s->eos.rst_told;
+	ssize_t n;
+
+	*lifted = !raw_tx_enter(&in, s);
+	if (*lifted)
+		return 0;
+	if (unlikely(w->note) && s->told)
+		flags &= ~MSG_ZEROCOPY;
+	if (unlikely(w->done))
+		flags |= MSG_NOSIGNAL; /* bytes of this call have gone */
+	w->ask = w->len - w->done;
+	part = raw_tx_piece(s, w->ask, w->nonblock) < w->ask;
+	if (unlikely(s->eos.eaten) && !w->done && !told_reset(s)) {
+		n = -1;
+		errno = s->eos.eaten;
+	} else if (m && !w->done && (!part || m->msg_controllen)) {
+		n = hooks.sendmsg(fd, m, flags);
+	} else if (w->c.left == 1 || w->c.at || part) {
+		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
+		w->ask = w->c.iov->iov_len - w->c.at;
+		one.iov_len = w->ask = raw_tx_piece(s, w->ask, w->nonblock);
+		n = hooks.send(fd, one.iov_base, one.iov_len, flags);
+	} else {
+		rest.msg_iov = (struct iovec *)w->c.iov;
+		rest.msg_iovlen = w->c.left;
+		n = hooks.sendmsg(fd, &rest, flags);
+	}
+	n = raw_said(n, saved);
+	/* a bell lay unread as the peer closed; or our kernel hears later */
+	if (unlikely(n == -ECONNRESET) && (s->eos.rx_eof || (told && !w->done)))
+		n = broken_pipe(flags);
+	else if (unlikely(n == -ECONNRESET) && !w->done)
+		s->eos.rst_told = true;
+	raw_tx_done(&in, s, n);
+	if (n > 0)
+		noted(s, w);
+	if (unlikely(s->rd) && n > 0)
+		rdma_remember(s, true, w->c.iov, w->c.left, w->c.at, (size_t)n);
+	s->eos.epipe |= n == -EPIPE;
+	return n;
+}
+
+/*
+ * As raw_send() when bytes of the call have gone and it may block. The kernel
+ * would take the rest for a call of its own, and restart it behind a handler,
+ * and count its time limit anew: so it waits here.
+ */
+static ssize_t raw_rest(struct sock *s, int fd, struct load *w,
+			const struct msghdr *m, bool *lifted)
+{
+	ssize_t n;
+
+	for (;;) {
+		w->flags |= MSG_DONTWAIT;
+		n = raw_send(s, fd, w, m, lifted);
+		w->flags &= ~MSG_DONTWAIT;
+		w->urged = !*lifted && n > 0;
+		if (*lifted || n != -EAGAIN)
+			return n;
+		s->seek.dry = false; /* the program asks but once */
+		n = wait_rest(s, fd, load_deadline(s, w));
+		if (n < 0)
+			return n;
+		fd = sock_at(s, fd);
+	}
+}
+
+/* The reader has not taken yet what is on the anchor. */
+static bool behind(const struct sock *s)
+{
+	const struct anc_dir *tx = s->tx;
+
+	return !tx ||
+	       s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Some of the memory is missing. The kernel copies in pieces, and sends those
+ * in front of the one that fails; without any it looks first whether the
+ * connection has ended.
+ */
+static bool torn(struct load *w)
+{
+	const size_t piece = 32768;
+	size_t n = iov_sound(&w->c, false) / piece * piece;
+
+	w->len = w->done + n;
+	return n > 0;
+}
+
+static ssize_t transmit(struct sock *s, int fd, struct load *w,
+			const struct msghdr *m)
+{
+	bool lifted = false, raw, none;
+	size_t len;
+	ssize_t n;
+
+	if (unlikely(s->id.use == USE_SDP) && !s->id.met) {
+		n = lift_demand(s, fd, true);
+		if (n)
+			return n;
+	}
+	for (;;) {
+		if (s->paired && !(w->note && w->nonblock && behind(s)))
+			lift_try_tx(s, fd);
+		if (unlikely(s->eos.fin_due)) /* the kernel's FIN is to come */
+			return w->done ? (ssize_t)w->done :
+					 broken_pipe(w->flags);
+		if (raw_passed_by(&lifted, &s->stats.tx_shown, &lifted))
+			n = 0;
+		else if (unlikely(load_part(w)) && !w->nonblock)
+			n = raw_rest(s, fd, w, m, &lifted);
+		else
+			n = raw_send(s, fd, w, m, &lifted);
+		if (!lifted) {
+			lift_count(s, fd, n, true);
+			if (w->nonblock && n < (ssize_t)(w->len - w->done))
+				lift_full(s, fd);
+			if (n <= 0) {
+				if (w->done)
+					sock_eats(s, n);
+				return w->done ? (ssize_t)w->done : n;
+			}
+			w->done += (size_t)n;
+			/* cut short, the kernel has its reason */
+			if (w->done == w->len || w->nonblock ||
+			    (!w->urged && (size_t)n < w->ask))
+				return (ssize_t)w->done;
+			cursor_skip(&w->c, (size_t)n);
+			continue;
+		}
+		len = w->len;
+		none = unlikely(iov_sound(&w->c, false) < len - w->done) &&
+		       !torn(w);
+		raw = false;
+		if (sock_lock(s))
+			return w->done ? (ssize_t)w->done : -EDEADLK;
+		if (unlikely(w->len - w->done >= s->zc.least))
+			n = large_send(s, fd, w, &raw);
+		else
+			n = ring_send(s, fd, w, &raw);
+		sock_unlock(s);
+		fd = sock_at(s, fd);
+		if (unlikely(sock_ghost(s) >= 0) && !raw)
+			reports.left(s);
+		if (!raw && none && !n)
+			n = -EFAULT;
+		if (!raw)
+			return w->done ? (ssize_t)w->done : n;
+		if (none)
+			w->len = len;
+		if (w->done == w->len)
+			return (ssize_t)w->done;
+		if (unlikely(w->leave)) {
+			n = lift_leave(s, fd, WHY_SOCKET_OPTION);
+			if (n)
+				return n;
+			w->leave = false;
+		}
+	}
+}
+
+static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
+		     size_t cnt, size_t len, int flags)
+{
+	cursor_set(&w->c, iov, cnt);
+	w->len = len;
+	w->done = 0;
+	w->flags = flags;
+	w->note = w->leave = w->zc.lend = w->begun = w->urged = false;
+	w->by_pipe = w->pipe_over = false;
+	w->deadline = 0;
+	w->naps = 0;
+	w->nonblock = s->opt.nonblock || (flags & MSG_DONTWAIT);
+	/* one for all that it takes */
+	if (unlikely(s->opt.sndtimeo) && !w->nonblock)
+		load_deadline(s, w);
+}
+
+static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
+{
+	int saved = errno;
+
+	return raw_said(hooks.sendmsg(fd, m, flags), saved);
+}
+
+#define ODD_FLAGS (MSG_OOB | MSG_ZEROCOPY)
+
+/*
+ * Can the kernel alone do it? Its own it must be, then, for good. SO_ZEROCOPY
+ * by itself changes nothing; programs set it to see if they can.
+ */
+static bool by_kernel(struct sock *s, int fd, struct load *w)
+{
+	w->note = (w->flags & MSG_ZEROCOPY) && option_int(fd, SO_ZEROCOPY) > 0;
+	return (w->flags & MSG_OOB) || (w->note && s->rd);
+}
+
+static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
+			 int flags)
+{
+	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_SOCKET_OPTION;
+	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
+	ssize_t n;
+
+	do { /* not paired, it is not lifted from here on either */
+		raw_urgent(s, flags);
+		n = lift_leave(s, fd, why);
+		if (n)
+			return n;
+		raw_urgent(s, flags); /* paired meanwhile */
+	} while (!raw_tx_enter(&in, s));
+	n = kernel_send(fd, m, flags);
+	raw_tx_done(&in, s, n);
+	return n;
+}
+
+static ssize_t send_buffer(struct sock *s, int fd, const void *buf, size_t len,
+			   int flags, bool begun)
+{
+	struct iovec iov = { (void *)buf, len };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct load w;
+
+	if (unlikely(len > SSIZE_MAX))
+		iov.iov_len = len = SSIZE_MAX;
+	if (unlikely(!len) || !sock_up(s, fd))
+		return kernel_send(fd, &m, flags);
+	load_set(&w, s, &iov, 1, len, flags);
+	w.begun = begun;
+	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
+		return send_home(s, fd, &m, flags);
+	return transmit(s, fd, &w, NULL);
+}
+
+ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
+		  int flags)
+{
+	return send_buffer(s, fd, buf, len, flags, false);
+}
+
+ssize_t sock_send_next(struct sock *s, int fd, const void *buf, size_t len,
+		       int flags)
+{
+	return send_buffer(s, fd, buf, len, flags, true);
+}
+
+static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
+			    int flags, bool begun)
+{
+	struct load w;
+	ssize_t len;
+
+	if (!sock_up(s, fd) || unlikely(!iov_message(m)) || !m->msg_iovlen)
+		return kernel_send(fd, m, flags);
+	if (unlikely(m->msg_controllen) && s->paired) {
+		len = raw_judged(s, fd, m);
+		if (len)
+			return len;
+	}
+	len = iov_sum(m->msg_iov, m->msg_iovlen);
+	if (len <= 0)
+		return kernel_send(fd, m, flags);
+	load_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
+	w.begun = begun;
+	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
+		return send_home(s, fd, m, flags);
+	return transmit(s, fd, &w, m);
+}
+
+ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)
+{
+	return send_message(s, fd, m, flags, false);
+}
+
+ssize_t sock_sendmsg_next(struct sock *s, int fd, const struct msghdr *m,
+			  int flags)
+{
+	return send_message(s, fd, m, flags, true);
+}
+
+ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
+{
+	struct load w;
+	ssize_t ret;
+
+	*raw = false;
+	load_set(&w, s, NULL, 0, n, 0);
+	w.by_pipe = true;
+	w.pipe = pipe;
+	if (sock_lock(s))
+		return -EDEADLK;
+	ret = ring_send(s, fd, &w, raw);
+	sock_unlock(s);
+	if (unlikely(sock_ghost(s) >= 0))
+		reports.left(s);
+	if (w.done)
+		return (ssize_t)w.done;
+	if (!w.pipe_over)
+		return ret;
+	return w.pipe_said == -EAGAIN ? -ERESTART : w.pipe_said;
+}
+
+ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
+		  bool *raw)
+{
+	struct load w;
+	ssize_t ret;
+
+	*raw = false;
+	load_set(&w, s, NULL, 0, n, 0);
+	w.c.file = f;
+	w.begun = f->begun;
+	f->stop = false;
+	if (sock_lock(s))
+		return -EINTR;
+	ret = ring_send(s, fd, &w, raw);
+	sock_unlock(s);
+	/* else the call goes on, and whatever it does next ends it */
+	if (unlikely(sock_ghost(s) >= 0) && !*raw && !(f->stop && f->err))
+		reports.left(s);
+	return w.done ? (ssize_t)w.done : ret;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Half-close. */
+
+#include "socket/stream/stream.h"
+
+/* Or sleeps until it may go on there. */
+static bool sends_in_kernel(const struct sock *s)
+{
+	return __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST) ||
+	       __atomic_load_n(&s->in.resting, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * True: the FIN is taken care of. DisConn goes out as the last message. The
+ * kernel's FIN follows as soon as the reader has taken the last byte (home.c,
+ * finish()): at once when it has already, else by our next call or the service
+ * thread.
+ */
+static bool shut_write(struct sock *s, int fd)
+{
+	uint64_t until =
+		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
+	int err = 0;
+
+	while (s->paired && !err) {
+		home_serve(s, fd = sock_at(s, fd));
+		switch (anc_state(s->tx)) {
+		case ANC_RISING:
+		case ANC_LIFTED:
+			zc_recall(s);
+			zc_settled(s);
+			if (likely(!s->rd))
+				conn_shutdown(&s->conn, clock_ns(), false);
+			else
+				rdma_may_end(s, false);
+			pump_control(s);
+			s->eos.shut_wr = s->eos.fin_due = true;
+			ring_note(s);
+			home_serve(s, fd);
+			return true;
+		case ANC_SPILL: /* the reader may still ask for bytes */
+			if (s->eos.shut_wr && !s->eos.fin_due)
+				return false; /* the FIN is out */
+			s->eos.shut_wr = s->eos.fin_due = true;
+			home_serve(s, fd);
+			/* else it is what brings out who sends in the kernel */
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+			if (!s->eos.fin_due || !sends_in_kernel(s))
+				return true;
+			s->eos.fin_due = false;
+			return false;
+		case ANC_RAW:
+		case ANC_GONE:
+			s->eos.shut_wr = true;
+			return false;
+		default: /* on its way home: its bytes go first */
+			err = wait_tx(s, fd, until, false);
+			break;
+		}
+	}
+	s->eos.shut_wr = true;
+	return false;
+}
+
+/* Not paired yet, and not to be any more. */
+static int shut_raw(struct sock *s, int fd, int how)
+{
+	int ret = sys_shutdown(fd, how);
+
+	if (!ret && s->id.phase == PH_CONNECTED) {
+		s->eos.shut_wr |= how != SHUT_RD;
+		s->eos.shut_rd |= how != SHUT_WR;
+	}
+	return ret;
+}
+
+int sock_shutdown(struct sock *s, int fd, int how)
+{
+	bool sent = false;
+	int ret = 0;
+
+	if (how < SHUT_RD || how > SHUT_RDWR)
+		return sys_shutdown(fd, how);
+	if (sock_lock(s))
+		return s->paired ? -EDEADLK : sys_shutdown(fd, how);
+	fd = sock_at(s, fd);
+	if (!s->paired) {
+		ret = shut_raw(s, fd, how);
+		if (how != SHUT_RD)
+			order_ended(s);
+		sock_unlock(s);
+		return ret;
+	}
+	if (how != SHUT_RD)
+		sent = shut_write(s, fd);
+	if (how != SHUT_WR) {
+		s->eos.shut_rd = true;
+		if (__atomic_load_n(&s->waits.sleepers, __ATOMIC_RELAXED))
+			sys_shutdown(s->waits.wake, SHUT_RD);
+	}
+	sock_unlock(s);
+	if (sent && how == SHUT_RDWR)
+		sys_shutdown(fd, SHUT_RD);
+	else if (!sent)
+		ret = sys_shutdown(fd, how);
+	sock_changed(s);
+	return ret;
+}

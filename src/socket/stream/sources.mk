@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libsocketstream.la
+# Cancellation unwinds through these.
+libsocketstream_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+libsocketstream_la_SOURCES = \
+	src/socket/stream/ioctl.c \
+	src/socket/stream/move.c \
+	src/socket/stream/option.c \
+	src/socket/stream/path.c \
+	src/socket/stream/peek.c src/socket/stream/peek.h \
+	src/socket/stream/recv.c \
+	src/socket/stream/send.c \
+	src/socket/stream/sendfile.c src/socket/stream/sendfile.h \
+	src/socket/stream/shutdown.c \
+	src/socket/stream/stream.h \
+	src/socket/stream/want.h

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_STREAM_STREAM_H
+#define LIBSDP_SOCKET_STREAM_STREAM_H
+
+#include "socket/bridge/bridge.h"
+
+/* --- option.c ---------------------------------------------------------- */
+
+/* A new connection: all from the anchor, or the bars of its listener. */
+void option_inherit(struct sock *s, int fd);
+void option_heir(struct sock *s, uint16_t bars);
+int option_shown(struct sock *s, int fd); /* time stamps; 0 or -EAGAIN */
+
+/*
+ * A thread has left a receive at the anchor: the last one of those that began
+ * under an SO_RCVLOWAT, taken back since, lets the stream be lifted again.
+ */
+void option_left(struct sock *s);
+bool option_async(const struct sock *s); /* signals for input are asked for */
+
+/* --- ioctl.c ----------------------------------------------------------- */
+
+/* TCP_INQ behind a receive from the ring; `room` for control messages. */
+void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room);
+
+/* --- path.c ------------------------------------------------------------ */
+
+/* Under an `sdp` rule: 0 when lifted, or the errno of the failed call. */
+int lift_demand(struct sock *s, int fd, bool tx);
+
+/* --- move.c ------------------------------------------------------------ */
+
+/*
+ * The same from a pipe (move.c). What was read cannot be put back: it is no more
+ * than the ring takes, and the lock is held meanwhile.
+ */
+ssize_t load_from_pipe(struct sock *s, struct load *w);
+
+#include "socket/stream/peek.h"
+#include "socket/stream/want.h"
+#include "socket/stream/sendfile.h"
+
+#endif

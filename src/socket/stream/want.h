@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_STREAM_WANT_H
+#define LIBSDP_SOCKET_STREAM_WANT_H
+
+/* A receive under way (recv.c). */
+
+#include "socket/stream/stream.h"
+
+struct want {
+	struct cursor c;
+	size_t len, done;
+	uint64_t deadline; /* 0: not known yet */
+	int flags;
+	bool peek, all, nonblock;
+	bool peek_all; /* MSG_PEEK that waits for all */
+	bool begun; /* there was a message before it in the same call */
+	bool between; /* not by the ring alone */
+	bool starved; /* by what is in front of x: brought home, or not */
+	bool torn; /* `len` was cut: memory is missing behind it */
+	bool control; /* the program has room for control messages */
+};
+
+/* Bytes of the call have come: a handler ends it (wait.h). */
+static inline bool want_part(const struct want *w)
+{
+	return w->done || w->begun;
+}
+
+/* The first wait of a call sets its limit. */
+static inline uint64_t want_deadline(struct sock *s, struct want *w)
+{
+	if (!w->deadline)
+		w->deadline = wait_deadline(s->opt.rcvtimeo);
+	return w->deadline;
+}
+
+/*
+ * A handler has run, and the call is made again, as the kernel does: with what it
+ * has made of O_NONBLOCK and SO_RCVTIMEO.
+ */
+static inline void begin_again(struct sock *s, struct want *w)
+{
+	w->nonblock = s->opt.nonblock || (w->flags & MSG_DONTWAIT);
+	w->deadline = 0;
+}
+
+static inline void want_set(struct want *w, struct sock *s,
+			    const struct iovec *iov, size_t cnt, size_t len,
+			    int flags)
+{
+	*w = (struct want){ .len = len, .flags = flags };
+	cursor_set(&w->c, iov, cnt);
+	w->peek = flags & MSG_PEEK;
+	w->all = (flags & MSG_WAITALL) && !w->peek;
+	w->nonblock = s->opt.nonblock || (flags & MSG_DONTWAIT);
+	w->peek_all = (flags & MSG_WAITALL) && w->peek && !w->nonblock;
+	if (unlikely(w->all && s->opt.rcvtimeo && !w->nonblock))
+		want_deadline(s, w);
+}
+
+#endif

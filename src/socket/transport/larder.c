@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The larder: what came by SDP, was not read, and lost its end (mend.c). It is
+ * a fabric of one message that came and will never be followed by another, in
+ * memory of the process family. And what receives have taken off the anchor
+ * that is not known to be stream.
+ */
+
+#include "fabric/nowhere.h"
+#include "sdp_proto/wire.h"
+#include "socket/transport/transport.h"
+
+void larder_unmap(void *mem, size_t len)
+{
+	if (mem)
+		sys_munmap(mem, len);
+}
+
+void *larder_map(size_t len)
+{
+	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return sys_is_err(mem) ? NULL : mem;
+}
+
+static int front(struct end *e, struct fab_msg *m)
+{
+	struct rdma_larder *l = (struct rdma_larder *)e;
+
+	if (!l->mem)
+		return 0;
+	*m = (struct fab_msg){ .mem = l->mem, .len = l->len, .held = true };
+	return 1;
+}
+
+static void release(struct end *e)
+{
+	struct rdma_larder *l = (struct rdma_larder *)e;
+
+	larder_unmap(l->mem, l->room);
+	l->mem = NULL;
+}
+
+/* Of what was taken ahead the first n bytes are done with. */
+static void shorten(struct rdma_larder *a, size_t n)
+{
+	if (!n) /* there may be no memory at all */
+		return;
+	memmove(a->mem, a->mem + n, a->len - n);
+	if (a->len == n) {
+		larder_unmap(a->mem, a->room);
+		a->mem = NULL;
+		a->room = 0;
+	}
+	a->len -= (uint32_t)n;
+}
+
+static int next(struct end *e, bool own, struct fab_walk *w, struct fab_msg *m)
+{
+	if (own || w->begun)
+		return 0;
+	w->begun = true;
+	return front(e, m);
+}
+
+static const struct fabric_ops larder_ops = {
+	.name = "verbs",
+	.room = nowhere_room,
+	.buf = nowhere_buf,
+	.ctrl = nowhere_ctrl,
+	.send = nowhere_send,
+	.poll = nowhere_msg,
+	.front = front,
+	.release = release,
+	.next = next,
+	.pending = nowhere_pending,
+	.trim = nowhere_nothing,
+	.destroy = nowhere_nothing,
+};
+
+/* Bytes behind room for a BSDH, as one message; they are the larder's now. */
+static void fill(struct rdma_larder *l, uint8_t *mem, size_t n)
+{
+	l->mem = mem;
+	l->len = l->room = (uint32_t)n + WIRE_BSDH;
+	mem[0] = WIRE_DATA;
+}
+
+/* What the program has not read yet, as one message. */
+bool larder_store(struct sock *s)
+{
+	struct rdma_larder *l = &s->rd->mend.larder,
+			   *ahead = &s->rd->mend.stash;
+	struct iovec iov;
+	struct cursor c = { .iov = &iov, .left = 1 };
+	size_t n = s->got.avail;
+	uint8_t *mem;
+
+	if (!n && !ahead->len)
+		return true;
+	mem = larder_map(n + ahead->len + WIRE_BSDH);
+	if (!mem)
+		return false;
+	fill(l, mem, n + ahead->len);
+	iov = (struct iovec){ l->mem + WIRE_BSDH, n };
+	if (pump_recv(s, &c, n, true, false) != (ssize_t)n) {
+		release(&l->end);
+		return false;
+	}
+	if (ahead->len)
+		memcpy(l->mem + WIRE_BSDH + n, ahead->mem, ahead->len);
+	s->got.avail += ahead->len;
+	shorten(ahead, ahead->len);
+	s->ar.kept = 0; /* it was that */
+	return true;
+}
+
+void larder_again(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (r->mend.give.mem)
+		fill(&r->mend.larder, r->mend.give.mem, r->mend.give.len);
+	s->got.avail = r->mend.give.len;
+	memset(&r->mend.give, 0, sizeof(r->mend.give));
+}
+
+static bool grow(struct rdma_larder *a)
+{
+	uint32_t room = a->room ? 2 * a->room : 65536;
+	uint8_t *mem = larder_map(room);
+
+	if (!mem)
+		return false;
+	if (a->len)
+		memcpy(mem, a->mem, a->len);
+	larder_unmap(a->mem, a->room);
+	a->mem = mem;
+	a->room = room;
+	return true;
+}
+
+ssize_t larder_pull(struct sock *s, int fd, size_t n)
+{
+	struct rdma_larder *a = &s->rd->mend.stash;
+	ssize_t got;
+
+	if (a->len == a->room && !grow(a))
+		return -ENOMEM;
+	if (n > a->room - a->len)
+		n = a->room - a->len;
+	got = raw_sink(s, fd, a->mem + a->len, n);
+	if (got > 0) {
+		a->len += (uint32_t)got;
+		s->ar.kept += (uint64_t)got;
+	}
+	return got;
+}
+
+void larder_use(struct sock *s, size_t n)
+{
+	if (n)
+		shorten(&s->rd->mend.stash, n);
+}
+
+void mend_ahead(struct sock *s, const uint8_t *p, size_t n)
+{
+	struct rdma_larder *a = &s->rd->mend.stash;
+	uint8_t *mem;
+
+	if (!n || s->conn.error)
+		return;
+	mem = larder_map(a->len + n);
+	if (!mem) {
+		s->conn.fault = "no memory";
+		pump_fail(s, -ENOMEM);
+		return;
+	}
+	if (a->len)
+		memcpy(mem, a->mem, a->len);
+	memcpy(mem + a->len, p, n);
+	larder_unmap(a->mem, a->room);
+	a->mem = mem;
+	a->len += (uint32_t)n;
+	a->room = a->len;
+}
+
+/* What lies on the anchor, and in front of it what was taken already. */
+ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
+{
+	const struct rdma_larder *a = &s->rd->mend.stash;
+	size_t n = a->len < size ? a->len : size;
+	ssize_t more = 0;
+
+	if (n)
+		memcpy(buf, a->mem, n);
+	if (n < size)
+		more = sys_recv(fd, buf + n, size - n, MSG_PEEK | MSG_DONTWAIT);
+	return more > 0 ? (ssize_t)n + more : n ? (ssize_t)n : more;
+}
+
+bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
+{
+	struct rdma_larder *a = &s->rd->mend.stash;
+	size_t first = n < a->len ? n : a->len;
+
+	if (first)
+		shorten(a, first);
+	n -= first;
+	return !n || sys_recv(fd, buf, n, MSG_DONTWAIT) == (ssize_t)n;
+}
+
+void larder_init(struct rdma *r)
+{
+	r->mend.larder.end.ops = &larder_ops;
+}
+
+void larder_drop(struct rdma *r)
+{
+	if (r->mend.larder.mem)
+		release(&r->mend.larder.end);
+	if (r->mend.stash.len)
+		shorten(&r->mend.stash, r->mend.stash.len);
+}
+
+void mend_drop(struct rdma *r)
+{
+	rdma_give_end(r);
+	rdma_put_drop(r);
+	larder_unmap(r->mend.out, r->mend.out_len);
+	r->mend.out = NULL;
+	larder_drop(r);
+	mend_confirmed(r);
+}
+
+void rdma_give_end(struct rdma *r)
+{
+	if (r->mend.give.mem)
+		larder_unmap(r->mend.give.mem, r->mend.give.len + WIRE_BSDH);
+	memset(&r->mend.give, 0, sizeof(r->mend.give));
+}
+
+void rdma_put_end(struct rdma *r)
+{
+	larder_unmap(r->mend.put.mem, r->mend.put.len);
+	memset(&r->mend.put, 0, sizeof(r->mend.put));
+}
+
+void rdma_put_drop(struct rdma *r)
+{
+	if (r->mend.put.mem)
+		rdma_put_end(r);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What was sent over RDMA is kept until the reader has confirmed the lift or
+ * the return: a queue pair that breaks before leaves it to be sent again.
+ */
+
+#include "base/arena.h"
+#include "socket/transport/transport.h"
+
+#define HEAR 2 /* messages of ours, and the peer may need an answer */
+#define KEPT RDMA_KEPT
+
+static struct arena kepts = ARENA_INIT(sizeof(struct rdma_kept));
+
+void mend_forked(void)
+{
+	arena_forked(&kepts);
+}
+
+bool mend_keep(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!rdma_here(s) || r->state != RDMA_UP)
+		return false;
+	if (!r->mend.kept)
+		r->mend.kept = arena_get(&kepts);
+	if (!r->mend.kept)
+		return false;
+	r->mend.kept->len = 0;
+	r->mend.confirmed = false;
+	return true;
+}
+
+void mend_confirmed(struct rdma *r)
+{
+	if (r->mend.kept)
+		arena_put(&kepts, r->mend.kept);
+	r->mend.kept = NULL;
+}
+
+bool mend_room(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return r->state == RDMA_UP &&
+	       (r->mend.confirmed ||
+		(r->mend.kept && r->mend.kept->len < KEPT));
+}
+
+ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
+{
+	struct rdma *r = s->rd;
+	struct cursor was = *c;
+	ssize_t done;
+
+	if (!mend_room(s))
+		return 0;
+	if (!r->mend.confirmed && n > KEPT - r->mend.kept->len)
+		n = KEPT - r->mend.kept->len;
+	done = pump_send(s, c, n);
+	if (done > 0 && s->conn.spare)
+		rdma_spared(s);
+	if (done > 0 && !r->mend.confirmed) {
+		cursor_get(&was, r->mend.kept->mem + r->mend.kept->len,
+			   (size_t)done);
+		r->mend.kept->len += (uint32_t)done;
+	}
+	/* an end that has credits has no other reason to look */
+	if (done > 0 && s->conn.mseq_sent - r->load.heard >= HEAR)
+		pump_poll(s);
+	return done;
+}
+
+void mend_seen(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	enum anc_state st = anc_state(s->tx);
+
+	if (!remote_seen(&r->words))
+		return;
+	if ((st == ANC_LIFTED || st == ANC_ASKED) && !r->mark.ahead &&
+	    !r->mend.confirmed) {
+		r->mend.confirmed = true;
+		mend_confirmed(r);
+		if (s->waits.full || s->waits.writers)
+			rdma_wake(s);
+	}
+	if (s->fallback.stand) {
+		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
+		r->due.changed = true;
+		rdma_wake(s);
+	}
+}

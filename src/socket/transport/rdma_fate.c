@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is known of the end of a connection between hosts. */
+
+#include <netinet/tcp.h>
+
+#include "socket/transport/transport.h"
+
+bool rdma_was_reset(const struct sock *s)
+{
+	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE))
+		return true;
+	/* its DisConn came: it ended in order and said what it took; and what
+	 * went to the anchor is the kernel's to judge */
+	return !s->conn.dis_rcvd && anc_state(s->tx) != ANC_RAW &&
+	       s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * DisConn is queued as soon as the reader knows of the lift. Who has sent his
+ * own gets no word out once ours has come, and his knowing is what the token
+ * waits for.
+ */
+bool rdma_may_end(struct sock *s, bool closes)
+{
+	struct rdma *r = s->rd;
+
+	conn_spare(&s->conn, false); /* nothing more will be sent */
+	if (r->state == RDMA_UP &&
+	    (anc_state(s->tx) == ANC_RISING || !remote_seen(&r->words)))
+		return false;
+	conn_shutdown(&s->conn, clock_ns(), closes);
+	pump_control(s);
+	return !r->mark.token_due;
+}
+
+static bool peer_may_write(int fd)
+{
+	struct tcp_info i = { .tcpi_state = TCP_CLOSE };
+	socklen_t len = sizeof(i);
+
+	return sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &i, &len) ||
+	       i.tcpi_state == TCP_ESTABLISHED ||
+	       i.tcpi_state == TCP_FIN_WAIT1 || i.tcpi_state == TCP_FIN_WAIT2;
+}
+
+bool rdma_fin_came(const struct sock *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+
+	/* POLLERR alone is what MSG_ZEROCOPY says */
+	return sys_ppoll(&p, 1, &now, NULL) == 1 &&
+	       (p.revents & (POLLRDHUP | POLLHUP)) &&
+	       !(s->eos.shut_rd && peer_may_write(fd));
+}
+
+bool rdma_cut_short(struct sock *s, int fd, size_t n)
+{
+	uint8_t buf[RESUME_RECORD];
+
+	/* behind a FIN nothing comes, so what is there now is all */
+	return rdma_fin_came(s, fd) &&
+	       larder_glance(s, fd, buf, sizeof(buf)) == (ssize_t)n &&
+	       larder_swallow(s, fd, buf, n);
+}
+
+bool rdma_all_home(const struct sock *s)
+{
+	return !s->paired ||
+	       (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW &&
+		!s->fallback.pins && !s->got.avail && !s->eos.rx_eof &&
+		!s->eos.shut_wr && !s->eos.shut_rd && !s->orphan);
+}
+
+void rdma_anchor_watch(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+
+	if (r->watch.anchor == fd)
+		return;
+	if (r->watch.anchor >= 0)
+		service_anchor(s, r->watch.anchor, false);
+	r->watch.anchor = fd;
+	if (fd >= 0)
+		service_anchor(s, fd, true);
+}
+
+/*
+ * To whoever is counted in and never counted out a token would be left, and what
+ * comes behind it would not be shown.
+ */
+bool rdma_alone(struct sock *s)
+{
+	return sock_holders(s) == 1 && !holders_lost(s);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A sock over RDMA: its words as messages (remote.h), and the wake-up socket's
+ * bytes.
+ */
+
+#include "socket/transport/transport.h"
+
+/* --- becoming one ------------------------------------------------------ */
+
+static int wake_pair(struct sock *s)
+{
+	const int type = SOCK_STREAM | SOCK_CLOEXEC;
+	int fd[2], ret = (int)sys_call6(SYS_socketpair, AF_UNIX, type, 0,
+					(long)fd, 0, 0);
+	if (ret)
+		return ret;
+	fd[0] = fd_hide(fd[0]);
+	fd[1] = fd_hide(fd[1]);
+	if (fd[0] >= 0 && fd[1] >= 0) {
+		s->waits.wake = fd[0];
+		s->waits.wake_ms = 0;
+		s->rd->far = fd[1];
+		return 0;
+	}
+	for (ret = 0; ret < 2; ret++)
+		if (fd[ret] >= 0) {
+			fd_unhide(fd[ret]);
+			sys_close(fd[ret]);
+		}
+	return -EMFILE;
+}
+
+/* Up once more: both directions are RAW, counts of bytes go on. */
+static void forget_words(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (r->words.reader_busy)
+		anc_idle(s->tx); /* who said so has not said it of this */
+	memset(&r->words, 0, sizeof(r->words));
+	s->tx->epoch = s->rx->epoch = 0;
+	s->ar.base += (int64_t)s->ar.bells;
+	s->at.bells = s->ar.bells = s->tx->bells = s->rx->bells = 0;
+	s->tx->wait = s->rx->wait = 0;
+	s->ar.unsure = false;
+	r->mark.ahead = false;
+	r->mark.token_at = r->mark.hidden = r->mark.token_due = 0;
+	r->mark.token_wait = r->mark.eof_hidden = false;
+	s->fallback.lift_not_before = clock_ns() + 100000000u;
+}
+
+int rdma_up(struct sock *s)
+{
+	struct rdma *r = s->rd;
+	int ret = s->paired ? 0 : wake_pair(s);
+
+	if (ret)
+		return ret;
+	if (s->paired) {
+		forget_words(s);
+		lift_base(s, sock_anchor(s));
+	}
+	r->state = RDMA_UP;
+	r->load.bulk = r->load.sizing = false;
+	r->due.ear_lent = r->due.ear_owed = false;
+	r->due.ear_by = 0;
+	r->load.seen_rx = r->load.pressed = 0;
+	r->mend.confirmed = true; /* of what was never lifted */
+	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
+	s->own = r->words.own;
+	s->peer = r->words.peer;
+	spin_bound(s);
+	window_begin(s, sock_fd(s));
+	s->end = r->end;
+	s->end_pid = sock_pid;
+	reports.zc_paired(s);
+	if (!s->paired) {
+		lift_adopt(s, r->words.tx, r->words.rx);
+		s->seek.look = lift_vouch(s, sock_fd(s));
+	}
+	s->own->reset = s->opt.linger0;
+	s->own->ready = 1;
+	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
+	service_add(s);
+	r->due.changed = r->due.restless = true;
+	rdma_tell(s, true);
+	rdma_arm(s);
+	service_poke(service_id());
+	return 0;
+}
+
+/* --- words ------------------------------------------------------------- */
+
+/*
+ * The last credits are for what the program was told that it can send, and
+ * words can wait for that. But to nobody who can send they are not worth it.
+ */
+static bool spared(const struct sock *s)
+{
+	return s->conn.spare && tx_by_ring(s) &&
+	       conn_spared(&s->conn, FAB(s)->room(END(s)));
+}
+
+void rdma_tell(struct sock *s, bool idle)
+{
+	struct rdma *r = s->rd;
+	uint8_t out[REMOTE_LEN];
+	enum remote_half h;
+
+	if (!rdma_here(s) || r->state != RDMA_UP || s->conn.error)
+		return;
+	for (h = 0; h < REMOTE_HALVES; h++) {
+		if (unlikely(spared(s))) {
+			r->due.restless = true;
+			return;
+		}
+		if (!remote_make(&r->words, h, idle, out))
+			continue;
+		conn_words(&s->conn, h, out);
+		pump_control(s);
+	}
+	pump_control(s);
+}
+
+void rdma_ask(struct sock *s)
+{
+	if (!rdma_here(s) || s->rd->state != RDMA_UP || pump_poll(s) ||
+	    s->at.sent == __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
+		return;
+	__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	rdma_tell(s, false);
+	rdma_arm(s);
+}
+
+/* A record may lie behind the bytes that were in front of x. */
+static void took_to_x(struct sock *s)
+{
+	if (unlikely(s->rd->mend.called) &&
+	    s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
+		rdma_owe(s);
+}
+
+void rdma_took(struct sock *s)
+{
+	took_to_x(s);
+	if (unlikely(rdma_update_waits(s)) && !s->rd->due.restless)
+		rdma_owe(s);
+	if (!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST))
+		return;
+	if (anc_state(s->rx) == ANC_RISING &&
+	    s->ar.taken < remote_awaited(s->rx))
+		return;
+	if (anc_state(s->rx) > ANC_RISING)
+		__atomic_store_n(&s->rx->wait, 0, __ATOMIC_SEQ_CST);
+	rdma_tell(s, false);
+}
+
+void rdma_took_raw(struct sock *s)
+{
+	took_to_x(s);
+	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST)) ||
+	    s->ar.taken < remote_awaited(s->rx))
+		return;
+	if (lock_try(&s->lock)) {
+		rdma_owe(s);
+		return;
+	}
+	if (s->paired && s->rd)
+		rdma_tell(s, false);
+	sock_unlock(s);
+}
+
+void rdma_left(struct sock *s)
+{
+	struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
+
+	if (s->paired && anc_state(d) != ANC_RAW &&
+	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+		rdma_owe(s);
+}
+
+/* Does the service thread have to see to it that the token is taken? */
+bool rdma_token_urgent(const struct sock *s)
+{
+	return s->rd->mark.token_wait &&
+	       (s->waits.readers || s->waits.ghost >= 0);
+}
+
+/* The lift of the peer's direction: its token is the next on the anchor. */
+static void lifted_rx(struct sock *s, struct rdma *r)
+{
+	r->mark.token_wait = true;
+	r->mark.token_at = s->ar.bells;
+	r->due.restless |= rdma_token_urgent(s);
+	rdma_anchor_watch(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
+}
+
+int rdma_words(struct sock *s, const uint8_t *in)
+{
+	struct rdma *r = s->rd;
+	enum anc_state was = anc_state(s->rx), now;
+	int news;
+
+	if (!rdma_here(s))
+		return -EPROTO;
+	if (r->state != RDMA_UP || rdma_silent(s))
+		return 0; /* too late: mend.c, and home.c's last_word() */
+	news = remote_take(&r->words, in);
+	if (news < 0) {
+		s->conn.fault = "words that cannot be true";
+		return news;
+	}
+	now = anc_state(s->rx);
+	if ((was == ANC_RAW || was == ANC_RESUME) &&
+	    (now == ANC_RISING || now == ANC_LIFTED || now == ANC_SPILL))
+		lifted_rx(s, r);
+	/* all in front of x is taken, and no token comes before our answer */
+	if (now == ANC_LIFTED && was != ANC_LIFTED && r->mark.token_wait)
+		lift_base(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
+	return news;
+}
+
+/* --- waking ------------------------------------------------------------ */
+
+void rdma_owe(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!r)
+		return; /* detached meanwhile */
+	r->due.calm = false;
+	r->due.restless = true;
+	if (!r->due.serving)
+		service_poke(service_id());
+}
+
+void rdma_failed(struct sock *s)
+{
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	s->rd->due.changed = true;
+	rdma_wake(s);
+	rdma_owe(s);
+}
+
+void rdma_wake(struct sock *s)
+{
+	static const char byte;
+
+	spin_rung(s);
+	if (s->rd->far >= 0 &&
+	    sys_send(s->rd->far, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+		__atomic_add_fetch(&s->peer->rung, 1, __ATOMIC_RELEASE);
+}
+
+void rdma_arm(struct sock *s)
+{
+	if (!rdma_here(s) || s->rd->state != RDMA_UP)
+		return;
+	rdma_ear_back(s);
+	rdma_api->arm(s->rd->end, false);
+}
+
+/* Who sleeps on the wake-up socket is rung as a peer on this host would. */
+static void wake_readers(struct sock *s)
+{
+	if (!(__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE))
+		return;
+	__atomic_and_fetch(&s->rx->armed, ~(uint32_t)ANC_WAKE,
+			   __ATOMIC_SEQ_CST);
+	if (s->waits.sleepers ||
+	    __atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST))
+		rdma_wake(s);
+}
+
+void rdma_wake_writers(struct sock *s)
+{
+	if ((s->waits.writers || s->waits.full) && tx_by_ring(s) &&
+	    pump_room(s))
+		rdma_wake(s);
+}
+
+/*
+ * With few receives left a credit update waits for its time, and the peer,
+ * perhaps, for the update: the service thread sends it.
+ */
+bool rdma_update_waits(const struct sock *s)
+{
+	return (s->conn.update_late || s->conn.spare) &&
+	       conn_view_low(&s->conn) && s->rd->state == RDMA_UP &&
+	       !s->conn.error;
+}
+
+void rdma_spare(struct sock *s, uint64_t by)
+{
+	if (!rdma_here(s) || s->rd->state != RDMA_UP)
+		return;
+	conn_spare(&s->conn, true);
+	s->rd->due.spare_at = clock_ns();
+	s->rd->due.spare_by = by;
+}
+
+void rdma_spare_ends(struct sock *s, bool look)
+{
+	uint64_t by = s->rd->due.spare_by, wait = ready_wait();
+
+	if (!by || (by >> 32 == wait >> 32 && (!look || by != wait)))
+		rdma_spared(s);
+}
+
+void rdma_spared(struct sock *s)
+{
+	conn_spare(&s->conn, false);
+	rdma_tell(s, false);
+}
+
+/*
+ * An update without hurry is left to the program's answer, to its next wait, or
+ * to the service thread. Else one that came with a question has one sent in
+ * front of each answer, and the two ends go on like that: twice the messages,
+ * and a thread is woken for each.
+ */
+void rdma_report(struct sock *s)
+{
+	if (s->rd->due.serving || s->got.avail || !conn_can_wait(&s->conn))
+		pump_control(s);
+}
+
+void rdma_polled(struct sock *s, int news, bool in, bool credits)
+{
+	struct rdma *r = s->rd;
+	int fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
+
+	r->load.heard = s->conn.mseq_sent;
+	if (credits)
+		r->load.given = s->conn.tx_stream;
+	r->due.active |= !r->due.serving;
+	r->due.fresh = r->due.serving && (r->due.fresh || in);
+	if (in) {
+		wake_readers(s);
+		rdma_grow(s);
+	}
+	if (unlikely(r->load.sizing))
+		rdma_sized(s);
+	/* words may have waited for the credits that came */
+	rdma_report(s);
+	if (unlikely(s->ar.unsure))
+		reports.give(s);
+	if (unlikely(rdma_update_waits(s)) && !r->due.restless)
+		rdma_owe(s);
+	if (credits || r->state != RDMA_UP)
+		rdma_wake_writers(s);
+	if (r->mark.ahead && r->state == RDMA_UP)
+		rdma_risen(s);
+	if (!news || r->state != RDMA_UP)
+		return;
+	if (news & REMOTE_VOID)
+		s->fallback.pins &= (uint8_t)~2u;
+	if (news & REMOTE_SEEN) {
+		mend_seen(s);
+		rdma_token_write(s, fd);
+	}
+	if (news & REMOTE_BELL)
+		ring_reader(s, fd);
+	if (news & REMOTE_BURN)
+		conn_burn(&s->conn, r->words.burn);
+	if (news & REMOTE_STATE)
+		r->due.changed = true;
+	if (news & (REMOTE_STATE | REMOTE_TAKEN))
+		rdma_wake(s);
+	rdma_passed(s);
+	rdma_tell(s, false);
+	rdma_token_read(s, fd);
+	rdma_owe(s);
+}
+
+/* --- states --------------------------------------------------------------- */
+
+void rdma_moved(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	r->due.shown_rx = (uint8_t)anc_state(s->rx);
+	r->due.shown_tx = (uint8_t)anc_state(s->tx);
+	if (r->due.shown_rx == ANC_RAW || r->due.shown_rx == ANC_RESUME)
+		rdma_token_end(s);
+	if (r->due.shown_rx == ANC_RAW) {
+		lift_base(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
+		rdma_anchor_watch(s, -1);
+	}
+	r->due.changed = true;
+	rdma_tell(s, false);
+	rdma_owe(s);
+}

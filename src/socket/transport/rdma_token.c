@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The tokens that prove that anchor and queue pair have the same two ends: each
+ * is written by the writer of a direction that was lifted, and is the first on
+ * the anchor behind the lift.
+ */
+
+#include "socket/transport/transport.h"
+
+#define TOKEN_END(r) ((r)->mark.token_at + RDMA_TOKEN)
+
+bool rdma_hide(struct sock *s, uint32_t len, bool eof)
+{
+	struct rdma *r = s->rd;
+
+	/* of a lift that was never known of here: it comes again, on the anchor */
+	if (unlikely(r->state == RDMA_MENDING) &&
+	    anc_state(s->rx) == ANC_RESUME)
+		return true;
+	if (!r->mark.token_wait)
+		return false;
+	r->mark.hidden += len;
+	r->mark.eof_hidden |= eof;
+	return true;
+}
+
+static void token_done(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	r->mark.token_wait = false;
+	s->got.avail += r->mark.hidden;
+	s->eos.rx_eof |= r->mark.eof_hidden;
+	r->mark.hidden = 0;
+	r->mark.eof_hidden = false;
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	if (s->got.avail && !s->stats.counted)
+		sock_is_lifted(s);
+	log_debug("fd %d: receives over SDP (verbs)", sock_fd(s));
+}
+
+/*
+ * Bytes at the place of token and bells were taken. What is neither comes from
+ * a peer whose queue pair broke: mend.c has to judge it, and what was taken
+ * for the beginning of a token with it. A peer that closed wrote its token
+ * before, and nothing else.
+ */
+static void token_count(struct sock *s, const uint8_t *got, size_t n)
+{
+	struct rdma *r = s->rd;
+	bool ended = r->state == RDMA_ENDED;
+
+	for (; n && (ended || r->state == RDMA_UP); got++, n--) {
+		if (*got !=
+		    (r->mark.token_wait ?
+			     r->mark.token_rx[s->ar.bells - r->mark.token_at] :
+			     0))
+			break;
+		s->ar.bells++;
+		if (r->mark.token_wait && s->ar.bells == TOKEN_END(r))
+			token_done(s);
+	}
+	remote_bells_ahead(&r->words);
+	if (!n)
+		return;
+	if (ended) {
+		s->conn.fault = "no token";
+		pump_fail(s, -EPROTO);
+		return;
+	}
+	if (r->state == RDMA_UP && r->mark.token_wait) {
+		mend_ahead(s, r->mark.token_rx, s->ar.bells - r->mark.token_at);
+		s->ar.bells = r->mark.token_at;
+	}
+	mend_ahead(s, got, n);
+	reports.broke(s, -ECONNRESET);
+}
+
+/* Its writer is no more, and what came behind it is shown to nobody. */
+static void token_lost(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	s->ar.bells = TOKEN_END(r);
+	remote_bells_ahead(&r->words);
+	if (s->ar.taken < __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) &&
+	    !rdma_was_reset(s)) {
+		s->conn.fault = "an end without its token";
+		pump_fail(s, -EPROTO);
+	}
+	rdma_token_end(s);
+}
+
+void rdma_strayed(struct sock *s, uint64_t n)
+{
+	struct rdma *r = s->rd;
+
+	if (r->state == RDMA_MENDING) {
+		reports.strayed(s, n);
+		return;
+	}
+	s->ar.bells += n;
+	remote_bells_ahead(&r->words);
+	if (r->mark.token_wait && s->ar.bells >= TOKEN_END(r)) {
+		token_done(s);
+		r->due.changed = true;
+		rdma_wake(s);
+	}
+}
+
+/* Is the token the next on the anchor, and no stream byte in front of it? */
+static bool token_next(const struct sock *s)
+{
+	enum anc_state st = anc_state(s->rx);
+
+	return st != ANC_RAW && st != ANC_RESUME && st != ANC_GONE &&
+	       s->ar.taken + s->ar.kept >=
+		       __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * The token lies in front of all else on the anchor, in whatever state it
+ * comes. While threads are inside receives that began before the lift it is
+ * theirs, and while others sleep in poll on it, it has to wake them first. The
+ * service thread cannot know of those who have slept in the kernel since
+ * before the lift, so it leaves the token to a thread of the program: to one
+ * that sleeps elsewhere it says so.
+ */
+void rdma_token_read(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	uint8_t got[RDMA_TOKEN];
+	ssize_t n;
+
+	lift_strayed(s, fd, 0);
+	if (!r->mark.token_wait || fd < 0 || s->conn.error || !token_next(s) ||
+	    r->state == RDMA_MENDING)
+		return;
+	r->due.restless |= rdma_token_urgent(s);
+	if (r->due.serving && s->waits.ghost < 0) {
+		if (s->waits.readers &&
+		    sys_recv(fd, got, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
+			rdma_wake(s);
+		return;
+	}
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST))
+		return;
+	n = sys_recv(fd, got, (size_t)(TOKEN_END(r) - s->ar.bells),
+		     MSG_DONTWAIT);
+	sock_eats(s, n);
+	if (n > 0)
+		token_count(s, got, (size_t)n);
+	else if (n != -EAGAIN && r->state == RDMA_ENDED)
+		token_lost(s);
+	if (n > 0 && !r->mark.token_wait)
+		rdma_wake(s);
+}
+
+bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
+		   size_t at, size_t n)
+{
+	struct cursor c = { .iov = iov, .left = cnt, .at = at };
+	uint8_t got[64];
+	bool ours;
+
+	if (!s->paired || sock_lock(s))
+		return false;
+	lift_strayed(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s), n);
+	ours = s->rd && token_next(s);
+	while (ours && n) {
+		size_t part = n < sizeof(got) ? n : sizeof(got);
+
+		cursor_get(&c, got, part);
+		token_count(s, got, part);
+		n -= part;
+	}
+	if (ours)
+		rdma_wake(s); /* there may be something for others now */
+	sock_unlock(s);
+	return ours;
+}
+
+void rdma_token_write(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	enum anc_state st = anc_state(s->tx);
+	ssize_t n;
+
+	if (!r->mark.token_due || fd < 0 || r->state != RDMA_UP)
+		return;
+	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_ASKED))
+		return;
+	mend_seen(s); /* with the token no way leads back to x */
+	n = sys_send(fd, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
+		     r->mark.token_due, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sock_eats(s, n);
+	if (n > 0)
+		r->mark.token_due = (uint8_t)(r->mark.token_due - n);
+	if (r->mark.token_due)
+		r->due.restless = true;
+}
+
+bool rdma_anchor_free(struct sock *s)
+{
+	if (s->rd->state != RDMA_UP)
+		return false;
+	return !s->rd->mark.token_due && remote_seen(&s->rd->words) &&
+	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
+}
+
+bool rdma_may_bell(struct sock *s)
+{
+	return s->rd->state == RDMA_UP && !s->rd->mark.token_due &&
+	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_RISING;
+}
+
+bool zc_live(const struct sock *s)
+{
+	return !s->rd || (rdma_here(s) && s->rd->state == RDMA_UP);
+}
+
+bool zc_shown(const struct sock *s)
+{
+	return zc_live(s) && !(s->rd && s->rd->mark.token_wait);
+}

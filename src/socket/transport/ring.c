@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Bells and wake-up bytes.
+ *
+ * Wake-up bytes are numbered: who rings raises `rung` after the send. A
+ * thread that wants to take bytes off the wake-up socket first notes the
+ * number (ring_mark), then arms, then finds nothing to do, and only then eats
+ * the bytes up to that number (ring_eat). A byte that rang later stays, so
+ * every other sleeper comes out by it; a sleeper that stays in the kernel
+ * because its byte was eaten had nothing to do (anchor.md 2.4, 5.1).
+ *
+ * A writer may lose the processor between send and number: the byte that woke
+ * a sleeper counts as rung then (s->rung_seen), else it would wake that
+ * sleeper again and again until the writer's turn comes.
+ */
+
+#include "socket/transport/transport.h"
+
+#define PILE	   64
+/* Waits of a millisecond, in a row, for threads that have to come out: */
+#define NAPS_LOST  200 /* of no process that lives */
+#define NAPS_THERE 2000 /* of one that does not run, or ended them there */
+
+static void wake_peer(struct sock *s)
+{
+	static const char byte;
+
+	if (s->rd) {
+		rdma_tell(s, false);
+		return;
+	}
+	/* EAGAIN: 278 unread bytes, nobody can be asleep */
+	if (s->waits.wake >= 0 &&
+	    sys_send(s->waits.wake, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+		__atomic_add_fetch(&s->own->rung, 1, __ATOMIC_RELEASE);
+	COUNT(s, wakeups, 1);
+}
+
+/* One bell, as send() with `flags`. */
+static bool strike(struct sock *s, int fd, int flags)
+{
+	static const char byte;
+
+	anc_bell(s->tx, &s->at);
+	if (sock_eats(s, sys_send(fd, &byte, 1,
+				  MSG_DONTWAIT | MSG_NOSIGNAL | flags)) == 1)
+		return true;
+	__atomic_store_n(&s->tx->bells, --s->at.bells, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+static void bell(struct sock *s, int fd)
+{
+	static const char byte;
+
+	if (fd < 0)
+		return;
+	if (s->rd) {
+		/* told when it is written: the reader knows of no other */
+		if (!rdma_may_bell(s))
+			anc_arm(s->tx, ANC_ANCHOR);
+		else if (sock_eats(s, sys_send(fd, &byte, 1,
+					       MSG_DONTWAIT | MSG_NOSIGNAL)) ==
+			 1)
+			anc_bell(s->tx, &s->at);
+		rdma_tell(s, false);
+		return;
+	}
+	strike(s, fd, 0);
+}
+
+/*
+ * A bell for our program's own sake: sent with MSG_ZEROCOPY, it puts the
+ * notification of one send into the error queue of the anchor.
+ */
+int ring_told(struct sock *s, int fd)
+{
+	if (s->rd || fd < 0)
+		return -ENOSPC;
+	if (!anc_may_bell(s->tx, &s->at) || !strike(s, fd, MSG_ZEROCOPY))
+		return -EAGAIN;
+	return 0;
+}
+
+void ring_reader(struct sock *s, int fd)
+{
+	uint32_t who = anc_ring(s->tx);
+
+	if (likely(!who))
+		return;
+	if (who & ANC_WAKE)
+		wake_peer(s);
+	if ((who & ANC_ANCHOR) && anc_may_bell(s->tx, &s->at))
+		bell(s, fd);
+}
+
+void ring_writer(struct sock *s)
+{
+	uint32_t wait;
+
+	if (unlikely(s->zc.due)) { /* comes back here */
+		reports.zc_due(s);
+		return;
+	}
+	if (unlikely(s->rd)) {
+		rdma_took(s);
+		return;
+	}
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	wait = __atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED);
+	if (likely(!wait) || (wait == ANC_WAIT_LENT && zc_here(s)))
+		return;
+	if (__atomic_exchange_n(&s->rx->wait, 0, __ATOMIC_SEQ_CST))
+		wake_peer(s);
+}
+
+void ring_note(struct sock *s)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_and_fetch(&s->tx->armed, ~(uint32_t)ANC_WAKE,
+			   __ATOMIC_SEQ_CST);
+	wake_peer(s);
+}
+
+void ring_service(struct sock *s)
+{
+	uint64_t id = __atomic_load_n(&s->peer->service, __ATOMIC_ACQUIRE);
+
+	if (s->rd)
+		rdma_tell(s, true);
+	else if (id)
+		service_poke(id);
+}
+
+uint32_t ring_mark(struct sock *s)
+{
+	uint32_t mark = __atomic_load_n(&s->peer->rung, __ATOMIC_ACQUIRE);
+
+	return (int32_t)(s->waits.rung_seen - mark) > 0 ? s->waits.rung_seen :
+							  mark;
+}
+
+void ring_eat(struct sock *s, uint32_t mark)
+{
+	char sink[64];
+
+	/*
+	 * A full wake-up socket (278 bytes) takes no more, and who rings then
+	 * has cleared `armed` for nothing. So of a pile one byte stays: its
+	 * reader comes out once more, looks again and eats it last.
+	 */
+	if ((int32_t)(mark - s->waits.rung_eaten) >= PILE)
+		mark--;
+	while ((int32_t)(mark - s->waits.rung_eaten) > 0 &&
+	       s->waits.wake >= 0) {
+		uint32_t want = mark - s->waits.rung_eaten;
+		ssize_t n;
+
+		if (want > sizeof(sink))
+			want = sizeof(sink);
+		n = sys_recv(s->waits.wake, sink, want, MSG_DONTWAIT);
+		if (n <= 0) {
+			/* counted but never there: the peer lies, or died */
+			s->waits.rung_eaten = mark;
+			break;
+		}
+		s->waits.rung_eaten += (uint32_t)n;
+	}
+}
+
+/*
+ * A writer's thread, or one that only polled, finds bytes on the wake-up
+ * socket. They may be news for a reader that has not come out yet.
+ */
+bool ring_may_eat(struct sock *s)
+{
+	if (!s->waits.readers &&
+	    !__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST))
+		return true;
+	anc_arm(s->rx, ANC_WAKE);
+	if (fab_pending(s) || s->got.avail || s->eos.rx_eof || zc_here(s))
+		return false;
+	return !s->waits.readers || anc_state(s->rx) == ANC_LIFTED;
+}
+
+void ring_ask_bell(struct sock *s)
+{
+	if (!s->paired ||
+	    (!__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
+	     !__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST)))
+		return;
+	anc_arm(s->rx, ANC_ANCHOR);
+	if (s->rd && !lock_try(&s->lock)) {
+		rdma_tell(s, false);
+		sock_unlock(s);
+	} else if (!s->rd) {
+		ring_service(s);
+	}
+}
+
+/*
+ * Bells wake threads that slept in the kernel on the anchor since before the
+ * switch; they stay until the last of those is out. This thread counts itself
+ * in meanwhile, so that no stream byte can come behind the bells it counted.
+ */
+int ring_bells(struct sock *s, int fd)
+{
+	int64_t n;
+
+	lift_strayed(s, fd, 0);
+	n = anc_bells(s->rx, &s->ar);
+	if (n <= 0 || rdma_mending(s))
+		return n < 0 ? (int)n : 0;
+	if (s->rd && s->rd->mark.token_wait) {
+		rdma_token_read(s, fd);
+		return 0;
+	}
+	if (__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST))
+		return 0;
+	if (__atomic_add_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST) == 1 &&
+	    anc_state(s->rx) == ANC_LIFTED)
+		n = anc_bells(s->rx, &s->ar);
+	else
+		n = 0;
+	while (n > 0) {
+		ssize_t got = raw_throw(s, fd, (uint64_t)n);
+
+		if (got <= 0)
+			break;
+		s->ar.bells += (uint64_t)got;
+		n -= got;
+	}
+	__atomic_sub_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+/*
+ * One that was killed or ended inside will never count itself out. Who comes
+ * back after all finds that it was counted out (anc_raw_leave()).
+ */
+static void inside_too_long(struct sock *s)
+{
+	enum holder_part part;
+	uint32_t n, all = 0;
+
+	for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++) {
+		n = holders_miss(s, part);
+		/* those that were there all the time */
+		if (!s->fallback.miss_naps || n < s->fallback.missed[part])
+			s->fallback.missed[part] = n < 255 ? (uint8_t)n : 255;
+		all += s->fallback.missed[part];
+	}
+	s->fallback.miss_naps = all ? s->fallback.miss_naps + 1 : 0;
+	if (s->fallback.miss_naps == NAPS_LOST) {
+		s->fallback.miss_naps = 0;
+		for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++)
+			while (s->fallback.missed[part]--)
+				raw_abandoned(s, part);
+	} else if (++s->fallback.bell_naps == NAPS_THERE) {
+		s->fallback.bell_naps = 0;
+		s->in.strayed = true;
+		__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
+	}
+}
+
+bool ring_take_bells(struct sock *s, int fd, uint64_t n)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
+	ssize_t got;
+
+	holders_sweep(s);
+	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		inside_too_long(s);
+		/* a thread from before the switch may hold one uncounted */
+		sock_unlock(s);
+		sys_ppoll(NULL, 0, &ms, NULL);
+		lock_take(&s->lock);
+		return false;
+	}
+	s->fallback.bell_naps = s->fallback.miss_naps = 0;
+	if (s->rd && (s->rd->mark.token_wait || rdma_mending(s))) {
+		rdma_token_read(s, fd);
+		sock_unlock(s);
+		sys_ppoll(rdma_mending(s) ? NULL : &p, !rdma_mending(s), &ms,
+			  NULL);
+		lock_take(&s->lock);
+		return false;
+	}
+	/* counted anew: that thread may have taken it meanwhile */
+	lift_strayed(s, fd, 0);
+	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
+		return true;
+	got = raw_throw(s, fd, n);
+	if (got > 0) {
+		s->ar.bells += (uint64_t)got;
+		return true;
+	}
+	if (got == -EAGAIN) {
+		/* counted, about to be written: W is between the two steps */
+		sock_unlock(s);
+		got = sys_ppoll(&p, 1, &ms, NULL);
+		lock_take(&s->lock);
+		return got > 0;
+	}
+	s->ar.bells += n; /* FIN or error instead: W died in between */
+	return true;
+}
+
+bool ring_token(struct sock *s, int fd)
+{
+	if (likely(!s->rd) || !s->rd->mark.token_wait || s->conn.error)
+		return false;
+	ring_take_bells(s, fd, 0);
+	return true;
+}
+
+bool wake_hung_up(const struct sock *s)
+{
+	struct pollfd p = { .fd = s->waits.wake, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+
+	/* not by a receive: bytes may still lie in front of the end */
+	return s->waits.wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
+	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libsockettransport.la
+# Cancellation unwinds through these.
+libsockettransport_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+libsockettransport_la_SOURCES = \
+	src/socket/transport/alive.c \
+	src/socket/transport/holdback.c src/socket/transport/holdback.h \
+	src/socket/transport/inside.c \
+	src/socket/transport/larder.c \
+	src/socket/transport/mend_keep.c \
+	src/socket/transport/pump.c \
+	src/socket/transport/raw.c src/socket/transport/raw.h \
+	src/socket/transport/rdma.h \
+	src/socket/transport/rdma_ahead.c \
+	src/socket/transport/rdma_ear.c src/socket/transport/rdma_ear.h \
+	src/socket/transport/rdma_end.h \
+	src/socket/transport/rdma_fate.c \
+	src/socket/transport/rdma_link.c \
+	src/socket/transport/rdma_room.h \
+	src/socket/transport/rdma_size.c src/socket/transport/rdma_size.h \
+	src/socket/transport/rdma_token.c \
+	src/socket/transport/rdma_woken.c \
+	src/socket/transport/ring.c \
+	src/socket/transport/transport.h \
+	src/socket/transport/vouch.c \
+	src/socket/transport/window.c src/socket/transport/window.h

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_TRANSPORT_TRANSPORT_H
+#define LIBSDP_SOCKET_TRANSPORT_TRANSPORT_H
+
+#include "socket/core/core.h"
+
+/* --- pump.c ------------------------------------------------------------ */
+
+int pump_poll(struct sock *s); /* parse what arrived; negative: dead */
+ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
+		  bool discard);
+/* As many of n bytes as credits and room allow now; what is held back, too. */
+ssize_t pump_send(struct sock *s, struct cursor *c, size_t n);
+ssize_t pump_some(struct sock *s, struct cursor *c, size_t n); /* not that */
+ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
+/* Post what conn_next() answered; its payload comes from c. 0 or negative. */
+int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op);
+void pump_control(struct sock *s); /* credit updates and the like */
+bool pump_room(struct sock *s); /* could a stream byte leave now? */
+bool pump_roomy(struct sock *s); /* behind messages of ours, too? */
+uint32_t pump_space(struct sock *s); /* how many surely could */
+int pump_fail(struct sock *s, int err); /* the conn is dead */
+
+/* --- ring.c ------------------------------------------------------------ */
+
+void ring_reader(struct sock *s, int fd); /* after publishing to R */
+int ring_told(struct sock *s, int fd); /* 0, -EAGAIN, -ENOSPC: for good */
+void ring_writer(struct sock *s); /* after freeing room / taking */
+void ring_note(struct sock *s); /* unconditionally, after a state change */
+void ring_service(struct sock *s); /* poke the peer's service thread */
+/* Wake-up bytes rung up to now, to be given to ring_eat(). */
+uint32_t ring_mark(struct sock *s);
+void ring_eat(struct sock *s, uint32_t mark);
+/* May who does not read eat the bytes that readers may sleep on? */
+bool ring_may_eat(struct sock *s);
+/* A bell was taken while others still sleep on the anchor: one for them. */
+void ring_ask_bell(struct sock *s);
+int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
+/* ANC_AT_BELLS: takes up to n; lock held. False: waited a moment, without it. */
+bool ring_take_bells(struct sock *s, int fd, uint64_t n);
+
+/* Did the peer's last process close its wake-up socket (or die)? */
+bool wake_hung_up(const struct sock *s);
+
+/* --- rdma_woken.c ------------------------------------------------------ */
+
+/* Over RDMA, what being woken costs: who rings and who slept say when. */
+void spin_rung(struct sock *s);
+void spin_awake(struct sock *s);
+uint64_t spin_woken_ns(void); /* what it is of late; 0: not known */
+
+/* --- vouch.c ----------------------------------------------------------- */
+
+/* Words that both ends know take over from the local ones. */
+void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx);
+
+/*
+ * Lock held, this thread outside of any raw call: compares our counts with the
+ * kernel's and tells the peer. Returns calls until it should be tried again,
+ * or LOOK_NEVER.
+ */
+int32_t lift_vouch(struct sock *s, int fd);
+/* Both ends know of every byte of our transmit direction. */
+bool lift_vouched(const struct sock *s);
+
+/* --- rdma_fate.c ------------------------------------------------------- */
+
+bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
+
+/* --- raw.c ------------------------------------------------------------- */
+
+/*
+ * The peer's process has ended: did it end in a reset, as TCP would show? What
+ * went to the anchor is left to the kernel, which shows `revents`: its reset is
+ * one, too, but for bells alone (raw_torn()).
+ */
+bool was_reset(const struct sock *s);
+bool raw_torn(const struct sock *s, short revents);
+
+/* --- inside.c ---------------------------------------------------------- */
+
+/* The wait that this thread is in, or was in last: no other has it. */
+uint64_t ready_wait(void);
+
+/* --- rdma_token.c ------------------------------------------------------ */
+
+/* Is the carrier there? And may the program see what it brings? */
+bool zc_live(const struct sock *s);
+bool zc_shown(const struct sock *s);
+
+/* --- what hot paths ask --------------------------------------------------- */
+
+/* The next bytes of the stream lie in the peer's memory, behind rx_avail. */
+static inline bool zc_here(const struct sock *s)
+{
+	return unlikely(s->conn.peer_src_count) && !s->orphan && zc_shown(s) &&
+	       conn_source(&s->conn);
+}
+
+/* Nothing more of it goes by this way; 0, as of what went. */
+static inline ssize_t file_stop(struct file_in *f, int err)
+{
+	f->stop = true;
+	f->err = err;
+	return 0;
+}
+
+#include "socket/transport/raw.h"
+#include "socket/transport/rdma.h"
+#include "socket/transport/rdma_ear.h"
+#include "socket/transport/rdma_end.h"
+#include "socket/transport/rdma_room.h"
+#include "socket/transport/rdma_size.h"
+#include "socket/transport/holdback.h"
+#include "socket/transport/window.h"
+
+#endif

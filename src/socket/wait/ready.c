@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Readiness (D6): what user space knows better than the kernel. FIN, RST and
+ * hang-ups are always the kernel's, since the anchor shows them truly; data
+ * are ours while the ring is where they come from, room is ours while the
+ * ring is where they go to.
+ */
+
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+
+#include "base/settle.h"
+#include "socket/wait/wait.h"
+
+#define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
+#define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
+#define HIDE_NS	 1000000000u
+
+static bool kernel_has(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+
+	return sys_ppoll(&p, 1, &now, NULL) > 0;
+}
+
+/*
+ * In front of the ring's bytes the anchor's own edges do not count (the entry
+ * stands for bells, too): what arrived since the last look is one.
+ */
+static void queue_edge(struct sock *s, int fd)
+{
+	uint64_t there = s->ar.taken + s->ar.kept;
+	int n = 0;
+
+	if (!sys_ioctl(fd, FIONREAD, &n) && n > 0)
+		there += (uint64_t)n;
+	if (there > s->fallback.queue_seen)
+		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	s->fallback.queue_seen = there;
+}
+
+/*
+ * The writer has left the ring, and bytes of it are unread still: what arrives
+ * on the anchor behind them is an edge. Bells are none.
+ */
+static void spill_edge(struct sock *s, int fd)
+{
+	uint64_t there = s->ar.taken + s->got.avail;
+	int64_t bells = anc_bells(s->rx, &s->ar);
+	int n = 0;
+
+	if (sys_ioctl(fd, FIONREAD, &n) || bells < 0 || n <= bells)
+		return;
+	there += (uint64_t)(n - bells);
+	if (there > s->fallback.queue_seen)
+		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	s->fallback.queue_seen = there;
+}
+
+static void ready_in(struct sock *s, int fd, struct sock_ready *r)
+{
+	uint64_t n;
+	int where = raw_where(s, &n);
+
+	if (where == ANC_AT_BELLS &&
+	    (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	     __atomic_load_n(&s->in.strayed, __ATOMIC_SEQ_CST))) {
+		r->ms = 1; /* a thread may hold one uncounted */
+	} else if (where == ANC_AT_BELLS && s->ar.unsure) {
+		r->ms = 1; /* the writer has not said yet that it knows */
+	} else if (where == ANC_AT_BELLS && s->rd &&
+		   (s->rd->mark.token_wait || rdma_mending(s))) {
+		rdma_token_read(s, fd);
+		r->ms = 1;
+	} else if (where == ANC_AT_BELLS &&
+		   anc_bells(s->rx, &s->ar) == (int64_t)n) {
+		ssize_t got = raw_throw(s, fd, n);
+
+		if (got > 0)
+			s->ar.bells += (uint64_t)got;
+		where = raw_where(s, &n);
+		if (where == ANC_AT_BELLS)
+			r->ms = 1; /* the last bell is still on its way */
+	}
+	/* what comes by the ring is an edge, before x is passed as well */
+	if (where == ANC_AT_ANCHOR && anc_state(s->rx) == ANC_RISING)
+		where = ANC_AT_QUEUE;
+	if (where == ANC_AT_ANCHOR) {
+		if (unlikely(s->rd))
+			rdma_passed(s);
+		if (unlikely(s->eos.rx_ended) && !s->orphan) {
+			r->ours |= IN_BITS; /* before the kernel's FIN, too */
+			r->now |= IN_BITS;
+		}
+		return;
+	}
+	r->ours |= IN_BITS;
+	if (where == ANC_AT_QUEUE) {
+		pump_poll(s);
+		queue_edge(s, fd);
+		if (s->ar.kept || kernel_has(fd))
+			r->now |= IN_BITS;
+		else
+			r->ms = 1; /* on its way: it was sent before */
+		return;
+	}
+	if (where < 0)
+		pump_fail(s, where);
+	else
+		pump_poll(s); /* unread data or not: each arrival is an edge */
+	if (unlikely(anc_state(s->rx) == ANC_SPILL) && !s->rd)
+		spill_edge(s, fd);
+	/* before it is said what there is: it may be what the token hid */
+	if (unlikely(s->rd) && s->rd->mark.token_wait)
+		rdma_token_read(s, fd);
+	if (s->got.avail || s->eos.rx_eof || s->conn.error || s->eos.shut_rd ||
+	    zc_here(s))
+		r->now |= IN_BITS;
+	else if (s->orphan)
+		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
+	else
+		ring_bells(s, fd);
+	/* a token among them shows what lay behind it */
+	if (unlikely(s->got.avail))
+		r->now |= IN_BITS;
+}
+
+/*
+ * The peer's library is gone. The kernel's word counts, but for bells it left
+ * unread: they make the kernel show a reset where TCP would show an end.
+ */
+static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
+{
+	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLPRI |
+			     EPOLLERR | EPOLLHUP;
+	bool lost = was_reset(s) || (s->rd && s->eos.eaten);
+	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
+	struct timespec now = { 0, 0 };
+
+	if (sys_ppoll(&p, 1, &now, NULL) < 0)
+		return;
+	p.revents = settled(fd, p.events, p.revents);
+	if (!s->rd && raw_torn(s, p.revents))
+		lost = true;
+	if (anc_state(s->rx) == ANC_RAW ||
+	    (anc_state(s->rx) == ANC_SPILL && !s->got.avail)) {
+		/* the anchor carries the rest: only a reset it cannot show */
+		if (lost && !s->eos.rst_told && tx_by_ring(s) &&
+		    (p.revents & (POLLRDHUP | POLLHUP))) {
+			r->ours |= EPOLLERR | EPOLLHUP;
+			r->now |= EPOLLERR | EPOLLHUP;
+		}
+		return;
+	}
+	r->ours = all;
+	r->now |= (uint16_t)p.revents & all;
+	if (!(r->now & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
+		r->ms = 1; /* its FIN follows within microseconds */
+		if (!s->got.avail && anc_state(s->rx) == ANC_LIFTED)
+			r->now &= ~(uint32_t)IN_BITS; /* bells */
+		return;
+	}
+	r->now |= IN_BITS | OUT_BITS | EPOLLRDHUP;
+	if (lost && !s->eos.rst_told)
+		r->now |= EPOLLERR | EPOLLHUP;
+	else if (lost)
+		r->now |= EPOLLHUP;
+	else if (!s->eos.shut_wr && !s->eos.epipe)
+		r->now &= ~(uint32_t)(EPOLLERR | EPOLLHUP);
+}
+
+/* All of a reset, though the kernel may hear of it later. */
+static void ready_failed(const struct sock *s, struct sock_ready *r)
+{
+	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLHUP;
+
+	r->ours |= all | EPOLLERR;
+	r->now |= all;
+	if (!s->eos.rst_told)
+		r->now |= EPOLLERR;
+}
+
+/*
+ * The peer has closed or shut down, or the program has: the kernel's marks come
+ * along. It hears of both ends late (close.c), and then hangs up late.
+ */
+static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
+{
+	const short marks = POLLERR | POLLHUP | POLLRDHUP | POLLPRI;
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP | POLLPRI };
+	struct timespec now = { 0, 0 };
+
+	if (sys_ppoll(&p, 1, &now, NULL) <= 0)
+		p.revents = 0;
+	p.revents = settled(fd, p.events, p.revents);
+	if (s->eos.shut_wr &&
+	    (s->eos.rx_eof || s->eos.shut_rd || (p.revents & POLLRDHUP)))
+		p.revents |= POLLHUP | POLLRDHUP; /* never alone */
+	r->ours |= (uint32_t)(uint16_t)(p.revents & marks);
+	r->now |= (uint32_t)(uint16_t)(p.revents & marks);
+}
+
+/*
+ * The FIN of a process that was killed is here before the end of its queue pair
+ * and what lies in front of both: an end is readable, or it is none yet. Not
+ * for ever, if nothing more comes.
+ */
+static void ready_killed(struct sock *s, int fd, struct sock_ready *r)
+{
+	struct rdma *rd = s->rd;
+	uint64_t now;
+
+	if ((r->now & IN_BITS) || !(r->ours & EPOLLIN) || !rdma_fin_came(s, fd))
+		return;
+	now = clock_ns();
+	if (!rd->watch.fin_at)
+		rd->watch.fin_at = now;
+	if (now > rd->watch.fin_at + HIDE_NS)
+		return;
+	r->ours |= EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+	r->ms = 1;
+}
+
+/* A ring that stays full is left for the anchor after a while (4.5). */
+static void stalled(struct sock *s, int fd, struct sock_ready *r)
+{
+	uint64_t now = clock_ns(), limit = wait_full(s, now);
+
+	if (window_waits(s, true))
+		return;
+	if (now >= limit && !lift_spill(s, fd, WHY_STALLED, false)) {
+		if (likely(!s->fallback.stand))
+			r->ours &= ~(uint32_t)OUT_BITS;
+		else
+			r->ms = 1; /* the anchor has room, and is not free */
+		return;
+	}
+	r->ms = now < limit ? (int)((limit - now) / 1000000u) + 1 : 1;
+}
+
+bool sock_promise(struct sock *s)
+{
+	bool ok = true;
+
+	if (likely(!s->rd) || sock_lock(s))
+		return true;
+	if (s->rd && s->paired && sock_here(s) && tx_by_ring(s) &&
+	    !s->conn.error && !s->orphan && !s->eos.shut_wr) {
+		ok = pump_roomy(s);
+		if (ok)
+			rdma_spare(s, ready_wait());
+		else
+			wait_full(s, clock_ns());
+	}
+	sock_unlock(s);
+	return ok;
+}
+
+static void ready_out(struct sock *s, int fd, uint32_t asks,
+		      struct sock_ready *r)
+{
+	switch (anc_state(s->tx)) {
+	case ANC_RISING:
+	case ANC_LIFTED:
+		break;
+	case ANC_SPILL:
+		if (unlikely(s->fallback.stand) && !s->orphan) {
+			r->ours |= OUT_BITS;
+			r->ms = 1;
+		}
+		return;
+	case ANC_RAW:
+	case ANC_GONE:
+		return;
+	default:
+		r->ours |= OUT_BITS;
+		r->ms = 5;
+		return;
+	}
+	if (s->eos.shut_wr || s->orphan)
+		return;
+	r->ours |= OUT_BITS;
+	if (s->conn.error) {
+		r->now |= OUT_BITS;
+		return;
+	}
+	if (unlikely(s->rd))
+		pump_control(s); /* what is due does not count as room */
+	if (!pump_roomy(s)) {
+		/* ask to be rung, then look once more */
+		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		pump_poll(s);
+	}
+	if (pump_roomy(s)) {
+		if (s->waits.full) {
+			s->waits.full = false;
+			__atomic_add_fetch(&s->waits.out_gen, 1,
+					   __ATOMIC_RELAXED);
+		}
+		if (unlikely(s->rd) && (asks & OUT_BITS) && !(asks & EPOLLET))
+			rdma_spare(s, ready_wait());
+		r->now |= OUT_BITS;
+	} else {
+		stalled(s, fd, r);
+	}
+}
+
+/* Bytes are next that travel by the anchor, and may be under way. */
+static bool in_front(const struct sock *s)
+{
+	return anc_state(s->rx) != ANC_LIFTED &&
+	       s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+}
+
+void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
+{
+	bool changed = false;
+	enum anc_state rx, tx;
+
+	*r = (struct sock_ready){ .ms = -1 };
+	if (!s->paired || sock_lock(s))
+		return;
+	if (s->paired && sock_here(s)) {
+		fd = sock_at(s, fd);
+		rx = anc_state(s->rx);
+		tx = anc_state(s->tx);
+		rdma_looked(s);
+		home_serve(s, fd);
+		home_abandoned(s, fd);
+		ready_in(s, fd, r);
+		/* unread bytes or none, as a FIN, once all of them are here */
+		if (s->eos.rx_eof && (r->now & IN_BITS) && !in_front(s)) {
+			r->ours |= EPOLLRDHUP;
+			r->now |= EPOLLRDHUP;
+		}
+		ready_out(s, fd, asks, r);
+		if (s->orphan)
+			ready_orphan(s, fd, r);
+		else if (unlikely(anc_state(s->rx) == ANC_SPILL ||
+				  anc_state(s->tx) == ANC_GONE ||
+				  s->eos.rx_eof || s->eos.fin_due ||
+				  (s->eos.shut_wr && s->eos.shut_rd)))
+			ready_ending(s, fd, r);
+		else if (unlikely(s->rd) &&
+			 ((s->rd->state == RDMA_UP && (asks & EPOLLRDHUP)) ||
+			  s->rd->state == RDMA_MENDING))
+			ready_killed(s, fd, r);
+		if (s->conn.error)
+			ready_failed(s, r);
+		/* the kernel shows what it told to us no more; it hangs up */
+		if (s->eos.eaten && !s->eos.rst_told) {
+			r->ours |= EPOLLERR;
+			r->now |= EPOLLERR;
+		}
+		changed = rx != anc_state(s->rx) || tx != anc_state(s->tx);
+	}
+	r->in_gen = s->waits.in_gen;
+	r->out_gen = s->waits.out_gen;
+	r->since = s->waits.in_since;
+	r->news = s->waits.in_news;
+	sock_unlock(s);
+	if (changed)
+		sock_changed(s);
+}
+
+int sock_wake_fd(const struct sock *s)
+{
+	return s->paired && !__atomic_load_n(&s->orphan, __ATOMIC_ACQUIRE) ?
+		       s->waits.wake :
+		       -1;
+}
+
+/*
+ * Who sleeps is counted first (sock_watch, sleepers), then arms under the
+ * lock: so sock_disarm() never takes away what another has just set.
+ */
+void sock_arm(struct sock *s, bool in, bool out)
+{
+	bool locked;
+
+	if (!s->paired)
+		return;
+	locked = !sock_lock(s);
+	if (likely(s->paired && sock_here(s))) {
+		if (in)
+			anc_arm(s->rx, ANC_WAKE);
+		/* what was left to an answer, before who answers sleeps */
+		if (unlikely(s->rd) && locked && in)
+			pump_control(s);
+		if (locked && (in || out))
+			rdma_arm(s);
+		if (out)
+			__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
+	}
+	if (locked)
+		sock_unlock(s);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void sock_disarm(struct sock *s)
+{
+	if (!s->paired || sock_lock(s))
+		return;
+	if (s->paired && sock_here(s) &&
+	    (__atomic_load_n(&s->rx->armed, __ATOMIC_RELAXED) & ANC_WAKE) &&
+	    !__atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST))
+		__atomic_and_fetch(&s->rx->armed, ~(uint32_t)ANC_WAKE,
+				   __ATOMIC_SEQ_CST);
+	sock_unlock(s);
+}
+
+/*
+ * With one watcher nobody else can miss a byte that is eaten here. With more,
+ * bytes go only when armed and nothing is left to do (ring.c).
+ */
+void sock_rang(struct sock *s, bool asleep)
+{
+	uint32_t mark;
+	bool gone = false;
+
+	if (!s->paired || sock_lock(s))
+		return;
+	if (s->paired && sock_here(s) && !s->orphan && s->waits.wake >= 0) {
+		mark = ring_mark(s);
+		if (s->waits.watched > 1 || s->waits.readers ||
+		    s->waits.writers ||
+		    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_RELAXED) >
+			    asleep) {
+			anc_arm(s->rx, ANC_WAKE);
+			if (s->waits.writers)
+				__atomic_store_n(&s->tx->wait, 1,
+						 __ATOMIC_SEQ_CST);
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+			if (sock_pending(s) || s->got.avail || s->eos.rx_eof ||
+			    zc_here(s) || wait_room_due(s))
+				mark = s->waits.rung_eaten;
+		} else if (mark == s->waits.rung_eaten) {
+			mark++; /* readable: one is there, numbered or not */
+		}
+		if (mark != s->waits.rung_eaten)
+			page_add(wakeups_rx, 1);
+		ring_eat(s, mark);
+		if (wake_hung_up(s) && !s->eos.shut_rd) {
+			lift_orphan(s);
+			gone = true;
+		}
+	}
+	sock_unlock(s);
+	if (gone)
+		sock_changed(s);
+}
+
+void sock_watch(struct sock *s, int delta)
+{
+	__atomic_add_fetch(&s->waits.watched, (uint32_t)delta,
+			   __ATOMIC_SEQ_CST);
+}

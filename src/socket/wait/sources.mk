@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libsocketwait.la
+# Cancellation unwinds through these.
+libsocketwait_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+libsocketwait_la_SOURCES = \
+	src/socket/wait/hush.c src/socket/wait/hush.h \
+	src/socket/wait/leave.c \
+	src/socket/wait/load.h \
+	src/socket/wait/ready.c \
+	src/socket/wait/sleep.c src/socket/wait/sleep.h \
+	src/socket/wait/spin.c \
+	src/socket/wait/wait.c src/socket/wait/wait.h \
+	src/socket/wait/zc_wait.c

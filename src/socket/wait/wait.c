@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Waiting (D7): spin for a bounded time while that has lately paid (spin.c),
+ * then sleep in the kernel on the wake-up socket, so that signals,
+ * SA_RESTART, time-outs and cancellation come out as for a kernel socket.
+ *
+ * A signal during the spin is as one that came just before the call: the
+ * spin is always the beginning of a wait.
+ */
+
+#include "base/sigdefer.h"
+#include "socket/wait/wait.h"
+
+#define FEW	  256u /* bytes, of as many messages as bytes have credits */
+#define CREDIT_NS 20000000u /* longer than the other end takes to look */
+
+/* --- sleeping ---------------------------------------------------------- */
+
+uint64_t wait_deadline(int64_t timeo)
+{
+	return timeo > 0 ? clock_ns() + (uint64_t)timeo : UINT64_MAX;
+}
+
+int wait_until(struct pollfd *p, uint64_t deadline)
+{
+	uint64_t now = clock_ns(), left = deadline > now ? deadline - now : 0;
+	struct timespec ts = { .tv_sec = (time_t)(left / 1000000000u),
+			       .tv_nsec = (long)(left % 1000000000u) };
+
+	return hooks.ppoll(p, 1, &ts, NULL);
+}
+
+static void rested(struct sock **s)
+{
+	__atomic_sub_fetch(&(*s)->in.resting, 1, __ATOMIC_SEQ_CST);
+	sock_go_on(*s);
+}
+
+/*
+ * Whoever shuts the direction down meanwhile sees that this thread sleeps, and
+ * has the kernel bring it out; else this thread sees that it is shut down.
+ */
+int wait_rest(struct sock *s, int fd, uint64_t deadline)
+{
+	__attribute__((cleanup(rested))) struct sock *in = sock_stays(s);
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int saved = errno, n;
+
+	__atomic_add_fetch(&in->in.resting, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->eos.fin_due, __ATOMIC_SEQ_CST))
+		return -EPIPE;
+	n = (int)raw_said(wait_until(&p, deadline), saved);
+	return n ? n : -EAGAIN;
+}
+
+int wait_next(struct sock *s, int fd, uint64_t deadline, bool some)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLPRI };
+	int n;
+
+	if (option_lowat(s) && deadline == UINT64_MAX)
+		return fd;
+	n = wait_until(&p, deadline);
+	/* closed meanwhile, the number may be another socket's */
+	if (n > 0 && sock_here(s) && !(some && sock_atmark(s, fd) == 1)) {
+		fd = sock_at(s, fd);
+		if (fd < 0)
+			errno = EBADF;
+		return fd;
+	}
+	if (n >= 0)
+		errno = EAGAIN;
+	return -1;
+}
+
+int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
+	SLEEP(in);
+	int ret;
+
+	rdma_unspare(s);
+	wait_away(&in, s, false);
+	ret = hooks.ppoll(&p, 1, &ms, NULL) < 0 ? -errno : 0;
+	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
+		sys_ppoll(NULL, 0, &ms, NULL);
+	wait_back(&in);
+	ret = sleep_heeded(ret, deadline, part);
+	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+}
+
+void wait_away(struct sleep *in, struct sock *s, bool writer)
+{
+	struct inside *noted;
+
+	bed_in(s, &in->bed, writer);
+	in->s = s;
+	noted = inside_begin(INSIDE_BED, in);
+	if (likely(noted != NULL)) {
+		noted->bed = in->bed;
+		inside_set(noted, s);
+	}
+	sock_unlock(s);
+}
+
+void wait_back(struct sleep *in)
+{
+	lock_take(&in->s->lock);
+	bed_out(in->s, &in->bed);
+	in->s = NULL;
+	inside_end(in);
+}
+
+/* It was the last, perhaps, of a closed socket. */
+void wait_cancelled(struct sleep *in)
+{
+	if (!in->s)
+		return;
+	inside_end(in);
+	lock_take(&in->s->lock);
+	zc_abandon(in->s);
+	zc_abandon_sink(in->s);
+	rdma_ear_leave(in->s);
+	bed_out(in->s, &in->bed);
+	sock_unlock(in->s);
+	if (in->s->waits.ghost >= 0)
+		reports.left(in->s);
+}
+
+/* -errno of the kernel's sleep, or 0 after anything that needs a new look */
+static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
+			struct beside also)
+{
+	SLEEP(in);
+	uint32_t eaten = s->waits.rung_eaten;
+	int saved = errno, ret;
+
+	rdma_unspare(s);
+	spin_to_bed(s);
+	also.stops = sleep_limit(s, deadline, also) && also.stops;
+	wait_away(&in, s, writer);
+	ret = sleep_on(s, deadline, also);
+	if (ret == 1)
+		page_add(wakeups_rx, 1);
+	if (ret == 0 && s->eos.shut_rd) {
+		/* our own SHUT_RD brought the readers out; only room counts */
+		struct timespec nap = { 0, 1000000 };
+
+		if (hooks.ppoll(NULL, 0, &nap, NULL) < 0)
+			ret = -errno;
+		else
+			ret = 1;
+	}
+	errno = saved;
+	wait_back(&in);
+	spin_awake(s);
+	if (unlikely(ret == AGAIN) && !sock_here(s))
+		return -EBADF; /* a handler of this thread's has closed it */
+	if (unlikely(ret == 0 || ret == -ECONNRESET || ret == -EBADF)) {
+		if (!sock_here(s))
+			return -EBADF;
+		lift_orphan(s);
+		return 0;
+	}
+	/* the byte that woke us is there, whether its number is yet or not */
+	if (ret == 1 && eaten == s->waits.rung_eaten)
+		s->waits.rung_seen = eaten + 1;
+	return ret > 0 ? 0 : ret;
+}
+
+void wait_apart(struct sock *s)
+{
+	struct pollfd p = { .fd = s->waits.wake, .events = POLLIN };
+	struct timespec ms = { 0, 1000000 };
+	uint64_t was = guard_sleep();
+
+	sys_ppoll(&p, 1, &ms, NULL);
+	guard_wake(was);
+	sock_rang(s, false);
+}
+
+/* Is there room that somebody was refused and has not noticed yet? */
+bool wait_room_due(struct sock *s)
+{
+	return s->waits.full &&
+	       ((s->waits.writers && pump_room(s)) ||
+		(__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_RELAXED) &&
+		 pump_roomy(s)));
+}
+
+/*
+ * In the middle of a homecoming there is nothing to sleep on: our own thread
+ * may make the next move, and rings nobody for it.
+ */
+static int nap_locked(struct sock *s)
+{
+	struct timespec ms = { 0, 1000000 };
+	int saved = errno, ret;
+	SLEEP(in);
+
+	rdma_unspare(s);
+	holders_sweep(s);
+	wait_away(&in, s, false);
+	ret = hooks.ppoll(NULL, 0, &ms, NULL) < 0 ? -errno : 0;
+	errno = saved;
+	wait_back(&in);
+	/* a child may have no service thread that hears of the peer's end */
+	if (s->paired && sock_here(s) && !s->rd && !s->orphan &&
+	    !s->eos.shut_rd && wake_hung_up(s))
+		lift_orphan(s);
+	return ret;
+}
+
+/* As sleep_on() sleeps. */
+static enum spin_how how_to_spin(uint64_t deadline, int also, bool part)
+{
+	if (also >= 0)
+		return SPIN_DEAF;
+	return deadline == UINT64_MAX && !part ? SPIN_RESTARTS : SPIN_ENDS;
+}
+
+/*
+ * To be woken by completions: on the ear, if only what is returned (or a signal
+ * put off, by `signals`) is to end the sleep; -1: by the service thread.
+ */
+static int arm_room(struct sock *s, int signals)
+{
+	int ear = -1;
+
+	if (unlikely(s->rd) && signals >= 0 && rdma_ear_free(s, true))
+		ear = rdma_ear_take(s, true);
+	if (unlikely(ear >= 0))
+		rdma_ear_arm(s);
+	else
+		rdma_arm(s);
+	return ear;
+}
+
+/* Armed, and after a last look: to sleep. */
+static int sleep_read(struct sock *s, int fd, uint64_t deadline,
+		      enum anc_state was, uint32_t gen, struct beside also)
+{
+	uint32_t mark = ring_mark(s);
+
+	anc_arm(s->rx, ANC_WAKE);
+	if (unlikely(also.ear >= 0))
+		rdma_ear_arm(s);
+	else
+		rdma_arm(s);
+	if (s->waits.writers) {
+		/* the byte may be theirs: they are rung again */
+		__atomic_store_n(&s->tx->wait, ANC_WAIT_ROOM, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	}
+	/* over RDMA the service thread may have taken it in meanwhile, */
+	if (fab_pending(s) || anc_state(s->rx) != was || s->waits.in_gen != gen)
+		return 0;
+	/* or have heard of the token while nobody slept */
+	if (unlikely(s->rd) && s->rd->mark.token_wait) {
+		rdma_token_read(s, fd);
+		if (!s->rd->mark.token_wait)
+			return 0;
+	}
+	if (!wait_room_due(s))
+		ring_eat(s, mark);
+	return sleep_locked(s, deadline, false, also);
+}
+
+bool wait_idle(struct sock *s)
+{
+	return s->paired && !s->orphan && !s->conn.error && !s->got.avail &&
+	       !s->eos.rx_eof && !s->eos.shut_rd && !s->fallback.homing &&
+	       !s->eos.fin_due && anc_state(s->rx) == ANC_LIFTED &&
+	       anc_state(s->tx) <= ANC_SPILL && !zc_here(s) &&
+	       anc_bells(s->rx, &s->ar) <= 0;
+}
+
+/* Woken there: is there nothing to be looked at but completions? */
+static bool undisturbed(struct sock *s, uint32_t gen)
+{
+	if (s->paired && !s->conn.error && fab_pending(s))
+		pump_poll(s);
+	if (!wait_idle(s) || s->waits.in_gen != gen ||
+	    !rdma_ear_free(s, false) || s->rd->mark.token_wait || s->ar.unsure)
+		return false;
+	pump_control(s);
+	return true;
+}
+
+/*
+ * Woken by each completion itself, which may be nothing to the receive. ppoll()
+ * is never restarted after a handler, a receive is: so signals are put off as
+ * hush.h has it, and until there is something to be received: one that came
+ * between two sleeps ends the second.
+ */
+static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
+		     enum anc_state was, uint32_t gen, bool part)
+{
+	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	bool restarts = true;
+	int ret;
+
+	if (!rdma_ear_free(s, false) || !hush_begin(&h))
+		return sleep_read(s, fd, deadline, was, gen,
+				  (struct beside){ -1, -1, part, true });
+	do {
+		struct beside also = { h.fd, rdma_ear_take(s, false), false,
+				       false };
+
+		ret = sleep_read(s, fd, deadline, was, gen, also);
+		rdma_ear_leave(s);
+		if ((!ret || ret == -EINTR) && !undisturbed(s, gen)) {
+			ret = 0;
+			break;
+		}
+	} while (!ret);
+	if (ret == -EINTR) {
+		ret = hush_heed(s, &h, &restarts);
+		if (deadline == UINT64_MAX && restarts && !part)
+			ret = 0;
+	}
+	hush_end(s, &h);
+	return ret;
+}
+
+static int wait_read(struct sock *s, int fd, uint64_t deadline,
+		     enum anc_state was, int also, bool part)
+{
+	uint32_t gen = s->waits.in_gen;
+	int ret;
+
+	if (was != ANC_LIFTED) {
+		ret = sleep_heeded(nap_locked(s), deadline, part);
+		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+	}
+	if (unlikely(s->rd))
+		pump_control(s); /* rdma_report() left it to this */
+	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also, part));
+	if (ret)
+		return ret > 0 ? 0 : ret;
+	if (!s->paired || s->orphan)
+		return 0;
+	if (unlikely(s->rd) && also < 0)
+		return sleep_ear(s, fd, deadline, was, gen, part);
+	return sleep_read(s, fd, deadline, was, gen,
+			  (struct beside){ also, -1, part, true });
+}
+
+int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was,
+	    bool part)
+{
+	return wait_read(s, fd, deadline, was, -1, part);
+}
+
+int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)
+{
+	return wait_read(s, fd, deadline, ANC_LIFTED, signals, false);
+}
+
+/*
+ * A sleep with a time limit always ends with EINTR, a blocking send on TCP is
+ * restarted after a handler with SA_RESTART. Which handler ran can be known
+ * only where signals were pending; else the send goes on when every handler of
+ * the process restarts.
+ */
+bool wait_restarts(uint64_t signals)
+{
+	struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		unsigned long mask;
+	} act;
+	int sig;
+
+	for (sig = 1; sig < 65; sig++) {
+		if (!(signals & 1ull << (sig - 1)) ||
+		    sys_call6(SYS_rt_sigaction, sig, 0, (long)&act, 8, 0, 0))
+			continue;
+		if (act.handler != (void *)SIG_DFL &&
+		    act.handler != (void *)SIG_IGN && !(act.flags & SA_RESTART))
+			return false;
+	}
+	return true;
+}
+
+/* Between hosts the credits granted so far tell of progress first. */
+uint64_t wait_full(struct sock *s, uint64_t now)
+{
+	uint64_t taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+
+	if (s->rd)
+		taken += s->conn.mseq_sent + s->conn.credits;
+	if (!s->waits.full || taken != s->waits.taken_seen) {
+		s->waits.full = true;
+		s->waits.full_since = now;
+		s->waits.taken_seen = taken;
+	}
+	/* what a queue pair holds is soon full, and says less about R */
+	return s->waits.full_since +
+	       (uint64_t)settings.stall_ms * (s->rd ? 5000000u : 1000000u);
+}
+
+int wait_lent(struct sock *s, uint64_t until, int signals)
+{
+	struct beside also = { signals, -1, false, false };
+	uint32_t mark;
+	int ret = 0;
+
+	if (!s->rd && spin_tx(s))
+		return 0;
+	if (s->rd && !tx_by_ring(s))
+		return nap_locked(s);
+	mark = ring_mark(s);
+	/* for others, too: before the loan's end there is no room */
+	if (!s->rd)
+		__atomic_store_n(&s->tx->wait, ANC_WAIT_LENT, __ATOMIC_SEQ_CST);
+	also.ear = arm_room(s, signals);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!pump_poll(s) && s->zc.out == ZC_OUT && tx_by_ring(s) &&
+	    !s->orphan) {
+		if (ring_may_eat(s))
+			ring_eat(s, mark);
+		ret = sleep_locked(s, until, true, also);
+	}
+	rdma_ear_leave(s);
+	return ret;
+}
+
+/* Armed, and after a last look: to sleep until there is room. */
+static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
+		       bool stops)
+{
+	struct beside also = { signals, -1, false, stops };
+	uint32_t mark = ring_mark(s);
+	uint64_t now, limit;
+	int ret;
+
+	__atomic_store_n(&s->tx->wait, ANC_WAIT_ROOM, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	rdma_tell(s, false);
+	also.ear = arm_room(s, signals);
+	if (pump_poll(s) || pump_room(s) || !tx_by_ring(s) || s->orphan)
+		return 0;
+	now = clock_ns();
+	limit = wait_full(s, now);
+	if (window_waits(s, false))
+		limit = UINT64_MAX;
+	if (now >= limit) {
+		if (!lift_spill(s, fd, WHY_STALLED, false))
+			return 0;
+		limit = now + 1000000u;
+	}
+	if (ring_may_eat(s))
+		ring_eat(s, mark);
+	ret = sleep_locked(s, limit < deadline ? limit : deadline, true, also);
+	if (ret == -EAGAIN && clock_ns() < deadline)
+		ret = 0;
+	return ret;
+}
+
+/* Woken there, and still there is no room, nor anything else to be done. */
+static bool in_vain(struct sock *s)
+{
+	if (s->paired && !s->conn.error && fab_pending(s))
+		pump_poll(s);
+	return s->paired && !s->orphan && !s->conn.error && !s->eos.shut_wr &&
+	       !s->eos.fin_due && !s->fallback.stand && tx_by_ring(s) &&
+	       !pump_room(s) && rdma_ear_free(s, true);
+}
+
+/*
+ * Over RDMA by its own ear, as a receive (sleep_ear()): through the service
+ * thread each completion costs two wake-ups, and the lock between them. A
+ * signal that came with one, or between two sleeps, ends the send as well.
+ */
+int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
+{
+	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	bool restarts;
+	int ret;
+
+	if (!tx_by_ring(s)) {
+		ret = sleep_heeded(nap_locked(s), deadline, part);
+		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
+	}
+	if (spin_tx(s))
+		return 0;
+	if (likely(!s->rd) || !rdma_ear_free(s, true) || !hush_begin(&h)) {
+		ret = sleep_write(s, fd, deadline, -1,
+				  deadline != UINT64_MAX || part);
+		return sleep_heeded(ret, deadline, part);
+	}
+	do {
+		ret = sleep_write(s, fd, deadline, h.fd, false);
+		rdma_ear_leave(s);
+		if (!ret && hush_pending(&h))
+			ret = -EINTR;
+	} while (!ret && in_vain(s));
+	if (ret == -EINTR) {
+		ret = hush_heed(s, &h, &restarts);
+		if (deadline == UINT64_MAX && restarts && !part)
+			ret = 0;
+	}
+	hush_end(s, &h);
+	return ret;
+}
+
+bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
+{
+	struct rdma *r = s->rd;
+	uint64_t now;
+
+	if (likely(!r) || s->fallback.stand || r->state != RDMA_UP ||
+	    s->conn.tx_stream - r->load.given > FEW)
+		return false;
+	now = clock_ns();
+	if (!*until)
+		*until = now + CREDIT_NS;
+	return now < *until && !wait_tx(s, fd, *until, false);
+}

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+noinst_LTLIBRARIES += libsocketzcopy.la
+# Cancellation unwinds through these.
+libsocketzcopy_la_CFLAGS = $(AM_CFLAGS) -fexceptions
+libsocketzcopy_la_SOURCES = \
+	src/socket/zcopy/zcopy.c src/socket/zcopy/zcopy.h \
+	src/socket/zcopy/zcopy_rdma.c \
+	src/socket/zcopy/zcopy_way.c \
+	src/socket/zcopy/zread_rdma.c \
+	src/socket/zcopy/zsink.c \
+	src/socket/zcopy/zsink_rdma.c
