@@ -180,6 +180,7 @@ static inline int two_hosts(void **state)
 	both_ends();
 	rdma_api = &api;
 	sock.rd = &rd;
+	sock.link = &rdma_link;
 	rd.sock = &sock;
 	rd.end = &end;
 	rd.owner = sock_pid;

@@ -47,6 +47,7 @@ static inline void far_setup(struct sock *s, struct rdma *r, struct end *e,
 	r->owner = sock_pid;
 	r->end = e;
 	s->rd = r;
+	s->link = &rdma_link;
 	s->end = e;
 	s->end_pid = sock_pid;
 	s->conn.state = CONN_EST;

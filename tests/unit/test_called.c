@@ -54,6 +54,7 @@ static int set_up(void **state)
 	memcpy(rdma.mark.token_rx, token, sizeof(token));
 	memcpy(rdma.mark.secret_rx, secret, sizeof(secret));
 	sock.rd = &rdma;
+	sock.link = &rdma_link;
 	sock.waits.ghost = fd[0];
 	peer = fd[1];
 	say(token + TAKEN, sizeof(token) - TAKEN);

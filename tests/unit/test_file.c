@@ -234,6 +234,7 @@ static void test_unconfirmed(void **state)
 {
 	(void)state;
 	sock.rd = &rd;
+	sock.link = &rdma_link;
 	rd.sock = &sock;
 	rd.end = &end;
 	rd.state = RDMA_UP;

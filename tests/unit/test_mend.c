@@ -137,15 +137,15 @@ static void in_resume(struct conn *peer)
 	end = (struct end){ &ops, 4096, 64 };
 	sock.end = &end;
 	sock.stats.row = &sock_spare;
-	sock.waits.wake = sock.waits.ghost = -1;
-	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
-	sock.mem.holder[0].fd = pair[0];
+	sock.mem.holder[0] =
+		(struct holder){ sock_pid, .fds = 1, .fd = pair[0] };
 	sock.rd = &rd;
+	sock.link = &rdma_link;
 	rd.sock = &sock;
 	rd.end = &end;
 	rd.owner = sock_pid;
 	rd.state = RDMA_UP;
-	rd.far = rd.watch.anchor = -1;
+	sock.waits.wake = sock.waits.ghost = rd.far = rd.watch.anchor = -1;
 	memset(rd.mark.secret_rx, 0x77, sizeof(rd.mark.secret_rx));
 	larder_init(&rd);
 	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);

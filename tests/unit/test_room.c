@@ -190,6 +190,7 @@ static void live(struct side *me, struct side *other)
 	s->mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
 	s->mem.holder[0].fd = me->fd;
 	s->rd = r;
+	s->link = &rdma_link;
 	r->sock = s;
 	r->end = &me->end;
 	r->owner = sock_pid;
@@ -434,6 +435,7 @@ static void margin(void **state)
 	(void)state;
 	lift(&one);
 	one.sock.rd = NULL;
+	one.sock.link = NULL;
 	one.room = CONN_SPARE_ROOM - 1;
 	assert_false(told(&one, EPOLLOUT));
 	assert_true(one.sock.waits.full);
@@ -442,6 +444,7 @@ static void margin(void **state)
 	one.room = 1024;
 	assert_int_equal(put(&one), 1);
 	one.sock.rd = &one.rd;
+	one.sock.link = &rdma_link;
 }
 
 /* --- what else waits, or does not ------------------------------------------ */

@@ -46,6 +46,7 @@ static int begin(void **state)
 	rd.state = RDMA_UP;
 	rd.end = s.end = &end;
 	s.rd = &rd;
+	s.link = &rdma_link;
 	s.paired = true;
 	s.rx = s.tx = &dir;
 	s.stats.row = &sock_spare;

@@ -277,6 +277,7 @@ static void short_one(struct rdma *r, uint8_t host, unsigned int ms)
 	r->far = r->watch.anchor = -1;
 	now_ms += ms;
 	s->rd = r;
+	s->link = &rdma_link;
 	rdma_detach(s);
 	assert_null(s->rd);
 }
@@ -302,6 +303,7 @@ static void test_left(void **state)
 	r[2].seek.retry_at = clock_ns() + 700000000;
 	r[2].far = r[2].watch.anchor = -1;
 	r[2].sock->rd = &r[2];
+	r[2].sock->link = &rdma_link;
 	rdma_detach(r[2].sock);
 	assert_int_equal(waits_ms(220), 700);
 	/* another's leaving frees nobody's turn */

@@ -68,6 +68,7 @@ static void setup_one(void)
 	memset(&s, 0, sizeof(s));
 	s.paired = true;
 	s.rd = &rd;
+	s.link = &rdma_link;
 	s.end = &an_end;
 	s.rx = &rx;
 	s.own = &side[0];
@@ -151,6 +152,7 @@ static void test_bounds(void **state)
 	assert_int_equal(sock_spin_ns(&s), 50000);
 	s.own->bound = 0;
 	s.rd = NULL;
+	s.link = NULL;
 	assert_int_equal(sock_spin_ns(&s), 50000);
 }
 

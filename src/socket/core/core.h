@@ -29,6 +29,7 @@
 #include "handover_proto/anchor.h"
 #include "sdp_proto/zcopy.h"
 #include "socket/sock.h"
+#include "socket/core/link.h"
 #include "socket/core/rdma_state.h"
 
 /* `name` is a counter of rows; a sock of another process's page is spared. */
@@ -270,6 +271,12 @@ static inline bool never_lift(const struct sock *s)
 static inline bool tx_ours(const struct sock *s)
 {
 	return anc_state(s->tx) != ANC_RAW;
+}
+
+/* Lock not held: the carrier's operations, for one call. */
+static inline const struct link_ops *sock_link(const struct sock *s)
+{
+	return __atomic_load_n(&s->link, __ATOMIC_RELAXED);
 }
 
 static inline int sock_ghost(const struct sock *s)

@@ -24,6 +24,8 @@ struct sock_reports {
 
 	/* The queue pair broke, or was given up. */
 	void (*broke)(struct sock *s, int error);
+	/* Its peer is gone, in RESUME. */
+	void (*revive)(struct sock *s);
 	/* While it is mended: n bytes of the anchor were read by others. */
 	void (*strayed)(struct sock *s, uint64_t n);
 	/* What was set aside of the anchor must not be used any more. */

@@ -13,6 +13,7 @@ libsocketcore_la_SOURCES = \
 	src/socket/core/holder.c src/socket/core/holder.h \
 	src/socket/core/ident.c \
 	src/socket/core/iov.c src/socket/core/iov.h \
+	src/socket/core/link.h \
 	src/socket/core/nowhere.c \
 	src/socket/core/option.def \
 	src/socket/core/option.h \

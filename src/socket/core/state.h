@@ -277,12 +277,13 @@ struct sock {
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */
 	struct end *end; /* of the fabric that carries it: END(s) */
 	struct rdma *rd; /* the peer is on another host: rdma.h */
-	int32_t end_pid; /* the only process that may use `end`; 0: all */
+	const struct link_ops *link; /* then; NULL: memory is shared */
 	struct sock_rx got;
 
 	struct anc_side *own, *peer; /* lifted: what the two ends show */
 	struct sock_window window;
 	struct sock_eos eos;
+	int32_t end_pid; /* the only process that may use `end`; 0: all */
 	struct sock_opt opt;
 	struct anc_tx at;
 	struct anc_rx ar;

@@ -100,8 +100,6 @@ bool peek_no_bell(const struct sock *s);
 
 void mend_begin(struct sock *s, int error); /* the queue pair is broken */
 void mend_flush(struct sock *s, int fd);
-/* Stream bytes that may not have arrived; copied to `to` unless it is NULL. */
-size_t mend_unacked(struct rdma *r, uint8_t *to);
 void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
 int mend_now(struct sock *s, int fd);

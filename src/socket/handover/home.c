@@ -346,5 +346,3 @@ void sock_unpin(struct sock *s)
 	home_unpin(s, true);
 	sock_unlock(s);
 }
-
-enum reason sock_off;

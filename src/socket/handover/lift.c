@@ -368,7 +368,7 @@ void lift_orphan(struct sock *s)
 		pump_poll(s);
 	}
 	if (s->rd)
-		mend_revive(s);
+		reports.revive(s);
 	__atomic_store_n(&s->orphan, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
@@ -449,3 +449,5 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
 		return 0;
 	return n;
 }
+
+enum reason sock_off;

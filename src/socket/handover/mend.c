@@ -25,33 +25,6 @@ static int anchor_of(struct sock *s)
 
 /* --- the transmit half ---------------------------------------------------- */
 
-/* Where the stream bytes of a message begin; its length if it has none. */
-static uint32_t head(const struct fab_msg *m)
-{
-	uint32_t n = m->len;
-
-	if (n > WIRE_BSDH && m->mem[0] == WIRE_DATA)
-		n = WIRE_BSDH;
-	else if (n > WIRE_BSDH + 16 && m->mem[0] == WIRE_SRC_AVAIL)
-		n = WIRE_BSDH + 16;
-	return n;
-}
-
-size_t mend_unacked(struct rdma *r, uint8_t *to)
-{
-	struct fab_msg m;
-	uint32_t pos = 0, n;
-	size_t sum = 0;
-
-	while (rdma_api->unacked(r->end, &pos, &m) == 1) {
-		n = m.len - head(&m);
-		if (to && n)
-			memcpy(to + sum, m.mem + head(&m), n);
-		sum += n;
-	}
-	return sum;
-}
-
 /*
  * True: r->out is to be written. What is lent follows it, and counts as sent:
  * nobody can say how much of it was read.

@@ -110,7 +110,7 @@ static void take_record(struct sock *s, int fd)
 		return;
 	ret = resume_given(r->mark.secret_rx, rec, (size_t)n, s->ar.from);
 	if (ret < 0)
-		mend_begin(s, -ECONNRESET);
+		reports.broke(s, -ECONNRESET);
 	else if (ret &&
 		 sys_recv(fd, rec, sizeof(rec), MSG_DONTWAIT) == sizeof(rec))
 		rdma_given(s);

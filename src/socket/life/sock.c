@@ -17,6 +17,7 @@ void sock_setup(const struct sock_hooks *h)
 		.abandoned = raw_abandoned,
 		.broke = mend_begin,
 		.strayed = mend_strayed,
+		.revive = mend_revive,
 		.kept_is_void = keep_drop,
 		.give = rdma_give,
 		.put_came = rdma_put_came,
@@ -271,6 +272,7 @@ void sock_forked(void)
 	diag_forked();
 	service_forked();
 	hush_forked();
+	rdma_open_forked();
 	rdma_forked();
 	bridge_forked();
 }

@@ -86,6 +86,7 @@ extern struct rdma_module rdma_module;
 bool rdma_open(void);
 /* WHY_NONE, or why it is no use to ask just now. */
 enum reason rdma_hopeless(void);
+void rdma_give_up(enum reason why); /* for rdma_retry_s, or for good */
 /* Nothing lives here any more (service thread). */
 void rdma_rest(void);
 /*
@@ -106,6 +107,7 @@ int rdma_patience_ms(void); /* of the module; -1: none */
 void rdma_request(struct verbs *v, const struct verbs_event *ev);
 /* When that peer asked last for any connection of the same port; 0: unknown. */
 uint64_t rdma_asked(const struct diag_names *n);
+void rdma_note_asker(const struct diag_names *n); /* it asks */
 
 /* --- rdma_desk.c ------------------------------------------------------- */
 

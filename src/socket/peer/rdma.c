@@ -50,6 +50,7 @@ void rdma_detach(struct sock *s)
 	reports.zc_over(s);
 	reports.zc_sink_over(s);
 	s->rd = NULL;
+	s->link = NULL;
 	s->end = &rdma_nowhere;
 	s->end_pid = 0;
 	if (r->owner != sock_pid)
@@ -147,6 +148,7 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r->due.restless = true;
 	rdma_await(r);
 	s->rd = r;
+	s->link = &rdma_link;
 	s->seek.look = 64;
 	service_add(s);
 	service_poke(service_id());
@@ -261,7 +263,6 @@ bool rdma_busy(void)
 
 void rdma_forked(void)
 {
-	rdma_open_forked();
 	graves = NULL;
 	rdma_turns_forked();
 	rdma_unlisten();

@@ -9,8 +9,6 @@
 #include "sdp_proto/wire.h"
 #include "socket/peer/peer.h"
 
-#define ASKERS 32
-
 struct wanted {
 	struct diag_names names;
 	struct sock *sock;
@@ -36,45 +34,6 @@ static void ip_of(uint8_t to[16], const union verbs_addr *a)
 		memcpy(to, &a->in.sin_addr, 4);
 	else
 		memcpy(to, &a->in6.sin6_addr, 16);
-}
-
-/* Who has asked lately, and for which port of ours. */
-static struct {
-	struct diag_names names; /* but for the port of theirs */
-	uint64_t at;
-} askers[ASKERS] TABLE;
-
-static bool asks_alike(const struct diag_names *a, const struct diag_names *b)
-{
-	return a->v4 == b->v4 && a->local_port == b->local_port &&
-	       !memcmp(a->peer, b->peer, 16);
-}
-
-static void note_asker(const struct diag_names *n)
-{
-	unsigned int i, at = 0;
-
-	for (i = 0; i < ASKERS; i++) {
-		if (asks_alike(&askers[i].names, n)) {
-			at = i;
-			break;
-		}
-		if (askers[i].at < askers[at].at)
-			at = i;
-	}
-	askers[at].names = *n;
-	askers[at].at = clock_ns();
-	rdma_is_asked(n);
-}
-
-uint64_t rdma_asked(const struct diag_names *n)
-{
-	unsigned int i;
-
-	for (i = 0; i < ASKERS; i++)
-		if (asks_alike(&askers[i].names, n))
-			return askers[i].at;
-	return 0;
 }
 
 static void refuse(struct verbs *v, struct verbs_request *q,
@@ -155,7 +114,7 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev)
 	ip_of(w.names.peer, &ev->peer);
 	w.names.local_port = ask.remote_port;
 	w.names.peer_port = ask.local_port;
-	note_asker(&w.names);
+	rdma_note_asker(&w.names);
 	service_each(match, &w);
 	if (!w.sock) {
 		port = rdma_desk_ask(&w.names);

@@ -272,3 +272,29 @@ void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,
 	if (IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr))
 		a->in6.sin6_scope_id = n->scope;
 }
+
+struct rdma_module rdma_module;
+
+enum reason rdma_hopeless(void)
+{
+	enum reason why = __atomic_load_n(&rdma_module.why, __ATOMIC_ACQUIRE);
+
+	return why && clock_ns() < rdma_module.until ? why : WHY_NONE;
+}
+
+void rdma_denied(void)
+{
+	if (!rdma_module.denied)
+		log_note("RDMA: other credentials than those that opened the "
+			 "devices: opened anew");
+	rdma_module.denied = true;
+}
+
+/* A device may come, memory be had again: but not a module. */
+void rdma_give_up(enum reason why)
+{
+	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
+
+	rdma_module.until = why == WHY_NO_VERBS ? UINT64_MAX : clock_ns() + ns;
+	__atomic_store_n(&rdma_module.why, why, __ATOMIC_RELEASE);
+}

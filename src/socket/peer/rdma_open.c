@@ -7,24 +7,6 @@
 
 #include "socket/peer/peer.h"
 
-struct rdma_module rdma_module;
-
-/* A device may come, memory be had again: but not a module. */
-static void hopeless(enum reason why)
-{
-	uint64_t ns = (uint64_t)settings.rdma_retry_s * 1000000000u;
-
-	rdma_module.until = why == WHY_NO_VERBS ? UINT64_MAX : clock_ns() + ns;
-	__atomic_store_n(&rdma_module.why, why, __ATOMIC_RELEASE);
-}
-
-enum reason rdma_hopeless(void)
-{
-	enum reason why = __atomic_load_n(&rdma_module.why, __ATOMIC_ACQUIRE);
-
-	return why && clock_ns() < rdma_module.until ? why : WHY_NONE;
-}
-
 static void open_it(void)
 {
 	struct verbs_conf conf = {
@@ -43,7 +25,7 @@ static void open_it(void)
 
 	rdma_api = rdma_load();
 	if (!rdma_api) {
-		hopeless(WHY_NO_VERBS);
+		rdma_give_up(WHY_NO_VERBS);
 		return;
 	}
 	ret = rdma_api->open(&v, &conf);
@@ -54,7 +36,7 @@ static void open_it(void)
 			why = WHY_REMOTE;
 		log_once(LOG_WARN, "no RDMA: %s (error %d)", reason_text(why),
 			 -ret);
-		hopeless(why);
+		rdma_give_up(why);
 		return;
 	}
 	rdma_module.v = v;
@@ -80,14 +62,6 @@ void rdma_rest(void)
 	rdma_api->close(rdma_module.v);
 	rdma_module.v = NULL;
 	lock_drop(&rdma_module.lock);
-}
-
-void rdma_denied(void)
-{
-	if (!rdma_module.denied)
-		log_note("RDMA: other credentials than those that opened the "
-			 "devices: opened anew");
-	rdma_module.denied = true;
 }
 
 /* Off the queue pair, or to be found once more at a new listener. */

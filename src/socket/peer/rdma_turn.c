@@ -7,6 +7,8 @@
 #include "base/table.h"
 #include "socket/peer/peer.h"
 
+#define ASKERS 32
+
 #define KNOWN	 256
 #define OWN	 0x10000u /* beside a port */
 #define FAILS	 22 /* more, and nobody answers at that port */
@@ -352,4 +354,43 @@ void rdma_turn(const struct rdma *r)
 	lock_drop(&known_lock);
 	if (turn)
 		*turn = r;
+}
+
+/* Who has asked lately, and for which port of ours. */
+static struct {
+	struct diag_names names; /* but for the port of theirs */
+	uint64_t at;
+} askers[ASKERS] TABLE;
+
+static bool asks_alike(const struct diag_names *a, const struct diag_names *b)
+{
+	return a->v4 == b->v4 && a->local_port == b->local_port &&
+	       !memcmp(a->peer, b->peer, 16);
+}
+
+void rdma_note_asker(const struct diag_names *n)
+{
+	unsigned int i, at = 0;
+
+	for (i = 0; i < ASKERS; i++) {
+		if (asks_alike(&askers[i].names, n)) {
+			at = i;
+			break;
+		}
+		if (askers[i].at < askers[at].at)
+			at = i;
+	}
+	askers[at].names = *n;
+	askers[at].at = clock_ns();
+	rdma_is_asked(n);
+}
+
+uint64_t rdma_asked(const struct diag_names *n)
+{
+	unsigned int i;
+
+	for (i = 0; i < ASKERS; i++)
+		if (asks_alike(&askers[i].names, n))
+			return askers[i].at;
+	return 0;
 }

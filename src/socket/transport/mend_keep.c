@@ -5,6 +5,7 @@
  */
 
 #include "base/arena.h"
+#include "sdp_proto/wire.h"
 #include "socket/transport/transport.h"
 
 #define HEAR 2 /* messages of ours, and the peer may need an answer */
@@ -91,4 +92,31 @@ void mend_seen(struct sock *s)
 		r->due.changed = true;
 		rdma_wake(s);
 	}
+}
+
+/* Where the stream bytes of a message begin; its length if it has none. */
+static uint32_t head(const struct fab_msg *m)
+{
+	uint32_t n = m->len;
+
+	if (n > WIRE_BSDH && m->mem[0] == WIRE_DATA)
+		n = WIRE_BSDH;
+	else if (n > WIRE_BSDH + 16 && m->mem[0] == WIRE_SRC_AVAIL)
+		n = WIRE_BSDH + 16;
+	return n;
+}
+
+size_t mend_unacked(struct rdma *r, uint8_t *to)
+{
+	struct fab_msg m;
+	uint32_t pos = 0, n;
+	size_t sum = 0;
+
+	while (rdma_api->unacked(r->end, &pos, &m) == 1) {
+		n = m.len - head(&m);
+		if (to && n)
+			memcpy(to + sum, m.mem + head(&m), n);
+		sum += n;
+	}
+	return sum;
 }

@@ -34,8 +34,8 @@ int pump_fail(struct sock *s, int err)
 			sock_fd(s), s->conn.fault ? s->conn.fault : "segment");
 		sock_why(s, WHY_PROTOCOL);
 	}
-	if (unlikely(s->rd))
-		rdma_failed(s);
+	if (unlikely(s->link))
+		s->link->failed(s);
 	return -ECONNRESET;
 }
 
@@ -97,14 +97,14 @@ int pump_poll(struct sock *s)
 		    reports.zc_reported(s))
 			return pump_fail(s, -EPROTO);
 		if (unlikely(in.words)) {
-			said = rdma_words(s, in.words);
+			said = s->link ? s->link->words(s, in.words) : -EPROTO;
 			if (said < 0)
 				return pump_fail(s, said);
 			news |= said;
 		}
 		if (unlikely(in.back) && came_back(s, &m, &in))
 			return pump_fail(s, -EPROTO);
-		if (likely(!s->rd) || !rdma_hide(s, in.len, in.eof)) {
+		if (likely(!s->link) || !s->link->hide(s, in.len, in.eof)) {
 			if (in.len || in.eof)
 				order_came(s, m.stamp, !news_at);
 			news_at |= in.len || in.eof;
@@ -132,8 +132,8 @@ int pump_poll(struct sock *s)
 		return pump_fail(s, ret);
 	if (unlikely(ret < 0))
 		reports.broke(s, ret); /* nothing more comes this way */
-	if (unlikely(s->rd))
-		rdma_polled(s, news, got, credits);
+	if (unlikely(s->link))
+		s->link->polled(s, news, got, credits);
 	/* the peer waits for it, and we may fall asleep */
 	if (unlikely(s->conn.want & CONN_WANT_SENDSM))
 		reports.zc_due(s);
@@ -442,7 +442,7 @@ void pump_control(struct sock *s)
 
 bool pump_room(struct sock *s)
 {
-	if (unlikely(s->rd) && !mend_room(s))
+	if (unlikely(s->link) && !s->link->room(s))
 		return false;
 	return conn_tx_room(&s->conn) && FAB(s)->room(END(s)) > WIRE_BSDH &&
 	       window_open(s);

@@ -93,6 +93,7 @@ bool raw_rx_hold(struct rawrx *c)
 void raw_rx_leave(struct rawrx *c)
 {
 	struct sock *s = c->s;
+	const struct link_ops *link;
 
 	if (!s || over(c, c->noted)) {
 		c->s = NULL;
@@ -114,8 +115,9 @@ void raw_rx_leave(struct rawrx *c)
 	/* it may have been a bell, and it was for others, too */
 	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_RAW)
 		ring_ask_bell(c->s);
-	if (unlikely(c->s->rd))
-		rdma_left(c->s);
+	link = sock_link(s);
+	if (unlikely(link))
+		link->raw_left(s);
 	c->s = NULL;
 	if (c->stays)
 		return;
@@ -333,6 +335,8 @@ void raw_passed(struct sock *s, struct anc_dir *d)
  */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 {
+	const struct link_ops *link = sock_link(s);
+
 	/* not d: a call from before the pairing entered by the local words */
 	d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 	if (!anc_raw_stream(d, &s->ar)) {
@@ -355,9 +359,9 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	COUNT(s, bytes_tcp_rx, n);
 	if (unlikely(s->stats.rx_shown))
 		row_refresh(s);
-	if (unlikely(s->rd)) {
+	if (unlikely(link)) {
 		if (s->paired)
-			rdma_took_raw(s);
+			link->raw_took(s);
 	} else if (s->paired) {
 		if (unlikely(anc_passed(d, &s->ar))) {
 			raw_passed(s, d);
@@ -437,10 +441,11 @@ bool raw_torn(const struct sock *s, short revents)
 
 bool was_reset(const struct sock *s)
 {
+	const struct link_ops *link = sock_link(s);
 	enum anc_state st = anc_state(s->tx);
 
-	if (unlikely(s->rd))
-		return rdma_was_reset(s);
+	if (unlikely(link))
+		return link->was_reset(s);
 	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE))
 		return true;
 	/*

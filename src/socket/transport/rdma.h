@@ -13,7 +13,7 @@
  * rdma_desk.c  who listens, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
- * rdma_link.c  a lifted sock: words as messages, waking
+ * rdma_link.c  a lifted sock: words that came; rdma_tell.c: words that go, waking
  * rdma_token.c what shows that anchor and queue pair have the same two ends
  * rdma_back.c  unread bytes handed back, on the way home
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
@@ -90,6 +90,8 @@
 #include "handover_proto/resume.h"
 #include "socket/transport/transport.h"
 
+extern const struct link_ops rdma_link;
+
 #define RDMA_HIST 8192 /* bytes remembered per direction, a power of two */
 
 /*
@@ -146,6 +148,8 @@ void mend_seen(struct sock *s); /* the reader may have confirmed */
 void mend_ahead(struct sock *s, const uint8_t *p, size_t n);
 void mend_drop(struct rdma *r);
 void mend_confirmed(struct rdma *r); /* what was kept is of no use any more */
+/* Stream bytes that may not have arrived; copied to `to` unless it is NULL. */
+size_t mend_unacked(struct rdma *r, uint8_t *to);
 void mend_forked(void);
 
 /* Lock held: the direction left the anchor; is the anchor's. */

@@ -215,12 +215,9 @@ bool rdma_may_bell(struct sock *s)
 	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_RISING;
 }
 
-bool zc_live(const struct sock *s)
+/* Does the service thread have to see to it that the token is taken? */
+bool rdma_token_urgent(const struct sock *s)
 {
-	return !s->rd || (rdma_here(s) && s->rd->state == RDMA_UP);
-}
-
-bool zc_shown(const struct sock *s)
-{
-	return zc_live(s) && !(s->rd && s->rd->mark.token_wait);
+	return s->rd->mark.token_wait &&
+	       (s->waits.readers || s->waits.ghost >= 0);
 }

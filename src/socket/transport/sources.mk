@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += libsockettransport.la
 libsockettransport_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsockettransport_la_SOURCES = \
 	src/socket/transport/alive.c \
+	src/socket/transport/bell.c \
 	src/socket/transport/holdback.c src/socket/transport/holdback.h \
 	src/socket/transport/inside.c \
 	src/socket/transport/larder.c \
@@ -18,6 +19,7 @@ libsockettransport_la_SOURCES = \
 	src/socket/transport/rdma_link.c \
 	src/socket/transport/rdma_room.h \
 	src/socket/transport/rdma_size.c src/socket/transport/rdma_size.h \
+	src/socket/transport/rdma_tell.c \
 	src/socket/transport/rdma_token.c \
 	src/socket/transport/rdma_woken.c \
 	src/socket/transport/ring.c \

@@ -82,13 +82,18 @@ bool raw_torn(const struct sock *s, short revents);
 /* The wait that this thread is in, or was in last: no other has it. */
 uint64_t ready_wait(void);
 
-/* --- rdma_token.c ------------------------------------------------------ */
+/* --- what hot paths ask --------------------------------------------------- */
 
 /* Is the carrier there? And may the program see what it brings? */
-bool zc_live(const struct sock *s);
-bool zc_shown(const struct sock *s);
+static inline bool zc_live(const struct sock *s)
+{
+	return !s->rd || (rdma_here(s) && s->rd->state == RDMA_UP);
+}
 
-/* --- what hot paths ask --------------------------------------------------- */
+static inline bool zc_shown(const struct sock *s)
+{
+	return zc_live(s) && !(s->rd && s->rd->mark.token_wait);
+}
 
 /* The next bytes of the stream lie in the peer's memory, behind rx_avail. */
 static inline bool zc_here(const struct sock *s)

@@ -183,8 +183,8 @@ static void count_lost(struct sock *s, uint64_t n)
 	if ((!s->rd || st == ANC_SPILL) &&
 	    anc_bells(s->rx, &s->ar) < (int64_t)n)
 		doubt(s);
-	else if (s->rd)
-		rdma_strayed(s, n);
+	else if (s->link)
+		s->link->strayed(s, n);
 	else
 		s->ar.bells += n;
 }

@@ -412,47 +412,6 @@ void sock_disarm(struct sock *s)
 	sock_unlock(s);
 }
 
-/*
- * With one watcher nobody else can miss a byte that is eaten here. With more,
- * bytes go only when armed and nothing is left to do (ring.c).
- */
-void sock_rang(struct sock *s, bool asleep)
-{
-	uint32_t mark;
-	bool gone = false;
-
-	if (!s->paired || sock_lock(s))
-		return;
-	if (s->paired && sock_here(s) && !s->orphan && s->waits.wake >= 0) {
-		mark = ring_mark(s);
-		if (s->waits.watched > 1 || s->waits.readers ||
-		    s->waits.writers ||
-		    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_RELAXED) >
-			    asleep) {
-			anc_arm(s->rx, ANC_WAKE);
-			if (s->waits.writers)
-				__atomic_store_n(&s->tx->wait, 1,
-						 __ATOMIC_SEQ_CST);
-			__atomic_thread_fence(__ATOMIC_SEQ_CST);
-			if (sock_pending(s) || s->got.avail || s->eos.rx_eof ||
-			    zc_here(s) || wait_room_due(s))
-				mark = s->waits.rung_eaten;
-		} else if (mark == s->waits.rung_eaten) {
-			mark++; /* readable: one is there, numbered or not */
-		}
-		if (mark != s->waits.rung_eaten)
-			page_add(wakeups_rx, 1);
-		ring_eat(s, mark);
-		if (wake_hung_up(s) && !s->eos.shut_rd) {
-			lift_orphan(s);
-			gone = true;
-		}
-	}
-	sock_unlock(s);
-	if (gone)
-		sock_changed(s);
-}
-
 void sock_watch(struct sock *s, int delta)
 {
 	__atomic_add_fetch(&s->waits.watched, (uint32_t)delta,

@@ -110,20 +110,3 @@ int sleep_heeded(int ret, uint64_t deadline, bool part)
 		       0 :
 		       ret;
 }
-
-/*
- * Room, or something else, is waited for. Behind a handler a call that has sent
- * nothing is made again, as the kernel does: with what the handler has made of
- * O_NONBLOCK and SO_SNDTIMEO.
- */
-int sleep_for_room(struct sock *s, int fd, struct load *w)
-{
-	uint32_t ran = sigdefer_handlers();
-	int err = wait_tx(s, fd, load_deadline(s, w), load_part(w));
-
-	if (!err && unlikely(ran != sigdefer_handlers()) && !load_part(w)) {
-		w->nonblock = s->opt.nonblock || (w->flags & MSG_DONTWAIT);
-		w->deadline = 0;
-	}
-	return err;
-}

@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libsocketwait.la
 # Cancellation unwinds through these.
 libsocketwait_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocketwait_la_SOURCES = \
+	src/socket/wait/asleep.c \
 	src/socket/wait/hush.c src/socket/wait/hush.h \
 	src/socket/wait/leave.c \
 	src/socket/wait/load.h \

@@ -16,11 +16,6 @@
 
 /* --- sleeping ---------------------------------------------------------- */
 
-uint64_t wait_deadline(int64_t timeo)
-{
-	return timeo > 0 ? clock_ns() + (uint64_t)timeo : UINT64_MAX;
-}
-
 int wait_until(struct pollfd *p, uint64_t deadline)
 {
 	uint64_t now = clock_ns(), left = deadline > now ? deadline - now : 0;
@@ -88,44 +83,6 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
 	wait_back(&in);
 	ret = sleep_heeded(ret, deadline, part);
 	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
-}
-
-void wait_away(struct sleep *in, struct sock *s, bool writer)
-{
-	struct inside *noted;
-
-	bed_in(s, &in->bed, writer);
-	in->s = s;
-	noted = inside_begin(INSIDE_BED, in);
-	if (likely(noted != NULL)) {
-		noted->bed = in->bed;
-		inside_set(noted, s);
-	}
-	sock_unlock(s);
-}
-
-void wait_back(struct sleep *in)
-{
-	lock_take(&in->s->lock);
-	bed_out(in->s, &in->bed);
-	in->s = NULL;
-	inside_end(in);
-}
-
-/* It was the last, perhaps, of a closed socket. */
-void wait_cancelled(struct sleep *in)
-{
-	if (!in->s)
-		return;
-	inside_end(in);
-	lock_take(&in->s->lock);
-	zc_abandon(in->s);
-	zc_abandon_sink(in->s);
-	rdma_ear_leave(in->s);
-	bed_out(in->s, &in->bed);
-	sock_unlock(in->s);
-	if (in->s->waits.ghost >= 0)
-		reports.left(in->s);
 }
 
 /* -errno of the kernel's sleep, or 0 after anything that needs a new look */
@@ -358,33 +315,6 @@ int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)
 	return wait_read(s, fd, deadline, ANC_LIFTED, signals, false);
 }
 
-/*
- * A sleep with a time limit always ends with EINTR, a blocking send on TCP is
- * restarted after a handler with SA_RESTART. Which handler ran can be known
- * only where signals were pending; else the send goes on when every handler of
- * the process restarts.
- */
-bool wait_restarts(uint64_t signals)
-{
-	struct {
-		void *handler;
-		unsigned long flags;
-		void *restorer;
-		unsigned long mask;
-	} act;
-	int sig;
-
-	for (sig = 1; sig < 65; sig++) {
-		if (!(signals & 1ull << (sig - 1)) ||
-		    sys_call6(SYS_rt_sigaction, sig, 0, (long)&act, 8, 0, 0))
-			continue;
-		if (act.handler != (void *)SIG_DFL &&
-		    act.handler != (void *)SIG_IGN && !(act.flags & SA_RESTART))
-			return false;
-	}
-	return true;
-}
-
 /* Between hosts the credits granted so far tell of progress first. */
 uint64_t wait_full(struct sock *s, uint64_t now)
 {
@@ -519,4 +449,62 @@ bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
 	if (!*until)
 		*until = now + CREDIT_NS;
 	return now < *until && !wait_tx(s, fd, *until, false);
+}
+
+/*
+ * Room, or something else, is waited for. Behind a handler a call that has sent
+ * nothing is made again, as the kernel does: with what the handler has made of
+ * O_NONBLOCK and SO_SNDTIMEO.
+ */
+int sleep_for_room(struct sock *s, int fd, struct load *w)
+{
+	uint32_t ran = sigdefer_handlers();
+	int err = wait_tx(s, fd, load_deadline(s, w), load_part(w));
+
+	if (!err && unlikely(ran != sigdefer_handlers()) && !load_part(w)) {
+		w->nonblock = s->opt.nonblock || (w->flags & MSG_DONTWAIT);
+		w->deadline = 0;
+	}
+	return err;
+}
+
+/*
+ * With one watcher nobody else can miss a byte that is eaten here. With more,
+ * bytes go only when armed and nothing is left to do (ring.c).
+ */
+void sock_rang(struct sock *s, bool asleep)
+{
+	uint32_t mark;
+	bool gone = false;
+
+	if (!s->paired || sock_lock(s))
+		return;
+	if (s->paired && sock_here(s) && !s->orphan && s->waits.wake >= 0) {
+		mark = ring_mark(s);
+		if (s->waits.watched > 1 || s->waits.readers ||
+		    s->waits.writers ||
+		    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_RELAXED) >
+			    asleep) {
+			anc_arm(s->rx, ANC_WAKE);
+			if (s->waits.writers)
+				__atomic_store_n(&s->tx->wait, 1,
+						 __ATOMIC_SEQ_CST);
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+			if (sock_pending(s) || s->got.avail || s->eos.rx_eof ||
+			    zc_here(s) || wait_room_due(s))
+				mark = s->waits.rung_eaten;
+		} else if (mark == s->waits.rung_eaten) {
+			mark++; /* readable: one is there, numbered or not */
+		}
+		if (mark != s->waits.rung_eaten)
+			page_add(wakeups_rx, 1);
+		ring_eat(s, mark);
+		if (wake_hung_up(s) && !s->eos.shut_rd) {
+			lift_orphan(s);
+			gone = true;
+		}
+	}
+	sock_unlock(s);
+	if (gone)
+		sock_changed(s);
 }

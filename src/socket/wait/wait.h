@@ -123,8 +123,6 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
  */
 ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 		uint64_t until, bool part);
-/* This thread will not return to its receive (cancellation). */
-void zc_abandon_sink(struct sock *s);
 /* As await() of zcopy.c; nothing is lent then. */
 int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals);
 

@@ -389,11 +389,6 @@ static void paid(struct sock *s, bool well)
 	z->sink_skip = z->sink_skips;
 }
 
-static bool mine(const struct sock *s)
-{
-	return s->zc.sink != ZC_NONE && s->zc.sink_owner == lock_tid();
-}
-
 /* 0: there is something to look at; else why the receive ends. */
 static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
 {
@@ -403,45 +398,9 @@ static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
 		err = wait_sink(s, fd, until, h->fd);
 		if (!err && s->paired && !s->conn.error && fab_pending(s))
 			pump_poll(s);
-	} while (!err && s->zc.sink == ZC_OUT && mine(s) && undisturbed(s));
+	} while (!err && s->zc.sink == ZC_OUT && zc_sink_mine(s) &&
+		 undisturbed(s));
 	return err;
-}
-
-/*
- * It comes back now, by the thread that offered it; between hosts, if that one
- * may `wait`, without the lock for a moment.
- */
-static void take_back(struct sock *s, bool wait)
-{
-	if (s->zc.sink != ZC_OUT)
-		return;
-	if (s->rd) {
-		zcr_take_back(s, wait);
-		return;
-	}
-	if (zc_settle(s, FAB(s)->sunk(END(s), true))) {
-		pump_fail(s, -EPROTO);
-		return;
-	}
-	page_add(zcopy_cancelled, 1);
-	if (s->conn.error)
-		return;
-	conn_cancel_sinks(&s->conn);
-	pump_control(s);
-}
-
-/* Bytes that came; the program's receive has its memory back. */
-static size_t finish(struct sock *s, bool wait)
-{
-	size_t n;
-
-	take_back(s, wait);
-	n = s->zc.got;
-	s->zc.sink = ZC_NONE;
-	s->zc.sink_owner = 0;
-	if (FAB(s)->unsink)
-		FAB(s)->unsink(END(s));
-	return n;
 }
 
 ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
@@ -459,10 +418,10 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 		return wait_rx(s, fd, until, ANC_LIFTED, part);
 	do {
 		offer_sink(s, c, len < room ? len : room);
-		offered |= mine(s);
+		offered |= zc_sink_mine(s);
 		err = wait_out(s, fd, until, &h);
-		if (mine(s))
-			n = finish(s, true);
+		if (zc_sink_mine(s))
+			n = zc_sink_finish(s, true);
 		if (n || err != -EINTR)
 			break;
 		err = hush_heed(s, &h, &restarts);
@@ -475,10 +434,4 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 		paid(s, n > 0);
 	hush_end(s, &h);
 	return n ? (ssize_t)n : err;
-}
-
-void zc_abandon_sink(struct sock *s)
-{
-	if (mine(s))
-		finish(s, false);
 }

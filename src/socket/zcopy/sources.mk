@@ -3,6 +3,7 @@ noinst_LTLIBRARIES += libsocketzcopy.la
 # Cancellation unwinds through these.
 libsocketzcopy_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocketzcopy_la_SOURCES = \
+	src/socket/zcopy/zc_base.c \
 	src/socket/zcopy/zcopy.c src/socket/zcopy/zcopy.h \
 	src/socket/zcopy/zcopy_rdma.c \
 	src/socket/zcopy/zcopy_way.c \

@@ -33,22 +33,6 @@ void zc_threshold(struct sock *s, int wish)
 
 /* --- the writer -------------------------------------------------------- */
 
-int zc_count(struct sock *s, int64_t n)
-{
-	uint64_t more = (uint64_t)n - s->zc.done;
-
-	if (n < s->zc.done || n > s->zc.len)
-		return -EPROTO;
-	if (!more)
-		return 0;
-	s->zc.done = (uint32_t)n;
-	anc_sent(s->tx, &s->at, more);
-	COUNT(s, bytes_sdp_tx, more);
-	COUNT(s, zcopy, more);
-	page_add(zcopy_tx, more);
-	return 0;
-}
-
 bool zc_recall_slow(struct sock *s)
 {
 	int64_t n;
@@ -144,12 +128,6 @@ void zc_tell(struct sock *s)
 		ring_service(s);
 }
 
-void zc_refuse(struct sock *s)
-{
-	conn_refuse_sources(&s->conn);
-	zc_tell(s);
-}
-
 bool zc_asked(const struct sock *s)
 {
 	return s->paired && FAB(s)->recalled && FAB(s)->recalled(END(s));
@@ -241,4 +219,17 @@ size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 	COUNT(s, zcopy, n);
 	page_add(zcopy_rx, n);
 	return n;
+}
+
+void zc_seize(struct sock *s)
+{
+	if (likely(s->zc.out != ZC_OUT))
+		return;
+	if (!s->rd) {
+		zc_recall(s);
+		return;
+	}
+	if (!s->conn.error)
+		reports.broke(s, -ECANCELED);
+	zcr_over(s);
 }

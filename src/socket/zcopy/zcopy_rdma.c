@@ -18,9 +18,6 @@
 #include "socket/zcopy/zcopy.h"
 
 #define REG_LEAST (256u << 10) /* where registering begins to pay */
-#define FARTHER	  10 /* than on this host a reader is, in time */
-#define MOST_MS	  1000u
-
 uint32_t zcr_least(const struct sock *s, uint32_t least)
 {
 	if (!s->rd || s->zc.asked || settings.zcopy == SET_ZCOPY_ALWAYS)
@@ -34,18 +31,6 @@ bool zcr_may(struct sock *s)
 {
 	return rdma_here(s) && s->rd->mend.confirmed && !s->fallback.stand &&
 	       rdma_anchor_free(s);
-}
-
-void zc_unregistered(struct sock *s, int err)
-{
-	uint64_t lim[2] = { 0 };
-
-	page_add(zcopy_unregistered, 1);
-	sys_call6(SYS_prlimit64, 0, RLIMIT_MEMLOCK, 0, (long)lim, 0, 0);
-	log_once(LOG_NOTE,
-		 "fd %d: memory cannot be registered (%d), it is copied; "
-		 "ulimit -l is %llu bytes",
-		 sock_fd(s), err, (unsigned long long)lim[0]);
 }
 
 /* The peer has reported a part of the loan; who hears of its end is in freed. */
@@ -115,19 +100,6 @@ bool zcr_recall(struct sock *s)
 	return s->zc.out != ZC_OUT;
 }
 
-void zc_seize(struct sock *s)
-{
-	if (likely(s->zc.out != ZC_OUT))
-		return;
-	if (!s->rd) {
-		zc_recall(s);
-		return;
-	}
-	if (!s->conn.error)
-		reports.broke(s, -ECANCELED);
-	zcr_over(s);
-}
-
 size_t zcr_left(const struct sock *s)
 {
 	return s->zc.out == ZC_OUT ? s->zc.len - s->zc.done : 0;
@@ -162,12 +134,4 @@ bool zcr_sent(struct sock *s, uint8_t *to)
 	anc_sent(s->tx, &s->at, n);
 	COUNT(s, bytes_tcp_tx, n);
 	return true;
-}
-
-/* So long a loan waits without a report: a turn takes its time. */
-uint64_t zcr_patience_ns(void)
-{
-	uint64_t ms = (uint64_t)settings.zcopy_wait_ms * FARTHER;
-
-	return (ms < MOST_MS ? ms : MOST_MS) * 1000000u;
 }

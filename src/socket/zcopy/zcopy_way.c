@@ -98,44 +98,6 @@ static uint64_t probe(uint8_t *mem, bool by_kernel)
 	return best;
 }
 
-/*
- * A filter of system calls may kill who reaches for another process's memory,
- * Yama reports each one to the kernel's log: there nobody tries unasked.
- */
-static bool confined(void)
-{
-	static int known; /* atomic: 1 no, 2 yes */
-	int is = __atomic_load_n(&known, __ATOMIC_RELAXED);
-	const size_t size = 4096;
-	const char *mode;
-	SCRATCH(room);
-	ssize_t n;
-	char *buf;
-
-	if (likely(is))
-		return is == 2;
-	buf = scratch_take(&room, size);
-	if (!buf)
-		return true;
-	is = 1;
-	n = proc_read(buf, size, "/proc/thread-self/status");
-	mode = n > 0 ? strstr(buf, "\nSeccomp:\t") : NULL;
-	/* no such line: a kernel without filters, or a long list of groups */
-	if (mode ? mode[10] != '0' : n <= 0 || n == (ssize_t)size - 1)
-		is = 2;
-	if (proc_read(buf, 2, "/proc/sys/kernel/yama/ptrace_scope") > 0 &&
-	    buf[0] != '0')
-		is = 2;
-	__atomic_store_n(&known, is, __ATOMIC_RELAXED);
-	return is == 2;
-}
-
-bool zc_barred(const struct sock *s)
-{
-	return settings.zcopy == SET_ZCOPY_NO ||
-	       (settings.zcopy == SET_ZCOPY_AUTO && !s->rd && confined());
-}
-
 /* Sends between two comparisons, to begin with. */
 static uint32_t first_apart(void)
 {

@@ -134,3 +134,51 @@ bool zc_would_sink(struct sock *s, const struct cursor *c)
 	s->zc.sink_skip--;
 	return false;
 }
+
+bool zc_sink_mine(const struct sock *s)
+{
+	return s->zc.sink != ZC_NONE && s->zc.sink_owner == lock_tid();
+}
+
+/*
+ * It comes back now, by the thread that offered it; between hosts, if that one
+ * may `wait`, without the lock for a moment.
+ */
+static void take_back(struct sock *s, bool wait)
+{
+	if (s->zc.sink != ZC_OUT)
+		return;
+	if (s->rd) {
+		zcr_take_back(s, wait);
+		return;
+	}
+	if (zc_settle(s, FAB(s)->sunk(END(s), true))) {
+		pump_fail(s, -EPROTO);
+		return;
+	}
+	page_add(zcopy_cancelled, 1);
+	if (s->conn.error)
+		return;
+	conn_cancel_sinks(&s->conn);
+	pump_control(s);
+}
+
+/* Bytes that came; the program's receive has its memory back. */
+size_t zc_sink_finish(struct sock *s, bool wait)
+{
+	size_t n;
+
+	take_back(s, wait);
+	n = s->zc.got;
+	s->zc.sink = ZC_NONE;
+	s->zc.sink_owner = 0;
+	if (FAB(s)->unsink)
+		FAB(s)->unsink(END(s));
+	return n;
+}
+
+void zc_abandon_sink(struct sock *s)
+{
+	if (zc_sink_mine(s))
+		zc_sink_finish(s, false);
+}
