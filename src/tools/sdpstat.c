@@ -9,83 +9,31 @@
 
 #include "base/reason.h"
 #include "base/text.h"
+#include "tools/counters.h"
 #include "tools/ended.h"
+#include "tools/filter.h"
 #include "tools/home.h"
+#include "tools/names.h"
 #include "tools/out.h"
 #include "tools/prometheus.h"
 #include "tools/scan.h"
+#include "tools/watch.h"
 
 /* Read by argp, inside libc. */
 __attribute__((visibility("default")))
 const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	bool json, summary, fallback, prometheus;
-	pid_t pid;
-	bool listening, extended, bare; /* -l, -e, -H */
-	uint8_t family; /* AF_INET, AF_INET6, 0: both */
+	bool json, summary, fallback, prometheus, stats, watch;
+	bool all, extended, bare; /* -a, -e, -H */
+	struct filter filter;
 	int64_t fd; /* of --fallback; -1: all */
+	double seconds; /* of -w */
+	int open; /* the option that may take the next word, or 0 */
+	bool state; /* the next word is one */
 };
 
-/* --- words for what is in a row; anything may stand there --------------- */
-
-static const char *path_name(uint8_t path)
-{
-	static const char *const names[] = {
-		[PATH_TCP] = "tcp",
-		[PATH_SHM] = "shm",
-		[PATH_RDMA] = "rdma",
-		[PATH_LISTEN] = "listen",
-	};
-
-	return path < sizeof(names) / sizeof(names[0]) ? names[path] : "?";
-}
-
-static const char *state_name(uint32_t state)
-{
-	static const char *const names[] = { "new", "listen", "open",
-					     "closing" };
-
-	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
-}
-
-static const char *rule_name(uint8_t rule)
-{
-	static const char *const names[] = { "both", "tcp", "sdp",
-					     "kernel-sdp" };
-
-	return rule < 4 ? names[rule] : "-";
-}
-
-static const char *role_name(uint8_t role)
-{
-	return role == 1 ? "client" : role == 2 ? "server" : "none";
-}
-
-static const char *addr_text(const struct page_addr *a, char *buf, size_t size)
-{
-	struct text t = { .buf = buf, .size = size };
-	char ip[INET6_ADDRSTRLEN];
-
-	if (a->family != AF_INET && a->family != AF_INET6)
-		return "-";
-	inet_ntop(a->family, a->ip, ip, sizeof(ip));
-	text_add(&t, a->family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip, a->port);
-	return buf;
-}
-
-static bool row_used(const struct page_row *r)
-{
-	return r->fd >= 0;
-}
-
 /* --- one line for each socket ----------------------------------------- */
-
-static bool wanted(const struct options *o, const struct page_row *r)
-{
-	return row_used(r) && (!o->listening || r->path[0] == PATH_LISTEN) &&
-	       (!o->family || r->local.family == o->family);
-}
 
 static void socket_line(struct table *t, const struct found *f,
 			const struct page_row *r, bool devices,
@@ -93,7 +41,7 @@ static void socket_line(struct table *t, const struct found *f,
 {
 	char buf[64];
 
-	if (!wanted(o, r))
+	if (!filter_fits(&o->filter, f, r))
 		return;
 	table_cell(t, "%d", f->pid);
 	table_cell(t, "%s", f->page->program);
@@ -189,7 +137,24 @@ static const char *reasons_text(const struct page_counters *c, char *buf,
 	return buf;
 }
 
-static void print_summary(const struct found *found, size_t count)
+/* Has it a socket that fits, or was none asked for? */
+static bool any_fits(const struct found *f, const struct options *o)
+{
+	size_t i;
+
+	if (!filter_rows(&o->filter))
+		return filter_process(&o->filter, f);
+	for (i = 0; i < f->page->rows; i++)
+		if (filter_fits(&o->filter, f, &f->page->row[i]))
+			return true;
+	for (i = 0; i < f->strays; i++)
+		if (filter_fits(&o->filter, f, &f->stray[i]))
+			return true;
+	return false;
+}
+
+static void print_summary(const struct found *found, size_t count,
+			  const struct options *o)
 {
 	struct table *t = table_new("Pid>|Program|Open>|Sockets>|Lifted>|"
 				    "Fallbacks>|Stalls>|SdpTx>|SdpRx>|TcpTx>|"
@@ -202,6 +167,8 @@ static void print_summary(const struct found *found, size_t count)
 	for (i = 0; i < count; i++) {
 		const struct page *p = found[i].page;
 
+		if (!any_fits(&found[i], o))
+			continue;
 		scan_totals(p, &c);
 		table_cell(t, "%d", found[i].pid);
 		table_cell(t, "%s", p->program);
@@ -221,7 +188,7 @@ static void print_summary(const struct found *found, size_t count)
 		table_count(t, c.zcopy_tx + c.zcopy_rx);
 		table_cell(t, "%s", reasons_text(&c, buf, sizeof(buf)));
 	}
-	table_print(t, stdout);
+	table_body(t, stdout, !o->bare);
 }
 
 /* --- JSON ------------------------------------------------------------- */
@@ -283,8 +250,9 @@ static uint64_t registered(const struct found *f)
 	return sum;
 }
 
-static void json_process(const struct found *f, bool sockets)
+static void json_process(const struct found *f, const struct options *o)
 {
+	bool sockets = !o->summary;
 	const struct page *p = f->page;
 	const char *comma = "";
 	struct page_counters c;
@@ -313,35 +281,43 @@ static void json_process(const struct found *f, bool sockets)
 	if (sockets)
 		printf(",\"list\":[");
 	for (i = 0, comma = ""; sockets && i < p->rows; i++) {
-		if (!row_used(&p->row[i]))
+		if (!filter_fits(&o->filter, f, &p->row[i]))
 			continue;
 		printf("%s", comma);
 		json_socket(&p->row[i]);
 		comma = ",";
 	}
-	for (i = 0; sockets && i < f->strays; i++, comma = ",") {
+	for (i = 0; sockets && i < f->strays; i++) {
+		if (!filter_fits(&o->filter, f, &f->stray[i]))
+			continue;
 		printf("%s", comma);
 		json_socket(&f->stray[i]);
+		comma = ",";
 	}
 	printf(sockets ? "]}" : "}");
 }
 
 /* One array on several lines: a process a line. */
-static void print_json(const struct found *found, size_t count, bool sockets)
+static void print_json(const struct found *found, size_t count,
+		       const struct options *o)
 {
+	const char *comma = "";
 	size_t i;
 
 	printf("[");
 	for (i = 0; i < count; i++) {
-		printf(i ? ",\n" : "\n");
-		json_process(&found[i], sockets);
+		if (!any_fits(&found[i], o))
+			continue;
+		printf("%s\n", comma);
+		json_process(&found[i], o);
+		comma = ",";
 	}
 	printf("\n]\n");
 }
 
 /* --- command line ----------------------------------------------------- */
 
-enum { KEY_JSON = 256, KEY_SUMMARY, KEY_FALLBACK, KEY_PROMETHEUS };
+enum { KEY_JSON = 256, KEY_SUMMARY, KEY_FALLBACK, KEY_PROMETHEUS, KEY_STATS };
 
 /* PID, or PID/FD where `fd` is given. */
 static bool process(const char *arg, pid_t *pid, int64_t *fd)
@@ -358,30 +334,115 @@ static bool process(const char *arg, pid_t *pid, int64_t *fd)
 	return n && !arg[n];
 }
 
+static bool seconds(const char *arg, double *to)
+{
+	char *end;
+
+	*to = strtod(arg, &end);
+	return end != arg && !*end && *to >= 0.1 && *to <= 86400;
+}
+
+/*
+ * `-p` and `-w` may stand alone: as in ss(8), and for a second. A number behind
+ * them is theirs; any other word is part of the filter.
+ */
+static void word(struct options *o, char *arg, struct argp_state *state)
+{
+	bool digit = *arg >= '0' && *arg <= '9';
+	const char *why;
+
+	if (o->state) {
+		o->state = false;
+		o->filter.state = strcmp(arg, "all") ? state_find(arg) : -1;
+		if (o->filter.state < 0 && strcmp(arg, "all"))
+			argp_error(state, "%s: no such state", arg);
+		return;
+	}
+	if (digit && o->open == 'p') {
+		if (!process(arg, &o->filter.pid, NULL))
+			argp_error(state, "%s: expected a process id", arg);
+	} else if (digit && o->open == 'w') {
+		if (!seconds(arg, &o->seconds))
+			argp_error(state, "%s: expected seconds from 0.1", arg);
+	} else if (!strcmp(arg, "state")) {
+		o->state = true;
+	} else {
+		why = filter_add(&o->filter, arg);
+		if (why)
+			argp_error(state, "%s: %s", arg, why);
+	}
+	o->open = 0;
+}
+
+static error_t option(int key, char *arg, struct argp_state *state);
+
+/* "-tnlpH": what stands behind the `p` are options as well. */
+static void cluster(const char *letters, struct argp_state *state)
+{
+	for (; *letters; letters++)
+		if (*letters == 'p' || option(*letters, NULL, state))
+			argp_error(state, "-p%s: expected a process id",
+				   letters);
+}
+
+/* Those that take a value or may. */
+static bool valued(struct options *o, int key, char *arg,
+		   struct argp_state *state)
+{
+	switch (key) {
+	case 'p':
+		if (arg && strchr("alnteoHO", *arg))
+			cluster(arg, state);
+		else if (arg && !process(arg, &o->filter.pid, NULL))
+			argp_error(state, "%s: expected a process id", arg);
+		o->open = arg ? 0 : 'p';
+		return true;
+	case 'w':
+		o->watch = true;
+		if (arg && !seconds(arg, &o->seconds))
+			argp_error(state, "%s: expected seconds from 0.1", arg);
+		o->open = arg ? 0 : 'w';
+		return true;
+	case KEY_FALLBACK:
+		if (!process(arg, &o->filter.pid, &o->fd))
+			argp_error(state, "%s: expected PID or PID/FD", arg);
+		o->fallback = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void whole(const struct options *o, struct argp_state *state)
+{
+	if (o->state)
+		argp_error(state, "expected a state behind `state`");
+	if (o->prometheus && o->filter.pid)
+		argp_error(state, "metrics are of all processes");
+	if (o->watch && (o->json || o->summary || o->stats || o->fallback))
+		argp_error(state, "-w shows sockets, and nothing else");
+}
+
 static error_t option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
+	if (valued(o, key, arg, state))
+		return 0;
 	switch (key) {
-	case 'p':
-		if (!process(arg, &o->pid, NULL))
-			argp_error(state, "%s: expected a process id", arg);
-		return 0;
-	case KEY_FALLBACK:
-		if (!process(arg, &o->pid, &o->fd))
-			argp_error(state, "%s: expected PID or PID/FD", arg);
-		o->fallback = true;
-		return 0;
 	case KEY_JSON:
 		o->json = true;
 		return 0;
 	case 'a':
+		o->all = true;
+		return 0;
 	case 't':
 	case 'n':
+	case 'o': /* the kernel's timers: ss(8) has them */
 	case 'O': /* as it is anyway */
 		return 0;
 	case 'l':
-		o->listening = true;
+		o->filter.path = PATH_LISTEN;
 		return 0;
 	case 'e':
 		o->extended = true;
@@ -390,10 +451,10 @@ static error_t option(int key, char *arg, struct argp_state *state)
 		o->bare = true;
 		return 0;
 	case '4':
-		o->family = AF_INET;
+		o->filter.family = AF_INET;
 		return 0;
 	case '6':
-		o->family = AF_INET6;
+		o->filter.family = AF_INET6;
 		return 0;
 	case KEY_PROMETHEUS:
 		o->prometheus = true;
@@ -401,12 +462,14 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case KEY_SUMMARY:
 		o->summary = true;
 		return 0;
+	case KEY_STATS:
+		o->stats = true;
+		return 0;
 	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected: %s", arg);
+		word(o, arg, state);
 		return 0;
 	case ARGP_KEY_END:
-		if (o->prometheus && o->pid)
-			argp_error(state, "metrics are of all processes");
+		whole(o, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -414,17 +477,24 @@ static error_t option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_list[] = {
-	{ "pid", 'p', "PID", 0, "this process only", 0 },
-	{ "all", 'a', NULL, 0, "all sockets (as ever)", 0 },
+	{ "pid", 'p', "PID", OPTION_ARG_OPTIONAL,
+	  "this process only; alone: processes are shown (as ever)", 0 },
+	{ "all", 'a', NULL, 0, "all sockets (as ever); counters that are 0",
+	  0 },
 	{ "listening", 'l', NULL, 0, "listening sockets only", 0 },
 	{ "tcp", 't', NULL, 0, "TCP sockets (all are)", 0 },
 	{ "numeric", 'n', NULL, 0, "no names of services (as ever)", 0 },
+	{ "options", 'o', NULL, 0, "nothing: ss -o shows the kernel's timers",
+	  0 },
 	{ "extended", 'e', NULL, 0, "user and inode, too", 0 },
 	{ "ipv4", '4', NULL, 0, "IPv4 sockets only", 0 },
 	{ "ipv6", '6', NULL, 0, "IPv6 sockets only", 0 },
 	{ "no-header", 'H', NULL, 0, "no line of headings", 0 },
 	{ "oneline", 'O', NULL, 0, "a socket a line (as ever)", 0 },
+	{ "watch", 'w', "SECONDS", OPTION_ARG_OPTIONAL,
+	  "rates, shown anew each SECONDS (1)", 0 },
 	{ "summary", KEY_SUMMARY, NULL, 0, "one line for each process", 0 },
+	{ "stats", KEY_STATS, NULL, 0, "counters, one a line", 0 },
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
 	{ "prometheus", KEY_PROMETHEUS, NULL, 0,
 	  "print metrics, those of ended processes included", 0 },
@@ -437,8 +507,11 @@ static const struct argp_option option_list[] = {
 static const struct argp argp = {
 	.options = option_list,
 	.parser = option,
+	.args_doc = "[state STATE] [KEY=VALUE...]",
 	.doc = "Show the sockets of programs that run with libsdp: which path "
-	       "they are on, which rule chose it, and why not SDP.",
+	       "they are on, which rule chose it, and why not SDP."
+	       "\vKEY is program, pid, port, sport, dport, address, src, dst, "
+	       "path, reason or state; all have to fit.",
 };
 
 static int print_metrics(void)
@@ -450,34 +523,47 @@ static int print_metrics(void)
 	found = ended_scan(&count, &ended);
 	prometheus_print(found, count, &ended);
 	scan_free(found, count);
-	if (fflush(stdout) || ferror(stdout))
-		err(2, "standard output");
 	return 0;
 }
 
-int main(int argc, char **argv)
+static int print_found(const struct options *o)
 {
-	struct options o = { .fd = -1 };
+	pid_t pid = o->filter.pid;
 	struct found *found;
 	size_t count;
 	int ret = 0;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	if (o.prometheus)
-		return print_metrics();
-	found = scan_pages(o.pid, &count);
-	if (o.fallback && !count)
-		errx(1, "process %d shows nothing", o.pid);
-	if (o.fallback)
-		ret = home_tell(&found[0], o.fd);
-	else if (o.json)
-		print_json(found, count, !o.summary);
-	else if (o.summary)
-		print_summary(found, count);
+	found = scan_pages(pid, &count);
+	if (o->fallback && !count)
+		errx(1, "process %d shows nothing", pid);
+	if (o->fallback)
+		ret = home_tell(&found[0], o->fd);
+	else if (o->json)
+		print_json(found, count, o);
+	else if (o->summary)
+		print_summary(found, count, o);
 	else
-		print_sockets(found, count, &o);
+		print_sockets(found, count, o);
+	scan_free(found, count);
+	return pid && !count ? 1 : ret;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .fd = -1, .seconds = 1 };
+	int ret;
+
+	filter_init(&o.filter);
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	if (o.watch)
+		watch(&o.filter, o.seconds);
+	if (o.prometheus)
+		ret = print_metrics();
+	else if (o.stats)
+		ret = counters_print(o.filter.pid, o.json, o.all);
+	else
+		ret = print_found(&o);
 	if (fflush(stdout) || ferror(stdout))
 		err(2, "standard output");
-	scan_free(found, count);
-	return o.pid && !count ? 1 : ret;
+	return ret;
 }

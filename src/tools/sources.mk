@@ -15,10 +15,16 @@ sdprun_SOURCES = \
 	src/tools/sdprun.c
 sdprun_LDADD = libconfig.la libbase.la -lpthread
 sdpstat_SOURCES = \
+	src/tools/counters.c \
+	src/tools/counters.h \
 	src/tools/ended.c \
 	src/tools/ended.h \
+	src/tools/filter.c \
+	src/tools/filter.h \
 	src/tools/home.c \
 	src/tools/home.h \
+	src/tools/names.c \
+	src/tools/names.h \
 	src/tools/out.c \
 	src/tools/out.h \
 	src/tools/prometheus.c \
@@ -27,5 +33,7 @@ sdpstat_SOURCES = \
 	src/tools/scan.h \
 	src/tools/sdpstat.c \
 	src/tools/stray.c \
-	src/tools/stray.h
+	src/tools/stray.h \
+	src/tools/watch.c \
+	src/tools/watch.h
 sdpstat_LDADD = libbase.la

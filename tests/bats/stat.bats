@@ -1,0 +1,138 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# sdpstat as a user of ss(8) expects it: filters, rates, counters.
+
+load helpers
+
+setup() {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	mode now
+	PORT=$(free_port)
+	mkfifo "$TMP/commands"
+	exec 9<>"$TMP/commands"
+	INPUT=$TMP/commands server pair "$PY" \
+		"$BATS_TEST_DIRNAME/py/lifted.py" "$PORT" 9>&-
+	until_true 10 grep -q ready "$TMP/pair.out"
+	until_true 10 on_sdp
+}
+
+teardown() {
+	stop_all
+}
+
+# rows WORD...: how many sockets of the pair's process fit.
+rows() {
+	sdpstat -H -p "${PID[pair]}" "$@" | wc -l
+}
+
+on_sdp() {
+	[ "$(rows path=sdp)" -eq 2 ]
+}
+
+# refused TEXT WORD...: it is a wrong command line, and that is said.
+refused() {
+	run sdpstat "${@:2}"
+	[ "$status" -eq 64 ]
+	[[ $output == *"$1"* ]] || fail "$output"
+}
+
+@test "stat: a filter shows what fits, and all conditions have to" {
+	[ "$(rows)" -eq 3 ]
+	[ "$(rows state established)" -eq 2 ]
+	[ "$(rows state=open path=shm)" -eq 2 ]
+	[ "$(rows state listening)" -eq 1 ]
+	[ "$(rows state all)" -eq 3 ]
+	[ "$(rows path=listen)" -eq 1 ]
+	[ "$(rows path=tcp)" -eq 0 ]
+	[ "$(rows reason=none)" -eq 2 ]
+	[ "$(rows reason=listener)" -eq 1 ]
+	[ "$(rows sport="$PORT")" -eq 2 ]
+	[ "$(rows dport="$PORT")" -eq 1 ]
+	[ "$(rows port="$PORT" state established)" -eq 2 ]
+	[ "$(rows address=127.0.0.0/8)" -eq 3 ]
+	[ "$(rows dst=127.0.0.1 dport="$PORT")" -eq 1 ]
+	[ "$(rows src=::/0)" -eq 0 ]
+	[ "$(rows 'program=pyth*')" -eq 3 ]
+	[ "$(rows program=perl)" -eq 0 ]
+	[ "$(sdpstat -H pid="${PID[pair]}" path=sdp | wc -l)" -eq 2 ]
+}
+
+@test "stat: the options of ss are understood" {
+	[ "$(sdpstat -aHtnp "port=$PORT" | wc -l)" -eq 3 ]
+	[ "$(sdpstat -tnlpH "port=$PORT" | wc -l)" -eq 1 ]
+	[ "$(sdpstat -H -o state established "port=$PORT" | wc -l)" -eq 2 ]
+	[ "$(sdpstat -4HO "port=$PORT" | wc -l)" -eq 3 ]
+	[ "$(sdpstat -6H "port=$PORT" | wc -l)" -eq 0 ]
+	sdpstat -e "port=$PORT" path=sdp |
+		grep -q "ino:$(stat -Lc %i "/proc/${PID[pair]}/fd/$(
+			sdpstat -H "dport=$PORT" | awk '{ print $3 }')")"
+}
+
+@test "stat: JSON and the summary are filtered as well" {
+	sdpstat --json "dport=$PORT" | "$PY" -c '
+import json, sys
+p, = json.load(sys.stdin)
+s, = p["list"]
+assert s["peer"]["port"] == int(sys.argv[1]) and s["path"]["tx"] == "shm"
+' "$PORT"
+	[ "$(sdpstat --json port=1)" = "[
+]" ]
+	[ "$(sdpstat -H --summary "port=$PORT" | wc -l)" -eq 1 ]
+	[ "$(sdpstat -H --summary "port=$PORT" path=tcp | wc -l)" -eq 0 ]
+}
+
+@test "stat: rates, the busiest first, within 80 columns" {
+	(for ((i = 0; i < 60; i++)); do echo move && read -rt 0.05 <> <(:); done >&9) || : &
+	timeout 3 sdpstat -w 1 "port=$PORT" >"$TMP/rates" || [ $? -eq 124 ]
+	wait $!
+	[ "$(grep -c '^ *Pid Program' "$TMP/rates")" -ge 2 ]
+	[ "$(grep -c 'sockets, 2 on SDP' "$TMP/rates")" -ge 2 ]
+	[ "$(awk '{ if (length > n) n = length } END { print n }' \
+		"$TMP/rates")" -le 80 ]
+	# behind the headings come those that move, the listener last
+	awk '/Pid Program/ { n = 0 } { n++ } n == 2 && !/shm/ { exit 1 }
+		n == 4 && !/listen/ { exit 1 }' <(sed 1,2d "$TMP/rates")
+	# nobody reads: it ends
+	timeout 10 sdpstat -w 0.1 "port=$PORT" | head -n 1 >/dev/null
+}
+
+@test "stat: counters, one a line" {
+	sdpstat --stats -p "${PID[pair]}" >"$TMP/counters"
+	grep -qE '^lifted +2$' "$TMP/counters"
+	grep -qE '^bytes_sdp_tx +[1-9]' "$TMP/counters"
+	[ "$(grep -c ' 0$' "$TMP/counters")" -eq 0 ]
+	sdpstat --stats -a -p "${PID[pair]}" | grep -qE '^stalls +0$'
+	sdpstat --stats --json -p "${PID[pair]}" | "$PY" -c '
+import json, sys
+c = json.load(sys.stdin)
+assert c["lifted"] == 2 and c["sockets"] == 3, c
+'
+	sdpstat --fallback "${PID[pair]}"
+	sdpstat --stats -p "${PID[pair]}" |
+		grep -qE '^fallbacks\.requested +2$'
+	# of all, and those that ended
+	local before after
+	before=$(sdpstat --stats -a | awk '$1 == "fallbacks.requested" { print $2 }')
+	exec 9>&-
+	wait_end pair
+	after=$(sdpstat --stats -a | awk '$1 == "fallbacks.requested" { print $2 }')
+	[ "$after" -ge "$before" ]
+}
+
+@test "stat: wrong words are refused, with what would be right" {
+	refused "keys are program, pid, port" colour=red
+	refused "expected KEY=VALUE" colour
+	refused "no such state" state happy
+	refused "expected a state" state
+	refused "no such reason" reason=whim
+	refused "expected tcp, shm, rdma, sdp or listen" path=up
+	refused "expected a number" port=70000
+	refused "expected an address" address=localhost
+	refused "more bits" address=10.0.0.0/33
+	refused "expected seconds" -w 0
+	refused "-w shows sockets" -w --json
+	refused "expected a process id" --pid=x
+	run sdpstat --stats -p 4194303
+	[ "$status" -eq 1 ]
+}
