@@ -13,16 +13,20 @@
 #include "base/seccomp.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "tools/check.h"
 #include "tools/launch.h"
+#include "tools/library.h"
 #include "tools/probe.h"
+#include "tools/unit.h"
 
 /* Read by argp, inside libc. */
 __attribute__((visibility("default")))
 const char *argp_program_version = "sdprun (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	const char *use, *rules, *log;
-	bool stats, probe;
+	const char *use, *rules, *log, *root;
+	const char *enable, *disable; /* units */
+	bool stats, probe, check, json;
 	char **program; /* and its arguments */
 };
 
@@ -32,71 +36,13 @@ static void set_env(const char *name, const char *value)
 		err(2, "%s", name);
 }
 
-/* --- where the library is ---------------------------------------------- */
-
-static bool try_library(char *path, size_t size, const char *dir,
-			const char *below)
-{
-	struct text t = { .buf = path, .size = size };
-
-	text_add(&t, "%s%s/libsdp.so", dir, below);
-	return !t.cut && !access(path, R_OK);
-}
-
-/*
- * A build tree's own library, the installed one, and the one beside us when
- * the whole installation was moved.
- */
-static void find_library(char *path, size_t size)
-{
-	char dir[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
-	char *slash;
-
-	if (n < 0)
-		err(2, "/proc/self/exe");
-	dir[n] = '\0';
-	slash = strrchr(dir, '/');
-	if (slash)
-		*slash = '\0';
-	if (!try_library(path, size, dir, "/.libs") &&
-	    !try_library(path, size, dir, "/../.libs") &&
-	    !try_library(path, size, LIBDIR, "") &&
-	    !try_library(path, size, dir, "/../lib"))
-		errx(2, "libsdp.so is neither in %s nor near %s", LIBDIR, dir);
-	if (strpbrk(path, " :"))
-		errx(2, "%s: the dynamic linker takes no blanks and colons",
-		     path);
-}
-
-/* Is `path` one of the words of LD_PRELOAD? */
-static bool preloaded(const char *list, const char *path)
-{
-	size_t len = strlen(path), n;
-
-	for (; *list; list += n + !!list[n]) {
-		n = strcspn(list, " :");
-		if (n == len && !memcmp(list, path, n))
-			return true;
-	}
-	return false;
-}
-
 static void preload(void)
 {
-	const char *old = getenv("LD_PRELOAD");
 	char path[PATH_MAX];
 	char *list;
 
-	find_library(path, sizeof(path));
-	if (!old || !*old) {
-		set_env("LD_PRELOAD", path);
-		return;
-	}
-	if (preloaded(old, path))
-		return;
-	if (asprintf(&list, "%s:%s", path, old) < 0)
-		err(2, "LD_PRELOAD");
+	library_find(path, sizeof(path));
+	list = library_before(getenv("LD_PRELOAD"), path);
 	set_env("LD_PRELOAD", list);
 	free(list);
 }
@@ -164,12 +110,65 @@ static void environment(const struct options *o)
 	set_env("LIBSDP_LOG", o->log);
 }
 
-enum { KEY_TCP = 256, KEY_SDP, KEY_BOTH, KEY_STATS, KEY_PROBE };
+enum {
+	KEY_TCP = 256,
+	KEY_SDP,
+	KEY_BOTH,
+	KEY_STATS,
+	KEY_PROBE,
+	KEY_CHECK,
+	KEY_JSON,
+	KEY_ENABLE,
+	KEY_DISABLE,
+	KEY_ROOT,
+};
+
+/* Instead of running a program. */
+static bool instead(struct options *o, int key, char *arg)
+{
+	switch (key) {
+	case KEY_CHECK:
+		o->check = true;
+		return true;
+	case KEY_JSON:
+		o->json = true;
+		return true;
+	case KEY_ENABLE:
+		o->enable = arg;
+		return true;
+	case KEY_DISABLE:
+		o->disable = arg;
+		return true;
+	case KEY_ROOT:
+		o->root = arg;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void whole(const struct options *o, struct argp_state *state)
+{
+	bool unit = o->enable || o->disable;
+
+	if ((o->enable && o->disable) || (unit && (o->check || o->program)))
+		argp_error(state, "one unit, and nothing else");
+	if (!unit && !o->program)
+		argp_error(state, "expected a program");
+	if (o->root && !unit)
+		argp_error(state, "--root is for --enable and --disable");
+	if (o->json && !o->check)
+		argp_error(state, "--json is for --check");
+	if (unit && (o->use || o->log || o->stats || o->probe))
+		argp_error(state, "a unit has only rules");
+}
 
 static error_t option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
+	if (instead(o, key, arg))
+		return 0;
 	switch (key) {
 	case KEY_TCP:
 		o->use = "tcp";
@@ -196,8 +195,8 @@ static error_t option(int key, char *arg, struct argp_state *state)
 		o->program = &state->argv[state->next - 1];
 		state->next = state->argc; /* the rest is the program's */
 		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "expected a program");
+	case ARGP_KEY_END:
+		whole(o, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -213,13 +212,21 @@ static const struct argp_option option_list[] = {
 	{ "stats", KEY_STATS, NULL, 0, "print what went where at the end", 0 },
 	{ "probe", KEY_PROBE, NULL, 0,
 	  "try what a filter of system calls allows", 0 },
+	{ "check", KEY_CHECK, NULL, 0,
+	  "do not run it, say what will and what will not work", 1 },
+	{ "json", KEY_JSON, NULL, 0, "what --check finds as JSON", 1 },
+	{ "enable", KEY_ENABLE, "UNIT", 0,
+	  "have a service of systemd's run with libsdp", 2 },
+	{ "disable", KEY_DISABLE, "UNIT", 0, "and without it again", 2 },
+	{ "root", KEY_ROOT, "DIR", 0, "in the system whose files lie there",
+	  2 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
 static const struct argp argp = {
 	.options = option_list,
 	.parser = option,
-	.args_doc = "PROGRAM [ARGUMENT...]",
+	.args_doc = "PROGRAM [ARGUMENT...]\n--enable UNIT\n--disable UNIT",
 	.doc = "Run a program with its TCP sockets on SDP where possible.",
 };
 
@@ -228,6 +235,12 @@ int main(int argc, char **argv)
 	struct options o = { 0 };
 
 	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
+	if (o.enable)
+		return unit_enable(o.root ? o.root : "", o.enable, o.rules);
+	if (o.disable)
+		return unit_disable(o.root ? o.root : "", o.disable);
+	if (o.check)
+		return check_program(o.program[0], o.rules, o.json);
 	environment(&o);
 	if (o.probe)
 		probe();

@@ -6,13 +6,23 @@ sdpconf_SOURCES = \
 	src/tools/sdpconf.c
 sdpconf_LDADD = libconfig.la libbase.la
 sdprun_SOURCES = \
+	src/tools/check.c \
+	src/tools/check.h \
 	src/tools/launch.c \
 	src/tools/launch.h \
+	src/tools/library.c \
+	src/tools/library.h \
 	src/tools/out.c \
 	src/tools/out.h \
 	src/tools/probe.c \
 	src/tools/probe.h \
-	src/tools/sdprun.c
+	src/tools/program.c \
+	src/tools/program.h \
+	src/tools/sdprun.c \
+	src/tools/unit.c \
+	src/tools/unit.h \
+	src/tools/unit_file.c \
+	src/tools/unit_file.h
 sdprun_LDADD = libconfig.la libbase.la -lpthread
 sdpstat_SOURCES = \
 	src/tools/counters.c \

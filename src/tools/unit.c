@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "tools/unit.h"
+
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/library.h"
+#include "tools/program.h"
+#include "tools/unit_file.h"
+
+#define OURS	  "# libsdp: written by sdprun --enable; sdprun --disable removes it"
+#define FILE_NAME "50-libsdp.conf"
+
+struct place {
+	char name[NAME_MAX + 1]; /* with its suffix */
+	char dir[PATH_MAX], file[PATH_MAX + sizeof(FILE_NAME)];
+};
+
+/* --- where -------------------------------------------------------------- */
+
+static bool good_name(const char *s)
+{
+	return *s && strlen(s) < NAME_MAX - 16 && *s != '.' &&
+	       strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			 "0123456789:-_.\\@") == strlen(s);
+}
+
+static bool place_of(const char *root, const char *name, struct place *p)
+{
+	const char *dot = strrchr(name, '.');
+	bool service = dot && !strcmp(dot, ".service");
+
+	if (!good_name(name)) {
+		warnx("%s: not the name of a unit", name);
+		return false;
+	}
+	snprintf(p->name, sizeof(p->name), "%s%s", name,
+		 service ? "" : ".service");
+	if (snprintf(p->dir, sizeof(p->dir), "%s/etc/systemd/system/%s.d", root,
+		     p->name) >= PATH_MAX) {
+		warnx("%s: too long", name);
+		return false;
+	}
+	snprintf(p->file, sizeof(p->file), "%s/%s", p->dir, FILE_NAME);
+	return true;
+}
+
+/* Is there one of ours? -1: another's. */
+static int is_ours(const struct place *p)
+{
+	char line[sizeof(OURS) + 1] = "";
+	FILE *f = fopen(p->file, "re");
+
+	if (!f)
+		return errno == ENOENT ? 0 : -1;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	line[strcspn(line, "\n")] = '\0';
+	return strcmp(line, OURS) ? -1 : 1;
+}
+
+static void then(const char *root, const struct place *p, const char *what)
+{
+	printf("%s: %s\n", p->name, what);
+	if (*root)
+		return;
+	printf("To put it into effect:\n"
+	       "  systemctl daemon-reload\n"
+	       "  systemctl restart %s\n",
+	       p->name);
+}
+
+/* --- can it work? ------------------------------------------------------- */
+
+/* "AF_INET AF_UNIX" is a list of what is allowed, "~AF_UNIX" of what is not. */
+static bool family_allowed(const char *list, const char *family)
+{
+	bool listed = strstr(list, family) != NULL;
+
+	return *list == '~' ? !listed : listed || !*list;
+}
+
+static const char *hopeless(const char *root, const struct unit *u,
+			    struct program *p)
+{
+	int ret;
+
+	if (!u->exec[0])
+		return "it has no ExecStart=";
+	if (u->env_file[0])
+		return "a file of EnvironmentFile= sets LD_PRELOAD: add "
+		       "libsdp.so there";
+	if (!family_allowed(u->families, "AF_UNIX"))
+		return "RestrictAddressFamilies= bars AF_UNIX, by which peers "
+		       "meet";
+	if (strchr(u->exec, '%'))
+		return NULL; /* only systemd knows */
+	ret = program_read(root, u->exec, p);
+	if (ret)
+		return "its program cannot be read";
+	if (p->kind != PROGRAM_GLIBC)
+		return program_text(p);
+	if (p->go)
+		return "a Go program calls the kernel past every library";
+	return p->raised ? "its program's file raises privileges: the dynamic "
+			   "linker leaves the library out" :
+			   NULL;
+}
+
+static void say_limits(const struct unit *u)
+{
+	if (u->filter[0])
+		warnx("note: SystemCallFilter= is set: nothing is lifted unless "
+		      "LIBSDP_SECCOMP=trust is set as well, and the filter "
+		      "allows what lifting needs (libsdp(7))");
+	if (u->no_network)
+		warnx("note: PrivateNetwork= is set: only peers in the same "
+		      "namespace are found");
+}
+
+/* --- the drop-in -------------------------------------------------------- */
+
+/* In a quoted assignment of systemd's. */
+static void quoted(FILE *f, const char *s)
+{
+	for (; *s; s++) {
+		if (strchr("\"\\", *s))
+			fputc('\\', f);
+		if (*s == '%')
+			fputc('%', f);
+		fputc(*s, f);
+	}
+}
+
+static int write_all(const struct place *p, const char *preload,
+		     const char *rules)
+{
+	char tmp[sizeof(p->file) + 8];
+	FILE *f;
+	int fd, bad;
+
+	snprintf(tmp, sizeof(tmp), "%s.XXXXXX", p->file);
+	fd = mkostemp(tmp, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	f = fdopen(fd, "w");
+	if (!f)
+		err(2, "memory");
+	fprintf(f, "%s\n[Service]\nEnvironment=\"LD_PRELOAD=", OURS);
+	quoted(f, preload);
+	fprintf(f, "\"\n");
+	if (rules) {
+		fprintf(f, "Environment=\"LIBSDP_CONFIG_FILE=");
+		quoted(f, rules);
+		fprintf(f, "\"\n");
+	}
+	bad = fflush(f) || fsync(fd) || fchmod(fd, 0644) ? -errno : 0;
+	if (fclose(f) && !bad)
+		bad = -errno;
+	if (!bad && rename(tmp, p->file))
+		bad = -errno;
+	if (bad)
+		unlink(tmp);
+	return bad;
+}
+
+/* With the folders on the way to it below `root`; -errno. */
+static int make_dirs(char *path, size_t from)
+{
+	char *s;
+
+	for (s = path + from + 1; (s = strchr(s, '/')); s++) {
+		*s = '\0';
+		if (mkdir(path, 0755) && errno != EEXIST) {
+			*s = '/';
+			return -errno;
+		}
+		*s = '/';
+	}
+	return mkdir(path, 0755) && errno != EEXIST ? -errno : 0;
+}
+
+int unit_enable(const char *root, const char *name, const char *rules)
+{
+	char lib[PATH_MAX], full[PATH_MAX];
+	struct program program;
+	struct place p;
+	const char *why;
+	struct unit u;
+	char *preload;
+	int ret;
+
+	if (!place_of(root, name, &p))
+		return 1;
+	if (rules && !realpath(rules, full)) {
+		warn("%s", rules);
+		return 1;
+	}
+	ret = unit_read(root, p.name, FILE_NAME, &u);
+	if (ret) {
+		warnx("%s: %s", p.name,
+		      ret == -ENOENT ? "no such unit" : strerror(-ret));
+		return 1;
+	}
+	why = hopeless(root, &u, &program);
+	if (why) {
+		warnx("%s: cannot work: %s%s%s", p.name,
+		      u.exec[0] && !u.env_file[0] ? u.exec : "",
+		      u.exec[0] && !u.env_file[0] ? ": " : "", why);
+		return 1;
+	}
+	if (is_ours(&p) < 0) {
+		warnx("%s: is not ours, and stays as it is", p.file);
+		return 2;
+	}
+	say_limits(&u);
+	library_find(lib, sizeof(lib));
+	preload = library_before(u.preload, lib);
+	ret = make_dirs(p.dir, strlen(root));
+	if (!ret)
+		ret = write_all(&p, preload, rules ? full : NULL);
+	free(preload);
+	if (ret) {
+		rmdir(p.dir); /* unless there is something in it */
+		warnx("%s: %s", p.file, strerror(-ret));
+		return 2;
+	}
+	then(root, &p, "will run with libsdp");
+	return 0;
+}
+
+int unit_disable(const char *root, const char *name)
+{
+	struct place p;
+	int ours;
+
+	if (!place_of(root, name, &p))
+		return 1;
+	ours = is_ours(&p);
+	if (ours < 0) {
+		warnx("%s: is not ours, and stays as it is", p.file);
+		return 2;
+	}
+	if (!ours) {
+		warnx("%s: is not enabled", p.name);
+		return 1;
+	}
+	if (unlink(p.file)) {
+		warn("%s", p.file);
+		return 2;
+	}
+	rmdir(p.dir);
+	then(root, &p, "will run without libsdp");
+	return 0;
+}
