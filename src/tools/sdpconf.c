@@ -9,6 +9,8 @@
 
 #include "config/config.h"
 #include "config/rules.h"
+#include "tools/convert.h"
+#include "tools/lint.h"
 #include "tools/out.h"
 
 #define SYSTEM_FILE SYSCONFDIR "/libsdp.conf"
@@ -88,6 +90,27 @@ static int do_check(const struct options *o)
 	printf("%s: fine: %u server and %u client rules\n", file, servers,
 	       c.nrules - servers);
 	return 0;
+}
+
+/* --- lint, convert ----------------------------------------------------- */
+
+static int do_lint(const struct options *o)
+{
+	const char *file = o->count > 1 ? o->words[1] : SYSTEM_FILE;
+	static struct config c;
+	int bad = load(&c, file, true, 0);
+	unsigned int found = lint(&c);
+
+	if (!bad && !found)
+		printf("%s: nothing found in %u rules\n", file, c.nrules);
+	return bad || found;
+}
+
+static int do_convert(const struct options *o)
+{
+	if (o->count < 2)
+		errx(EX_USAGE, "convert: expected FILE");
+	return convert(o->words[1]);
 }
 
 /* --- explain ---------------------------------------------------------- */
@@ -314,8 +337,8 @@ static const struct {
 	int (*run)(const struct options *o);
 	unsigned int most; /* words, the command included */
 } commands[] = {
-	{ "check", do_check, 2 },
-	{ "explain", do_explain, 3 },
+	{ "check", do_check, 2 },	{ "explain", do_explain, 3 },
+	{ "lint", do_lint, 2 },		{ "convert", do_convert, 2 },
 	{ "settings", do_settings, 1 },
 };
 
@@ -344,7 +367,9 @@ static error_t option(int key, char *arg, struct argp_state *state)
 		o->words[o->count++] = arg;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "expected check, explain or settings");
+		argp_error(
+			state,
+			"expected check, explain, lint, convert or settings");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -362,8 +387,10 @@ static const struct argp_option option_list[] = {
 static const struct argp argp = {
 	.options = option_list,
 	.parser = option,
-	.args_doc = "check [FILE]\nexplain ADDRESS:PORT [FILE]\nsettings",
-	.doc = "Check libsdp.conf, explain its decisions, list the settings.",
+	.args_doc = "check [FILE]\nexplain ADDRESS:PORT [FILE]\nlint [FILE]\n"
+		    "convert FILE\nsettings",
+	.doc = "Check libsdp.conf, explain its decisions, find rules that never "
+	       "hold, convert those of other libraries, list the settings.",
 };
 
 int main(int argc, char **argv)
@@ -382,5 +409,6 @@ int main(int argc, char **argv)
 			err(2, "standard output");
 		return (int)i;
 	}
-	errx(EX_USAGE, "%s: expected check, explain or settings", o.words[0]);
+	errx(EX_USAGE, "%s: expected check, explain, lint, convert or settings",
+	     o.words[0]);
 }

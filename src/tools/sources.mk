@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 bin_PROGRAMS += sdpconf sdprun sdpstat
 sdpconf_SOURCES = \
+	src/tools/convert.c \
+	src/tools/convert.h \
+	src/tools/lint.c \
+	src/tools/lint.h \
 	src/tools/out.c \
 	src/tools/out.h \
 	src/tools/sdpconf.c

@@ -58,7 +58,7 @@ static int is_ours(const struct place *p)
 	FILE *f = fopen(p->file, "re");
 
 	if (!f)
-		return errno == ENOENT ? 0 : -1;
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 	if (!fgets(line, sizeof(line), f))
 		line[0] = '\0';
 	fclose(f);

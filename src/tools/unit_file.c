@@ -270,6 +270,8 @@ int unit_read(const char *root, const char *name, const char *but,
 			     i < PLACES ? name : other) >= PATH_MAX)
 			return -ENAMETOOLONG;
 		ret = read_file(root, u->file, u);
+		if (ret == -ENOTDIR)
+			ret = -ENOENT; /* something else lies there */
 	}
 	if (!ret)
 		read_dropins(root, name, has ? other : NULL, but, u);
