@@ -18,11 +18,14 @@
 #include <sys/types.h>
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
-#define PAGE_VERSION 5
+#define PAGE_VERSION 6
 #define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
+/* And the user: the page of the last one of that user that was killed. */
+#define PAGE_KILLED  "libsdp.killed."
 
+#define PAGE_EVENTS  256 /* remembered */
 #define PAGE_REASONS 64 /* room for each enum reason */
 #define PAGE_NO_RULE 0xff
 /* In `version`: the program that wrote it has become another one (exec). */
@@ -84,6 +87,15 @@ struct page_row {
 	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, fallbacks, spin_ns;
 };
 
+/* Something that happened to a connection: event.h. */
+struct page_event {
+	uint64_t at; /* monotonic time, ns */
+	uint64_t seq; /* its number, from 1; 0: being written */
+	uint64_t inode;
+	int32_t fd;
+	uint16_t what, why; /* enum event, enum reason */
+};
+
 struct page {
 	uint64_t magic;
 	uint32_t version, rows;
@@ -97,6 +109,8 @@ struct page {
 	uint64_t shm_rings, shm_heads;
 	struct page_counters c;
 	struct page_counters summed; /* what the file of sums has of it */
+	uint64_t events; /* so many there were */
+	struct page_event event[PAGE_EVENTS]; /* in a ring */
 	struct page_row row[PAGE_ROWS];
 };
 
@@ -115,9 +129,12 @@ extern struct page *page_self;
 int page_open(const char *program);
 /*
  * Remove the files of processes that were killed, as far as they are the
- * user's own and of our process namespace. By page_open().
+ * user's own and of our process namespace; the last one stays, under the name
+ * PAGE_KILLED. By page_open().
  */
 void page_sweep(void);
+/* This page of a killed process, of this user, is the last one: PAGE_KILLED. */
+void page_keep(int dir, const char *name);
 /*
  * Add what was counted to the sums (sums.h) and remove the file; further
  * counting goes on in memory nobody else sees.

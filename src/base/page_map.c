@@ -105,6 +105,9 @@ static int page_load(int fd, struct page *p, struct page *again)
 	err = page_snapshot(fd, p, again);
 	if (!err)
 		err = page_check(p);
+	for (i = 0; i < PAGE_EVENTS; i++)
+		if (memcmp(&p->event[i], &again->event[i], sizeof(p->event[i])))
+			p->event[i].seq = 0; /* it was just being written */
 	p->uid = st.st_uid;
 	p->program[sizeof(p->program) - 1] = '\0';
 	for (i = 0; i < PAGE_ROWS; i++)

@@ -10,6 +10,8 @@ libbase_la_SOURCES = \
 	src/base/clock.c \
 	src/base/clock.h \
 	src/base/foreign.h \
+	src/base/event.c src/base/event.h \
+	src/base/event.def \
 	src/base/guard.c \
 	src/base/guard.h \
 	src/base/hold.c \
@@ -28,6 +30,7 @@ libbase_la_SOURCES = \
 	src/base/page_sweep.c \
 	src/base/pollmany.c \
 	src/base/pollmany.h \
+	src/base/probe.h \
 	src/base/proc.c \
 	src/base/proc.h \
 	src/base/reason.c \

@@ -17,6 +17,7 @@
 #include "tools/out.h"
 #include "tools/prometheus.h"
 #include "tools/scan.h"
+#include "tools/story.h"
 #include "tools/watch.h"
 
 /* Read by argp, inside libc. */
@@ -24,7 +25,7 @@ __attribute__((visibility("default")))
 const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	bool json, summary, fallback, prometheus, stats, watch;
+	bool json, summary, fallback, prometheus, stats, watch, log, why;
 	bool all, extended, bare; /* -a, -e, -H */
 	struct filter filter;
 	int64_t fd; /* of --fallback; -1: all */
@@ -317,7 +318,15 @@ static void print_json(const struct found *found, size_t count,
 
 /* --- command line ----------------------------------------------------- */
 
-enum { KEY_JSON = 256, KEY_SUMMARY, KEY_FALLBACK, KEY_PROMETHEUS, KEY_STATS };
+enum {
+	KEY_JSON = 256,
+	KEY_SUMMARY,
+	KEY_FALLBACK,
+	KEY_PROMETHEUS,
+	KEY_STATS,
+	KEY_LOG,
+	KEY_WHY,
+};
 
 /* PID, or PID/FD where `fd` is given. */
 static bool process(const char *arg, pid_t *pid, int64_t *fd)
@@ -408,6 +417,16 @@ static bool valued(struct options *o, int key, char *arg,
 			argp_error(state, "%s: expected PID or PID/FD", arg);
 		o->fallback = true;
 		return true;
+	case KEY_LOG:
+		if (!process(arg, &o->filter.pid, NULL))
+			argp_error(state, "%s: expected a process id", arg);
+		o->log = true;
+		return true;
+	case KEY_WHY:
+		if (!process(arg, &o->filter.pid, &o->fd) || o->fd < 0)
+			argp_error(state, "%s: expected PID/FD", arg);
+		o->why = true;
+		return true;
 	default:
 		return false;
 	}
@@ -495,6 +514,10 @@ static const struct argp_option option_list[] = {
 	  "rates, shown anew each SECONDS (1)", 0 },
 	{ "summary", KEY_SUMMARY, NULL, 0, "one line for each process", 0 },
 	{ "stats", KEY_STATS, NULL, 0, "counters, one a line", 0 },
+	{ "why", KEY_WHY, "PID/FD", 0,
+	  "where that socket is and how it came there, in sentences", 0 },
+	{ "log", KEY_LOG, "PID", 0,
+	  "what happened to the connections of a process", 0 },
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
 	{ "prometheus", KEY_PROMETHEUS, NULL, 0,
 	  "print metrics, those of ended processes included", 0 },
@@ -559,6 +582,10 @@ int main(int argc, char **argv)
 		watch(&o.filter, o.seconds);
 	if (o.prometheus)
 		ret = print_metrics();
+	else if (o.log)
+		ret = story_log(o.filter.pid, o.json);
+	else if (o.why)
+		ret = story_why(o.filter.pid, o.fd);
 	else if (o.stats)
 		ret = counters_print(o.filter.pid, o.json, o.all);
 	else

@@ -46,6 +46,8 @@ sdpstat_SOURCES = \
 	src/tools/scan.c \
 	src/tools/scan.h \
 	src/tools/sdpstat.c \
+	src/tools/story.c \
+	src/tools/story.h \
 	src/tools/stray.c \
 	src/tools/stray.h \
 	src/tools/watch.c \

@@ -145,7 +145,7 @@ pages() {
 # Pages of processes that are gone; those of the living are their business.
 orphans() {
 	local f pid
-	for f in /dev/shm/libsdp.*; do
+	for f in /dev/shm/libsdp.[0-9]*; do
 		pid=${f#/dev/shm/libsdp.}
 		[ ! -e "$f" ] || [ -d "/proc/${pid%%.*}" ] || echo "$f"
 	done | sort
@@ -174,9 +174,9 @@ leak_loop() {
 	client "$SDP_PROGS/stream" -p fork turns # sweeps behind the killed
 	orphans >"$TMP/after"
 	[ -z "$(comm -13 "$TMP/before" "$TMP/after")" ]
-	# two thirds of these short lives usually; fewer on a busy machine
+	# half of these short lives usually; fewer on a busy machine
 	[ "$MODE" = plain ] || [ "$(stat_sum leaks lifted)" -gt \
-		$((100 * SCALE)) ] || fail "few were lifted"
+		$((30 * SCALE)) ] || fail "few were lifted"
 }
 
 @test "10,000 connections of every fate: nothing is left behind" {

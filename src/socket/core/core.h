@@ -19,10 +19,12 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
+#include "base/event.h"
 #include "base/guard.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/page.h"
+#include "base/probe.h"
 #include "base/stamp.h"
 #include "base/sys.h"
 #include "config/config.h"
@@ -236,6 +238,12 @@ static inline bool tx_by_ring(const struct sock *s)
 	enum anc_state st = anc_state(s->tx);
 
 	return st == ANC_LIFTED || st == ANC_RISING;
+}
+
+/* For people to see: event.def. */
+static inline void sock_event(struct sock *s, enum event what, enum reason why)
+{
+	event_note(what, s->id.inode, sock_fd(s), why);
 }
 
 /* Hook calls that were due while the lock was held. */

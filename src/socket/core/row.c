@@ -191,6 +191,8 @@ void sock_why(struct sock *s, enum reason why)
 	if (s->stats.why == why)
 		return;
 	s->stats.why = why;
+	if (why > WHY_PAIRED && why != WHY_LISTENER)
+		sock_event(s, EVENT_REASON, why);
 	sock_publish(s);
 	log_debug("fd %d: %s: %s", sock_fd(s), reason_name(why),
 		  reason_text(why));
@@ -201,6 +203,8 @@ void sock_is_lifted(struct sock *s)
 {
 	if (!s->stats.counted)
 		page_add(lifted, 1);
+	if (!s->stats.counted || s->stats.why != WHY_NONE)
+		sock_event(s, EVENT_LIFTED, WHY_NONE);
 	s->stats.counted = true;
 	s->stats.why = WHY_NONE;
 	sock_publish(s);
@@ -210,6 +214,8 @@ void row_close(struct sock *s)
 {
 	if (s->stats.row_pid != sock_pid)
 		return;
+	if (s->stats.counted)
+		sock_event(s, EVENT_CLOSED, WHY_NONE);
 	if (s->stats.why < 64)
 		__atomic_add_fetch(&page_self->c.reasons[s->stats.why], 1,
 				   __ATOMIC_RELAXED);

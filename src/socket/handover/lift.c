@@ -37,6 +37,7 @@ void lift_connected(struct sock *s, int fd)
 
 	/* now: in a child of vfork() the number may be something else */
 	sock_inode_at(s, fd);
+	sock_event(s, EVENT_CONNECTED, WHY_NONE);
 	if (weight < 1)
 		weight = 1;
 	s->seek.byte_weight =
@@ -197,6 +198,7 @@ static void step(struct sock *s, int fd)
 		if (no_number(s))
 			return;
 		pair_again(s);
+		sock_event(s, EVENT_SEEKING, WHY_NONE);
 		why = pair_begin(&s->seek.pair, fd);
 		if (why == WHY_REMOTE) {
 			why = rdma_begin(s, fd);

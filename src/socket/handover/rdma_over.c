@@ -17,6 +17,7 @@ void rdma_lost(struct sock *s, int error)
 		log_note("fd %d: the RDMA connection broke (%d), on over TCP",
 			 sock_fd(s), error);
 		page_add(fallbacks_for[WHY_RDMA_LOST], 1);
+		sock_event(s, EVENT_FAILOVER, WHY_RDMA_LOST);
 		sock_why(s, WHY_RDMA_LOST);
 		return;
 	}

@@ -213,6 +213,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	s->waits.full = false;
 	lift_left(s, fd);
 	ring_note(s);
+	sock_event(s, EVENT_STALL, why);
 	if (why == WHY_STALLED) /* others are homecomings, asked for */
 		page_add(stalls, 1);
 	if (!s->fallback.homing && !fin)

@@ -161,6 +161,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		if (was) {
 			COUNT(s, fallbacks, 1);
 			page_add(fallbacks_for[why], 1);
+			sock_event(s, EVENT_FALLBACK, why);
 		}
 		s->stats.why = WHY_NONE;
 		sock_why(s, why);

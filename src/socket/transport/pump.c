@@ -108,6 +108,8 @@ int pump_poll(struct sock *s)
 			if (in.len || in.eof)
 				order_came(s, m.stamp, !news_at);
 			news_at |= in.len || in.eof;
+			PROBE3(message__in, s->id.inode,
+			       s->ar.taken + s->got.avail, in.len);
 			s->got.avail += in.len;
 			s->eos.rx_eof |= in.eof;
 			if (unlikely(!s->stats.rx_shown) && in.len &&
@@ -289,6 +291,7 @@ static inline void post(struct sock *s, struct cursor *c, uint8_t *mem,
 	if (op->payload)
 		cursor_get(c, mem + op->hdr_len, op->payload);
 	FAB(s)->send(END(s), op->hdr_len + op->payload, op->solicited);
+	PROBE3(message__out, s->id.inode, s->at.sent, op->payload);
 	COUNT_HELD(s, msgs_tx, 1);
 }
 
@@ -374,6 +377,7 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 			break;
 		memcpy(mem, op.hdr, op.hdr_len);
 		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
+		PROBE3(message__out, s->id.inode, s->at.sent, op.payload);
 		COUNT_HELD(s, msgs_tx, 1);
 		done += op.payload;
 		f->at += op.payload;

@@ -14,6 +14,7 @@ void wait_away(struct sleep *in, struct sock *s, bool writer)
 
 	bed_in(s, &in->bed, writer);
 	in->s = s;
+	PROBE3(sleep, s->id.inode, writer, 0);
 	noted = inside_begin(INSIDE_BED, in);
 	if (likely(noted != NULL)) {
 		noted->bed = in->bed;
@@ -26,6 +27,7 @@ void wait_back(struct sleep *in)
 {
 	lock_take(&in->s->lock);
 	bed_out(in->s, &in->bed);
+	PROBE3(wake, in->s->id.inode, in->bed.writer, 0);
 	in->s = NULL;
 	inside_end(in);
 }
