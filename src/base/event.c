@@ -5,6 +5,9 @@
 #include "base/page.h"
 #include "base/probe.h"
 
+/* Another thread may be at the same place, a whole round behind. */
+#define PUT(to, value) __atomic_store_n(&(to), value, __ATOMIC_RELAXED)
+
 static void probe(enum event what, uint64_t inode, int fd, enum reason why)
 {
 	switch (what) {
@@ -28,11 +31,11 @@ void event_note(enum event what, uint64_t inode, int fd, enum reason why)
 
 	__atomic_store_n(&e->seq, 0, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	e->at = clock_ns();
-	e->inode = inode;
-	e->fd = fd;
-	e->what = (uint16_t)what;
-	e->why = (uint16_t)why;
+	PUT(e->at, clock_ns());
+	PUT(e->inode, inode);
+	PUT(e->fd, fd);
+	PUT(e->what, (uint16_t)what);
+	PUT(e->why, (uint16_t)why);
 	__atomic_store_n(&e->seq, n + 1, __ATOMIC_RELEASE);
 	probe(what, inode, fd, why);
 }
