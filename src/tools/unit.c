@@ -79,14 +79,6 @@ static void then(const char *root, const struct place *p, const char *what)
 
 /* --- can it work? ------------------------------------------------------- */
 
-/* "AF_INET AF_UNIX" is a list of what is allowed, "~AF_UNIX" of what is not. */
-static bool family_allowed(const char *list, const char *family)
-{
-	bool listed = strstr(list, family) != NULL;
-
-	return *list == '~' ? !listed : listed || !*list;
-}
-
 static const char *hopeless(const char *root, const struct unit *u,
 			    struct program *p)
 {
@@ -97,7 +89,13 @@ static const char *hopeless(const char *root, const struct unit *u,
 	if (u->env_file[0])
 		return "a file of EnvironmentFile= sets LD_PRELOAD: add "
 		       "libsdp.so there";
-	if (!family_allowed(u->families, "AF_UNIX"))
+	if (u->unset)
+		return "UnsetEnvironment= takes LD_PRELOAD away";
+	if (u->later[0])
+		return "a drop-in behind ours sets Environment=LD_PRELOAD, or "
+		       "voids Environment=: rename it to come first, or add "
+		       "libsdp.so there";
+	if (u->families && u->unix_listed != u->only_families)
 		return "RestrictAddressFamilies= bars AF_UNIX, by which peers "
 		       "meet";
 	if (strchr(u->exec, '%'))
@@ -133,12 +131,27 @@ static void quoted(FILE *f, const char *s)
 	for (; *s; s++) {
 		if (strchr("\"\\", *s))
 			fputc('\\', f);
-		if (*s == '%')
-			fputc('%', f);
 		fputc(*s, f);
 	}
 }
 
+/* Without specifiers: `%` stands for itself. Malloced. */
+static char *literal(const char *s)
+{
+	char *new = malloc(2 * strlen(s) + 1), *to = new;
+
+	if (!new)
+		err(2, "memory");
+	for (; *s; s++) {
+		if (*s == '%')
+			*to++ = '%';
+		*to++ = *s;
+	}
+	*to = '\0';
+	return new;
+}
+
+/* `preload` and `rules` as systemd expands them. */
 static int write_all(const struct place *p, const char *preload,
 		     const char *rules)
 {
@@ -187,14 +200,37 @@ static int make_dirs(char *path, size_t from)
 	return mkdir(path, 0755) && errno != EEXIST ? -errno : 0;
 }
 
+static bool enable_it(const char *root, const struct place *p,
+		      const struct unit *u, const char *rules)
+{
+	char lib[PATH_MAX], dir[PATH_MAX];
+	char *own, *preload, *from = rules ? literal(rules) : NULL;
+	int ret;
+
+	library_find(lib, sizeof(lib));
+	own = literal(lib);
+	preload = library_before(u->preload, own);
+	memcpy(dir, p->dir, sizeof(dir));
+	ret = make_dirs(dir, strlen(root));
+	if (!ret)
+		ret = write_all(p, preload, from);
+	free(preload);
+	free(own);
+	free(from);
+	if (ret) {
+		rmdir(p->dir); /* unless there is something in it */
+		warnx("%s: %s", p->file, strerror(-ret));
+	}
+	return !ret;
+}
+
 int unit_enable(const char *root, const char *name, const char *rules)
 {
-	char lib[PATH_MAX], full[PATH_MAX];
 	struct program program;
+	char full[PATH_MAX];
 	struct place p;
 	const char *why;
 	struct unit u;
-	char *preload;
 	int ret;
 
 	if (!place_of(root, name, &p))
@@ -211,9 +247,12 @@ int unit_enable(const char *root, const char *name, const char *rules)
 	}
 	why = hopeless(root, &u, &program);
 	if (why) {
-		warnx("%s: cannot work: %s%s%s", p.name,
-		      u.exec[0] && !u.env_file[0] ? u.exec : "",
-		      u.exec[0] && !u.env_file[0] ? ": " : "", why);
+		const char *of = u.env_file[0] ? u.env_file :
+				 u.later[0]    ? u.later :
+						 u.exec;
+
+		warnx("%s: cannot work: %s%s%s", p.name, of, *of ? ": " : "",
+		      why);
 		return 1;
 	}
 	if (is_ours(&p) < 0) {
@@ -221,17 +260,8 @@ int unit_enable(const char *root, const char *name, const char *rules)
 		return 2;
 	}
 	say_limits(&u);
-	library_find(lib, sizeof(lib));
-	preload = library_before(u.preload, lib);
-	ret = make_dirs(p.dir, strlen(root));
-	if (!ret)
-		ret = write_all(&p, preload, rules ? full : NULL);
-	free(preload);
-	if (ret) {
-		rmdir(p.dir); /* unless there is something in it */
-		warnx("%s: %s", p.file, strerror(-ret));
+	if (!enable_it(root, &p, &u, rules ? full : NULL))
 		return 2;
-	}
 	then(root, &p, "will run with libsdp");
 	return 0;
 }

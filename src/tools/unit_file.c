@@ -62,12 +62,53 @@ static void environment(struct unit *u, char *value)
 {
 	char *w;
 
-	if (!*value)
+	if (!*value) {
 		u->preload[0] = '\0'; /* all that came before is void */
+		u->preloads++;
+	}
+	while ((w = word(&value))) {
+		if (strncmp(w, preload, sizeof(preload) - 1))
+			continue;
+		copy(u->preload, sizeof(u->preload), w + sizeof(preload) - 1);
+		u->preloads++;
+	}
+}
+
+static void unset_environment(struct unit *u, char *value)
+{
+	char *w;
+
+	if (!*value)
+		u->unset = false;
 	while ((w = word(&value)))
-		if (!strncmp(w, preload, sizeof(preload) - 1))
-			copy(u->preload, sizeof(u->preload),
-			     w + sizeof(preload) - 1);
+		if (!strncmp(w, preload, sizeof(preload) - 2) &&
+		    (!w[sizeof(preload) - 2] || w[sizeof(preload) - 2] == '='))
+			u->unset = true;
+}
+
+/*
+ * "AF_INET AF_UNIX" is a list of what is allowed, "~AF_UNIX" of what is not;
+ * the first line says which, and later ones add to it, or take from it if
+ * theirs is of the other kind.
+ */
+static void families(struct unit *u, char *value)
+{
+	bool but = *value == '~';
+	char *w;
+
+	if (!*value || !strcmp(value, "none")) {
+		u->only_families = *value;
+		u->unix_listed = false;
+		u->families = *value;
+		return;
+	}
+	if (!u->families)
+		u->only_families = !but;
+	u->families = true;
+	value += but;
+	while ((w = word(&value)))
+		if (!strcmp(w, "AF_UNIX") || !strcmp(w, "AF_LOCAL"))
+			u->unix_listed = but != u->only_families;
 }
 
 static void environment_file(const char *root, struct unit *u,
@@ -119,20 +160,35 @@ static void assign(const char *root, struct unit *u, const char *key,
 	else if (!strcmp(key, "SystemCallFilter"))
 		copy(u->filter, sizeof(u->filter), value);
 	else if (!strcmp(key, "RestrictAddressFamilies"))
-		copy(u->families, sizeof(u->families), value);
+		families(u, value);
+	else if (!strcmp(key, "UnsetEnvironment"))
+		unset_environment(u, value);
 	else if (!strcmp(key, "PrivateNetwork"))
 		u->no_network = truth(value);
 }
 
 /* --- a file ------------------------------------------------------------- */
 
-/* A line with those that it continues in (`\`); false: the end. */
+static bool is_comment(const char *line)
+{
+	line += strspn(line, " \t");
+	return *line == '#' || *line == ';';
+}
+
+/*
+ * A line with those that it continues in (`\`); false: the end. Comments may
+ * stand among these, and do not continue.
+ */
 static bool logical(FILE *f, char *line, size_t size)
 {
 	size_t len = 0;
 
 	line[0] = '\0';
 	while (len + 2 < size && fgets(line + len, (int)(size - len), f)) {
+		if (is_comment(line + len)) {
+			line[len] = '\0';
+			continue;
+		}
 		len = strcspn(line, "\n");
 		if (!len || line[len - 1] != '\\') {
 			line[len] = '\0';
@@ -165,7 +221,7 @@ static int read_file(const char *root, const char *path, struct unit *u)
 		trim(key);
 		if (*key == '[')
 			service = !strcmp(key, "[Service]");
-		if (!service || strchr("#;[", *key))
+		if (!service || *key == '[')
 			continue;
 		value = strchr(key, '=');
 		if (!value)
@@ -248,7 +304,11 @@ static void read_dropins(const char *root, const char *name, const char *other,
 	}
 	qsort(d.path, d.count, sizeof(d.path[0]), by_name);
 	for (i = 0; i < d.count; i++) {
+		unsigned int before = u->preloads;
+
 		read_file(root, d.path[i], u);
+		if (u->preloads != before && strcmp(base(d.path[i]), but) > 0)
+			copy(u->later, sizeof(u->later), d.path[i]);
 		free(d.path[i]);
 	}
 }

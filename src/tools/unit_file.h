@@ -10,9 +10,15 @@
 struct unit {
 	char file[PATH_MAX]; /* where it is */
 	char exec[PATH_MAX]; /* the program of the first ExecStart=, or "" */
-	char preload[4096]; /* LD_PRELOAD of its Environment=, or "" */
+	char preload[4096]; /* LD_PRELOAD of its Environment=, or "", with its % */
+	unsigned int preloads; /* how often that was set or voided */
+	char later[PATH_MAX]; /* a drop-in behind `but` that did so, or "" */
 	char env_file[PATH_MAX]; /* one that sets LD_PRELOAD, or "" */
-	char filter[256], families[256]; /* as the last line says, or "" */
+	char filter[256]; /* as the last line says, or "" */
+	bool families; /* RestrictAddressFamilies= is set */
+	bool only_families; /* to what it lists, not to all but that */
+	bool unix_listed; /* AF_UNIX is in that list */
+	bool unset; /* UnsetEnvironment=LD_PRELOAD */
 	bool no_network; /* PrivateNetwork= */
 };
 

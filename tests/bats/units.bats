@@ -86,6 +86,49 @@ preload() {
 	[ "$(preload d.service)" = "$(preload a.service)" ]
 }
 
+@test "units: what is kept means the same; comments do not continue" {
+	unit p.service 'Environment=LD_PRELOAD=/lib/%p-100%%.so' \
+		'ExecStart=/usr/bin/daemon'
+	enable p
+	[[ $(preload p.service) == */libsdp.so:/lib/%p-100%%.so ]]
+	unit q.service "# not this \\" 'Environment=LD_PRELOAD=/lib/one.so' \
+		"ExecStart=/usr/bin/daemon \\" "# nor this \\" '--more'
+	enable q
+	[[ $(preload q.service) == */libsdp.so:/lib/one.so ]]
+}
+
+@test "units: families of several lines" {
+	unit f.service 'RestrictAddressFamilies=AF_UNIX' \
+		'RestrictAddressFamilies=AF_INET' 'ExecStart=/usr/bin/daemon'
+	enable f
+	unit g.service 'RestrictAddressFamilies=~AF_UNIX' \
+		'RestrictAddressFamilies=' 'ExecStart=/usr/bin/daemon'
+	enable g
+	rm -r "$DROPINS"
+	unit h.service 'RestrictAddressFamilies=AF_UNIX AF_INET' \
+		'RestrictAddressFamilies=~AF_UNIX' 'ExecStart=/usr/bin/daemon'
+	refused "AF_UNIX" h
+	unit i.service 'RestrictAddressFamilies=none' 'ExecStart=/usr/bin/daemon'
+	refused "AF_UNIX" i
+}
+
+@test "units: a drop-in that would undo ours is named" {
+	local line
+	unit o.service 'ExecStart=/usr/bin/daemon'
+	mkdir -p "$DROPINS/o.service.d"
+	for line in Environment=LD_PRELOAD=/lib/x.so Environment= \
+		UnsetEnvironment=LD_PRELOAD; do
+		printf '[Service]\n%s\n' "$line" \
+			>"$DROPINS/o.service.d/override.conf"
+		run enable o
+		[ "$status" -eq 1 ] || fail "$line: $output"
+		[[ $output == *"${line%%=*}="* ]] || fail "$output"
+		[ "$(ls "$DROPINS/o.service.d")" = override.conf ]
+	done
+	printf '[Service]\nEnvironment=X=y\n' >"$DROPINS/o.service.d/override.conf"
+	enable o
+}
+
 @test "units: rules, templates, and names with odd characters" {
 	unit t@.service 'ExecStart=/usr/bin/daemon %i'
 	printf 'use tcp client * *:*\n' >"$BATS_TEST_TMPDIR/50% of \"it\""
