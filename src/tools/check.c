@@ -18,6 +18,7 @@
 
 #include "base/page.h"
 #include "base/seccomp.h"
+#include "base/text.h"
 #include "config/config.h"
 #include "tools/library.h"
 #include "tools/out.h"
@@ -61,10 +62,8 @@ found(const char *what, enum verdict_kind kind, const char *remedy,
 
 /* --- the program -------------------------------------------------------- */
 
-static void the_program(const char *name)
+static void the_program(const char *name, int ret, const struct program *p)
 {
-	struct program p;
-	int ret = program_read("", name, &p);
 	char *where;
 
 	if (ret) {
@@ -72,39 +71,38 @@ static void the_program(const char *name)
 		      "%s: %s", name, strerror(-ret));
 		return;
 	}
-	if (asprintf(&where, "%s%s%s", p.path, p.by[0] ? ": a script of " : "",
-		     p.by) < 0)
+	if (asprintf(&where, "%s%s%s", p->path,
+		     p->by[0] ? ": a script of " : "", p->by) < 0)
 		err(2, "memory");
-	switch (p.kind) {
+	switch (p->kind) {
 	case PROGRAM_GLIBC:
-		found("program", IS_OK, NULL, "%s: %s", where,
-		      program_text(&p));
+		found("program", IS_OK, NULL, "%s: %s", where, program_text(p));
 		break;
 	case PROGRAM_MUSL:
 		found("program", IS_NO,
 		      "use the program's build for glibc, if there is one",
-		      "%s: %s", where, program_text(&p));
+		      "%s: %s", where, program_text(p));
 		break;
 	case PROGRAM_STATIC:
 		found("program", IS_NO,
 		      "a library cannot be put in front: link it dynamically",
-		      "%s: %s", where, program_text(&p));
+		      "%s: %s", where, program_text(p));
 		break;
 	case PROGRAM_FOREIGN:
 		found("program", IS_NO,
 		      "install the library for that kind, and use $LIB in paths",
-		      "%s: %s", where, program_text(&p));
+		      "%s: %s", where, program_text(p));
 		break;
 	case PROGRAM_UNKNOWN:
 		found("program", IS_NO, "name the program that runs it",
-		      "%s: %s", where, program_text(&p));
+		      "%s: %s", where, program_text(p));
 		break;
 	}
-	if (p.go && p.kind == PROGRAM_GLIBC)
+	if (p->go && p->kind == PROGRAM_GLIBC)
 		found("calls", IS_NO,
 		      "none: Go calls the kernel by itself, past every library",
 		      "%s: a Go program", where);
-	if (p.raised)
+	if (p->raised)
 		found("privileges", IS_NO,
 		      "take the set-user-ID bit or the capabilities off the "
 		      "file; a service manager can give them instead",
@@ -145,31 +143,80 @@ static void count_errors(const struct config_error *e, void *arg)
 	*bad += e->level >= LOG_ERR;
 }
 
-static void the_rules(const char *rules)
+static void base_name(char *to, size_t size, const char *path)
 {
+	struct text t = { .buf = to, .size = size };
+	const char *slash = strrchr(path, '/');
+
+	text_add(&t, "%s", slash ? slash + 1 : path);
+}
+
+/* By these names rules know it: of a script, its interpreter's. */
+static void known_as(struct config *c, const char *name,
+		     const struct program *p)
+{
+	const char *path = p->by[0] ? p->by : p->path;
+	char *real = realpath(path, NULL);
+
+	base_name(c->program, sizeof(c->program), p->by[0] ? p->by : name);
+	base_name(c->exe, sizeof(c->exe), real ? real : path);
+	free(real);
+	config_bind(c);
+}
+
+static void say_rules(const struct config *c, const char *rules)
+{
+	bool client = config_concerns(c, ROLE_CLIENT);
+	bool server = config_concerns(c, ROLE_SERVER);
+	unsigned int mine = 0;
+	uint32_t i;
+
+	for (i = 0; i < c->nrules; i++)
+		mine += c->rules[i].mine;
+	if (client && server)
+		found("rules", IS_OK, NULL,
+		      "%s: %u of %u rules are for it; `sdpconf explain` says "
+		      "which holds",
+		      rules, mine, c->nrules);
+	else
+		found("rules", client || server ? IS_LIMIT : IS_NO,
+		      "give it a rule with `both` in front of that with `tcp`",
+		      "%s: %u of %u rules are for it, and keep %s on TCP",
+		      rules, mine, c->nrules,
+		      client ? "what it accepts" :
+		      server ? "what it connects" :
+			       "all of it");
+}
+
+static void the_rules(const char *rules, const char *name,
+		      const struct program *p)
+{
+	const char *use = getenv("LIBSDP_USE");
 	static struct config c;
 	struct settings s = settings;
 	unsigned int bad = 0;
 	int ret;
 
+	if (use && !strcmp(use, "tcp"))
+		found("environment", IS_NO, "unset LIBSDP_USE",
+		      "LIBSDP_USE=tcp is set");
 	if (!rules)
 		rules = getenv("LIBSDP_CONFIG_FILE");
 	if (!rules)
 		rules = SYSCONFDIR "/libsdp.conf";
 	ret = config_parse(&c, &s, rules, count_errors, &bad);
+	known_as(&c, name, p);
 	if (ret < 0)
 		found("rules", ret == -ENOENT ? IS_OK : IS_LIMIT,
 		      ret == -ENOENT ? NULL :
 				       "sdpconf check says what is wrong",
 		      "%s: %s: every connection may be lifted", rules,
 		      ret == -ENOENT ? "not there" : strerror(-ret));
-	else if (bad)
-		found("rules", IS_LIMIT, "sdpconf check shows them",
-		      "%s: %u bad lines are skipped", rules, bad);
 	else
-		found("rules", IS_OK, NULL,
-		      "%s: %u rules; `sdpconf explain` says which holds", rules,
-		      c.nrules);
+		say_rules(&c, rules);
+	if (bad)
+		found("rule lines", IS_LIMIT, "sdpconf check shows them",
+		      "%s: %u bad lines are skipped", rules, bad);
 	config_release(&c);
 }
 
@@ -352,12 +399,14 @@ static void print_json(bool no)
 
 int check_program(const char *name, const char *rules, bool json)
 {
+	struct program p;
+	int ret = program_read("", name, &p);
 	bool no = false;
 	size_t i;
 
-	the_program(name);
+	the_program(name, ret, &p);
 	the_library();
-	the_rules(rules);
+	the_rules(rules, name, &p);
 	the_filter();
 	the_memory();
 	the_neighbours();

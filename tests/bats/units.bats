@@ -238,6 +238,29 @@ preload() {
 	[[ $output == *"1 bad lines"* ]]
 }
 
+@test "check: rules that leave a program nothing" {
+	local rules=$BATS_TEST_TMPDIR/rules
+	printf 'use tcp %s true *:*\n' server client >"$rules"
+	run sdprun --rules "$rules" --check /bin/true
+	[ "$status" -eq 1 ] || fail "$output"
+	[[ $output == *"2 of 2 rules"*"keep all of it on TCP"*"-> "* ]]
+	run sdprun --rules "$rules" --check /bin/false
+	[ "$status" -eq 0 ] || fail "$output"
+	[[ $output == *"0 of 2 rules"* ]]
+	printf 'use tcp server true *:*\nuse tcp client true *:22\n' >"$rules"
+	run sdprun --rules "$rules" --check /bin/true
+	[ "$status" -eq 0 ] || fail "$output"
+	[[ $output == *"limit"*"keep what it accepts on TCP"* ]]
+	# a script is known by its interpreter
+	printf '#!/bin/bash\n' >"$BATS_TEST_TMPDIR/script"
+	chmod +x "$BATS_TEST_TMPDIR/script"
+	printf 'use tcp %s bash *:*\n' server client >"$rules"
+	run sdprun --rules "$rules" --check "$BATS_TEST_TMPDIR/script"
+	[ "$status" -eq 1 ] || fail "$output"
+	LIBSDP_USE=tcp run sdprun --check /bin/true
+	[ "$status" -eq 1 ] || fail "$output"
+}
+
 @test "check: JSON" {
 	sdprun --check --json /bin/true | "$PY" -c '
 import json, sys
