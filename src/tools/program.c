@@ -13,6 +13,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "tools/root.h"
+
 #define SCRIPTS	 4 /* one that is interpreted by another, and so on */
 #define HEADERS	 128 /* of a program, at most */
 #define GO_BUILD 4 /* type of a note with the name "Go" */
@@ -25,9 +27,20 @@ static bool file_at(char *path, const char *root, const char *dir, size_t len,
 	int n = snprintf(path, PATH_MAX, "%s%.*s%s%s", root, (int)len, dir,
 			 len ? "/" : "", name);
 	struct stat st;
+	bool good;
+	int fd;
 
-	return n < PATH_MAX && !stat(path, &st) && S_ISREG(st.st_mode) &&
-	       (st.st_mode & 0111);
+	if (n >= PATH_MAX)
+		return false;
+	if (!*root)
+		return !stat(path, &st) && S_ISREG(st.st_mode) &&
+		       (st.st_mode & 0111);
+	fd = root_open(root, path);
+	if (fd < 0)
+		return false;
+	good = !fstat(fd, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0111);
+	close(fd);
+	return good;
 }
 
 static int find(char *path, const char *root, const char *name)
@@ -157,7 +170,7 @@ static int read_one(const char *root, char *name, char *path, struct program *p)
 
 	if (ret)
 		return ret;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = root_open(root, path);
 	if (fd < 0)
 		return -errno;
 	n = pread(fd, head, sizeof(head) - 1, 0);

@@ -22,6 +22,8 @@ sdprun_SOURCES = \
 	src/tools/probe.h \
 	src/tools/program.c \
 	src/tools/program.h \
+	src/tools/root.c \
+	src/tools/root.h \
 	src/tools/sdprun.c \
 	src/tools/unit.c \
 	src/tools/unit.h \

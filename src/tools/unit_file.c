@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/root.h"
+
 /* The order in which systemd looks: the first file with a name is the one. */
 static const char *const places[] = {
 	"/etc/systemd/system",		 "/run/systemd/system",
@@ -17,6 +19,13 @@ static const char *const places[] = {
 
 #define PLACES	(sizeof(places) / sizeof(places[0]))
 #define DROPINS 256
+
+static FILE *open_file(const char *root, const char *path)
+{
+	int fd = root_open(root, path);
+
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
 
 /* --- a line ------------------------------------------------------------- */
 
@@ -124,7 +133,7 @@ static void environment_file(const char *root, struct unit *u,
 	value += *value == '-';
 	if (snprintf(path, sizeof(path), "%s%s", root, value) >= PATH_MAX)
 		return;
-	f = fopen(path, "re");
+	f = open_file(root, path);
 	if (!f)
 		return;
 	while (fgets(line, sizeof(line), f))
@@ -212,7 +221,7 @@ static int read_file(const char *root, const char *path, struct unit *u)
 {
 	char line[16384], *key, *value;
 	bool service = false;
-	FILE *f = fopen(path, "re");
+	FILE *f = open_file(root, path);
 
 	if (!f)
 		return -errno;

@@ -129,6 +129,22 @@ preload() {
 	enable o
 }
 
+@test "units: links of an image stay within it" {
+	mkdir -p "$ROOT/etc/alternatives" "$DROPINS"
+	ln -s /etc/alternatives/daemon "$ROOT/usr/bin/linked"
+	ln -s /usr/bin/daemon "$ROOT/etc/alternatives/daemon"
+	unit real.service 'ExecStart=/usr/bin/linked'
+	ln -s /usr/lib/systemd/system/real.service "$DROPINS/alias.service"
+	run enable real
+	[ "$status" -eq 0 ] || fail "$output"
+	run enable alias
+	[ "$status" -eq 0 ] || fail "$output"
+	# only the running system has this one
+	ln -sf "$(command -v sdprun)" "$ROOT/etc/alternatives/daemon"
+	run enable real
+	[ "$status" -eq 1 ] || fail "$output"
+}
+
 @test "units: rules, templates, and names with odd characters" {
 	unit t@.service 'ExecStart=/usr/bin/daemon %i'
 	printf 'use tcp client * *:*\n' >"$BATS_TEST_TMPDIR/50% of \"it\""
