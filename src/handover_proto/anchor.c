@@ -9,22 +9,22 @@
 #define BELLS_MAX (1u << 20)
 
 static const char *const names[ANC_STATES] = {
-	[ANC_RAW] = "raw",	 [ANC_RISING] = "rising",
-	[ANC_LIFTED] = "lifted", [ANC_SPILL] = "spill",
-	[ANC_ASKED] = "asked",	 [ANC_PAUSED] = "paused",
-	[ANC_RESUME] = "resume", [ANC_GONE] = "gone",
+	[ANC_TCP] = "raw",	    [ANC_SWITCHING] = "rising",
+	[ANC_LIFTED] = "lifted",    [ANC_DRAINING] = "spill",
+	[ANC_RECALLED] = "asked",   [ANC_PAUSED] = "paused",
+	[ANC_RESTORING] = "resume", [ANC_GONE] = "gone",
 };
 
 /* Which states may follow which: bit s of allowed[from] (both ends' moves). */
 #define TO(s) (1u << ANC_##s)
 static const uint32_t allowed[ANC_STATES] = {
-	[ANC_RAW] = TO(RISING) | TO(LIFTED) | TO(GONE),
-	[ANC_RISING] = TO(LIFTED) | TO(SPILL) | TO(ASKED) | TO(GONE),
-	[ANC_LIFTED] = TO(SPILL) | TO(ASKED) | TO(GONE),
-	[ANC_SPILL] = TO(RAW) | TO(ASKED) | TO(GONE),
-	[ANC_ASKED] = TO(PAUSED) | TO(GONE),
-	[ANC_PAUSED] = TO(RAW) | TO(RESUME) | TO(GONE),
-	[ANC_RESUME] = TO(RAW) | TO(GONE),
+	[ANC_TCP] = TO(SWITCHING) | TO(LIFTED) | TO(GONE),
+	[ANC_SWITCHING] = TO(LIFTED) | TO(DRAINING) | TO(RECALLED) | TO(GONE),
+	[ANC_LIFTED] = TO(DRAINING) | TO(RECALLED) | TO(GONE),
+	[ANC_DRAINING] = TO(TCP) | TO(RECALLED) | TO(GONE),
+	[ANC_RECALLED] = TO(PAUSED) | TO(GONE),
+	[ANC_PAUSED] = TO(TCP) | TO(RESTORING) | TO(GONE),
+	[ANC_RESTORING] = TO(TCP) | TO(GONE),
 	[ANC_GONE] = 0,
 };
 
@@ -49,7 +49,7 @@ static bool move(struct anc_dir *d, enum anc_state from, enum anc_state to)
 
 static bool holdable(uint32_t state)
 {
-	return (state & 0xff) == ANC_RAW || (state & 0xff) == ANC_RESUME;
+	return (state & 0xff) == ANC_TCP || (state & 0xff) == ANC_RESTORING;
 }
 
 int anc_busy(struct anc_dir *d)
@@ -88,12 +88,12 @@ static bool past_x(struct anc_dir *d, const uint64_t *taken, const uint64_t *x)
 
 	do {
 		st = anc_state(d);
-		if (st < ANC_RISING || st > ANC_ASKED ||
+		if (st < ANC_SWITCHING || st > ANC_RECALLED ||
 		    __atomic_load_n(taken, __ATOMIC_SEQ_CST) <
 			    __atomic_load_n(x, __ATOMIC_ACQUIRE))
 			return false;
-	} while (st == ANC_RISING && !d->far &&
-		 !move(d, ANC_RISING, ANC_LIFTED));
+	} while (st == ANC_SWITCHING && !d->far &&
+		 !move(d, ANC_SWITCHING, ANC_LIFTED));
 	return true;
 }
 
@@ -113,8 +113,8 @@ int anc_switch(struct anc_dir *d, struct anc_tx *t, bool ahead)
 	__atomic_store_n(&d->x, t->x, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->y, t->y, __ATOMIC_RELEASE);
 	if (taken == t->sent)
-		return move(d, ANC_RAW, ANC_LIFTED) ? 0 : -EBUSY;
-	if (!move(d, ANC_RAW, ANC_RISING))
+		return move(d, ANC_TCP, ANC_LIFTED) ? 0 : -EBUSY;
+	if (!move(d, ANC_TCP, ANC_SWITCHING))
 		return -EBUSY;
 	/* R may have passed x before it could see the state */
 	return anc_risen(d, t) ? 0 : 1;
@@ -129,32 +129,33 @@ bool anc_may_bell(const struct anc_dir *d, const struct anc_tx *t)
 {
 	enum anc_state st = anc_state(d);
 
-	return (st == ANC_RISING || st == ANC_LIFTED || st == ANC_ASKED) &&
+	return (st == ANC_SWITCHING || st == ANC_LIFTED ||
+		st == ANC_RECALLED) &&
 	       t->y == ANC_OPEN &&
 	       __atomic_load_n(&d->taken, __ATOMIC_SEQ_CST) >= t->x;
 }
 
-/* In RISING a receive could begin while we look whether one is inside. */
+/* In SWITCHING a receive could begin while we look whether one is inside. */
 static int spill_rising(struct anc_dir *d, bool fin)
 {
 	int ret = -EBUSY;
 
 	__atomic_store_n(&d->closing, 1, __ATOMIC_SEQ_CST);
 	if (fin || !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
-		ret = move(d, ANC_RISING, ANC_SPILL) ? 0 : -EAGAIN;
+		ret = move(d, ANC_SWITCHING, ANC_DRAINING) ? 0 : -EAGAIN;
 	__atomic_store_n(&d->closing, 0, __ATOMIC_SEQ_CST);
 	return ret;
 }
 
 int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin)
 {
-	/* once it is SPILL others of W may send */
+	/* once it is DRAINING others of W may send */
 	uint64_t y = __atomic_load_n(&t->sent, __ATOMIC_SEQ_CST);
 	int ret = 0;
 
 	if (!fin && __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
-	if (!move(d, ANC_LIFTED, ANC_SPILL))
+	if (!move(d, ANC_LIFTED, ANC_DRAINING))
 		ret = spill_rising(d, fin);
 	if (ret)
 		return ret;
@@ -168,7 +169,7 @@ int anc_answer(struct anc_dir *d, struct anc_tx *t)
 {
 	__atomic_store_n(&d->sent, t->sent, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->brim, 0, __ATOMIC_RELEASE);
-	return move(d, ANC_ASKED, ANC_PAUSED) ? 0 : -EAGAIN;
+	return move(d, ANC_RECALLED, ANC_PAUSED) ? 0 : -EAGAIN;
 }
 
 int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t room,
@@ -216,10 +217,10 @@ void anc_resumed(struct anc_dir *d)
 	uint32_t old = __atomic_load_n(&d->state, __ATOMIC_ACQUIRE);
 
 	do {
-		if ((old & 0xff) != ANC_RESUME)
+		if ((old & 0xff) != ANC_RESTORING)
 			return;
 	} while (!__atomic_compare_exchange_n(
-		&d->state, &old, old - ANC_RESUME + ANC_RAW, 0,
+		&d->state, &old, old - ANC_RESTORING + ANC_TCP, 0,
 		__ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE));
 	__atomic_add_fetch(&d->epoch, 1, __ATOMIC_RELEASE);
 }
@@ -233,7 +234,7 @@ static uint64_t off_anchor(const struct anc_dir *d, const struct anc_rx *r,
 	enum anc_state st = anc_state(d);
 	uint64_t x, y;
 
-	if (st == ANC_RAW || st == ANC_RESUME || st == ANC_GONE)
+	if (st == ANC_TCP || st == ANC_RESTORING || st == ANC_GONE)
 		return r->taken;
 	x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
 	y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
@@ -260,14 +261,14 @@ static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	*n = (uint64_t)bells;
 	if (bells)
 		return ANC_AT_BELLS;
-	if (anc_state(d) == ANC_SPILL &&
+	if (anc_state(d) == ANC_DRAINING &&
 	    (r->unsure || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST)))
 		return ANC_AT_BELLS; /* one may have been looked at */
 	*n = UINT64_MAX;
-	if (anc_state(d) != ANC_SPILL)
+	if (anc_state(d) != ANC_DRAINING)
 		return ANC_AT_QUEUE;
 	off = off_anchor(d, r, 0);
-	if (move(d, ANC_SPILL, ANC_RAW))
+	if (move(d, ANC_DRAINING, ANC_TCP))
 		r->base += (int64_t)(off - r->taken);
 	return ANC_AT_ANCHOR;
 }
@@ -281,12 +282,12 @@ int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	switch (st) {
 	case ANC_LIFTED:
 		return ANC_AT_RING;
-	case ANC_RISING:
-	case ANC_SPILL:
-	case ANC_ASKED:
+	case ANC_SWITCHING:
+	case ANC_DRAINING:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
 		break;
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		*n = r->unsure ? 0 : *n;
 		return r->unsure ? ANC_AT_BELLS : ANC_AT_ANCHOR;
 	default:
@@ -294,18 +295,18 @@ int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	}
 	x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
 	y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
-	if (y < x || (st == ANC_SPILL && y < r->taken))
+	if (y < x || (st == ANC_DRAINING && y < r->taken))
 		return -EPROTO;
 	if (r->taken < x) {
 		*n = x - r->taken;
-		if (st == ANC_RISING &&
+		if (st == ANC_SWITCHING &&
 		    !__atomic_load_n(&d->closing, __ATOMIC_ACQUIRE))
 			return ANC_AT_ANCHOR;
 		return ANC_AT_QUEUE;
 	}
 	if (y == ANC_OPEN) {
 		if (!d->far)
-			move(d, ANC_RISING, ANC_LIFTED);
+			move(d, ANC_SWITCHING, ANC_LIFTED);
 		return ANC_AT_RING;
 	}
 	if (r->taken >= y)
@@ -336,14 +337,14 @@ bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r)
 	/* before the state: see spill_rising() */
 	closing = __atomic_load_n(&d->closing, __ATOMIC_SEQ_CST);
 	switch (anc_state(d)) {
-	case ANC_RAW:
+	case ANC_TCP:
 	case ANC_GONE:
 		return true;
-	case ANC_RESUME: /* W is writing stream bytes there */
+	case ANC_RESTORING: /* W is writing stream bytes there */
 		if (!__atomic_load_n(&r->unsure, __ATOMIC_SEQ_CST))
 			return true;
 		break;
-	case ANC_RISING:
+	case ANC_SWITCHING:
 		if (!closing &&
 		    __atomic_load_n(&r->taken, __ATOMIC_SEQ_CST) <
 			    __atomic_load_n(&d->x, __ATOMIC_ACQUIRE))
@@ -359,9 +360,9 @@ bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r)
 bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r)
 {
 	switch (anc_state(d)) {
-	case ANC_RAW:
+	case ANC_TCP:
 	case ANC_GONE:
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		return true;
 	default:
 		return __atomic_load_n(&r->taken, __ATOMIC_SEQ_CST) <
@@ -384,11 +385,11 @@ int anc_ask(struct anc_dir *d)
 	enum anc_state st = anc_state(d);
 
 	switch (st) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
-	case ANC_SPILL:
-		return move(d, st, ANC_ASKED) ? 0 : -EINTR;
-	case ANC_ASKED:
+	case ANC_DRAINING:
+		return move(d, st, ANC_RECALLED) ? 0 : -EINTR;
+	case ANC_RECALLED:
 	case ANC_PAUSED:
 		return -EALREADY;
 	default:
@@ -442,17 +443,17 @@ bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
 	if (y == ANC_OPEN && from < x && !d->far)
 		from = x;
 	if (!d->far && from >= __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE))
-		return move(d, ANC_PAUSED, ANC_RAW);
+		return move(d, ANC_PAUSED, ANC_TCP);
 	r->from = from;
 	__atomic_store_n(&d->from, from, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->kept, kept, __ATOMIC_RELEASE);
-	move(d, ANC_PAUSED, ANC_RESUME);
+	move(d, ANC_PAUSED, ANC_RESTORING);
 	return false;
 }
 
 void anc_revive(struct anc_dir *d)
 {
-	__atomic_store_n(&d->state, ANC_ASKED, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&d->state, ANC_RECALLED, __ATOMIC_SEQ_CST);
 }
 
 void anc_gone(struct anc_dir *d)

@@ -13,22 +13,22 @@
  * bytes. That is how the simulated world can stop them between any two steps.
  *
  *        switch (W)            passed x (R or W)
- *   RAW -----------> RISING ---------------------> LIFTED
+ *   TCP -----------> SWITCHING ---------------------> LIFTED
  *    ^                 |  \                        /  |
  *    |           spill |   \---- ask (R) ----+----/   | spill
  *    | passed          v                      |        v
- *    +---------------SPILL <------------------|--------+
+ *    +---------------DRAINING <------------------|--------+
  *    |                 +------- ask (R) ----->|
  *    |                                        v      answer (W)
- *    |                                      ASKED -----------> PAUSED
+ *    |                                      RECALLED -----------> PAUSED
  *    |  nothing unread (R)                                       |
  *    +-----------------------------------------------------------+
  *    |                                              else (R)     v
- *    +------------ resumed (W wrote [from, sent)) ----------- RESUME
+ *    +------------ resumed (W wrote [from, sent)) ----------- RESTORING
  *
  *  any --- gone (R closed) ---> GONE
  *
- * In every state but RAW and RESUME the stream lies
+ * In every state but TCP and RESTORING the stream lies
  *
  *   [taken, x) on the anchor, [x, y) in the ring, bells, [y, ...) on the anchor
  *
@@ -39,7 +39,7 @@
  * The rules, each with its control in tests/sim/test_anchor.c:
  *  1 no bell before R passed x: in front of x lie stream bytes only;
  *  2 spill only when no thread of R is inside a receive begun before y;
- *  3 R uses the descriptor raw only after PAUSED (or in RAW, held busy), and
+ *  3 R uses the descriptor raw only after PAUSED (or in TCP, held busy), and
  *    W answers only when no thread of its own is inside a send;
  *  4 bells are taken exactly, and only when the ring is empty.
  */
@@ -48,13 +48,13 @@
 #include <stdint.h>
 
 enum anc_state {
-	ANC_RAW, /* bits 8.., in RESUME too: calls that hold it busy */
-	ANC_RISING, /* W is in the ring, R not yet past x */
+	ANC_TCP, /* bits 8.., in RESTORING too: calls that hold it busy */
+	ANC_SWITCHING, /* W is in the ring, R not yet past x */
 	ANC_LIFTED,
-	ANC_SPILL,
-	ANC_ASKED,
+	ANC_DRAINING,
+	ANC_RECALLED,
 	ANC_PAUSED,
-	ANC_RESUME,
+	ANC_RESTORING,
 	ANC_GONE,
 	ANC_STATES
 };
@@ -83,14 +83,14 @@ struct anc_dir {
 	uint32_t epoch; /* moves so far; counts between hosts only (remote.h) */
 	uint64_t x, y; /* W: last switch to SDP, to the anchor */
 	uint64_t bells; /* W: bells written, raised before the write */
-	uint32_t closing; /* W: in RISING, no receive may begin */
-	uint32_t brim; /* W: in RESUME, the anchor takes no more now */
+	uint32_t closing; /* W: in SWITCHING, no receive may begin */
+	uint32_t brim; /* W: in RESTORING, the anchor takes no more now */
 	_Alignas(64) uint64_t sent; /* W: stream bytes put anywhere */
 	_Alignas(64) uint64_t taken; /* R: stream bytes taken by the library */
-	uint64_t from; /* R: with RESUME, where W starts over, */
+	uint64_t from; /* R: with RESTORING, where W starts over, */
 	uint64_t kept; /* and where in the attic what R keeps begins */
-	uint32_t rawrx; /* R: threads in a receive begun in RAW */
-	uint32_t far; /* R's mirror: W alone makes RISING LIFTED (remote.h) */
+	uint32_t rawrx; /* R: threads in a receive begun in TCP */
+	uint32_t far; /* R's mirror: W alone makes SWITCHING LIFTED (remote.h) */
 	_Alignas(64) uint32_t armed; /* R sets, W clears by exchange */
 	uint32_t sticky; /* R */
 	_Alignas(64) uint32_t wait; /* W sets, R clears by exchange */
@@ -124,12 +124,12 @@ struct anc_tx {
 struct anc_rx {
 	uint64_t taken, bells;
 	uint64_t kept; /* taken off the anchor before their turn */
-	uint64_t from; /* of the last RESUME */
+	uint64_t from; /* of the last RESTORING */
 	int64_t base; /* only if `based`: see anc_drawn() */
 	bool based;
 	/*
-	 * Between hosts (remote.h). In SPILL: W may not know that R is; in
-	 * RESUME: what R handed back is not on the anchor yet.
+	 * Between hosts (remote.h). In DRAINING: W may not know that R is; in
+	 * RESTORING: what R handed back is not on the anchor yet.
 	 */
 	bool unsure;
 };
@@ -172,7 +172,7 @@ static inline void anc_count(uint64_t *word, uint64_t n, uint64_t *own)
 /* --- both -------------------------------------------------------------- */
 
 /*
- * No switch from here on: kept RAW, or what RESUME turns into, for a call
+ * No switch from here on: kept TCP, or what RESTORING turns into, for a call
  * whose bytes cannot be taken back. -EAGAIN: lifted.
  */
 int anc_busy(struct anc_dir *d);
@@ -182,7 +182,7 @@ void anc_idle(struct anc_dir *d);
 
 /*
  * From offset sent on W's bytes go to the ring. 0: R has passed sent, the
- * caller rings one bell; 1: RISING, R has not taken all yet, which only `ahead`
+ * caller rings one bell; 1: SWITCHING, R has not taken all yet, which only `ahead`
  * allows, the promise that both ends counted every byte. -EAGAIN: not drained;
  * -EBUSY: held; -EPROTO: R claims more than was sent. No other thread may send.
  */
@@ -199,22 +199,22 @@ bool anc_may_bell(const struct anc_dir *d, const struct anc_tx *t);
 int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin);
 /*
  * R asked: PAUSED at exactly sent, bells. 0 or -EAGAIN (nobody asked). No
- * thread of W is inside a send and none can begin one (it finds ASKED).
+ * thread of W is inside a send and none can begin one (it finds RECALLED).
  */
 int anc_answer(struct anc_dir *d, struct anc_tx *t);
 /*
- * In RESUME: the offset to start over from and the place in the attic where
+ * In RESTORING: the offset to start over from and the place in the attic where
  * what R keeps begins, in an attic of `room` bytes; -EPROTO if unsound.
  */
 int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t room,
 		    uint64_t *from, uint64_t *kept);
 /*
- * Where byte `off` of a RESUME from `from` lies: true: in the attic, `*at`
+ * Where byte `off` of a RESTORING from `from` lies: true: in the attic, `*at`
  * bytes behind the place R named, for `*n` bytes; false: in the ring.
  */
 bool anc_in_attic(const struct anc_tx *t, uint64_t from, uint64_t off,
 		  uint64_t *at, uint64_t *n);
-/* All of [from, sent) is on the anchor: RAW. */
+/* All of [from, sent) is on the anchor: TCP. */
 void anc_resumed(struct anc_dir *d);
 /* n more bytes went out, by whatever way. */
 static inline void anc_sent(struct anc_dir *d, struct anc_tx *t, uint64_t n)
@@ -222,7 +222,7 @@ static inline void anc_sent(struct anc_dir *d, struct anc_tx *t, uint64_t n)
 	anc_publish(&d->sent, __atomic_add_fetch(&t->sent, n, __ATOMIC_SEQ_CST),
 		    &t->sent);
 }
-/* The same in LIFTED and RISING: nobody sends but the holder of the lock. */
+/* The same in LIFTED and SWITCHING: nobody sends but the holder of the lock. */
 static inline void anc_sent_alone(struct anc_dir *d, struct anc_tx *t,
 				  uint64_t n)
 {
@@ -258,7 +258,7 @@ enum anc_where {
 };
 
 /*
- * Where does the next stream byte come from, and how much? Moves SPILL to RAW
+ * Where does the next stream byte come from, and how much? Moves DRAINING to TCP
  * when R has passed it. Negative: -EPROTO.
  */
 int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n);
@@ -291,7 +291,7 @@ static inline void anc_taken_alone(struct anc_dir *d, struct anc_rx *r,
  */
 bool anc_passed(struct anc_dir *d, const struct anc_rx *r);
 /*
- * A receive on the anchor begins in RAW or before x: true, count it out by
+ * A receive on the anchor begins in TCP or before x: true, count it out by
  * anc_raw_leave() after what it took was accounted. False: not there.
  */
 bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r);
@@ -305,25 +305,25 @@ void anc_raw_leave(struct anc_dir *d);
 int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale);
 /* What a receive on the anchor returned: stream bytes, not bells? */
 bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r);
-/* R wants home: 0 asked, or -EALREADY / -EAGAIN (RAW: use anc_busy). */
+/* R wants home: 0 asked, or -EALREADY / -EAGAIN (TCP: use anc_busy). */
 int anc_ask(struct anc_dir *d);
 /*
- * ASKED or PAUSED, lock held: what R has to take off the anchor now and keep.
+ * RECALLED or PAUSED, lock held: what R has to take off the anchor now and keep.
  * `n` more stream bytes (ANC_AT_QUEUE, never for bells), or `n` bells
- * (ANC_AT_BELLS); ANC_AT_ANCHOR: nothing, or nothing more. While ASKED `n` may
+ * (ANC_AT_BELLS); ANC_AT_ANCHOR: nothing, or nothing more. While RECALLED `n` may
  * be more than will come. Negative: -EPROTO.
  */
 int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
 /*
- * In PAUSED, after anc_keep() said nothing more: RAW and true when nothing is
- * unread that does not lie on the anchor, else RESUME; `kept`: where in the
+ * In PAUSED, after anc_keep() said nothing more: TCP and true when nothing is
+ * unread that does not lie on the anchor, else RESTORING; `kept`: where in the
  * attic it begins. Between hosts (anc_dir.far) nothing unread is left on the
- * anchor, and it is always RESUME.
+ * anchor, and it is always RESTORING.
  */
 bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
 /*
- * R finds W dead in RESUME: what W did not write back, R has, in the ring and
- * kept; it lies as in ASKED.
+ * R finds W dead in RESTORING: what W did not write back, R has, in the ring and
+ * kept; it lies as in RECALLED.
  */
 void anc_revive(struct anc_dir *d);
 /* R closed for good. */

@@ -10,7 +10,7 @@
  *    4   epoch                       epoch
  *    8   question after `taken`      question answered
  *   12   bells written               bells asked for
- *   16   y in SPILL, else x          from
+ *   16   y in DRAINING, else x          from
  *   24   sent                        taken
  */
 
@@ -27,30 +27,30 @@ enum { /* flags */
        IS_READY = 0x01, /* either half: the sender's words are in force, */
        IS_RESET = 0x02, /* and its end is or will be a reset */
        IS_HELD = 0x04, /* writer: the reader's busy calls are counted */
-       IS_RAWRX = 0x04, /* reader: threads are in a receive begun in RAW */
-       IS_SEEN = 0x08, /* writer: knows that the reader knows of SPILL */
-       IS_BUSY = 0x08, /* reader: wants the direction to stay in RAW */
+       IS_RAWRX = 0x04, /* reader: threads are in a receive begun in TCP */
+       IS_SEEN = 0x08, /* writer: knows that the reader knows of DRAINING */
+       IS_BUSY = 0x08, /* reader: wants the direction to stay in TCP */
        IS_GONE = 0x10, /* reader: closed */
        IS_COUNTED = 0x20, /* either half: it counts all that it receives */
-       IS_GIVEN = 0x40, /* reader, in RESUME: found what it handed back */
+       IS_GIVEN = 0x40, /* reader, in RESTORING: found what it handed back */
 };
 
 #define TO(s) (1u << ANC_##s)
 
 /* The moves of each end; those of both are the union in anchor.c. */
 static const uint32_t writer_moves[ANC_STATES] = {
-	[ANC_RAW] = TO(RISING) | TO(LIFTED),
-	[ANC_RISING] = TO(LIFTED) | TO(SPILL),
-	[ANC_LIFTED] = TO(SPILL),
-	[ANC_ASKED] = TO(PAUSED),
-	[ANC_RESUME] = TO(RAW),
+	[ANC_TCP] = TO(SWITCHING) | TO(LIFTED),
+	[ANC_SWITCHING] = TO(LIFTED) | TO(DRAINING),
+	[ANC_LIFTED] = TO(DRAINING),
+	[ANC_RECALLED] = TO(PAUSED),
+	[ANC_RESTORING] = TO(TCP),
 };
 
 static const uint32_t reader_moves[ANC_STATES] = {
-	[ANC_RISING] = TO(ASKED),
-	[ANC_LIFTED] = TO(ASKED),
-	[ANC_SPILL] = TO(RAW) | TO(ASKED),
-	[ANC_PAUSED] = TO(RESUME),
+	[ANC_SWITCHING] = TO(RECALLED),
+	[ANC_LIFTED] = TO(RECALLED),
+	[ANC_DRAINING] = TO(TCP) | TO(RECALLED),
+	[ANC_PAUSED] = TO(RESTORING),
 };
 
 static uint32_t epoch_of(const struct anc_dir *d)
@@ -98,11 +98,11 @@ bool remote_sure(const struct remote *r)
 {
 	uint32_t behind = epoch_of(r->rx) - r->writer_epoch;
 
-	if (anc_state(r->rx) == ANC_SPILL)
+	if (anc_state(r->rx) == ANC_DRAINING)
 		return !r->ar->unsure;
-	/* who left SPILL had been told that the writer knew of it */
-	return !behind || (behind == 1 && anc_state(r->rx) == ANC_RAW &&
-			   r->writer_state == ANC_SPILL);
+	/* who left DRAINING had been told that the writer knew of it */
+	return !behind || (behind == 1 && anc_state(r->rx) == ANC_TCP &&
+			   r->writer_state == ANC_DRAINING);
 }
 
 bool remote_seen(const struct remote *r)
@@ -143,12 +143,12 @@ static void make_writer(struct remote *r, uint8_t *out)
 	out[0] = REMOTE_WRITER;
 	out[1] = (uint8_t)st;
 	out[2] = side_flags(r->own) | (r->reader_busy ? IS_HELD : 0);
-	if (st == ANC_SPILL && remote_seen(r))
+	if (st == ANC_DRAINING && remote_seen(r))
 		out[2] |= IS_SEEN;
 	wire_put32(out + 4, epoch_of(r->tx));
 	wire_put32(out + 8, r->wait_no);
 	wire_put32(out + 12, (uint32_t)r->at->bells);
-	wire_put64(out + 16, st == ANC_SPILL ? r->tx->y : r->at->x);
+	wire_put64(out + 16, st == ANC_DRAINING ? r->tx->y : r->at->x);
 	wire_put64(out + 24, r->at->sent);
 }
 
@@ -163,9 +163,10 @@ static void answer(struct remote *r)
 
 	if (r->wait_told == r->wait_seen)
 		return;
-	if (st <= ANC_RISING && r->ar->taken < remote_awaited(r->rx))
+	if (st <= ANC_SWITCHING && r->ar->taken < remote_awaited(r->rx))
 		return;
-	if (st > ANC_RISING && __atomic_load_n(&r->rx->wait, __ATOMIC_SEQ_CST))
+	if (st > ANC_SWITCHING &&
+	    __atomic_load_n(&r->rx->wait, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_store_n(&r->rx->wait, 0, __ATOMIC_SEQ_CST);
 	r->wait_told = r->wait_seen;
@@ -203,7 +204,7 @@ static void make_reader(struct remote *r, uint8_t *out)
 		out[2] |= IS_BUSY;
 	if ((word & 0xff) == ANC_GONE)
 		out[2] |= IS_GONE;
-	if ((word & 0xff) == ANC_RESUME && !r->ar->unsure)
+	if ((word & 0xff) == ANC_RESTORING && !r->ar->unsure)
 		out[2] |= IS_GIVEN;
 	out[3] = r->burn_no;
 	wire_put32(out + 4, epoch_of(r->rx));
@@ -248,13 +249,13 @@ static void adopt(struct anc_dir *d, uint32_t epoch, enum anc_state st)
 {
 	__atomic_store_n(&d->epoch, epoch, __ATOMIC_RELEASE);
 	/* what the reader takes in front of x it takes exactly */
-	__atomic_store_n(&d->closing, st == ANC_RISING, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&d->closing, st == ANC_SWITCHING, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&d->state, (uint32_t)st, __ATOMIC_SEQ_CST);
 }
 
 static bool tied(const struct remote *r, uint32_t epoch, enum anc_state st)
 {
-	return (st == ANC_LIFTED || st == ANC_SPILL) &&
+	return (st == ANC_LIFTED || st == ANC_DRAINING) &&
 	       leads(writer_moves, r->writer_state, st,
 		     epoch - r->writer_epoch);
 }
@@ -262,7 +263,7 @@ static bool tied(const struct remote *r, uint32_t epoch, enum anc_state st)
 /* Where busy calls of the reader count. */
 static bool holds(enum anc_state st)
 {
-	return st == ANC_RAW || st == ANC_RESUME;
+	return st == ANC_TCP || st == ANC_RESTORING;
 }
 
 /*
@@ -280,9 +281,9 @@ static int follow(const struct remote *r, uint32_t epoch, enum anc_state st)
 	if (epoch == own) {
 		if (st == was)
 			return 0;
-		return was == ANC_ASKED && tied(r, epoch, st) ? 1 : -EPROTO;
+		return was == ANC_RECALLED && tied(r, epoch, st) ? 1 : -EPROTO;
 	}
-	if (was == ANC_ASKED && tied(r, epoch, st))
+	if (was == ANC_RECALLED && tied(r, epoch, st))
 		return 1;
 	return leads(writer_moves, was, st, epoch - own) ? 1 : -EPROTO;
 }
@@ -301,10 +302,10 @@ static int take_writer(struct remote *r, const uint8_t *in)
 	    bells - r->bells > BELLS_AHEAD || before(no, r->wait_seen))
 		return -EPROTO;
 	ret = follow(r, epoch, st);
-	if (ret < 0 || (ret && st == ANC_SPILL && at < r->ar->taken))
+	if (ret < 0 || (ret && st == ANC_DRAINING && at < r->ar->taken))
 		return -EPROTO;
 	/* exact from here on: no bell is written behind these */
-	if ((st == ANC_SPILL || st == ANC_PAUSED) &&
+	if ((st == ANC_DRAINING || st == ANC_PAUSED) &&
 	    (int32_t)(bells - (uint32_t)r->ar->bells) < 0)
 		return -EPROTO;
 	r->bells = bells;
@@ -313,17 +314,17 @@ static int take_writer(struct remote *r, const uint8_t *in)
 				 d->bells + (bells - (uint32_t)d->bells),
 				 __ATOMIC_RELEASE);
 	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
-	if (st != ANC_SPILL)
+	if (st != ANC_DRAINING)
 		__atomic_store_n(&d->x, at, __ATOMIC_RELEASE);
 	/* asked behind a spill: y is what it was */
-	if (st == ANC_SPILL || st < ANC_SPILL)
-		__atomic_store_n(&d->y, st == ANC_SPILL ? at : ANC_OPEN,
+	if (st == ANC_DRAINING || st < ANC_DRAINING)
+		__atomic_store_n(&d->y, st == ANC_DRAINING ? at : ANC_OPEN,
 				 __ATOMIC_RELEASE);
 	if (!before(epoch, epoch_of(d))) {
 		r->writer_epoch = epoch;
 		r->writer_state = (uint8_t)st;
 	}
-	if (ret && st == ANC_RAW && anc_state(d) == ANC_RESUME) {
+	if (ret && st == ANC_TCP && anc_state(d) == ANC_RESTORING) {
 		anc_resumed(d); /* with the calls that hold it */
 		r->ar->unsure = false;
 		news |= REMOTE_STATE;
@@ -331,12 +332,12 @@ static int take_writer(struct remote *r, const uint8_t *in)
 		if (__atomic_load_n(&d->state, __ATOMIC_ACQUIRE) >=
 		    ANC_BUSY_ONE)
 			news |= REMOTE_VOID;
-		r->ar->unsure = st == ANC_SPILL;
+		r->ar->unsure = st == ANC_DRAINING;
 		adopt(d, epoch, st);
 		news |= REMOTE_STATE;
 	}
 	if (r->ar->unsure && (in[2] & IS_SEEN) && epoch == epoch_of(d) &&
-	    anc_state(d) == ANC_SPILL) {
+	    anc_state(d) == ANC_DRAINING) {
 		r->ar->unsure = false;
 		news |= REMOTE_STATE;
 	}
@@ -361,8 +362,9 @@ static int yield(const struct remote *r, uint32_t epoch, enum anc_state st)
 	if (r->gone || before(epoch, own))
 		return 0;
 	if (epoch == own)
-		return st == now || (st == ANC_ASKED &&
-				     (now == ANC_SPILL || now == ANC_LIFTED)) ?
+		return st == now || (st == ANC_RECALLED &&
+				     (now == ANC_DRAINING ||
+				      now == ANC_LIFTED)) ?
 			       0 :
 			       -EPROTO;
 	return epoch == own + 1 && (reader_moves[now] & (1u << st)) ? 1 :
@@ -391,7 +393,7 @@ static bool too_much(const struct remote *r, uint64_t taken)
 
 	return taken > r->at->sent &&
 	       (st == ANC_LIFTED || st == ANC_PAUSED ||
-		(st == ANC_ASKED && r->at->y == ANC_OPEN));
+		(st == ANC_RECALLED && r->at->y == ANC_OPEN));
 }
 
 static int take_reader(struct remote *r, const uint8_t *in)
@@ -409,7 +411,7 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	    asked - r->bells_asked > BELLS_AHEAD)
 		return -EPROTO;
 	ret = st == ANC_GONE ? 0 : yield(r, epoch, st);
-	if (ret < 0 || (ret && st == ANC_RESUME && from != taken))
+	if (ret < 0 || (ret && st == ANC_RESTORING && from != taken))
 		return -EPROTO;
 	__atomic_store_n(&d->taken, taken, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->rawrx, in[2] & IS_RAWRX ? 1u : 0u,
@@ -427,7 +429,7 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	}
 	r->reader_epoch = epoch;
 	r->reader_state = (uint8_t)st;
-	r->given = st == ANC_RESUME && (in[2] & IS_GIVEN) && remote_seen(r);
+	r->given = st == ANC_RESTORING && (in[2] & IS_GIVEN) && remote_seen(r);
 	if (!holds(anc_state(d)))
 		r->reader_busy = false;
 	else if (epoch == epoch_of(d))

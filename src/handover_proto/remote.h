@@ -17,7 +17,7 @@
  * that came before it. Nothing orders them with the bytes on the anchor; where
  * that matters, the writer waits until the reader has seen its state
  * (remote_seen()): before the first byte after a lift, and before the first
- * after a spill. The reader in turn leaves SPILL only when it was told that
+ * after a spill. The reader in turn leaves DRAINING only when it was told that
  * the writer knows (anc_rx.unsure): who finds the queue pair broken then knows
  * what the other may have written (resume.h).
  *
@@ -26,7 +26,7 @@
  * may leave only one of them can move next, so that an end which is behind
  * simply takes over what it is told. Where both moved from the same epoch, the
  * writer's moves stand and the reader's is void (anchor.md rule 1). That x has
- * been passed is for the writer to say (anc_dir.far): from RISING the reader
+ * been passed is for the writer to say (anc_dir.far): from SWITCHING the reader
  * has but one move, to ask. Busy calls
  * of the reader count only when the writer says so (remote_held()): it may
  * have switched meanwhile.
@@ -73,7 +73,7 @@ struct remote {
 	uint8_t reader_state;
 	bool reader_busy; /* its busy calls are in tx->state, as one */
 	bool gone; /* it closed */
-	bool given; /* in RESUME: what it handed back it found on the anchor */
+	bool given; /* in RESTORING: what it handed back it found on the anchor */
 	uint32_t wait_no; /* questions after `taken` so far */
 	uint32_t wait_done; /* the last one that was answered */
 	uint32_t bells_asked; /* bells the reader asked for so far */
@@ -116,7 +116,7 @@ bool remote_seen(const struct remote *r);
 /* Taken so far, what its writer waits for is there: all, or x passed. */
 static inline uint64_t remote_awaited(const struct anc_dir *rx)
 {
-	return __atomic_load_n(anc_state(rx) == ANC_RAW ? &rx->sent : &rx->x,
+	return __atomic_load_n(anc_state(rx) == ANC_TCP ? &rx->sent : &rx->x,
 			       __ATOMIC_ACQUIRE);
 }
 /* Does the writer know that its reader is where it is? See resume.h. */

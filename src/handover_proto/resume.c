@@ -22,15 +22,15 @@ static uint32_t check(const uint8_t *rec)
 enum resume_tx resume_tx(enum anc_state st, bool confirmed)
 {
 	switch (st) {
-	case ANC_RISING: /* a receive of before may take all that comes */
+	case ANC_SWITCHING: /* a receive of before may take all that comes */
 		return RESUME_BACK;
-	case ANC_RESUME: /* R waits for a word, and there is no other */
+	case ANC_RESTORING: /* R waits for a word, and there is no other */
 		return RESUME_RECORDED;
 	case ANC_LIFTED:
-	case ANC_ASKED:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
 		return confirmed ? RESUME_RECORDED : RESUME_BACK;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		return confirmed ? RESUME_NOTHING : RESUME_RECORDED;
 	default:
 		return RESUME_NOTHING;
@@ -88,26 +88,26 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 {
 	r->skip = 0;
 	r->back = r->given = false;
-	r->spilled = st == ANC_SPILL;
-	r->home = st == ANC_RESUME;
+	r->spilled = st == ANC_DRAINING;
+	r->home = st == ANC_RESTORING;
 	r->sure = sure;
 	switch (st) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
-	case ANC_ASKED:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
 		r->phase = token_wait ? RESUME_AT_TOKEN : RESUME_AT_BELLS;
 		break;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		/* what the token hides is let go of only behind it */
 		r->phase = token_wait ? RESUME_AT_TOKEN :
 			   sure	      ? RESUME_PLAIN :
 					RESUME_MAYBE;
 		break;
-	case ANC_RAW:
+	case ANC_TCP:
 		r->phase = sure ? RESUME_PLAIN : RESUME_MAYBE;
 		break;
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		r->phase = sure ? RESUME_PLAIN : RESUME_AT_GIVEN;
 		break;
 	default:

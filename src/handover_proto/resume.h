@@ -12,28 +12,28 @@
  * already. What R has not heard of the last moves of W does not matter:
  *
  *   W is in          its anchor then gets        because R is in
- *   RAW              the stream                  RAW, or past y and sure of it
- *   LIFTED, R has    the stream from x           RAW, or LIFTED and waits for
+ *   TCP              the stream                  TCP, or past y and sure of it
+ *   LIFTED, R has    the stream from x           TCP, or LIFTED and waits for
  *   not confirmed                                the token, which does not come
- *   RISING           the same: a receive of R's from before the lift may take
+ *   SWITCHING           the same: a receive of R's from before the lift may take
  *                    what lies in front of x and what comes behind together
- *   LIFTED, ASKED    (rest of) token, bells,     LIFTED or ASKED
+ *   LIFTED, RECALLED    (rest of) token, bells,     LIFTED or RECALLED
  *                    record, stream
- *   ASKED, PAUSED,   the stream from x           ASKED, PAUSED or RAW, and no
+ *   RECALLED, PAUSED,   the stream from x           RECALLED, PAUSED or TCP, and no
  *   no token begun                               token has come
- *   SPILL, R has     record, stream              LIFTED, SPILL, RAW
+ *   DRAINING, R has     record, stream              LIFTED, DRAINING, TCP
  *   not confirmed
- *   SPILL, and what  the stream                  SPILL, all up to y arrived;
- *   was asked there                              ASKED, PAUSED or RESUME
- *   PAUSED           record, stream              ASKED, PAUSED, RESUME
- *   RESUME, not all  record, stream              RESUME
+ *   DRAINING, and what  the stream                  DRAINING, all up to y arrived;
+ *   was asked there                              RECALLED, PAUSED or RESTORING
+ *   PAUSED           record, stream              RECALLED, PAUSED, RESTORING
+ *   RESTORING, not all  record, stream              RESTORING
  *   of it came back
- *   RESUME           a record of its own, the    RESUME, until that record came
+ *   RESTORING           a record of its own, the    RESTORING, until that record came
  *                    stream from `from`
  *
- * In RESUME R cannot tell which of the last two it is before it comes, and may
+ * In RESTORING R cannot tell which of the last two it is before it comes, and may
  * wait for it only if it does come: so the last piece of what is handed back is
- * sent when W has said that it is in RESUME. If it had not, what R has counts.
+ * sent when W has said that it is in RESTORING. If it had not, what R has counts.
  *
  * For this W, until R has confirmed, keeps a copy of what it sends after a lift
  * and writes nothing to the anchor after a spill; and R, having passed y, does
@@ -62,7 +62,7 @@ enum resume_tx resume_tx(enum anc_state st, bool confirmed);
 void resume_record(uint8_t to[RESUME_RECORD],
 		   const uint8_t secret[RESUME_SECRET], uint64_t from);
 
-/* In RESUME: all was handed back and follows, from offset `from` on. */
+/* In RESTORING: all was handed back and follows, from offset `from` on. */
 void resume_give(uint8_t to[RESUME_RECORD], const uint8_t secret[RESUME_SECRET],
 		 uint64_t from);
 /* Is it that? 1; 0: more has to come; -EPROTO: something else. */
@@ -81,9 +81,9 @@ enum resume_phase {
 /* R's account of what lies on the anchor. */
 struct resume {
 	uint8_t phase;
-	bool spilled; /* begun in SPILL, */
+	bool spilled; /* begun in DRAINING, */
 	bool sure; /* and W knew: nothing but token, bells, stream */
-	bool home; /* begun in RESUME: what is unread was handed back */
+	bool home; /* begun in RESTORING: what is unread was handed back */
 	uint8_t token_got; /* bytes of the token that were taken */
 	const uint8_t *token, *secret;
 	uint64_t bells, skip;
@@ -94,8 +94,8 @@ struct resume {
 
 /*
  * R is in `st` and knows that the queue pair is broken. `token_wait`: the
- * token has not come completely; `sure`: W knows that R is there, in RESUME:
- * what was handed back has come. `token`, `secret`, in RESUME `from`, `token_got`, and in SPILL `bells` (the token counts), are set.
+ * token has not come completely; `sure`: W knows that R is there, in RESTORING:
+ * what was handed back has come. `token`, `secret`, in RESTORING `from`, `token_got`, and in DRAINING `bells` (the token counts), are set.
  */
 void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 		  bool sure);

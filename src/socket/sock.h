@@ -353,7 +353,7 @@ static inline void sock_saw_wait(void)
 		__atomic_store_n(&sock_wait_seen, true, __ATOMIC_RELAXED);
 }
 
-/* Is everything the kernel's (RAW both ways, nothing paired)? One load. */
+/* Is everything the kernel's (TCP both ways, nothing paired)? One load. */
 bool sock_cold(const struct sock *s);
 /* The wake-up descriptor to wait on beside the anchor, or -1. */
 int sock_wake_fd(const struct sock *s);

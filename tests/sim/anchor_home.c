@@ -12,7 +12,7 @@
 static void finish(struct sim_end *e)
 {
 	switch (anc_state(e->tx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		if (!e->orphan &&
 		    e->at.sent !=
@@ -23,14 +23,14 @@ static void finish(struct sim_end *e)
 			return;
 		lib_note(e);
 		break;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		if (!e->orphan && sim_on(RULE_DUE) &&
 		    __atomic_load_n(&e->tx->taken, __ATOMIC_ACQUIRE) < e->at.y)
 			return;
 		break;
-	case ANC_ASKED:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		if (!e->orphan && sim_on(RULE_SHUT))
 			return;
 		break;
@@ -63,9 +63,9 @@ static void answer(struct sim_end *e)
 
 void lib_serve(struct sim_end *e)
 {
-	if (anc_state(e->tx) == ANC_ASKED)
+	if (anc_state(e->tx) == ANC_RECALLED)
 		answer(e);
-	if (anc_state(e->tx) == ANC_RESUME)
+	if (anc_state(e->tx) == ANC_RESTORING)
 		keep_put_back(e);
 	if (e->fin_due)
 		finish(e);
@@ -140,7 +140,7 @@ static int rush_home(struct sim_end *e)
 	if (e->rx_avail)
 		return -EBUSY;
 	home_bells(e, (uint64_t)anc_bells(e->rx, &e->ar));
-	__atomic_compare_exchange_n(&e->rx->state, &old, ANC_RAW, 0,
+	__atomic_compare_exchange_n(&e->rx->state, &old, ANC_TCP, 0,
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 	return 0;
 }
@@ -195,7 +195,7 @@ static int spilled(struct sim_end *e)
 int home_rx(struct sim_end *e)
 {
 	switch (anc_state(e->rx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		if (e->orphan)
 			break;
@@ -203,7 +203,7 @@ int home_rx(struct sim_end *e)
 			return rush_home(e);
 		ask(e);
 		return -EAGAIN;
-	case ANC_ASKED:
+	case ANC_RECALLED:
 		if (e->orphan)
 			break;
 		/* a writer blocked in the kernel could not answer */
@@ -215,11 +215,11 @@ int home_rx(struct sim_end *e)
 		if (e->orphan)
 			break;
 		return paused(e);
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		if (__atomic_load_n(&e->rx->brim, __ATOMIC_SEQ_CST))
 			return 0; /* the rest comes when this is read */
 		return e->orphan ? -ECONNRESET : -EAGAIN;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		return spilled(e);
 	default:
 		return 0;
@@ -235,12 +235,12 @@ static int home_tx(struct sim_end *e)
 {
 	lib_serve(e);
 	switch (anc_state(e->tx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		return lib_spill(e, e->orphan) ? -EAGAIN : 0;
-	case ANC_ASKED:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		return e->orphan ? 0 : -EAGAIN;
 	default:
 		return 0;

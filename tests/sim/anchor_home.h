@@ -26,8 +26,8 @@ int keep_take(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek);
 /* ANC_AT_QUEUE: what is kept, then the anchor; as k_recv(). */
 int keep_queue(struct sim_end *e, struct sim_item *to, uint32_t n, uint64_t lim,
 	       bool peek);
-/* W died in RESUME: what did not come by the anchor. */
+/* W died in RESTORING: what did not come by the anchor. */
 int keep_salvage(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek);
-void keep_put_back(struct sim_end *e); /* W, in RESUME */
+void keep_put_back(struct sim_end *e); /* W, in RESTORING */
 
 #endif

@@ -37,7 +37,7 @@ bool keep_pull(struct sim_end *e)
 			sim_fault("anc_keep refuses");
 			return false;
 		}
-		if (anc_state(e->rx) == ANC_ASKED && !sim_on(RULE_KEEP))
+		if (anc_state(e->rx) == ANC_RECALLED && !sim_on(RULE_KEEP))
 			return false;
 		if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
 			return false;
@@ -174,7 +174,7 @@ void keep_put_back(struct sim_end *e)
 	if (!e->resume_at) {
 		if (anc_resume_from(e->tx, &e->at, SIM_KEEP, &e->resume_from,
 				    &e->resume_kept)) {
-			sim_fault("RESUME from nowhere");
+			sim_fault("RESTORING from nowhere");
 			return;
 		}
 		e->resume_at = e->resume_from;

@@ -70,7 +70,7 @@ void lib_ring_reader(struct sim_end *e)
 
 	if (who & ANC_WAKE)
 		wake_peer(e);
-	/* under the lock a bell may still come before the answer to ASKED */
+	/* under the lock a bell may still come before the answer to RECALLED */
 	if ((who & ANC_ANCHOR) &&
 	    (!sim_on(RULE_AHEAD) || anc_may_bell(e->tx, &e->at)))
 		lib_bell(e);
@@ -238,7 +238,7 @@ static void drop_stale(struct sim_end *e)
 
 	if (!sim_on(RULE_STALE))
 		e->stale = false;
-	if (!e->stale || anc_state(e->rx) == ANC_RESUME)
+	if (!e->stale || anc_state(e->rx) == ANC_RESTORING)
 		return;
 	keep_drop(e);
 	while (e->front != e->stale_to) {
@@ -432,7 +432,7 @@ int lib_wait_tx(struct sim_end *e)
 	lib_poll(e);
 	if (e->orphan || anc_state(e->tx) != st)
 		return 0;
-	if (st != ANC_LIFTED && st != ANC_RISING) {
+	if (st != ANC_LIFTED && st != ANC_SWITCHING) {
 		nap_locked(e);
 		return 0;
 	}

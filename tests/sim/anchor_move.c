@@ -69,7 +69,7 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 		return got;
 	}
 	/* W died while it wrote back: the rest was kept */
-	if (anc_state(d) == ANC_RESUME && sim_on(RULE_SALVAGE) && e->stale &&
+	if (anc_state(d) == ANC_RESTORING && sim_on(RULE_SALVAGE) && e->stale &&
 	    (got == 0 || got == -ECONNRESET))
 		e->salvage = true;
 	*lifted = e->salvage && got <= 0;
@@ -104,14 +104,14 @@ static int next_at(struct sim_end *e, uint64_t *lim)
 	int where;
 
 	*lim = 0;
-	if ((st == ANC_PAUSED || st == ANC_ASKED) && sim_on(RULE_ALONE) &&
+	if ((st == ANC_PAUSED || st == ANC_RECALLED) && sim_on(RULE_ALONE) &&
 	    !e->homing && !e->orphan && home_rx(e) != -EAGAIN)
 		return -EAGAIN;
 	st = anc_state(e->rx);
 	where = anc_where(e->rx, &e->ar, lim);
 	switch (where) {
 	case ANC_AT_ANCHOR:
-		if (st == ANC_SPILL)
+		if (st == ANC_DRAINING)
 			lib_service(e); /* its FIN may wait for this */
 		return where;
 	case ANC_AT_BELLS:
@@ -295,7 +295,7 @@ void lib_poll_in(struct sim_end *e)
 
 static int do_switch(struct sim_end *e)
 {
-	uint32_t raw = ANC_RAW;
+	uint32_t raw = ANC_TCP;
 
 	if (sim_on(RULE_DRAINED))
 		return anc_switch(e->tx, &e->at, sim.plan.ahead);
@@ -313,7 +313,7 @@ static void switch_tx(struct sim_end *e)
 	int ret = -EBUSY;
 
 	if (e->orphan || e->pinned || e->shut_wr ||
-	    __atomic_load_n(&e->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW)
+	    __atomic_load_n(&e->tx->state, __ATOMIC_ACQUIRE) != ANC_TCP)
 		return;
 	__atomic_store_n(&e->switching, true, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&e->rawtx, __ATOMIC_SEQ_CST))
@@ -345,7 +345,7 @@ int lib_spill(struct sim_end *e, bool fin)
 
 static void try_lift(struct sim_end *e)
 {
-	if (anc_state(e->tx) != ANC_RAW || e->pinned || e->orphan ||
+	if (anc_state(e->tx) != ANC_TCP || e->pinned || e->orphan ||
 	    e->at.sent < sim.plan.lift_at[e->id])
 		return;
 	if (sim_on(RULE_DRAINED) && !sim.plan.ahead &&
@@ -365,8 +365,8 @@ static bool raw_tx_enter(struct sim_end *e)
 	if (!sim_on(RULE_RAWTX) ||
 	    !__atomic_load_n(&e->switching, __ATOMIC_SEQ_CST))
 		switch (anc_state(e->tx)) {
-		case ANC_RAW:
-		case ANC_SPILL:
+		case ANC_TCP:
+		case ANC_DRAINING:
 		case ANC_GONE:
 			return true;
 		default:
@@ -384,12 +384,12 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
 	for (;;) {
 		lib_serve(e);
 		switch (anc_state(e->tx)) {
-		case ANC_RAW:
-		case ANC_SPILL:
+		case ANC_TCP:
+		case ANC_DRAINING:
 		case ANC_GONE:
 			*raw = true;
 			return 0;
-		case ANC_RISING:
+		case ANC_SWITCHING:
 		case ANC_LIFTED:
 			break;
 		default:
@@ -460,12 +460,12 @@ static bool last_byte(struct sim_end *e)
 {
 	lib_serve(e);
 	switch (anc_state(e->tx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		lib_push(e, 0, true);
 		break;
-	case ANC_SPILL:
-	case ANC_RAW:
+	case ANC_DRAINING:
+	case ANC_TCP:
 	case ANC_GONE:
 		break;
 	default:
@@ -498,12 +498,12 @@ void lib_close(struct sim_end *e)
 		if (sim_on(RULE_SALVAGE))
 			lib_serve(e);
 		st = anc_state(e->tx);
-		if ((st == ANC_LIFTED || st == ANC_RISING) && !e->fin_due)
+		if ((st == ANC_LIFTED || st == ANC_SWITCHING) && !e->fin_due)
 			lib_push(e, 0, true);
 		if (st == ANC_LIFTED)
 			lib_spill(e, true);
 	} while (sim_on(RULE_SHUT) && st != anc_state(e->tx) &&
-		 anc_state(e->tx) == ANC_ASKED);
+		 anc_state(e->tx) == ANC_RECALLED);
 	anc_gone(e->rx);
 	lib_note(e);
 	e->left = true;

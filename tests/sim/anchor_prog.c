@@ -133,7 +133,7 @@ static bool called(struct sim_thread *t)
 static void service(struct sim_end *e)
 {
 	for (;;) {
-		bool more = anc_state(e->tx) == ANC_RESUME && !e->closed;
+		bool more = anc_state(e->tx) == ANC_RESTORING && !e->closed;
 
 		sim_block(called, more ? sim.now + 5 : SIM_NEVER, SLEEP_LIB);
 		if (e->closed)

@@ -55,13 +55,13 @@ void sim_step(void);
 enum sim_rule {
 	/* anchor.md section 9 */
 	RULE_DRAINED, /* switch only when taken == sent */
-	RULE_RAWRX, /* no spill around a receive begun in RAW */
+	RULE_RAWRX, /* no spill around a receive begun in TCP */
 	RULE_PAUSED, /* raw use only after the writer's word */
 	RULE_BELLS, /* bells stay while anybody sleeps on the anchor */
 	RULE_EAT_LAST, /* mark, arm, find nothing, and only then eat */
 	/* and what the world asked for besides */
 	RULE_RAWTX, /* switching and a raw send exclude each other */
-	RULE_FIN, /* SPILL ends only when no old receive is inside */
+	RULE_FIN, /* DRAINING ends only when no old receive is inside */
 	RULE_STALE, /* what was written back is dropped from the ring */
 	RULE_SEEN, /* sleep on the wake-up socket only while LIFTED */
 	RULE_OTHERS, /* a byte is eaten when nobody else needs it */

@@ -86,17 +86,17 @@ static void out_record(struct end *e, uint64_t from)
 static void begin_tx(struct end *e)
 {
 	enum anc_state st = anc_state(e->tx);
-	bool confirmed = st == ANC_SPILL ? remote_seen(&e->r) : e->confirmed;
+	bool confirmed = st == ANC_DRAINING ? remote_seen(&e->r) : e->confirmed;
 	uint64_t from = e->at.sent;
 	uint32_t i;
 
 	loan_broke(e, other(e)->ar.taken);
-	if (st == ANC_RAW ||
-	    (st == ANC_RESUME && e->put_n == from - e->tx->from))
+	if (st == ANC_TCP ||
+	    (st == ANC_RESTORING && e->put_n == from - e->tx->from))
 		return;
 	e->put_n = e->put_at = 0;
-	if ((st == ANC_ASKED || st == ANC_PAUSED) && e->at.y != ANC_OPEN) {
-		st = ANC_SPILL;
+	if ((st == ANC_RECALLED || st == ANC_PAUSED) && e->at.y != ANC_OPEN) {
+		st = ANC_DRAINING;
 		confirmed = true;
 	}
 	switch (resume_tx(st, confirmed)) {
@@ -134,7 +134,7 @@ static void flush(struct end *e)
 	if (e->out_at < e->out_n)
 		return;
 	e->out_n = e->out_at = 0;
-	e->tx->state = ANC_RAW;
+	e->tx->state = ANC_TCP;
 }
 
 /* --- the reader -------------------------------------------------------- */
@@ -143,7 +143,7 @@ static bool behind_spill(const struct end *e)
 {
 	enum anc_state st = anc_state(e->rx);
 
-	return (st == ANC_ASKED || st == ANC_PAUSED) && e->rx->y != ANC_OPEN;
+	return (st == ANC_RECALLED || st == ANC_PAUSED) && e->rx->y != ANC_OPEN;
 }
 
 /* The writer cannot have all of it: it is unread, whatever comes. */
@@ -158,7 +158,7 @@ static void keep_early(struct end *e)
 	e->rx->bells = e->ar.bells;
 	e->rx->x = e->ar.taken;
 	e->rx->y = e->ar.taken + e->ring_n;
-	e->rx->state = ANC_SPILL;
+	e->rx->state = ANC_DRAINING;
 }
 
 static bool begin_rx(struct end *e)
@@ -166,12 +166,12 @@ static bool begin_rx(struct end *e)
 	bool sure = remote_sure(&e->r);
 	enum anc_state st = anc_state(e->rx);
 
-	if (st == ANC_RAW && !sure)
+	if (st == ANC_TCP && !sure)
 		return false; /* nobody comes home without a record */
 	if (behind_spill(e)) {
-		st = ANC_SPILL;
+		st = ANC_DRAINING;
 		sure = true;
-	} else if (st == ANC_RESUME) {
+	} else if (st == ANC_RESTORING) {
 		sure = !e->ar.unsure;
 		if (e->ar.unsure && !remote_sure(&e->r))
 			keep_early(e);
@@ -183,10 +183,10 @@ static bool begin_rx(struct end *e)
 	e->in.from = e->ar.from;
 	if (e->token_wait)
 		e->in.token_got = (uint8_t)(e->ar.bells - e->token_at);
-	if (st == ANC_SPILL)
+	if (st == ANC_DRAINING)
 		e->in.bells = (uint64_t)anc_bells(e->rx, &e->ar);
 	resume_begin(&e->in, st, e->token_wait, sure);
-	if (!world_rule(RULE_HIDDEN) && st == ANC_SPILL && sure)
+	if (!world_rule(RULE_HIDDEN) && st == ANC_DRAINING && sure)
 		e->in.phase = RESUME_PLAIN;
 	return true;
 }
@@ -314,7 +314,7 @@ static void settle(struct end *e)
 			world_fault("control bytes left for the program");
 		e->ring[e->ring_n++] = e->stash[i].off;
 	}
-	if (e->stash_n && (st == ANC_SPILL || st == ANC_RAW))
+	if (e->stash_n && (st == ANC_DRAINING || st == ANC_TCP))
 		world_fault("bytes taken ahead where none can be");
 	e->stash_n = 0;
 	for (i = 0; i < e->ar.kept; i++)
@@ -325,19 +325,20 @@ static void settle(struct end *e)
 	e->given_n = e->given_at = 0;
 	e->ar.unsure = false;
 	if (spilled) {
-		e->rx->state = ANC_SPILL;
-	} else if (st == ANC_RESUME && !e->ring_n) {
+		e->rx->state = ANC_DRAINING;
+	} else if (st == ANC_RESTORING && !e->ring_n) {
 		anc_resumed(e->rx);
-	} else if (st == ANC_RISING || st == ANC_LIFTED || st == ANC_ASKED ||
-		   st == ANC_PAUSED || st == ANC_RESUME) {
+	} else if (st == ANC_SWITCHING || st == ANC_LIFTED ||
+		   st == ANC_RECALLED || st == ANC_PAUSED ||
+		   st == ANC_RESTORING) {
 		if (e->in.back)
 			e->ar.bells = e->token_at;
 		e->rx->bells = e->ar.bells;
-		if (st == ANC_RESUME)
+		if (st == ANC_RESTORING)
 			e->rx->x = e->ar.taken;
 		e->rx->y = e->ar.taken + e->ring_n;
-		e->rx->state = e->ring_n ? ANC_SPILL : ANC_RAW;
-	} else if (st == ANC_SPILL && e->in.token_got == TOKEN &&
+		e->rx->state = e->ring_n ? ANC_DRAINING : ANC_TCP;
+	} else if (st == ANC_DRAINING && e->in.token_got == TOKEN &&
 		   !e->in.bells) {
 		e->ar.bells = e->rx->bells;
 	}
@@ -384,8 +385,8 @@ static bool called(struct end *e)
 			     .token_got = TOKEN };
 	uint8_t buf[GLANCE + STASH];
 
-	if (anc_state(e->rx) == ANC_RAW || e->in_raw || e->ar.kept ||
-	    (e->ar.taken < e->rx->x && anc_state(e->rx) != ANC_RESUME))
+	if (anc_state(e->rx) == ANC_TCP || e->in_raw || e->ar.kept ||
+	    (e->ar.taken < e->rx->x && anc_state(e->rx) != ANC_RESTORING))
 		return false;
 	if (e->token_wait)
 		in.token_got = (uint8_t)(e->ar.bells - e->token_at);
@@ -406,16 +407,16 @@ static bool waits(const struct end *e)
 		return true;
 	if (!world_rule(RULE_TRY))
 		return false;
-	return e->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
-	       (tx >= ANC_ASKED && tx <= ANC_RESUME) ||
-	       (tx != ANC_RAW &&
+	return e->ar.unsure || rx == ANC_RECALLED || rx == ANC_PAUSED ||
+	       (tx >= ANC_RECALLED && tx <= ANC_RESTORING) ||
+	       (tx != ANC_TCP &&
 		(e->ahead || e->tx->rawrx || !remote_seen(&e->r)));
 }
 
 static bool home_again(const struct end *e)
 {
-	return e->mended && !e->out_n && anc_state(e->tx) == ANC_RAW &&
-	       anc_state(e->rx) == ANC_RAW && !e->ring_n && !e->homing &&
+	return e->mended && !e->out_n && anc_state(e->tx) == ANC_TCP &&
+	       anc_state(e->rx) == ANC_TCP && !e->ring_n && !e->homing &&
 	       !e->pinned && !e->raw;
 }
 

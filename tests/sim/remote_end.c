@@ -30,7 +30,7 @@ static bool may_end(struct end *e)
 {
 	struct pipe *p = &w.qp[e - w.end];
 
-	if (!e->dis_sent && (anc_state(e->tx) == ANC_RISING ||
+	if (!e->dis_sent && (anc_state(e->tx) == ANC_SWITCHING ||
 			     !remote_seen(&e->r) || world_full(p, 1)))
 		return false;
 	if (!e->dis_sent)
@@ -45,11 +45,11 @@ static bool last_word(struct end *e)
 	if (!flushed(e))
 		return false;
 	switch (anc_state(e->tx)) {
-	case ANC_ASKED:
+	case ANC_RECALLED:
 		if (e->token_due || !world_shown(e))
 			return false;
 		break;
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		if (e->put_n == e->at.sent - e->tx->from)
 			return false;
 		e->put_n = e->put_at = 0;
@@ -60,7 +60,7 @@ static bool last_word(struct end *e)
 	default:
 		return true;
 	}
-	e->tx->state = ANC_RAW;
+	e->tx->state = ANC_TCP;
 	return true;
 }
 
@@ -69,7 +69,7 @@ static void finish(struct end *e)
 	bool silent = end_silent(e) && world_rule(RULE_FIN);
 
 	switch (anc_state(e->tx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		if (!may_end(e))
 			return;
@@ -79,13 +79,13 @@ static void finish(struct end *e)
 		if (anc_spill(e->tx, &e->at, true))
 			return;
 		break;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		if (silent ? !last_word(e) : e->tx->taken < e->at.y)
 			return;
 		break;
-	case ANC_ASKED:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		if (!silent || !last_word(e))
 			return;
 		break;
@@ -103,9 +103,9 @@ void end_step(struct end *e)
 	if (e->shut || e->at.sent < e->total || rnd(20))
 		return;
 	switch (anc_state(e->tx)) {
-	case ANC_RAW:
-	case ANC_SPILL:
-	case ANC_RISING:
+	case ANC_TCP:
+	case ANC_DRAINING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		e->shut = e->fin_due = true;
 		finish(e);
@@ -139,7 +139,7 @@ static void deliver(struct end *e, uint32_t front)
 	w.ended++;
 	e->ring_n = 0;
 	e->ar.kept = 0;
-	e->rx->state = ANC_RAW;
+	e->rx->state = ANC_TCP;
 	e->homing = false;
 	e->raw = true;
 }
@@ -153,27 +153,27 @@ bool end_over(struct end *e)
 	uint32_t front;
 	uint64_t n;
 
-	if (st == ANC_RAW || !world_rule(RULE_OVER))
+	if (st == ANC_TCP || !world_rule(RULE_OVER))
 		return false;
 	if (e->fin_due || e->in_raw || !p->fin || p->arrived != p->put)
 		return true;
 	world_poll(e);
 	if (!flushed(e))
 		return true;
-	if (st == ANC_RESUME && (!e->ar.unsure || take_record(e) == 1)) {
+	if (st == ANC_RESTORING && (!e->ar.unsure || take_record(e) == 1)) {
 		e->given_n = e->given_at = 0;
 		e->ar.unsure = false;
 		return false;
 	}
-	if (st == ANC_RESUME) {
+	if (st == ANC_RESTORING) {
 		for (n = 0; n < e->given_n; n++)
 			e->ring[e->ring_n++] = e->given[n];
 		e->given_n = 0;
 	}
-	if (st == ANC_SPILL && anc_where(e->rx, &e->ar, &n) == ANC_AT_ANCHOR)
+	if (st == ANC_DRAINING && anc_where(e->rx, &e->ar, &n) == ANC_AT_ANCHOR)
 		return false;
 	front = 0;
-	if (e->ar.taken < e->rx->x && st != ANC_RESUME)
+	if (e->ar.taken < e->rx->x && st != ANC_RESTORING)
 		front = (uint32_t)(e->rx->x - e->ar.taken);
 	while (e->ar.kept < front && (i = next(e)))
 		e->kept[e->ar.kept++] = i->off;
@@ -199,7 +199,7 @@ bool end_done(void)
 			return false;
 		/* a receive in the kernel that nothing comes for */
 		if (e->home_at <= e->expect && !e->raw &&
-		    (!e->in_raw || anc_state(e->rx) != ANC_RAW))
+		    (!e->in_raw || anc_state(e->rx) != ANC_TCP))
 			return false;
 	}
 	return true;

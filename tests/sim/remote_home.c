@@ -41,9 +41,9 @@ void world_put_back(struct end *e)
 void world_came_back(struct end *e, uint32_t off)
 {
 	/* late: it was given up, and its reader keeps it */
-	if (end_silent(e) && anc_state(e->tx) != ANC_RESUME)
+	if (end_silent(e) && anc_state(e->tx) != ANC_RESTORING)
 		return;
-	if (anc_state(e->tx) != ANC_RESUME || off != e->tx->from + e->put_n)
+	if (anc_state(e->tx) != ANC_RESTORING || off != e->tx->from + e->put_n)
 		world_fault("not what was to come back");
 	e->put[e->put_n++ % QUEUE] = off;
 }
@@ -156,7 +156,7 @@ void world_come_home(struct end *e)
 	if (!e->pinned && !anc_busy(e->rx))
 		e->pinned = true;
 	if (e->token_wait && !e->broke && !e->in_raw &&
-	    anc_state(e->rx) != ANC_RAW && anc_state(e->rx) != ANC_RESUME &&
+	    anc_state(e->rx) != ANC_TCP && anc_state(e->rx) != ANC_RESTORING &&
 	    e->ar.taken + e->ar.kept >= e->rx->x)
 		take_control(e, e->token_at + TOKEN - e->ar.bells);
 	if (e->broke && !e->mended)
@@ -164,31 +164,31 @@ void world_come_home(struct end *e)
 	if (end_silent(e) && end_over(e))
 		return;
 	switch (anc_state(e->rx)) {
-	case ANC_RAW:
+	case ANC_TCP:
 		if (e->in_raw || (world_rule(RULE_HELD) && !e->broke &&
 				  !held(e) && !e->dis_rcvd))
 			break;
 		gone_home(e);
 		break;
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		anc_ask(e->rx);
 		break;
-	case ANC_ASKED:
+	case ANC_RECALLED:
 		pull(e);
 		break;
 	case ANC_PAUSED:
 		if (!e->in_raw && pull(e) && !e->in_raw && !e->broke)
 			give_begin(e);
 		break;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		if (e->ar.unsure || e->broke || rnd(2))
 			world_read_some(e);
 		else if (e->ar.taken < e->rx->y &&
 			 anc_where(e->rx, &e->ar, &n) != ANC_AT_ANCHOR)
 			anc_ask(e->rx);
 		break;
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		if (e->ar.unsure)
 			give(e);
 		else if (!e->in_raw && (held(e) || e->dis_rcvd))

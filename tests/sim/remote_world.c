@@ -95,12 +95,14 @@ static void put_token(struct end *e)
 	if (e->broke || world_full(&w.anchor[id(e)], TOKEN))
 		return;
 	if (e->ahead &&
-	    (anc_state(e->tx) == ANC_RISING || anc_state(e->tx) == ANC_ASKED) &&
+	    (anc_state(e->tx) == ANC_SWITCHING ||
+	     anc_state(e->tx) == ANC_RECALLED) &&
 	    (anc_risen(e->tx, &e->at) || (!world_rule(RULE_PASSED) && !rnd(4))))
 		token_begin(e);
 	if (!e->token_due || (world_rule(RULE_SEEN) && !remote_seen(&e->r)) ||
-	    (anc_state(e->tx) != ANC_LIFTED && anc_state(e->tx) != ANC_ASKED &&
-	     (world_rule(RULE_PASSED) || anc_state(e->tx) != ANC_RISING)))
+	    (anc_state(e->tx) != ANC_LIFTED &&
+	     anc_state(e->tx) != ANC_RECALLED &&
+	     (world_rule(RULE_PASSED) || anc_state(e->tx) != ANC_SWITCHING)))
 		return;
 	put_token_bytes(e);
 	e->token_due = false;
@@ -160,11 +162,11 @@ bool world_shown(struct end *e)
 static void serve(struct end *e)
 {
 	switch (anc_state(e->tx)) {
-	case ANC_ASKED:
+	case ANC_RECALLED:
 		if (loan_back(e) && clear(e) && world_shown(e))
 			anc_answer(e->tx, &e->at);
 		break;
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		world_put_back(e);
 		break;
 	default:
@@ -194,22 +196,22 @@ static void write_some(struct end *e)
 			((rnd(4) && sink_write(e)) || loan_begin(e))))
 		return;
 
-	if (e->holds && !w.severed && anc_state(e->tx) == ANC_RAW &&
+	if (e->holds && !w.severed && anc_state(e->tx) == ANC_TCP &&
 	    e->at.sent && e->at.sent > e->tx->taken && !e->r.reader_busy)
 		return;
 	if (e->at.sent + n > most)
 		n = (uint32_t)(most - e->at.sent);
 	/* see resume.h */
-	if (anc_state(e->tx) == ANC_SPILL && !remote_seen(&e->r) &&
+	if (anc_state(e->tx) == ANC_DRAINING && !remote_seen(&e->r) &&
 	    world_rule(RULE_STAND))
 		return;
 	switch (anc_state(e->tx)) {
-	case ANC_RAW:
-	case ANC_SPILL:
+	case ANC_TCP:
+	case ANC_DRAINING:
 	case ANC_GONE:
 		p = &w.anchor[id(e)];
 		break;
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		p = &w.qp[id(e)];
 		world_tell(e);
@@ -252,7 +254,7 @@ static void spill(struct end *e)
 {
 	if (e->broke || !loan_back(e))
 		return;
-	if (anc_state(e->tx) == ANC_RISING)
+	if (anc_state(e->tx) == ANC_SWITCHING)
 		spill_early(e);
 	else if (anc_state(e->tx) == ANC_LIFTED && clear(e) && !e->token_due &&
 		 !anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
@@ -285,7 +287,7 @@ void world_sink(struct end *e, uint64_t n)
 	}
 }
 
-/* A receive in the kernel that began in RAW comes out. */
+/* A receive in the kernel that began in TCP comes out. */
 static void raw_out(struct end *e)
 {
 	uint32_t n = 1 + rnd(6);
@@ -322,7 +324,7 @@ static void from_ring(struct end *e, uint64_t most)
 		world_deliver(e, e->ring[0]);
 		memmove(e->ring, e->ring + 1, --e->ring_n * sizeof(uint32_t));
 		anc_taken(e->rx, &e->ar, 1);
-		if (anc_state(e->rx) != ANC_RAW)
+		if (anc_state(e->rx) != ANC_TCP)
 			e->rx->wait = 0;
 	}
 }
@@ -416,7 +418,7 @@ static void poll_qp(struct end *e)
 	}
 	if (!i->words) {
 		/* of a lift it never knew of: the anchor brings it again */
-		if (e->broke && anc_state(e->rx) == ANC_RESUME)
+		if (e->broke && anc_state(e->rx) == ANC_RESTORING)
 			return;
 		if (!e->broke)
 			sink_takes(e);
@@ -432,17 +434,19 @@ static void poll_qp(struct end *e)
 	}
 	if (news & REMOTE_VOID)
 		e->pinned = false;
-	if (was == ANC_ASKED &&
-	    (anc_state(e->rx) == ANC_SPILL || anc_state(e->rx) == ANC_LIFTED))
+	if (was == ANC_RECALLED && (anc_state(e->rx) == ANC_DRAINING ||
+				    anc_state(e->rx) == ANC_LIFTED))
 		w.ties++;
-	if ((was == ANC_RAW || was == ANC_RESUME) &&
-	    (anc_state(e->rx) == ANC_RISING || anc_state(e->rx) == ANC_LIFTED ||
-	     anc_state(e->rx) == ANC_SPILL)) {
+	if ((was == ANC_TCP || was == ANC_RESTORING) &&
+	    (anc_state(e->rx) == ANC_SWITCHING ||
+	     anc_state(e->rx) == ANC_LIFTED ||
+	     anc_state(e->rx) == ANC_DRAINING)) {
 		e->token_at = e->ar.bells;
 		e->token_wait = true;
 	}
 	if (remote_seen(&e->r) && !e->ahead &&
-	    (anc_state(e->tx) == ANC_LIFTED || anc_state(e->tx) == ANC_ASKED))
+	    (anc_state(e->tx) == ANC_LIFTED ||
+	     anc_state(e->tx) == ANC_RECALLED))
 		e->confirmed = true; /* as mend_seen() */
 	if (!world_rule(RULE_UNSURE))
 		e->ar.unsure = false;
@@ -499,7 +503,7 @@ static void step(struct end *e, bool calm)
 			write_some(e);
 		break;
 	case 8:
-		if (e->r.peer->ready && anc_state(tx) == ANC_RAW &&
+		if (e->r.peer->ready && anc_state(tx) == ANC_TCP &&
 		    (e->turn || e->at.sent < e->total))
 			lift(e);
 		break;

@@ -29,7 +29,7 @@
 
 enum rule {
 	RULE_SEEN, /* nothing on the anchor before the reader knows */
-	RULE_RAWRX, /* no stream bytes around a receive begun in RAW */
+	RULE_RAWRX, /* no stream bytes around a receive begun in TCP */
 	RULE_HELD, /* raw use only when the writer holds still */
 	RULE_ANEW, /* and it said so of this time, not of the one before */
 	RULE_DRAINED, /* the switch only in a drained direction */
@@ -38,7 +38,7 @@ enum rule {
 	RULE_PASSED, /* the token only when x has been passed */
 	RULE_KEPT, /* what is sent before the lift is known is kept */
 	RULE_STAND, /* nothing follows a spill before it is known */
-	RULE_UNSURE, /* the reader leaves SPILL when told that it may */
+	RULE_UNSURE, /* the reader leaves DRAINING when told that it may */
 	RULE_JUDGE, /* who mends takes the control bytes, and nobody else */
 	RULE_TRY, /* who waits for a word tries the queue pair */
 	RULE_SHOWN, /* the token goes out before the answer, if it is needed */
@@ -181,12 +181,13 @@ bool world_full(const struct pipe *p, uint32_t n);
 void world_put(struct pipe *p, uint32_t off);
 struct item *world_next(struct pipe *p);
 void world_tell(struct end *e);
-bool world_shown(struct end *e); /* ASKED: its token is out, if it is needed */
+bool world_shown(
+	struct end *e); /* RECALLED: its token is out, if it is needed */
 void world_deliver(struct end *e, uint32_t off); /* to its program */
 void world_sink(struct end *e, uint64_t n); /* bells */
 void world_read_some(struct end *e);
 
-/* remote_home.c: the writer in RESUME; the reader. */
+/* remote_home.c: the writer in RESTORING; the reader. */
 void world_put_back(struct end *e);
 void world_came_back(struct end *e, uint32_t off);
 void world_come_home(struct end *e);

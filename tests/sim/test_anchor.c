@@ -324,7 +324,7 @@ static struct control controls[] = {
 	{ "bells stay for sleepers", RULE_BELLS, any, 372 },
 	{ "wake-up bytes are eaten last", RULE_EAT_LAST, any, 22519 },
 	{ "no switch around a raw send", RULE_RAWTX, any, 16 },
-	{ "SPILL ends after old receives", RULE_FIN, short_stream, 1122 },
+	{ "DRAINING ends after old receives", RULE_FIN, short_stream, 1122 },
 	{ "what was written back is dropped", RULE_STALE, any, 7 },
 	{ "sleep only where the state was seen", RULE_SEEN, any, 25 },
 	{ "the others' wake-up bytes stay", RULE_OTHERS, any, 2954 },

@@ -375,7 +375,7 @@ static void t_tried(void **state)
 	an_end.ops = &full;
 	rdma.mend.called = false;
 	rdma.far = rdma.watch.anchor = -1;
-	sock.rx->state = ANC_RAW;
+	sock.rx->state = ANC_TCP;
 	sock.ar.based = true;
 	look();
 	assert_false(rdma_waits(&sock));
@@ -393,10 +393,10 @@ static void t_tried(void **state)
 	w->wait_done = 2;
 	sock.tx->rawrx = 1;
 	is_tried("a receive of before the lift is over");
-	sock.tx->state = w->reader_state = ANC_ASKED;
+	sock.tx->state = w->reader_state = ANC_RECALLED;
 	is_tried("and the way home is asked for");
 	sock.tx->rawrx = 0;
-	sock.tx->state = w->reader_state = ANC_RISING;
+	sock.tx->state = w->reader_state = ANC_SWITCHING;
 	sock.at.x = sock.tx->x = 10;
 	rdma.mark.ahead = true;
 	is_tried("x was passed");
@@ -404,7 +404,7 @@ static void t_tried(void **state)
 	sock.tx->state = w->reader_state = ANC_PAUSED;
 	is_tried("it comes home");
 	sock.tx->state = ANC_LIFTED;
-	w->reader_state = ANC_RAW;
+	w->reader_state = ANC_TCP;
 	is_tried("our state is known");
 	an_end.ops = &ops;
 	rdma_api = NULL;

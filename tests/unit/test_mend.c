@@ -157,7 +157,7 @@ static void in_resume(struct conn *peer)
 	sock.ar.taken = sock.ar.from = sock.rx->taken = 100;
 	sock.rx->from = 100;
 	sock.rx->sent = 100 + GIVEN;
-	sock.rx->state = ANC_RESUME;
+	sock.rx->state = ANC_RESTORING;
 	sock.ar.unsure = true;
 	rd.mend.give.len = rd.mend.give.at = GIVEN;
 	rd.mend.give.mem = larder_map(GIVEN + WIRE_BSDH);
@@ -429,7 +429,7 @@ static void steps(bool no_record)
 	assert_int_equal(lock_take(&sock.lock), 0);
 	mend_begin(&sock, -ECONNRESET);
 	while (clock_ns() < until && rd.state == RDMA_MENDING &&
-	       (!no_record || anc_state(sock.tx) != ANC_RAW))
+	       (!no_record || anc_state(sock.tx) != ANC_TCP))
 		mend_step(&sock);
 	lock_drop(&sock.lock);
 }
@@ -482,7 +482,7 @@ static void test_behind_its_end(void **state)
 	shutdown(writer, SHUT_WR);
 	steps(false);
 	assert_true(rd.mend.mended);
-	assert_int_equal(anc_state(sock.tx), ANC_RAW);
+	assert_int_equal(anc_state(sock.tx), ANC_TCP);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
 	gets("defg");
 }
@@ -501,7 +501,7 @@ static void test_own_end(void **state)
 	steps(true);
 	assert_int_equal(rd.state, RDMA_MENDING);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
-	assert_int_equal(anc_state(sock.tx), ANC_RAW);
+	assert_int_equal(anc_state(sock.tx), ANC_TCP);
 	close(writer);
 	close(sock.mem.holder[0].fd);
 	mend_drop(&rd);
@@ -569,7 +569,7 @@ static void test_overtaken(void **state)
 	sock.seek.look = LOOK_NEVER;
 	arrives(&peer, "defg");
 	lifts = sock.rx;
-	lifts->state = ANC_RAW;
+	lifts->state = ANC_TCP;
 	shutdown(writer, SHUT_WR);
 	assert_int_equal(sock_recv(&sock, sock.mem.holder[0].fd, got, 8, 0), 4);
 	assert_memory_equal(got, "defg", 4);

@@ -43,18 +43,18 @@ static void test_unsound(void **state)
 	remote_init(&e->r, &e->mirror, &e->at, &e->ar);
 	e->tx = e->r.tx;
 	anc_sent(e->tx, &e->at, 10);
-	snapshot(in, 2, ANC_RAW, 0, 0, 0);
+	snapshot(in, 2, ANC_TCP, 0, 0, 0);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* no half */
 	snapshot(in, REMOTE_READER, ANC_LIFTED, 1, 0, 10);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* not its move */
 	snapshot(in, REMOTE_READER, ANC_LIFTED, 0, 0, 10);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* same epoch */
-	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 10);
+	snapshot(in, REMOTE_READER, ANC_TCP, 0, 0, 10);
 	assert_true(remote_take(&e->r, in) >= 0);
-	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 9);
+	snapshot(in, REMOTE_READER, ANC_TCP, 0, 0, 9);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* backwards */
 	assert_int_equal(anc_switch(e->tx, &e->at, false), 0);
-	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 11);
+	snapshot(in, REMOTE_READER, ANC_TCP, 0, 0, 11);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* never sent */
 	snapshot(in, REMOTE_WRITER, ANC_PAUSED, 1, 0, 0);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* nobody asked */
@@ -69,7 +69,7 @@ static void test_unsound(void **state)
 	assert_true(remote_take(&e->r, in) & REMOTE_STATE);
 	assert_int_equal(anc_state(e->r.rx), ANC_LIFTED);
 	anc_taken(e->r.rx, &e->ar, 4);
-	snapshot(in, REMOTE_WRITER, ANC_SPILL, 2, 3, 4);
+	snapshot(in, REMOTE_WRITER, ANC_DRAINING, 2, 3, 4);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* y was passed */
 }
 
@@ -87,7 +87,7 @@ static void test_asks(void **state)
 	e->tx->wait = 1;
 	assert_true(remote_make(&e->r, REMOTE_WRITER, false, out));
 	assert_int_equal(wire_get32(out + 8), 1);
-	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 10);
+	snapshot(in, REMOTE_READER, ANC_TCP, 0, 0, 10);
 	wire_put32(in + 8, 1);
 	assert_true(remote_take(&e->r, in) & REMOTE_TAKEN);
 	assert_int_equal(anc_switch(e->tx, &e->at, false), 0);
@@ -110,7 +110,7 @@ static void test_burns(void **state)
 	assert_true(remote_make(&e->r, REMOTE_READER, false, out));
 	assert_int_equal(out[3], 30);
 	assert_false(remote_make(&e->r, REMOTE_READER, false, out));
-	snapshot(in, REMOTE_READER, ANC_RAW, 0, 0, 0);
+	snapshot(in, REMOTE_READER, ANC_TCP, 0, 0, 0);
 	assert_false(remote_take(&e->r, in) & REMOTE_BURN);
 	in[3] = 250;
 	assert_true(remote_take(&e->r, in) & REMOTE_BURN);
@@ -153,7 +153,7 @@ static void says(struct end *e, bool held)
 {
 	uint8_t in[REMOTE_LEN];
 
-	snapshot(in, REMOTE_WRITER, ANC_RAW, 0, 0, 0);
+	snapshot(in, REMOTE_WRITER, ANC_TCP, 0, 0, 0);
 	in[2] = held ? 0x04 : 0; /* IS_HELD */
 	assert_true(remote_take(&e->r, in) >= 0);
 }

@@ -116,7 +116,7 @@ static void test_kernel_hears_later(void **state)
 	leaves_unread();
 	page.dir[0].state = ANC_LIFTED;
 	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), -ECONNRESET);
-	page.dir[0].state = ANC_RAW;
+	page.dir[0].state = ANC_TCP;
 	ends(true);
 	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
 }
@@ -128,7 +128,7 @@ static void test_kernel_hears_later_of_a_send(void **state)
 	page.dir[0].state = ANC_LIFTED;
 	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL),
 			 -ECONNRESET);
-	page.dir[1].state = ANC_RAW;
+	page.dir[1].state = ANC_TCP;
 	ends(true);
 	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL), -EPIPE);
 }
@@ -175,7 +175,7 @@ static void test_bell(void **state)
 	sock.at.y = ANC_OPEN;
 	ends(true);
 	assert_true(ring_told(&sock, fd) < 0);
-	page.dir[1].state = ANC_RAW;
+	page.dir[1].state = ANC_TCP;
 	sock_ready(&sock, fd, 0, &ready);
 	assert_true(ready.now & EPOLLERR);
 	told_reset_then_end();
@@ -188,7 +188,7 @@ static void test_look(void **state)
 	int i;
 
 	(void)state;
-	page.dir[0].state = ANC_RISING;
+	page.dir[0].state = ANC_SWITCHING;
 	page.dir[0].x = 10;
 	page.dir[0].y = ANC_OPEN;
 	ends(true);
@@ -224,9 +224,9 @@ static void urgent(void **state, enum anc_state tx, enum anc_state rx)
 
 static void test_urgent(void **state)
 {
-	urgent(state, ANC_RAW, ANC_RAW);
-	urgent(state, ANC_RAW, ANC_LIFTED);
-	urgent(state, ANC_GONE, ANC_RAW);
+	urgent(state, ANC_TCP, ANC_TCP);
+	urgent(state, ANC_TCP, ANC_LIFTED);
+	urgent(state, ANC_GONE, ANC_TCP);
 	urgent(state, ANC_GONE, ANC_LIFTED);
 }
 

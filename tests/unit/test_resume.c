@@ -87,21 +87,21 @@ static void test_ways(void **state)
 		put("\0\0", 2);
 		put_record(108);
 		put("news", 4);
-		assert_int_equal(play(ANC_SPILL, false, false, 2, 108, piece,
+		assert_int_equal(play(ANC_DRAINING, false, false, 2, 108, piece,
 				      &r),
 				 (int)len - 4);
 		len = 0;
 		put("\0\0\1stream", 9);
 		assert_int_equal(
-			play(ANC_SPILL, false, false, 2, 108, piece, &r), 2);
+			play(ANC_DRAINING, false, false, 2, 108, piece, &r), 2);
 		/* one that both know of, but the token is not here yet */
 		len = 0;
 		put(token, sizeof(token));
 		put("\1stream", 7);
 		assert_int_equal(
-			play(ANC_SPILL, true, true, 16, 108, piece, &r), 16);
+			play(ANC_DRAINING, true, true, 16, 108, piece, &r), 16);
 		/* what both know is the stream's at once */
-		assert_int_equal(play(ANC_RAW, false, true, 0, 108, piece, &r),
+		assert_int_equal(play(ANC_TCP, false, true, 0, 108, piece, &r),
 				 0);
 	}
 }
@@ -162,7 +162,7 @@ static void test_turn(void **state)
 	len = 0;
 	put_record(100);
 	put("repe", 4); /* the rest has not arrived */
-	assert_int_equal(play(ANC_RESUME, false, false, 0, 108, 80, &r),
+	assert_int_equal(play(ANC_RESTORING, false, false, 0, 108, 80, &r),
 			 -EAGAIN);
 	assert_true(resume_turn(&r, &rx, &ar));
 	resume_begin(&r, ANC_LIFTED, false, false);
@@ -176,13 +176,13 @@ static void test_turn(void **state)
 static void test_writer(void **state)
 {
 	(void)state;
-	assert_int_equal(resume_tx(ANC_RAW, true), RESUME_NOTHING);
-	assert_int_equal(resume_tx(ANC_RISING, true), RESUME_BACK);
-	assert_int_equal(resume_tx(ANC_ASKED, false), RESUME_BACK);
+	assert_int_equal(resume_tx(ANC_TCP, true), RESUME_NOTHING);
+	assert_int_equal(resume_tx(ANC_SWITCHING, true), RESUME_BACK);
+	assert_int_equal(resume_tx(ANC_RECALLED, false), RESUME_BACK);
 	assert_int_equal(resume_tx(ANC_LIFTED, false), RESUME_BACK);
 	assert_int_equal(resume_tx(ANC_LIFTED, true), RESUME_RECORDED);
-	assert_int_equal(resume_tx(ANC_SPILL, false), RESUME_RECORDED);
-	assert_int_equal(resume_tx(ANC_SPILL, true), RESUME_NOTHING);
+	assert_int_equal(resume_tx(ANC_DRAINING, false), RESUME_RECORDED);
+	assert_int_equal(resume_tx(ANC_DRAINING, true), RESUME_NOTHING);
 	assert_int_equal(resume_tx(ANC_PAUSED, true), RESUME_RECORDED);
 }
 

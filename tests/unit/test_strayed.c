@@ -78,7 +78,7 @@ static void goes_on(void)
 	spills();
 	says("tail");
 	gets("tail");
-	assert_int_equal(anc_state(sock.rx), ANC_RAW);
+	assert_int_equal(anc_state(sock.rx), ANC_TCP);
 	assert_null(sock.conn.fault);
 	assert_int_equal(sock.ar.taken, writer.at.sent);
 	assert_int_equal(sock.ar.bells, writer.at.bells);
@@ -174,7 +174,8 @@ static void t_stream_ahead(void **state)
 	left(says_and_lifts, 64, 3);
 	gets_nothing();
 	assert_int_equal(sock.ar.taken, 3);
-	assert_int_equal(anc_state(sock.rx), sock.rd ? ANC_RISING : ANC_LIFTED);
+	assert_int_equal(anc_state(sock.rx),
+			 sock.rd ? ANC_SWITCHING : ANC_LIFTED);
 }
 
 /* What nobody can count is not vouched for. */
@@ -201,7 +202,7 @@ static void t_others(void **state)
 
 	(void)state;
 	left(lifts, 64, RDMA_TOKEN);
-	sock.rx->rawrx++; /* it began in RAW */
+	sock.rx->rawrx++; /* it began in TCP */
 	gets_nothing();
 	/* it sleeps in the kernel: a bell is asked for */
 	assert_true((sock.rx->armed & ANC_ANCHOR) || sock.rd->words.bell_no);

@@ -232,12 +232,12 @@ static inline void spin_to_bed(struct sock *s)
 	__atomic_store_n(&s->waits.rung_at, 0, __ATOMIC_RELAXED);
 }
 
-/* Lock held, a writer: room is what the ring has (RISING or LIFTED). */
+/* Lock held, a writer: room is what the ring has (SWITCHING or LIFTED). */
 static inline bool tx_by_ring(const struct sock *s)
 {
 	enum anc_state st = anc_state(s->tx);
 
-	return st == ANC_LIFTED || st == ANC_RISING;
+	return st == ANC_LIFTED || st == ANC_SWITCHING;
 }
 
 /* For people to see: event.def. */
@@ -278,7 +278,7 @@ static inline bool never_lift(const struct sock *s)
 
 static inline bool tx_ours(const struct sock *s)
 {
-	return anc_state(s->tx) != ANC_RAW;
+	return anc_state(s->tx) != ANC_TCP;
 }
 
 /* Lock not held: the carrier's operations, for one call. */

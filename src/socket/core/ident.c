@@ -64,7 +64,7 @@ bool sock_native(const struct sock *s)
 bool sock_lifted(const struct sock *s)
 {
 	return s->paired &&
-	       (anc_state(s->tx) != ANC_RAW || anc_state(s->rx) != ANC_RAW);
+	       (anc_state(s->tx) != ANC_TCP || anc_state(s->rx) != ANC_TCP);
 }
 
 bool sock_cold(const struct sock *s)

@@ -129,7 +129,7 @@ struct rdma_mend {
 	struct rdma_larder larder;
 	struct rdma_larder stash; /* taken off the anchor by receives, or the
 				   * ar.kept bytes of a homecoming (keep.c) */
-	struct rdma_given give; /* in RESUME, with ar.unsure */
+	struct rdma_given give; /* in RESTORING, with ar.unsure */
 	struct rdma_put put;
 };
 

@@ -24,7 +24,7 @@ struct sock_reports {
 
 	/* The queue pair broke, or was given up. */
 	void (*broke)(struct sock *s, int error);
-	/* Its peer is gone, in RESUME. */
+	/* Its peer is gone, in RESTORING. */
 	void (*revive)(struct sock *s);
 	/* While it is mended: n bytes of the anchor were read by others. */
 	void (*strayed)(struct sock *s, uint64_t n);

@@ -105,7 +105,7 @@ static void row_adopt(struct sock *s)
 /* Does its writer's next byte go by SDP? */
 static bool on_sdp(struct anc_dir *d)
 {
-	return anc_state(d) != ANC_RAW && anc_state(d) != ANC_SPILL;
+	return anc_state(d) != ANC_TCP && anc_state(d) != ANC_DRAINING;
 }
 
 static uint8_t path_of(const struct sock *s, bool lifted)

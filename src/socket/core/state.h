@@ -236,9 +236,9 @@ struct sock_fallback {
 	uint8_t vouches; /* times the counts were compared */
 	uint8_t miss_naps, missed[2]; /* of bell_naps for nobody's (ring.c) */
 	uint16_t bell_naps; /* waits for threads that hold a bell uncounted */
-	uint32_t stand; /* atomic: in SPILL, nothing may be sent yet (RDMA) */
+	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */
 	bool given; /* behind this spill another program may write, uncounted */
-	bool resuming; /* RESUME, begun: */
+	bool resuming; /* RESTORING, begun: */
 	uint64_t resume_at; /* next byte to write back, */
 	uint64_t resume_from, resume_kept; /* as the reader said */
 	uint64_t kept_at; /* where in the attic ar.kept bytes begin */

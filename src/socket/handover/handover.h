@@ -9,7 +9,7 @@
 
 extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
 
-/* W's part: answer ASKED, write back after RESUME. Lock held. */
+/* W's part: answer RECALLED, write back after RESTORING. Lock held. */
 void home_serve(struct sock *s, int fd);
 /* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
 int home_rx(struct sock *s, int fd);
@@ -50,7 +50,7 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
 
 /* --- switch.c ---------------------------------------------------------- */
 
-/* Before a transmit in RAW: switch if that can be. Lock not held. */
+/* Before a transmit in TCP: switch if that can be. Lock not held. */
 void lift_try_tx(struct sock *s, int fd);
 int lift_spill(struct sock *s, int fd, enum reason why, bool fin);
 /* The anchor has the direction again: its options are the program's. */
@@ -67,12 +67,12 @@ int keep_bells(struct sock *s, int fd); /* exactly those there; -EAGAIN */
 int keep_rest(struct sock *s, int fd); /* the peer is dead: everything */
 void keep_drop(struct sock *s); /* it was written back */
 /*
- * Lock not held. A receive in RESUME returned n (0, -ECONNRESET): the peer died
+ * Lock not held. A receive in RESTORING returned n (0, -ECONNRESET): the peer died
  * over it, and what it did not write back is unread where it was.
  */
 bool keep_revived(struct sock *s, ssize_t n);
 /*
- * The writer died in RESUME, and what it wrote back has been taken off the
+ * The writer died in RESTORING, and what it wrote back has been taken off the
  * anchor: the rest is where it was. False: nothing is missing.
  */
 bool keep_revive(struct sock *s);
@@ -81,7 +81,7 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);
 /* All that is unread and not the kernel's, by a look: false, it is not there. */
 bool keep_unread(struct sock *s, struct cursor *c);
-void keep_put_back(struct sock *s, int fd); /* the writer, in RESUME */
+void keep_put_back(struct sock *s, int fd); /* the writer, in RESTORING */
 
 /* Of what came before the switch some will never come. */
 bool keep_short(const struct sock *s);
@@ -103,13 +103,13 @@ void mend_flush(struct sock *s, int fd);
 void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
 int mend_now(struct sock *s, int fd);
-void mend_revive(struct sock *s); /* its peer is gone, in RESUME */
+void mend_revive(struct sock *s); /* its peer is gone, in RESTORING */
 void mend_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 
 /* --- rdma_back.c ------------------------------------------------------- */
 
 /*
- * All with the lock held. The reader, about to go into RESUME: 0; and in it:
+ * All with the lock held. The reader, about to go into RESTORING: 0; and in it:
  * sends what can be sent, and looks for the record. 0: the anchor has the
  * stream; -EAGAIN, or the stream is lost.
  */

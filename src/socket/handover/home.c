@@ -20,17 +20,17 @@ static bool last_word(struct sock *s, int fd)
 	if (rdma_api->flushed(s->rd->end) != 1)
 		return false;
 	switch (anc_state(s->tx)) {
-	case ANC_SPILL: /* behind which nothing comes */
+	case ANC_DRAINING: /* behind which nothing comes */
 		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
 		return true;
-	case ANC_ASKED: /* nobody is shown anything without the token */
+	case ANC_RECALLED: /* nobody is shown anything without the token */
 		rdma_token_write(s, fd);
 		if (s->rd->mark.token_due ||
 		    (s->rd->mark.ahead && s->at.sent != s->at.x &&
 		     rdma_token_ahead(s, fd)))
 			return false;
 		break;
-	case ANC_RESUME: /* without all that it was to put back: none of it */
+	case ANC_RESTORING: /* without all that it was to put back: none of it */
 		if (rdma_put_whole(s->rd))
 			return false;
 		rdma_put_drop(s->rd);
@@ -41,7 +41,7 @@ static bool last_word(struct sock *s, int fd)
 	default:
 		return true;
 	}
-	__atomic_store_n(&s->tx->state, ANC_RAW, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->tx->state, ANC_TCP, __ATOMIC_SEQ_CST);
 	return true;
 }
 
@@ -54,7 +54,7 @@ static void finish(struct sock *s, int fd)
 	bool silent = !s->orphan && rdma_silent(s);
 
 	switch (anc_state(s->tx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		/* the token goes before anything else */
 		if (!s->orphan && s->rd && !rdma_may_end(s, false))
@@ -73,16 +73,16 @@ static void finish(struct sock *s, int fd)
 			return; /* asked home this instant: after that */
 		ring_note(s);
 		break;
-	case ANC_SPILL: /* before y its reader may ask for bytes */
+	case ANC_DRAINING: /* before y its reader may ask for bytes */
 		if (silent ? !last_word(s, fd) :
 			     !s->orphan && __atomic_load_n(&s->tx->taken,
 							   __ATOMIC_ACQUIRE) <
 						   s->at.y)
 			return;
 		break;
-	case ANC_ASKED:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		if (silent ? !last_word(s, fd) : !s->orphan)
 			return;
 		break;
@@ -128,18 +128,18 @@ static void answer(struct sock *s, int fd)
 
 void home_serve(struct sock *s, int fd)
 {
-	if (likely(anc_state(s->tx) <= ANC_SPILL && !s->eos.fin_due) ||
+	if (likely(anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due) ||
 	    !s->paired || fd < 0)
 		return;
 	if (unlikely(s->rd))
 		mend_flush(s, fd);
 	switch (anc_state(s->tx)) {
-	case ANC_ASKED:
+	case ANC_RECALLED:
 		if (s->rd && !rdma_may_answer(s, fd))
 			break; /* the answer to our words comes first */
 		answer(s, fd);
 		break;
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		keep_put_back(s, fd);
 		break;
 	default:
@@ -256,7 +256,7 @@ static int late_home(struct sock *s, int fd)
 
 /*
  * Over RDMA the writer may switch until it has said that it will not, or has
- * ended: our hold on RAW is in its hands.
+ * ended: our hold on TCP is in its hands.
  */
 bool home_unheld(const struct sock *s)
 {
@@ -276,12 +276,12 @@ int home_rx(struct sock *s, int fd)
 	if (s->fallback.homing && rdma_silent(s) && rdma_over(s, fd))
 		return -EAGAIN;
 	switch (anc_state(s->rx)) {
-	case ANC_RAW:
+	case ANC_TCP:
 		return home_unheld(s) ? -EAGAIN : 0;
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		return s->orphan ? dead_home(s, fd) : ask(s);
-	case ANC_ASKED:
+	case ANC_RECALLED:
 		if (s->orphan)
 			return dead_home(s, fd);
 		if (pump_poll(s))
@@ -292,7 +292,7 @@ int home_rx(struct sock *s, int fd)
 		return ret < 0 ? ret : -EAGAIN;
 	case ANC_PAUSED:
 		return s->orphan ? dead_home(s, fd) : paused_home(s, fd);
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		if (s->orphan)
 			return late_home(s, fd);
 		if (s->rd)
@@ -301,7 +301,7 @@ int home_rx(struct sock *s, int fd)
 		return __atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE) ?
 			       0 :
 			       -EAGAIN;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		return spilled_home(s, fd);
 	default:
 		return 0;
@@ -312,8 +312,8 @@ void home_abandoned(struct sock *s, int fd)
 {
 	enum anc_state rx = anc_state(s->rx);
 
-	if (unlikely(rx == ANC_ASKED || rx == ANC_PAUSED ||
-		     (rx == ANC_RESUME && s->ar.unsure)) &&
+	if (unlikely(rx == ANC_RECALLED || rx == ANC_PAUSED ||
+		     (rx == ANC_RESTORING && s->ar.unsure)) &&
 	    !s->fallback.homing && !s->orphan)
 		home_rx(s, fd);
 }

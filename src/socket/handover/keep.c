@@ -242,7 +242,7 @@ static void skip_unread(struct sock *s, uint64_t skip)
 
 bool keep_revive(struct sock *s)
 {
-	if (!s->got.stale || anc_state(s->rx) != ANC_RESUME ||
+	if (!s->got.stale || anc_state(s->rx) != ANC_RESTORING ||
 	    s->ar.taken < s->ar.from)
 		return false;
 	skip_unread(s, s->ar.taken - s->ar.from);
@@ -253,7 +253,7 @@ bool keep_revive(struct sock *s)
 }
 
 /*
- * The peer died while it wrote back what we handed it (RESUME): the rest is
+ * The peer died while it wrote back what we handed it (RESTORING): the rest is
  * still where it was, behind what came by the anchor.
  */
 bool keep_revived(struct sock *s, ssize_t n)

@@ -71,17 +71,17 @@ static bool taken_back(struct sock *s, struct rdma *r)
 static bool begin_tx(struct sock *s, struct rdma *r)
 {
 	enum anc_state st = anc_state(s->tx);
-	bool ok = true, confirmed = st == ANC_SPILL ? !s->fallback.stand :
-						      r->mend.confirmed;
+	bool ok = true, confirmed = st == ANC_DRAINING ? !s->fallback.stand :
+							 r->mend.confirmed;
 
 	r->mend.out_at = r->mend.out_from = 0;
 	/* what was handed back goes on: rdma_put_back() */
-	if (st == ANC_RAW || st == ANC_GONE ||
-	    (st == ANC_RESUME && rdma_put_whole(r)))
+	if (st == ANC_TCP || st == ANC_GONE ||
+	    (st == ANC_RESTORING && rdma_put_whole(r)))
 		return true;
 	rdma_put_drop(r);
-	if ((st == ANC_ASKED || st == ANC_PAUSED) && s->at.y != ANC_OPEN) {
-		st = ANC_SPILL; /* asked behind it, by who knew of it */
+	if ((st == ANC_RECALLED || st == ANC_PAUSED) && s->at.y != ANC_OPEN) {
+		st = ANC_DRAINING; /* asked behind it, by who knew of it */
 		confirmed = true;
 	}
 	switch (resume_tx(st, confirmed)) {
@@ -105,7 +105,7 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 
 /*
  * Nothing for a process that is dying or dead: it would make its end a reset,
- * and in RAW nobody could say any more what it had not taken. Where the anchor
+ * and in TCP nobody could say any more what it had not taken. Where the anchor
  * has ended mend_step() has to see what comes in front of that.
  */
 static bool holds(const struct sock *s, int fd)
@@ -143,7 +143,7 @@ void mend_flush(struct sock *s, int fd)
 	sock_eats(s, n);
 	larder_unmap(r->mend.out, r->mend.out_len);
 	r->mend.out = NULL;
-	__atomic_store_n(&s->tx->state, ANC_RAW, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->tx->state, ANC_TCP, __ATOMIC_SEQ_CST);
 	lift_left(s, fd);
 	r->due.changed = true;
 	rdma_wake(s);
@@ -169,7 +169,7 @@ static bool behind_spill(const struct sock *s)
 {
 	enum anc_state st = anc_state(s->rx);
 
-	return (st == ANC_ASKED || st == ANC_PAUSED) &&
+	return (st == ANC_RECALLED || st == ANC_PAUSED) &&
 	       __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) != ANC_OPEN;
 }
 
@@ -187,7 +187,7 @@ static void let_go(struct sock *s)
 	r->end = NULL;
 }
 
-/* In RESUME, and the writer cannot have all of it: the program may have it. */
+/* In RESTORING, and the writer cannot have all of it: the program may have it. */
 static void keep_early(struct sock *s)
 {
 	larder_again(s);
@@ -197,7 +197,7 @@ static void keep_early(struct sock *s)
 	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
 			 __ATOMIC_SEQ_CST);
 	s->fallback.pins &= (uint8_t)~2u;
-	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->state, ANC_DRAINING, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 }
 
@@ -207,13 +207,13 @@ static void begin_rx(struct sock *s, struct rdma *r)
 	enum anc_state st = anc_state(s->rx);
 
 	if (behind_spill(s)) {
-		st = ANC_SPILL;
+		st = ANC_DRAINING;
 		sure = true;
-	} else if (st == ANC_RESUME) {
+	} else if (st == ANC_RESTORING) {
 		sure = !s->ar.unsure;
 	}
 	r->mend.in.from = s->ar.from;
-	if (st == ANC_RESUME && s->ar.unsure && !remote_sure(&r->words))
+	if (st == ANC_RESTORING && s->ar.unsure && !remote_sure(&r->words))
 		keep_early(s);
 	r->mend.in.token = r->mark.token_rx;
 	r->mend.in.secret = r->mark.secret_rx;
@@ -222,7 +222,7 @@ static void begin_rx(struct sock *s, struct rdma *r)
 		r->mend.in.token_got =
 			(uint8_t)(s->ar.bells - r->mark.token_at);
 	r->mend.in.bells =
-		st == ANC_SPILL ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
+		st == ANC_DRAINING ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
 	resume_begin(&r->mend.in, st, r->mark.token_wait, sure);
 }
 
@@ -358,23 +358,23 @@ static void settle_words(struct sock *s, enum anc_state st)
 {
 	struct rdma *r = s->rd;
 
-	if (st == ANC_SPILL) {
+	if (st == ANC_DRAINING) {
 		if (r->mend.in.token_got == RDMA_TOKEN && !r->mend.in.bells)
 			s->ar.bells = __atomic_load_n(&s->rx->bells,
 						      __ATOMIC_ACQUIRE);
 		return;
 	}
-	if (st == ANC_RESUME && !s->got.avail) {
+	if (st == ANC_RESTORING && !s->got.avail) {
 		anc_resumed(s->rx); /* with the calls that hold it */
 		return;
 	}
 	s->ar.bells = r->mend.in.back ? r->mark.token_at : s->ar.bells;
 	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
-	if (st == ANC_RESUME) /* none of it in front of x */
+	if (st == ANC_RESTORING) /* none of it in front of x */
 		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
 			 __ATOMIC_SEQ_CST);
-	__atomic_store_n(&s->rx->state, s->got.avail ? ANC_SPILL : ANC_RAW,
+	__atomic_store_n(&s->rx->state, s->got.avail ? ANC_DRAINING : ANC_TCP,
 			 __ATOMIC_SEQ_CST);
 }
 
@@ -383,7 +383,7 @@ static bool spilled_again(struct sock *s)
 {
 	if (!behind_spill(s) || s->ar.kept || anc_bells(s->rx, &s->ar) <= 0)
 		return false;
-	__atomic_store_n(&s->rx->state, ANC_SPILL, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->state, ANC_DRAINING, __ATOMIC_SEQ_CST);
 	return true;
 }
 
@@ -396,14 +396,14 @@ static bool settle(struct sock *s)
 
 	if (r->mend.in.back)
 		drop_hidden(r);
-	if (st == ANC_RESUME && s->ar.unsure && !r->mend.in.given)
+	if (st == ANC_RESTORING && s->ar.unsure && !r->mend.in.given)
 		larder_again(s);
 	else if (r->end && !larder_store(s))
 		return false;
 	rdma_give_end(r);
 	let_go(s);
 	s->ar.based = false;
-	if (!spilled && st != ANC_RAW && st != ANC_GONE)
+	if (!spilled && st != ANC_TCP && st != ANC_GONE)
 		settle_words(s, st);
 	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
@@ -432,7 +432,7 @@ void mend_step(struct sock *s)
 		end_it(s);
 	}
 	if (r->state == RDMA_MENDING && r->mend.mended &&
-	    anc_state(s->tx) != ANC_PAUSED && anc_state(s->tx) != ANC_RESUME)
+	    anc_state(s->tx) != ANC_PAUSED && anc_state(s->tx) != ANC_RESTORING)
 		rdma_again(s);
 }
 
@@ -443,8 +443,8 @@ void mend_revive(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (!rdma_here(s) || anc_state(s->rx) != ANC_RESUME || !s->ar.unsure ||
-	    !r->end)
+	if (!rdma_here(s) || anc_state(s->rx) != ANC_RESTORING ||
+	    !s->ar.unsure || !r->end)
 		return;
 	r->mend.in = (struct resume){ 0 };
 	settle(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Home over RDMA: unread bytes handed back (anchor.md 6.1). There is no memory
- * that both ends can see, so in RESUME the reader sends what its program has
+ * that both ends can see, so in RESTORING the reader sends what its program has
  * not read, in Back messages. The writer puts it on the anchor when it has all
  * of it, behind a record: "here lie the bytes again from offset `from` on". The
  * reader takes that record, and then its own copy is void and the anchor is
@@ -63,10 +63,10 @@ void rdma_give(struct sock *s)
 	uint8_t *mem;
 	size_t most;
 
-	if (anc_state(s->rx) != ANC_RESUME || !s->ar.unsure ||
+	if (anc_state(s->rx) != ANC_RESTORING || !s->ar.unsure ||
 	    r->state != RDMA_UP || s->conn.error)
 		return;
-	/* all of it, when W has said that it is in RESUME (resume.h) */
+	/* all of it, when W has said that it is in RESTORING (resume.h) */
 	most = r->mend.give.len - (r->mend.give.len && !remote_sure(&r->words));
 	while (r->mend.give.at < most && (room = FAB(s)->room(END(s)))) {
 		offer.back = most - r->mend.give.at;
@@ -158,9 +158,9 @@ int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n)
 
 	/* given up: its reader keeps it */
 	if (s->rd->state != RDMA_UP ||
-	    (rdma_silent(s) && anc_state(s->tx) != ANC_RESUME))
+	    (rdma_silent(s) && anc_state(s->tx) != ANC_RESTORING))
 		return 0;
-	if (anc_state(s->tx) != ANC_RESUME || (!p->mem && put_begin(s)) ||
+	if (anc_state(s->tx) != ANC_RESTORING || (!p->mem && put_begin(s)) ||
 	    n > p->len - p->got) {
 		s->conn.fault = "hands back too much";
 		return -EPROTO;
@@ -182,7 +182,7 @@ void rdma_put_back(struct sock *s, int fd)
 	struct rdma_put *p = &r->mend.put;
 	ssize_t n = 0;
 
-	if (anc_state(s->tx) != ANC_RESUME || fd < 0 ||
+	if (anc_state(s->tx) != ANC_RESTORING || fd < 0 ||
 	    (!p->mem && (r->state != RDMA_UP || put_begin(s))) ||
 	    p->got < p->len)
 		return;

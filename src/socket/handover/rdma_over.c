@@ -6,9 +6,9 @@
 /* Is each direction the anchor's, or has it ended in order, all arrived? */
 static bool bare(const struct sock *s)
 {
-	return (anc_state(s->tx) == ANC_RAW ||
+	return (anc_state(s->tx) == ANC_TCP ||
 		(s->conn.dis_sent && !mend_unacked(s->rd, NULL))) &&
-	       (anc_state(s->rx) == ANC_RAW || s->conn.dis_rcvd);
+	       (anc_state(s->rx) == ANC_TCP || s->conn.dis_rcvd);
 }
 
 void rdma_lost(struct sock *s, int error)
@@ -38,15 +38,15 @@ bool rdma_over(struct sock *s, int fd)
 	enum anc_state st = anc_state(d);
 	uint64_t n, front;
 
-	if (st == ANC_RAW || st == ANC_GONE || s->orphan)
+	if (st == ANC_TCP || st == ANC_GONE || s->orphan)
 		return false;
 	if (s->eos.fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
 	    !rdma_fin_came(s, fd) || pump_poll(s) || !rdma_silent(s) ||
 	    rdma_api->flushed(s->rd->end) != 1)
 		return true;
-	if (st == ANC_RESUME && !rdma_back_home(s, fd))
+	if (st == ANC_RESTORING && !rdma_back_home(s, fd))
 		return false;
-	if (st == ANC_SPILL && raw_where(s, &n) == ANC_AT_ANCHOR)
+	if (st == ANC_DRAINING && raw_where(s, &n) == ANC_AT_ANCHOR)
 		return false;
 	n = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
 	front = s->ar.taken < n ? n - s->ar.taken : 0;

@@ -120,7 +120,7 @@ static bool switch_tx(struct sock *s, int fd)
 	int ret;
 
 	if (!s->paired || s->orphan || never_lift(s) || s->eos.shut_wr ||
-	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_RAW ||
+	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_TCP ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
 	    clock_ns() < s->fallback.lift_not_before || !zc_settled(s) ||
 	    (s->rd && !zcw_left(s)))
@@ -155,7 +155,7 @@ void lift_try_tx(struct sock *s, int fd)
 	struct anc_dir *tx = s->tx;
 	bool done = false;
 
-	if (!tx || !peer || anc_state(tx) != ANC_RAW || never_lift(s) ||
+	if (!tx || !peer || anc_state(tx) != ANC_TCP || never_lift(s) ||
 	    s->orphan || !__atomic_load_n(&peer->ready, __ATOMIC_ACQUIRE))
 		return;
 	if (s->rd && !lock_try(&s->lock)) {
@@ -179,8 +179,8 @@ bool lift_tx(struct sock *s, int fd)
 		return false;
 	if (s->paired)
 		lift_try_tx(s, fd);
-	return s->paired && anc_state(s->tx) != ANC_RAW &&
-	       anc_state(s->tx) != ANC_SPILL && anc_state(s->tx) != ANC_GONE;
+	return s->paired && anc_state(s->tx) != ANC_TCP &&
+	       anc_state(s->tx) != ANC_DRAINING && anc_state(s->tx) != ANC_GONE;
 }
 
 /* --- back to the anchor ------------------------------------------------ */
@@ -191,7 +191,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 
 	if (unlikely(s->window.holdback))
 		holdback_show(s);
-	if (s->rd && anc_state(s->tx) == ANC_RISING)
+	if (s->rd && anc_state(s->tx) == ANC_SWITCHING)
 		ret = rdma_token_ahead(s, fd);
 	else if (s->rd && !fin && !rdma_anchor_free(s))
 		ret = -EBUSY;

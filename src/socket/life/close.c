@@ -170,7 +170,7 @@ static void close_lifted(struct sock *s, int fd)
 	} else {
 		/* a bell left unread would make the kernel say reset */
 		bells = anc_bells(s->rx, &s->ar);
-		while (bells > 0 && anc_state(s->rx) != ANC_RAW) {
+		while (bells > 0 && anc_state(s->rx) != ANC_TCP) {
 			ssize_t n = sys_recv(fd, sink,
 					     bells < 64 ? (size_t)bells : 64,
 					     MSG_DONTWAIT);

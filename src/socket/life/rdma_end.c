@@ -25,17 +25,17 @@ static bool mends(const struct rdma *r)
 bool rdma_unread(const struct sock *s, int fd)
 {
 	enum anc_state st = anc_state(s->rx);
-	int64_t bells = st == ANC_RAW ? 0 : anc_bells(s->rx, &s->ar);
+	int64_t bells = st == ANC_TCP ? 0 : anc_bells(s->rx, &s->ar);
 	int n;
 
 	/* brought home: what the kernel has may be for who was given it */
 	if (s->fallback.homes)
 		return false;
-	if ((st == ANC_RISING || st == ANC_SPILL) &&
+	if ((st == ANC_SWITCHING || st == ANC_DRAINING) &&
 	    s->ar.taken < remote_awaited(s->rx))
 		return true;
 	/* while it is LIFTED a bell may be there before its word */
-	if ((st != ANC_RAW && st != ANC_SPILL) || bells < 0 ||
+	if ((st != ANC_TCP && st != ANC_DRAINING) || bells < 0 ||
 	    sys_ioctl(fd, FIONREAD, &n))
 		return false;
 	return n > bells;
@@ -50,7 +50,7 @@ bool rdma_linger(struct sock *s, int fd)
 	if (!rdma_here(s) || s->conn.error || s->opt.linger0 || s->orphan ||
 	    (r->state != RDMA_UP && !mends(r)))
 		return false;
-	if (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW)
+	if (anc_state(s->tx) == ANC_TCP && anc_state(s->rx) == ANC_TCP)
 		return false;
 	if (!s->eos.shut_rd) {
 		pump_poll(s);
@@ -66,7 +66,7 @@ bool rdma_linger(struct sock *s, int fd)
 		return false;
 	r->lingers = r->due.restless = true;
 	r->seek.give_up_at = clock_ns() + LINGER_NS;
-	if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
+	if (tx_by_ring(s) || anc_state(s->tx) == ANC_RECALLED)
 		rdma_may_end(s, true);
 	if (mends(r) &&
 	    !s->eos.shut_wr) /* its end need not wait for the peer's */
@@ -88,11 +88,11 @@ static bool told_all(struct sock *s)
 
 	/* what comes to a closed socket is answered by a reset */
 	if (r->mark.token_due || r->mark.token_wait ||
-	    conn_wants_send(&s->conn) || anc_state(s->tx) == ANC_RISING ||
-	    anc_state(s->tx) == ANC_ASKED || anc_state(s->tx) == ANC_PAUSED ||
-	    anc_state(s->tx) == ANC_RESUME)
+	    conn_wants_send(&s->conn) || anc_state(s->tx) == ANC_SWITCHING ||
+	    anc_state(s->tx) == ANC_RECALLED ||
+	    anc_state(s->tx) == ANC_PAUSED || anc_state(s->tx) == ANC_RESTORING)
 		return false;
-	if (anc_state(s->rx) != ANC_GONE && anc_state(s->rx) > ANC_RISING) {
+	if (anc_state(s->rx) != ANC_GONE && anc_state(s->rx) > ANC_SWITCHING) {
 		anc_gone(s->rx);
 		rdma_tell(s, true);
 		if (conn_wants_send(&s->conn))
@@ -113,9 +113,9 @@ bool rdma_lingered(struct sock *s)
 		pump_poll(s);
 		home_serve(s, s->waits.ghost);
 		rdma_tell(s, true);
-		if (anc_state(s->tx) == ANC_RISING)
+		if (anc_state(s->tx) == ANC_SWITCHING)
 			lift_spill(s, s->waits.ghost, WHY_CLOSED, true);
-		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_ASKED)
+		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_RECALLED)
 			rdma_may_end(s, true);
 		rdma_token_write(s, s->waits.ghost);
 	}

@@ -65,7 +65,7 @@ static void serve(struct sock *s, void *arg)
 	holders_visit(s);
 	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
-	if ((anc_state(s->tx) <= ANC_SPILL && !s->eos.fin_due && !bell &&
+	if ((anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due && !bell &&
 	     !asked) ||
 	    !enter(s))
 		return;
@@ -101,7 +101,7 @@ static bool soon;
 static void see(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (anc_state(s->tx) == ANC_RESUME || lift_awaited(s) ||
+	if (anc_state(s->tx) == ANC_RESTORING || lift_awaited(s) ||
 	    (s->rd && rdma_restless(s) && !rdma_calm(s)))
 		tick = TICK_MS;
 	else if (unlikely(s->rd) && rdma_restless(s) && !tick)

@@ -33,9 +33,9 @@ static bool waits(const struct sock *s)
 {
 	enum anc_state tx = anc_state(s->tx), rx = anc_state(s->rx);
 
-	return s->ar.unsure || rx == ANC_ASKED || rx == ANC_PAUSED ||
-	       (tx >= ANC_ASKED && tx <= ANC_RESUME) ||
-	       (tx != ANC_RAW && tx != ANC_GONE && !remote_seen(&s->rd->words));
+	return s->ar.unsure || rx == ANC_RECALLED || rx == ANC_PAUSED ||
+	       (tx >= ANC_RECALLED && tx <= ANC_RESTORING) ||
+	       (tx != ANC_TCP && tx != ANC_GONE && !remote_seen(&s->rd->words));
 }
 
 /*
@@ -51,7 +51,7 @@ static bool waits_long(const struct sock *s)
 	/* once it is LIFTED the credits tell that, and the answer may wait */
 	if (r->words.wait_no != r->words.wait_done && tx != ANC_LIFTED)
 		return true;
-	return tx != ANC_RAW && tx != ANC_GONE &&
+	return tx != ANC_TCP && tx != ANC_GONE &&
 	       (r->mark.ahead ||
 		__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST));
 }
@@ -89,7 +89,7 @@ static bool unsettled(const struct sock *s)
 	       s->rd->watch.dead_at ||
 	       (s->eos.fin_due && (!s->conn.dis_sent || s->conn.dis_rcvd)) ||
 	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
-	       tx == ANC_ASKED || tx == ANC_PAUSED || tx == ANC_RESUME;
+	       tx == ANC_RECALLED || tx == ANC_PAUSED || tx == ANC_RESTORING;
 }
 
 /*
@@ -125,7 +125,7 @@ void rdma_readable(struct sock *s)
 
 /*
  * May what lies on the anchor be judged? In front of x a record is not to be
- * seen yet, and a receive that began in RAW may have taken what is not counted:
+ * seen yet, and a receive that began in TCP may have taken what is not counted:
  * rdma_took() or rdma_left() asks once more, who is woken by what comes later
  * judges it himself.
  */
@@ -152,10 +152,10 @@ bool rdma_called(struct sock *s)
 	bool dead;
 
 	lift_strayed(s, fd, 0);
-	if (anc_state(s->rx) != ANC_RAW && !may_look(s))
+	if (anc_state(s->rx) != ANC_TCP && !may_look(s))
 		return false;
 	r->mend.called = false;
-	if (fd < 0 || anc_state(s->rx) == ANC_RAW)
+	if (fd < 0 || anc_state(s->rx) == ANC_TCP)
 		return false;
 	buf = scratch_take(&room, size);
 	if (!buf) {
@@ -190,7 +190,7 @@ void rdma_look_after(struct sock *s)
 	bool read = s->ar.taken == r->load.idle_taken;
 
 	if (r->state != RDMA_UP) {
-		r->due.restless = anc_state(s->tx) == ANC_RESUME;
+		r->due.restless = anc_state(s->tx) == ANC_RESTORING;
 		home_serve(s, fd);
 		return;
 	}
@@ -229,8 +229,8 @@ void rdma_look_after(struct sock *s)
 		rdma_arm(s);
 	} while (fab_pending(s));
 	try_it(s);
-	/* somebody was inside when it became RAW */
-	if (unlikely(quiet && !s->ar.based && anc_state(s->rx) == ANC_RAW))
+	/* somebody was inside when it became TCP */
+	if (unlikely(quiet && !s->ar.based && anc_state(s->rx) == ANC_TCP))
 		lift_base(s, fd);
 	rdma_slim(s, quiet);
 	r->due.serving = false;

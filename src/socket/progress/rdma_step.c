@@ -268,7 +268,7 @@ void rdma_serve(struct sock *s)
 		over = s->rd && r->lingers && s->waits.ghost >= 0;
 		changed = s->rd && r->due.changed;
 		lifts = s->paired && s->waits.ghost < 0 &&
-			anc_state(s->tx) == ANC_RAW;
+			anc_state(s->tx) == ANC_TCP;
 		if (changed)
 			r->due.changed = false;
 	}

@@ -35,16 +35,16 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		sum += s->got.avail;
 		sum += zc_here(s) ? conn_source(&s->conn) : 0;
 		break;
-	case ANC_RISING:
-	case ANC_SPILL:
-	case ANC_ASKED:
+	case ANC_SWITCHING:
+	case ANC_DRAINING:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
 		sum += s->got.avail + s->ar.kept;
 		if (bells > 0)
 			kernel -= kernel < bells ? kernel : (int)bells;
 		sum += (uint64_t)kernel;
 		break;
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		/* the record is not the program's */
 		sum = s->ar.unsure ? s->rd->mend.give.len : (uint64_t)kernel;
 		break;

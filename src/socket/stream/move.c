@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* splice(): the kernel's while RAW, copied while lifted. */
+/* splice(): the kernel's while TCP, copied while lifted. */
 
 #include <fcntl.h>
 #include <limits.h>
@@ -172,7 +172,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 
 	/* over RDMA the switch is not ours to hold off: a token could come */
 	if (!s->rd &&
-	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_RAW)) {
+	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_TCP)) {
 		struct rawrx in = { 0 };
 
 		/* its bytes cannot be told from bells */

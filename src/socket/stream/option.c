@@ -371,7 +371,7 @@ static void await_fin(struct sock *s, int fd)
 static int shown_error(struct sock *s)
 {
 	enum anc_state rx = anc_state(s->rx);
-	bool at_anchor = rx == ANC_RAW || (rx == ANC_SPILL && !s->got.avail);
+	bool at_anchor = rx == ANC_TCP || (rx == ANC_DRAINING && !s->got.avail);
 
 	if (s->eos.eaten || !s->paired)
 		return s->eos.eaten;

@@ -7,14 +7,14 @@ static int tx_home(struct sock *s, int fd, enum reason why)
 {
 	home_serve(s, fd);
 	switch (anc_state(s->tx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		return lift_spill(s, fd, why, s->orphan) || s->fallback.stand ?
 			       -EAGAIN :
 			       0;
-	case ANC_ASKED:
+	case ANC_RECALLED:
 	case ANC_PAUSED:
-	case ANC_RESUME:
+	case ANC_RESTORING:
 		return s->orphan ? 0 : -EAGAIN;
 	default:
 		return s->fallback.stand && !s->orphan ? -EAGAIN : 0;
@@ -134,7 +134,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		late = clock_ns() > until;
 		/* the peer has all that is missing, and goes on by itself */
 		if (late && rx == -EAGAIN && !s->rd &&
-		    anc_state(s->rx) == ANC_RESUME)
+		    anc_state(s->rx) == ANC_RESTORING)
 			rx = 0;
 		if (!rx && home_unheld(s)) {
 			rdma_tell(s, true);
@@ -154,7 +154,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	}
 	s->fallback.homing--;
 	/* on one host the reader counts what came behind y */
-	if (s->rd && s->paired && anc_state(s->tx) == ANC_SPILL &&
+	if (s->rd && s->paired && anc_state(s->tx) == ANC_DRAINING &&
 	    (why == WHY_EXEC || why == WHY_FD_SHARED))
 		s->fallback.given = true;
 	if (!tx && !rx) {

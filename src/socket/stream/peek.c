@@ -103,7 +103,7 @@ bool peek_final(struct sock *s, int fd, size_t len, size_t n)
 
 	if (s->eos.rx_eof || s->eos.shut_rd || s->orphan || s->conn.error)
 		return true;
-	if (anc_state(s->rx) == ANC_SPILL && s->ar.taken + n >= y &&
+	if (anc_state(s->rx) == ANC_DRAINING && s->ar.taken + n >= y &&
 	    marked(s, fd, s->ar.taken + len - y, s->ar.taken + n - y))
 		return true;
 	/* behind the ring the anchor has the stream's end */
@@ -115,7 +115,7 @@ bool peek_left(struct sock *s, int fd)
 {
 	int kernel = 0;
 
-	return anc_state(s->rx) == ANC_SPILL &&
+	return anc_state(s->rx) == ANC_DRAINING &&
 	       !sys_ioctl(fd, FIONREAD, &kernel) &&
 	       kernel > anc_bells(s->rx, &s->ar);
 }

@@ -207,9 +207,9 @@ static int next_at(struct sock *s, int *at, struct want *w, enum anc_state *was,
 	} else if (unlikely(w->peek) &&
 		   peek_starves(s, w->len, w->peek_all, &w->starved)) {
 		return ANC_AT_ANCHOR; /* once receive() brought it home */
-	} else if (where == ANC_AT_ANCHOR && *was == ANC_SPILL) {
+	} else if (where == ANC_AT_ANCHOR && *was == ANC_DRAINING) {
 		zc_answer(s, fd); /* what it took back before it left */
-	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_RISING) {
+	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_SWITCHING) {
 		return ANC_AT_QUEUE; /* to look around the switch */
 	}
 	return where;
@@ -286,7 +286,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 				return got;
 			continue;
 		}
-		if (w->peek && was == ANC_SPILL) {
+		if (w->peek && was == ANC_DRAINING) {
 			w->done = look(s, fd, w);
 			if (w->done)
 				return 0;
@@ -364,7 +364,7 @@ raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 
 	if (unlikely(s->in.strayed) && s->paired)
 		raw_strayed(s, fd);
-	if (unlikely(w->peek && anc_state(s->rx) == ANC_RISING) ||
+	if (unlikely(w->peek && anc_state(s->rx) == ANC_SWITCHING) ||
 	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
 		return 0;
 	if (unlikely(fd < 0))
@@ -492,7 +492,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			}
 			/* a vector half filled comes in pieces */
 			w->between = w->done ||
-				     (s->paired && anc_state(s->rx) != ANC_RAW);
+				     (s->paired && anc_state(s->rx) != ANC_TCP);
 			w->done += (size_t)n;
 			if (!goes_over(w) || sock_atmark(s, fd) == 1)
 				break;

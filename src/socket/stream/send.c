@@ -123,7 +123,8 @@ static bool await_reader(struct sock *s, int fd, struct load *w)
 {
 	struct timespec ms = { 0, 1000000 };
 
-	if (w->nonblock || anc_state(s->tx) != ANC_RISING || w->naps++ >= NAPS)
+	if (w->nonblock || anc_state(s->tx) != ANC_SWITCHING ||
+	    w->naps++ >= NAPS)
 		return !lift_spill(s, fd, WHY_SOCKET_OPTION, false);
 	sock_unlock(s);
 	sys_ppoll(NULL, 0, &ms, NULL);
@@ -184,17 +185,17 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		if (s->eos.shut_wr)
 			return broken_pipe(w->flags);
 		switch (anc_state(s->tx)) {
-		case ANC_SPILL:
+		case ANC_DRAINING:
 			err = stand_by(s, fd, w);
 			if (err > 0)
 				continue;
 			*raw = !err;
 			return err;
-		case ANC_RAW:
+		case ANC_TCP:
 		case ANC_GONE:
 			*raw = true;
 			return 0;
-		case ANC_RISING:
+		case ANC_SWITCHING:
 		case ANC_LIFTED:
 			break;
 		default:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * sendfile(): the kernel's while RAW. While lifted the file is read straight
+ * sendfile(): the kernel's while TCP. While lifted the file is read straight
  * into message memory, under the lock, as far as it is in memory (pump.c). What
  * would wait for a disk or a server is read outside, into a buffer, and goes as
  * any send does.

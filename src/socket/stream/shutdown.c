@@ -25,7 +25,7 @@ static bool shut_write(struct sock *s, int fd)
 	while (s->paired && !err) {
 		home_serve(s, fd = sock_at(s, fd));
 		switch (anc_state(s->tx)) {
-		case ANC_RISING:
+		case ANC_SWITCHING:
 		case ANC_LIFTED:
 			zc_recall(s);
 			zc_settled(s);
@@ -38,7 +38,7 @@ static bool shut_write(struct sock *s, int fd)
 			ring_note(s);
 			home_serve(s, fd);
 			return true;
-		case ANC_SPILL: /* the reader may still ask for bytes */
+		case ANC_DRAINING: /* the reader may still ask for bytes */
 			if (s->eos.shut_wr && !s->eos.fin_due)
 				return false; /* the FIN is out */
 			s->eos.shut_wr = s->eos.fin_due = true;
@@ -49,7 +49,7 @@ static bool shut_write(struct sock *s, int fd)
 				return true;
 			s->eos.fin_due = false;
 			return false;
-		case ANC_RAW:
+		case ANC_TCP:
 		case ANC_GONE:
 			s->eos.shut_wr = true;
 			return false;

@@ -80,7 +80,7 @@ void mend_seen(struct sock *s)
 
 	if (!remote_seen(&r->words))
 		return;
-	if ((st == ANC_LIFTED || st == ANC_ASKED) && !r->mark.ahead &&
+	if ((st == ANC_LIFTED || st == ANC_RECALLED) && !r->mark.ahead &&
 	    !r->mend.confirmed) {
 		r->mend.confirmed = true;
 		mend_confirmed(r);

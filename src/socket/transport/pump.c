@@ -44,7 +44,7 @@ static void drop_stale(struct sock *s)
 {
 	uint64_t n = s->got.avail;
 
-	if (anc_state(s->rx) == ANC_RESUME || anc_state(s->rx) == ANC_PAUSED)
+	if (anc_state(s->rx) == ANC_RESTORING || anc_state(s->rx) == ANC_PAUSED)
 		return; /* the peer may still read it */
 	s->got.stale = false;
 	reports.kept_is_void(s);

@@ -113,7 +113,7 @@ void raw_rx_leave(struct rawrx *c)
 		     BAR_LEFT))
 		reports.raw_rx_over(s);
 	/* it may have been a bell, and it was for others, too */
-	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_RAW)
+	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_TCP)
 		ring_ask_bell(c->s);
 	link = sock_link(s);
 	if (unlikely(link))
@@ -165,10 +165,10 @@ static bool tx_raw(struct sock *s)
 	if (__atomic_load_n(&s->in.switching, __ATOMIC_SEQ_CST))
 		return false;
 	switch (anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST))) {
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		return likely(
 			!__atomic_load_n(&s->fallback.stand, __ATOMIC_SEQ_CST));
-	case ANC_RAW:
+	case ANC_TCP:
 	case ANC_GONE:
 		return true;
 	default:
@@ -205,7 +205,7 @@ static bool to_be_lifted(const struct sock *s)
 {
 	if (s->opt.sndtimeo || never_lift(s))
 		return false;
-	return s->paired ? anc_state(s->tx) == ANC_RAW && !s->orphan :
+	return s->paired ? anc_state(s->tx) == ANC_TCP && !s->orphan :
 			   s->seek.look != LOOK_NEVER;
 }
 
@@ -215,7 +215,7 @@ size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock)
 
 	if (likely(n <= piece || nonblock))
 		return n;
-	return anc_state(s->tx) == ANC_SPILL || to_be_lifted(s) ? piece : n;
+	return anc_state(s->tx) == ANC_DRAINING || to_be_lifted(s) ? piece : n;
 }
 
 /* In vain. Who asks twice in a row does not wait in between. */
@@ -279,7 +279,7 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 		if (d->rawrx)
 			leave(s, d);
 		/* it may have had a bell that was for others, too */
-		if (anc_state(s->rx) != ANC_RAW)
+		if (anc_state(s->rx) != ANC_TCP)
 			ring_ask_bell(s);
 	}
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
@@ -312,7 +312,7 @@ int raw_where(struct sock *s, uint64_t *n)
 			     0);
 	where = anc_where(s->rx, &s->ar, n);
 
-	if (where == ANC_AT_ANCHOR && was == ANC_SPILL) {
+	if (where == ANC_AT_ANCHOR && was == ANC_DRAINING) {
 		ring_service(s); /* its FIN may wait for this */
 		behind_end(s);
 	}
@@ -452,7 +452,7 @@ bool was_reset(const struct sock *s)
 	 * What went to the anchor is the kernel's to judge. An urgent byte is
 	 * never counted as taken; the ring was left for good because of it.
 	 */
-	if (st == ANC_RAW ||
+	if (st == ANC_TCP ||
 	    (st == ANC_GONE &&
 	     __atomic_load_n(&s->own->urgent, __ATOMIC_RELAXED)))
 		return false;

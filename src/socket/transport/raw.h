@@ -19,7 +19,7 @@ static inline ssize_t raw_said(ssize_t n, int saved)
 	return n;
 }
 
-/* Begin a raw receive / send; false: the direction is not RAW. */
+/* Begin a raw receive / send; false: the direction is not TCP. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
 /*
  * The receive just begun cannot tell bells from bytes, or not come out by one:
@@ -167,7 +167,7 @@ static inline bool raw_passed_by(bool *lifted, const bool *shown,
 void raw_forked(void);
 
 /*
- * Both with the lock held. The receive direction is in RAW, or has just become
+ * Both with the lock held. The receive direction is in TCP, or has just become
  * LIFTED and its writer waits for our answer: now anc_rx.base can be known.
  */
 void lift_base(struct sock *s, int fd);

@@ -193,9 +193,9 @@ void rdma_token_begin(struct sock *s);
 /* It has left the anchor ahead of the reader; has that one passed x now? */
 void rdma_rising(struct sock *s);
 void rdma_risen(struct sock *s);
-/* RISING, about to spill: 0, the whole token is on the anchor; -EBUSY. */
+/* SWITCHING, about to spill: 0, the whole token is on the anchor; -EBUSY. */
 int rdma_token_ahead(struct sock *s, int fd);
-/* ASKED: may the answer be given? */
+/* RECALLED: may the answer be given? */
 bool rdma_may_answer(struct sock *s, int fd);
 /* The reader: the direction is the anchor's, no token will come. */
 void rdma_token_end(struct sock *s);
@@ -209,7 +209,7 @@ void rdma_ask(struct sock *s);
 /* Something was taken; the lock is held or not. */
 void rdma_took(struct sock *s);
 void rdma_took_raw(struct sock *s);
-/* A receive on the anchor ended; the writer may wait for the last from RAW. */
+/* A receive on the anchor ended; the writer may wait for the last from TCP. */
 void rdma_left(struct sock *s);
 /* pump_poll(): a message carried words; at its end: what came of it all. */
 int rdma_words(struct sock *s, const uint8_t *in);
@@ -218,7 +218,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits);
 void rdma_report(struct sock *s);
 /* Stream bytes, or the end, came: may the program have them yet? */
 bool rdma_hide(struct sock *s, uint32_t len, bool eof);
-/* A receive that began in RAW returned these bytes: were they not stream? */
+/* A receive that began in TCP returned these bytes: were they not stream? */
 bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n);
 /* Lock held: read what is missing of the peer's token. */

@@ -2,7 +2,7 @@
 /*
  * Over RDMA, too, a writer may leave the anchor before its reader has taken
  * everything, if both vouch for their counts (D3). Until the reader has passed
- * x the direction is RISING, and there the rules are stricter than on one host:
+ * x the direction is SWITCHING, and there the rules are stricter than on one host:
  *
  * - the reader takes what lies in front of x by receives of exactly so many
  *   bytes (anc_dir.closing), since nothing tells it when the writer, far away,
@@ -32,7 +32,8 @@ void rdma_risen(struct sock *s)
 {
 	enum anc_state st = anc_state(s->tx);
 
-	if ((st != ANC_RISING && st != ANC_ASKED) || !anc_risen(s->tx, &s->at))
+	if ((st != ANC_SWITCHING && st != ANC_RECALLED) ||
+	    !anc_risen(s->tx, &s->at))
 		return;
 	rdma_token_begin(s);
 	s->rd->due.changed = true;

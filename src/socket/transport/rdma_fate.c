@@ -11,7 +11,7 @@ bool rdma_was_reset(const struct sock *s)
 		return true;
 	/* its DisConn came: it ended in order and said what it took; and what
 	 * went to the anchor is the kernel's to judge */
-	return !s->conn.dis_rcvd && anc_state(s->tx) != ANC_RAW &&
+	return !s->conn.dis_rcvd && anc_state(s->tx) != ANC_TCP &&
 	       s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 }
 
@@ -26,7 +26,7 @@ bool rdma_may_end(struct sock *s, bool closes)
 
 	conn_spare(&s->conn, false); /* nothing more will be sent */
 	if (r->state == RDMA_UP &&
-	    (anc_state(s->tx) == ANC_RISING || !remote_seen(&r->words)))
+	    (anc_state(s->tx) == ANC_SWITCHING || !remote_seen(&r->words)))
 		return false;
 	conn_shutdown(&s->conn, clock_ns(), closes);
 	pump_control(s);
@@ -67,7 +67,7 @@ bool rdma_cut_short(struct sock *s, int fd, size_t n)
 bool rdma_all_home(const struct sock *s)
 {
 	return !s->paired ||
-	       (anc_state(s->tx) == ANC_RAW && anc_state(s->rx) == ANC_RAW &&
+	       (anc_state(s->tx) == ANC_TCP && anc_state(s->rx) == ANC_TCP &&
 		!s->fallback.pins && !s->got.avail && !s->eos.rx_eof &&
 		!s->eos.shut_wr && !s->eos.shut_rd && !s->orphan);
 }

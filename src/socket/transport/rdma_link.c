@@ -31,7 +31,7 @@ static int wake_pair(struct sock *s)
 	return -EMFILE;
 }
 
-/* Up once more: both directions are RAW, counts of bytes go on. */
+/* Up once more: both directions are TCP, counts of bytes go on. */
 static void forget_words(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -117,8 +117,8 @@ int rdma_words(struct sock *s, const uint8_t *in)
 		return news;
 	}
 	now = anc_state(s->rx);
-	if ((was == ANC_RAW || was == ANC_RESUME) &&
-	    (now == ANC_RISING || now == ANC_LIFTED || now == ANC_SPILL))
+	if ((was == ANC_TCP || was == ANC_RESTORING) &&
+	    (now == ANC_SWITCHING || now == ANC_LIFTED || now == ANC_DRAINING))
 		lifted_rx(s, r);
 	/* all in front of x is taken, and no token comes before our answer */
 	if (now == ANC_LIFTED && was != ANC_LIFTED && r->mark.token_wait)
@@ -196,9 +196,9 @@ void rdma_moved(struct sock *s)
 
 	r->due.shown_rx = (uint8_t)anc_state(s->rx);
 	r->due.shown_tx = (uint8_t)anc_state(s->tx);
-	if (r->due.shown_rx == ANC_RAW || r->due.shown_rx == ANC_RESUME)
+	if (r->due.shown_rx == ANC_TCP || r->due.shown_rx == ANC_RESTORING)
 		rdma_token_end(s);
-	if (r->due.shown_rx == ANC_RAW) {
+	if (r->due.shown_rx == ANC_TCP) {
 		lift_base(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
 		rdma_anchor_watch(s, -1);
 	}

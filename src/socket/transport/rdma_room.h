@@ -29,7 +29,7 @@ static inline void rdma_looked(struct sock *s)
 }
 
 /*
- * Lock held, in RAW: the writer may leave the anchor, and what its program was
+ * Lock held, in TCP: the writer may leave the anchor, and what its program was
  * told of room there holds for the ring: rdma_spare() is on.
  */
 bool rdma_may_rise(struct sock *s);

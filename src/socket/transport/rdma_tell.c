@@ -62,10 +62,10 @@ void rdma_took(struct sock *s)
 		rdma_owe(s);
 	if (!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST))
 		return;
-	if (anc_state(s->rx) == ANC_RISING &&
+	if (anc_state(s->rx) == ANC_SWITCHING &&
 	    s->ar.taken < remote_awaited(s->rx))
 		return;
-	if (anc_state(s->rx) > ANC_RISING)
+	if (anc_state(s->rx) > ANC_SWITCHING)
 		__atomic_store_n(&s->rx->wait, 0, __ATOMIC_SEQ_CST);
 	rdma_tell(s, false);
 }
@@ -89,7 +89,7 @@ void rdma_left(struct sock *s)
 {
 	struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-	if (s->paired && anc_state(d) != ANC_RAW &&
+	if (s->paired && anc_state(d) != ANC_TCP &&
 	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
 		rdma_owe(s);
 }

@@ -15,7 +15,7 @@ bool rdma_hide(struct sock *s, uint32_t len, bool eof)
 
 	/* of a lift that was never known of here: it comes again, on the anchor */
 	if (unlikely(r->state == RDMA_MENDING) &&
-	    anc_state(s->rx) == ANC_RESUME)
+	    anc_state(s->rx) == ANC_RESTORING)
 		return true;
 	if (!r->mark.token_wait)
 		return false;
@@ -113,7 +113,7 @@ static bool token_next(const struct sock *s)
 {
 	enum anc_state st = anc_state(s->rx);
 
-	return st != ANC_RAW && st != ANC_RESUME && st != ANC_GONE &&
+	return st != ANC_TCP && st != ANC_RESTORING && st != ANC_GONE &&
 	       s->ar.taken + s->ar.kept >=
 		       __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 }
@@ -189,7 +189,7 @@ void rdma_token_write(struct sock *s, int fd)
 
 	if (!r->mark.token_due || fd < 0 || r->state != RDMA_UP)
 		return;
-	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_ASKED))
+	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_RECALLED))
 		return;
 	mend_seen(s); /* with the token no way leads back to x */
 	n = sys_send(fd, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
@@ -212,7 +212,7 @@ bool rdma_anchor_free(struct sock *s)
 bool rdma_may_bell(struct sock *s)
 {
 	return s->rd->state == RDMA_UP && !s->rd->mark.token_due &&
-	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_RISING;
+	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_SWITCHING;
 }
 
 /* Does the service thread have to see to it that the token is taken? */

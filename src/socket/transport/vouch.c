@@ -64,7 +64,7 @@ int32_t lift_vouch(struct sock *s, int fd)
 	}
 	look(fd, &c);
 	/* even with somebody inside: he would have taken more than was counted */
-	if (c.good && anc_state(s->rx) == ANC_RAW && !s->ar.bells &&
+	if (c.good && anc_state(s->rx) == ANC_TCP && !s->ar.bells &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
 	    c.received == taken + (uint64_t)c.in + c.fin_in) {
 		s->ar.base = 0;
@@ -140,10 +140,10 @@ static int uncounted(struct sock *s, int fd, uint32_t inside, int64_t *n)
 
 void lift_base(struct sock *s, int fd)
 {
-	bool raw = anc_state(s->rx) == ANC_RAW;
+	bool raw = anc_state(s->rx) == ANC_TCP;
 	int64_t n;
 
-	/* in RAW there may be what is taken and not yet counted */
+	/* in TCP there may be what is taken and not yet counted */
 	if (raw && (s->ar.based || s->in.strayed))
 		return;
 	if (fd < 0 || uncounted(s, fd, raw ? 0 : UINT32_MAX, &n))
@@ -168,7 +168,7 @@ static void count_lost(struct sock *s, uint64_t n)
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	uint64_t at = s->ar.taken + s->ar.kept, front = at < x ? x - at : 0;
 
-	if (st == ANC_RAW || st == ANC_RESUME || front > n)
+	if (st == ANC_TCP || st == ANC_RESTORING || front > n)
 		front = n;
 	if (front) {
 		anc_taken(s->rx, &s->ar, front);
@@ -179,8 +179,8 @@ static void count_lost(struct sock *s, uint64_t n)
 	n -= front;
 	if (!n)
 		return;
-	/* between hosts it is told of bells when they are there, but for SPILL */
-	if ((!s->rd || st == ANC_SPILL) &&
+	/* between hosts it is told of bells when they are there, but for DRAINING */
+	if ((!s->rd || st == ANC_DRAINING) &&
 	    anc_bells(s->rx, &s->ar) < (int64_t)n)
 		doubt(s);
 	else if (s->link)

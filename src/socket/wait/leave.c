@@ -16,10 +16,10 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 	/* it meets nobody any more; a family's pairing is not ours alone */
 	if (!s->paired && sock_holders(s) == 1)
 		pair_cancel(&s->seek.pair);
-	while (s->paired &&
-	       ((anc_state(s->tx) != ANC_RAW && anc_state(s->tx) != ANC_SPILL &&
-		 anc_state(s->tx) != ANC_GONE) ||
-		s->fallback.stand)) {
+	while (s->paired && ((anc_state(s->tx) != ANC_TCP &&
+			      anc_state(s->tx) != ANC_DRAINING &&
+			      anc_state(s->tx) != ANC_GONE) ||
+			     s->fallback.stand)) {
 		home_serve(s, fd = sock_at(s, fd));
 		if (s->fallback.stand)
 			pump_poll(s);

@@ -84,7 +84,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 			r->ms = 1; /* the last bell is still on its way */
 	}
 	/* what comes by the ring is an edge, before x is passed as well */
-	if (where == ANC_AT_ANCHOR && anc_state(s->rx) == ANC_RISING)
+	if (where == ANC_AT_ANCHOR && anc_state(s->rx) == ANC_SWITCHING)
 		where = ANC_AT_QUEUE;
 	if (where == ANC_AT_ANCHOR) {
 		if (unlikely(s->rd))
@@ -109,7 +109,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		pump_fail(s, where);
 	else
 		pump_poll(s); /* unread data or not: each arrival is an edge */
-	if (unlikely(anc_state(s->rx) == ANC_SPILL) && !s->rd)
+	if (unlikely(anc_state(s->rx) == ANC_DRAINING) && !s->rd)
 		spill_edge(s, fd);
 	/* before it is said what there is: it may be what the token hid */
 	if (unlikely(s->rd) && s->rd->mark.token_wait)
@@ -143,8 +143,8 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	p.revents = settled(fd, p.events, p.revents);
 	if (!s->rd && raw_torn(s, p.revents))
 		lost = true;
-	if (anc_state(s->rx) == ANC_RAW ||
-	    (anc_state(s->rx) == ANC_SPILL && !s->got.avail)) {
+	if (anc_state(s->rx) == ANC_TCP ||
+	    (anc_state(s->rx) == ANC_DRAINING && !s->got.avail)) {
 		/* the anchor carries the rest: only a reset it cannot show */
 		if (lost && !s->eos.rst_told && tx_by_ring(s) &&
 		    (p.revents & (POLLRDHUP | POLLHUP))) {
@@ -261,16 +261,16 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		      struct sock_ready *r)
 {
 	switch (anc_state(s->tx)) {
-	case ANC_RISING:
+	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		break;
-	case ANC_SPILL:
+	case ANC_DRAINING:
 		if (unlikely(s->fallback.stand) && !s->orphan) {
 			r->ours |= OUT_BITS;
 			r->ms = 1;
 		}
 		return;
-	case ANC_RAW:
+	case ANC_TCP:
 	case ANC_GONE:
 		return;
 	default:
@@ -338,7 +338,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		ready_out(s, fd, asks, r);
 		if (s->orphan)
 			ready_orphan(s, fd, r);
-		else if (unlikely(anc_state(s->rx) == ANC_SPILL ||
+		else if (unlikely(anc_state(s->rx) == ANC_DRAINING ||
 				  anc_state(s->tx) == ANC_GONE ||
 				  s->eos.rx_eof || s->eos.fin_due ||
 				  (s->eos.shut_wr && s->eos.shut_rd)))

@@ -229,7 +229,7 @@ bool wait_idle(struct sock *s)
 	return s->paired && !s->orphan && !s->conn.error && !s->got.avail &&
 	       !s->eos.rx_eof && !s->eos.shut_rd && !s->fallback.homing &&
 	       !s->eos.fin_due && anc_state(s->rx) == ANC_LIFTED &&
-	       anc_state(s->tx) <= ANC_SPILL && !zc_here(s) &&
+	       anc_state(s->tx) <= ANC_DRAINING && !zc_here(s) &&
 	       anc_bells(s->rx, &s->ar) <= 0;
 }
 
