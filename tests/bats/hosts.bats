@@ -182,7 +182,7 @@ stopped() {
 # kernel still held for the other end: here the record by which that goes on,
 # after its peer has closed, before it reads.
 @test "hosts: who has said all and closes while a queue pair is mended is heard" {
-	local client py=$BATS_TEST_DIRNAME/py/mend_close.py
+	local client py=$BATS_TEST_DIRNAME/py/failover_close.py
 	SOFT=yes
 	BREAK=FAKE_DOWN=$TMP/c.down
 	on "$B" server timeout 200 /usr/bin/python3 "$py" server 7783 150000 \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The queue pair of the world breaks (resume.h): what mend.c does about it, by
+ * The queue pair of the world breaks (resume.h): what failover.c does about it, by
  * the same words and the same machine.
  */
 #include "remote_world.h"
@@ -121,7 +121,7 @@ static void begin_tx(struct end *e)
 	e->tx->state = ANC_PAUSED;
 }
 
-/* As mend_flush(). */
+/* As failover_flush(). */
 static void flush(struct end *e)
 {
 	struct pipe *p = &w.anchor[e - w.end];

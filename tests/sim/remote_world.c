@@ -447,7 +447,7 @@ static void poll_qp(struct end *e)
 	if (remote_seen(&e->r) && !e->ahead &&
 	    (anc_state(e->tx) == ANC_LIFTED ||
 	     anc_state(e->tx) == ANC_RECALLED))
-		e->confirmed = true; /* as mend_seen() */
+		e->confirmed = true; /* as failover_seen() */
 	if (!world_rule(RULE_UNSURE))
 		e->ar.unsure = false;
 	if (!world_rule(RULE_BOUNDED))

@@ -204,7 +204,7 @@ static inline int two_hosts(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	mend_drop(&rd);
+	failover_drop(&rd);
 	close(fd);
 	close(writer.fd);
 	return 0;

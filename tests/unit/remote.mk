@@ -28,10 +28,10 @@ check_PROGRAMS += tests/unit/test_turn
 tests_unit_test_turn_SOURCES = tests/unit/test_turn.c
 tests_unit_test_turn_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
-check_PROGRAMS += tests/unit/test_mend
-tests_unit_test_mend_SOURCES = tests/unit/test_mend.c \
+check_PROGRAMS += tests/unit/test_failover
+tests_unit_test_failover_SOURCES = tests/unit/test_failover.c \
 	tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_mend_LDADD = libsocket.la libhandover.la \
+tests_unit_test_failover_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_file

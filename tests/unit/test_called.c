@@ -50,7 +50,7 @@ static int set_up(void **state)
 	sock.peer = rdma.words.peer;
 	sock.rx->state = ANC_LIFTED;
 	rdma.state = RDMA_UP;
-	rdma.mark.token_wait = rdma.mend.called = true;
+	rdma.mark.token_wait = rdma.failover.called = true;
 	memcpy(rdma.mark.token_rx, token, sizeof(token));
 	memcpy(rdma.mark.secret_rx, secret, sizeof(secret));
 	sock.rd = &rdma;
@@ -75,7 +75,7 @@ static void t_seen(void **state)
 	say_record();
 	sock.ar.bells = TAKEN;
 	assert_true(rdma_called(&sock));
-	assert_false(rdma.mend.called);
+	assert_false(rdma.failover.called);
 }
 
 /*
@@ -89,7 +89,7 @@ static void t_receive(void **state)
 	say_record();
 	sock.rx->rawrx = 1;
 	assert_false(rdma_called(&sock));
-	assert_true(rdma.mend.called);
+	assert_true(rdma.failover.called);
 	sock.ar.bells = TAKEN;
 	sock.rx->rawrx = 0;
 	assert_true(rdma_called(&sock));
@@ -102,7 +102,7 @@ static void t_in_front(void **state)
 	sock.ar.bells = TAKEN;
 	sock.rx->x = 10;
 	assert_false(rdma_called(&sock));
-	assert_true(rdma.mend.called);
+	assert_true(rdma.failover.called);
 	sock.ar.taken = 10;
 	assert_true(rdma_called(&sock));
 }
@@ -122,15 +122,15 @@ static void t_hidden(void **state)
 	sock.ar.bells = TAKEN;
 	sock.end = &rdma_nowhere;
 	rdma.owner = sock_pid;
-	rdma.state = RDMA_MENDING;
+	rdma.state = RDMA_FAILOVER;
 	rdma.far = wake[1];
 	rdma.watch.anchor = -1;
 	rdma.mark.hidden = 100;
-	rdma.mend.in.token = rdma.mark.token_rx;
-	rdma.mend.in.secret = rdma.mark.secret_rx;
-	rdma.mend.in.token_got = TAKEN;
-	resume_begin(&rdma.mend.in, ANC_LIFTED, true, false);
-	mend_step(&sock);
+	rdma.failover.in.token = rdma.mark.token_rx;
+	rdma.failover.in.secret = rdma.mark.secret_rx;
+	rdma.failover.in.token_got = TAKEN;
+	resume_begin(&rdma.failover.in, ANC_LIFTED, true, false);
+	failover_step(&sock);
 	assert_int_equal(sock.got.avail, 100);
 	assert_true(rdma.due.changed);
 	assert_int_equal(recv(wake[0], &byte, 1, MSG_DONTWAIT), 1);
@@ -151,7 +151,7 @@ static void t_let_go(void **state)
 
 	(void)state;
 	rdma_api = &api;
-	rdma.state = RDMA_MENDING;
+	rdma.state = RDMA_FAILOVER;
 	rdma.end = NULL;
 	rdma.load.fat = true;
 	rdma_slim(&sock, true);
@@ -218,7 +218,7 @@ static void up(uint32_t since)
 {
 	sock.end = rdma.end = &an_end;
 	sock.end_pid = rdma.owner = sock_pid;
-	rdma.mark.token_wait = rdma.mend.called = rdma.due.serving = false;
+	rdma.mark.token_wait = rdma.failover.called = rdma.due.serving = false;
 	memset(&sock.conn, 0, sizeof(sock.conn));
 	sock.conn.state = CONN_EST;
 	sock.conn.credits = sock.conn.posted = sock.conn.bufs_told = 5;
@@ -373,7 +373,7 @@ static void t_tried(void **state)
 	rdma_api = &api;
 	up(0);
 	an_end.ops = &full;
-	rdma.mend.called = false;
+	rdma.failover.called = false;
 	rdma.far = rdma.watch.anchor = -1;
 	sock.rx->state = ANC_TCP;
 	sock.ar.based = true;

@@ -262,7 +262,7 @@ static void an_end_that_is_gone_is_left_alone(void **state)
 {
 	(void)state;
 	assert_int_equal(rdma_ear_take(&sock, false), FD);
-	rdma.state = RDMA_MENDING;
+	rdma.state = RDMA_FAILOVER;
 	rdma_ear_leave(&sock);
 	assert_int_equal(rdma.due.ear_by, 0);
 	assert_int_equal(heard, 0);

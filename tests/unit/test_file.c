@@ -117,7 +117,7 @@ static ssize_t goes(size_t n)
 {
 	struct cursor c = { .file = &file };
 
-	return sock.rd ? mend_send(&sock, &c, n) : pump_send(&sock, &c, n);
+	return sock.rd ? failover_send(&sock, &c, n) : pump_send(&sock, &c, n);
 }
 
 /* The messages from the i-th on are just these bytes of the file. */
@@ -239,8 +239,8 @@ static void test_unconfirmed(void **state)
 	rd.end = &end;
 	rd.state = RDMA_UP;
 	rd.owner = sock_pid;
-	assert_true(mend_keep(&sock));
-	assert_true(mend_room(&sock));
+	assert_true(failover_keep(&sock));
+	assert_true(failover_room(&sock));
 	assert_int_equal(goes(10), 0);
 	assert_true(file.stop);
 	assert_int_equal(file.err, -EAGAIN);

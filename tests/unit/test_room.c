@@ -196,7 +196,7 @@ static void live(struct side *me, struct side *other)
 	r->owner = sock_pid;
 	r->state = RDMA_UP;
 	r->far = r->watch.anchor = -1;
-	r->mend.confirmed = true;
+	r->failover.confirmed = true;
 	larder_init(r);
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;
@@ -250,8 +250,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	mend_drop(&one.rd);
-	mend_drop(&two.rd);
+	failover_drop(&one.rd);
+	failover_drop(&two.rd);
 	close(one.fd);
 	close(two.fd);
 	return 0;
@@ -285,7 +285,7 @@ static void lift(struct side *me)
 	settle();
 	assert_int_equal(get(me->other), 1);
 	settle();
-	assert_true(me->rd.mend.confirmed);
+	assert_true(me->rd.failover.confirmed);
 }
 
 static bool told(struct side *me, uint32_t asks)
@@ -333,7 +333,7 @@ static void words_wait(void **state)
 	two.far = false;
 	assert_int_equal(get(&one), 1);
 	settle();
-	assert_true(two.rd.mend.confirmed);
+	assert_true(two.rd.failover.confirmed);
 	assert_int_equal(get(&one), 1);
 }
 

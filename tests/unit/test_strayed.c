@@ -227,14 +227,14 @@ static void t_broken(void **state)
 	on_anchor(rec, sizeof(rec));
 	on_anchor("def", 3);
 	assert_int_equal(lock_take(&sock.lock), 0);
-	mend_begin(&sock, -ECONNRESET);
-	mend_step(&sock);
-	assert_false(rd.mend.mended); /* he who was inside may come back */
+	failover_begin(&sock, -ECONNRESET);
+	failover_step(&sock);
+	assert_false(rd.failover.mended); /* he who was inside may come back */
 	lock_drop(&sock.lock);
 	gets("abc");
 	assert_int_equal(lock_take(&sock.lock), 0);
-	mend_step(&sock);
-	assert_true(rd.mend.mended);
+	failover_step(&sock);
+	assert_true(rd.failover.mended);
 	lock_drop(&sock.lock);
 	gets("def");
 }

@@ -19,7 +19,7 @@ struct page_row;
 
 #define RDMA_TOKEN 16
 
-/* Sent, and not yet known to the reader: mend_keep.c. */
+/* Sent, and not yet known to the reader: failover_keep.c. */
 
 #define RDMA_KEPT 16376
 
@@ -52,7 +52,7 @@ enum rdma_state {
 	RDMA_DIALING, /* route asked for, or REQ on its way */
 	RDMA_ANSWERING, /* REP sent */
 	RDMA_UP, /* the sock is paired */
-	RDMA_MENDING, /* the queue pair broke: mend.c */
+	RDMA_FAILOVER, /* the queue pair broke: failover.c */
 	RDMA_ENDED, /* the queue pair is of no use any more */
 };
 
@@ -115,8 +115,8 @@ struct rdma_load {
 	uint64_t given; /* conn.tx_stream, when credits came last */
 };
 
-/* Broken, or to be able to bear it: mend.c. */
-struct rdma_mend {
+/* Broken, or to be able to bear it: failover.c. */
+struct rdma_failover {
 	struct rdma_kept *kept; /* sent since the lift, until confirmed */
 	bool confirmed; /* the reader knows of this lift, past x */
 	bool mended; /* the receive half is done */
@@ -160,7 +160,7 @@ struct rdma {
 	struct rdma_marks mark;
 	struct rdma_due due;
 	struct rdma_load load;
-	struct rdma_mend mend;
+	struct rdma_failover failover;
 	struct rdma_watch watch;
 	struct verbs_region from; /* what is written into the peer's sink */
 	struct end *old; /* to be destroyed when nobody looks at it */

@@ -96,15 +96,15 @@ int standin_take(struct sock *s, int fd);
 /* Between hosts: may what comes next on the anchor be a token or a record? */
 bool peek_no_bell(const struct sock *s);
 
-/* --- mend.c ------------------------------------------------------------ */
+/* --- failover.c ------------------------------------------------------------ */
 
-void mend_begin(struct sock *s, int error); /* the queue pair is broken */
-void mend_flush(struct sock *s, int fd);
-void mend_step(struct sock *s); /* the service thread, while RDMA_MENDING */
+void failover_begin(struct sock *s, int error); /* the queue pair is broken */
+void failover_flush(struct sock *s, int fd);
+void failover_step(struct sock *s); /* the service thread, while RDMA_FAILOVER */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
-int mend_now(struct sock *s, int fd);
-void mend_revive(struct sock *s); /* its peer is gone, in RESTORING */
-void mend_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
+int failover_now(struct sock *s, int fd);
+void failover_revive(struct sock *s); /* its peer is gone, in RESTORING */
+void failover_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 
 /* --- rdma_back.c ------------------------------------------------------- */
 

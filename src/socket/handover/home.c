@@ -132,7 +132,7 @@ void home_serve(struct sock *s, int fd)
 	    !s->paired || fd < 0)
 		return;
 	if (unlikely(s->rd))
-		mend_flush(s, fd);
+		failover_flush(s, fd);
 	switch (anc_state(s->tx)) {
 	case ANC_RECALLED:
 		if (s->rd && !rdma_may_answer(s, fd))
@@ -271,7 +271,7 @@ int home_rx(struct sock *s, int fd)
 
 	if (s->rd && s->rd->mark.token_wait)
 		rdma_token_read(s, fd);
-	if (rdma_mending(s))
+	if (rdma_failing_over(s))
 		return -EAGAIN;
 	if (s->fallback.homing && rdma_silent(s) && rdma_over(s, fd))
 		return -EAGAIN;

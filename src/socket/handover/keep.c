@@ -23,8 +23,8 @@ static ssize_t attic_at(struct shm_attic *a, const struct sock *s, bool tx,
 			uint64_t at, uint8_t **mem)
 {
 	if (s->rd) {
-		*mem = s->rd->mend.stash.mem + at;
-		return (ssize_t)(s->rd->mend.stash.len - at);
+		*mem = s->rd->failover.stash.mem + at;
+		return (ssize_t)(s->rd->failover.stash.len - at);
 	}
 	if (END(s) != &s->shm.end)
 		return -ENODEV;

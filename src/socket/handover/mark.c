@@ -41,5 +41,5 @@ int sock_atmark(struct sock *s, int fd)
 bool peek_no_bell(const struct sock *s)
 {
 	return unlikely(s->rd != NULL) &&
-	       (s->rd->mark.token_wait || s->ar.unsure || rdma_mending(s));
+	       (s->rd->mark.token_wait || s->ar.unsure || rdma_failing_over(s));
 }

@@ -22,7 +22,7 @@
 /* All that is unread moves into memory of its own. */
 int rdma_give_begin(struct sock *s)
 {
-	struct rdma_given *g = &s->rd->mend.give;
+	struct rdma_given *g = &s->rd->failover.give;
 	size_t n = s->got.avail + s->ar.kept;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
@@ -67,9 +67,10 @@ void rdma_give(struct sock *s)
 	    r->state != RDMA_UP || s->conn.error)
 		return;
 	/* all of it, when W has said that it is in RESTORING (resume.h) */
-	most = r->mend.give.len - (r->mend.give.len && !remote_sure(&r->words));
-	while (r->mend.give.at < most && (room = FAB(s)->room(END(s)))) {
-		offer.back = most - r->mend.give.at;
+	most = r->failover.give.len -
+	       (r->failover.give.len && !remote_sure(&r->words));
+	while (r->failover.give.at < most && (room = FAB(s)->room(END(s)))) {
+		offer.back = most - r->failover.give.at;
 		conn_next(&s->conn, clock_ns(), &offer, room, &op);
 		if (op.type != CONN_SEND)
 			break;
@@ -80,11 +81,11 @@ void rdma_give(struct sock *s)
 		}
 		memcpy(mem, op.hdr, op.hdr_len);
 		memcpy(mem + op.hdr_len,
-		       r->mend.give.mem + WIRE_BSDH + r->mend.give.at,
+		       r->failover.give.mem + WIRE_BSDH + r->failover.give.at,
 		       op.payload);
 		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
 		COUNT(s, msgs_tx, 1);
-		r->mend.give.at += op.payload;
+		r->failover.give.at += op.payload;
 	}
 }
 
@@ -98,7 +99,7 @@ void rdma_given(struct sock *s)
 	rdma_owe(s);
 }
 
-/* The record, if it is there. Anything else is for mend.c to judge. */
+/* The record, if it is there. Anything else is for failover.c to judge. */
 static void take_record(struct sock *s, int fd)
 {
 	uint8_t rec[RESUME_RECORD];
@@ -120,12 +121,12 @@ int rdma_back_home(struct sock *s, int fd)
 {
 	if (pump_poll(s))
 		return -ECONNRESET;
-	if (rdma_mending(s))
+	if (rdma_failing_over(s))
 		return -EAGAIN;
 	rdma_give(s);
 	if (s->ar.unsure)
 		take_record(s, fd);
-	return s->ar.unsure || rdma_mending(s) ? -EAGAIN : 0;
+	return s->ar.unsure || rdma_failing_over(s) ? -EAGAIN : 0;
 }
 
 /* --- the writer -------------------------------------------------------- */
@@ -134,7 +135,7 @@ int rdma_back_home(struct sock *s, int fd)
 static int put_begin(struct sock *s)
 {
 	uint64_t from = __atomic_load_n(&s->tx->from, __ATOMIC_ACQUIRE);
-	struct rdma_put *p = &s->rd->mend.put;
+	struct rdma_put *p = &s->rd->failover.put;
 
 	if (from > s->at.sent || s->at.sent - from > SHM_ATTIC) {
 		s->conn.fault = "hands back what was not sent";
@@ -154,7 +155,7 @@ static int put_begin(struct sock *s)
 
 int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n)
 {
-	struct rdma_put *p = &s->rd->mend.put;
+	struct rdma_put *p = &s->rd->failover.put;
 
 	/* given up: its reader keeps it */
 	if (s->rd->state != RDMA_UP ||
@@ -173,13 +174,14 @@ int rdma_put_came(struct sock *s, const uint8_t *bytes, uint32_t n)
 
 bool rdma_put_whole(const struct rdma *r)
 {
-	return r->mend.put.mem && r->mend.put.got == r->mend.put.len;
+	return r->failover.put.mem &&
+	       r->failover.put.got == r->failover.put.len;
 }
 
 void rdma_put_back(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
-	struct rdma_put *p = &r->mend.put;
+	struct rdma_put *p = &r->failover.put;
 	ssize_t n = 0;
 
 	if (anc_state(s->tx) != ANC_RESTORING || fd < 0 ||

@@ -7,7 +7,7 @@
 static bool bare(const struct sock *s)
 {
 	return (anc_state(s->tx) == ANC_TCP ||
-		(s->conn.dis_sent && !mend_unacked(s->rd, NULL))) &&
+		(s->conn.dis_sent && !failover_unacked(s->rd, NULL))) &&
 	       (anc_state(s->rx) == ANC_TCP || s->conn.dis_rcvd);
 }
 

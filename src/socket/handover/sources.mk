@@ -3,12 +3,12 @@ noinst_LTLIBRARIES += libsockethandover.la
 # Cancellation unwinds through these.
 libsockethandover_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsockethandover_la_SOURCES = \
+	src/socket/handover/failover.c \
 	src/socket/handover/handover.h \
 	src/socket/handover/home.c \
 	src/socket/handover/keep.c \
 	src/socket/handover/lift.c \
 	src/socket/handover/mark.c \
-	src/socket/handover/mend.c \
 	src/socket/handover/rdma_back.c \
 	src/socket/handover/rdma_over.c \
 	src/socket/handover/standin.c \

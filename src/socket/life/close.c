@@ -79,7 +79,7 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 	/* with unread bytes the peer cannot help */
 	if (!ret || !s->rd)
 		return;
-	mend_now(s, fd);
+	failover_now(s, fd);
 	/* it ended by that: its bytes lie where only this process reads them */
 	if (s->orphan)
 		sock_home(s, fd, WHY_FD_SHARED);
@@ -158,7 +158,7 @@ static void close_lifted(struct sock *s, int fd)
 
 	zc_seize(s);
 	if (s->rd)
-		s->rd->mend.out_from = 0;
+		s->rd->failover.out_from = 0;
 	home_serve(s, fd); /* bytes on their way home go first */
 	/* what failed here is no orderly end for the other one */
 	abort = unread(s, fd) || s->opt.linger0 ||

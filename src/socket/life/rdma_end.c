@@ -19,7 +19,8 @@
  */
 static bool mends(const struct rdma *r)
 {
-	return r->state == RDMA_MENDING && (r->mend.out || !r->mend.mended);
+	return r->state == RDMA_FAILOVER &&
+	       (r->failover.out || !r->failover.mended);
 }
 
 bool rdma_unread(const struct sock *s, int fd)
@@ -107,7 +108,7 @@ bool rdma_lingered(struct sock *s)
 
 	/* broken: until the peer's record was taken, else it gets a reset */
 	if (r->state != RDMA_UP)
-		return r->state != RDMA_MENDING || s->orphan ||
+		return r->state != RDMA_FAILOVER || s->orphan ||
 		       clock_ns() > r->seek.give_up_at;
 	if (!s->conn.error && !r->down) {
 		pump_poll(s);
@@ -160,10 +161,10 @@ static void bid_farewell(struct sock *s, void *arg)
 	if (!rdma_here(s) || !s->paired || s->conn.error)
 		goto out;
 	fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
-	if (s->rd->state == RDMA_MENDING) {
+	if (s->rd->state == RDMA_FAILOVER) {
 		home_serve(s, fd);
-		*left += s->rd->mend.out || s->rd->mend.put.mem ||
-			 !s->rd->mend.mended;
+		*left += s->rd->failover.out || s->rd->failover.put.mem ||
+			 !s->rd->failover.mended;
 	} else if (s->rd->state == RDMA_UP) {
 		if (tx_by_ring(s))
 			rdma_may_end(s, false);

@@ -154,7 +154,7 @@ static void came(struct sock *s)
 	if (!enter(s))
 		return;
 	if (rdma_here(s))
-		s->rd->mend.called = s->rd->due.restless = true;
+		s->rd->failover.called = s->rd->due.restless = true;
 	sock_unlock(s);
 }
 

@@ -34,7 +34,7 @@ static void unanswered(struct rdma *r)
 {
 	bool slow = clock_ns() > r->seek.retry_at + LONG_NS;
 
-	if (r->seek.dials && r->state == RDMA_DIALING && !r->mend.again &&
+	if (r->seek.dials && r->state == RDMA_DIALING && !r->failover.again &&
 	    !r->seek.answered && rdma_fails(r, slow ? LONG_COUNT : 1))
 		rdma_bar(r, WHY_PEER_DECLINED);
 }
@@ -58,7 +58,7 @@ void rdma_detach(struct sock *s)
 	unanswered(r);
 	rdma_turn_left(r);
 	rdma_forget_hist(r);
-	mend_drop(r);
+	failover_drop(r);
 	if (!r->end)
 		r->end = r->old;
 	r->was = s;
@@ -169,7 +169,7 @@ void rdma_in_vain(struct sock *s, int err)
 	r->due.restless = true;
 	r->seek.port = rdma_port(r->seek.names.peer_port);
 	r->seek.moves = 0;
-	if (!r->seek.dials && (!why || r->mend.again))
+	if (!r->seek.dials && (!why || r->failover.again))
 		return;
 	if (r->seek.hist)
 		r->seek.sent_then = r->seek.hist->dir[0].end;
@@ -179,11 +179,11 @@ void rdma_in_vain(struct sock *s, int err)
 		r->seek.tries++;
 	if (!why && !r->seek.answered &&
 	    (r->seek.tries > RDMA_TRIES ||
-	     (!r->mend.again &&
+	     (!r->failover.again &&
 	      rdma_fails(r, err == -ETIMEDOUT ? LONG_COUNT : 1))))
 		why = WHY_PEER_DECLINED;
 	log_debug("fd %d: RDMA try %d: %d", sock_fd(s), r->seek.tries, err);
-	if (r->mend.again) { /* it was there before: now and then */
+	if (r->failover.again) { /* it was there before: now and then */
 		wait = (uint64_t)settings.rdma_retry_s * 1000000000u;
 		if (r->seek.tries < 16 && AGAIN_NS << r->seek.tries < wait)
 			wait = AGAIN_NS << r->seek.tries;
@@ -239,7 +239,7 @@ void rdma_again(struct sock *s)
 	struct rdma_hist *h;
 
 	r->state = RDMA_WANTED;
-	r->mend.again = r->due.changed = true;
+	r->failover.again = r->due.changed = true;
 	r->down = false;
 	r->watch.dead_at = r->watch.fin_at = 0;
 	if (r->lingers)
@@ -268,7 +268,7 @@ void rdma_forked(void)
 	rdma_unlisten();
 	arena_forked(&arena);
 	arena_forked(&hists);
-	mend_forked();
+	failover_forked();
 }
 
 /* Detached ends: what was sent arrives, then DREQ, then nothing is left. */
@@ -281,7 +281,7 @@ void rdma_bury(void)
 		bool over;
 
 		next = r->next;
-		over = !r->end || r->down || r->state == RDMA_MENDING ||
+		over = !r->end || r->down || r->state == RDMA_FAILOVER ||
 		       clock_ns() > r->seek.give_up_at;
 		if (over &&
 		    __atomic_load_n(&r->was->in.lookers, __ATOMIC_SEQ_CST))

@@ -104,7 +104,7 @@ bool rdma_looks_often(const struct rdma *r)
 {
 	uint64_t now = clock_ns();
 
-	return !r->mend.again && !r->seek.queued &&
+	return !r->failover.again && !r->seek.queued &&
 	       r->seek.retry_at < now + SOON_NS &&
 	       now < r->seek.begun + OFTEN_NS;
 }

@@ -102,7 +102,7 @@ void rdma_readable(struct sock *s)
 
 	bool busy = r->due.active;
 
-	if (r->state == RDMA_MENDING)
+	if (r->state == RDMA_FAILOVER)
 		r->due.restless = true;
 	if (r->state != RDMA_UP)
 		return;
@@ -154,12 +154,12 @@ bool rdma_called(struct sock *s)
 	lift_strayed(s, fd, 0);
 	if (anc_state(s->rx) != ANC_TCP && !may_look(s))
 		return false;
-	r->mend.called = false;
+	r->failover.called = false;
 	if (fd < 0 || anc_state(s->rx) == ANC_TCP)
 		return false;
 	buf = scratch_take(&room, size);
 	if (!buf) {
-		r->mend.called = true; /* once more, when there is memory */
+		r->failover.called = true; /* once more, when there is memory */
 		return false;
 	}
 	if (sys_ppoll(&p, 1, &now, NULL) != 1)
@@ -202,9 +202,9 @@ void rdma_look_after(struct sock *s)
 	/* first this: who owes a look from here on says so behind it */
 	__atomic_store_n(&r->due.restless, false, __ATOMIC_SEQ_CST);
 	r->due.active = r->due.ear_owed = false;
-	if ((r->mend.called && rdma_called(s)) ||
+	if ((r->failover.called && rdma_called(s)) ||
 	    (r->watch.dead_at && clock_ns() > r->watch.dead_at + DEAD_NS))
-		mend_begin(s, -ECONNRESET);
+		failover_begin(s, -ECONNRESET);
 	r->due.serving = true;
 	r->load.idle_moved = moved;
 	r->load.idle_taken = s->ar.taken;
@@ -281,7 +281,7 @@ void rdma_down(struct sock *s, int error)
 	if (!s->conn.error)
 		pump_poll(s);
 	if (!s->conn.error)
-		mend_begin(s, error ? error : -ECONNRESET);
+		failover_begin(s, error ? error : -ECONNRESET);
 	if (s->conn.error && r->state == RDMA_UP)
 		rdma_ended(s);
 }

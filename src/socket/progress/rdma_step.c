@@ -123,7 +123,7 @@ static void on_event(struct sock *s, const struct verbs_event *ev)
 		return;
 	case VE_FAILED:
 	case VE_DOWN:
-		if (r->state == RDMA_UP || r->state == RDMA_MENDING) {
+		if (r->state == RDMA_UP || r->state == RDMA_FAILOVER) {
 			rdma_down(s, ev->error);
 			return;
 		}
@@ -227,8 +227,8 @@ static void seek(struct sock *s)
 	if ((r->old && !rdma_old_gone(s)) || r->lingers)
 		return;
 	/* by another's tries; what was up once is tried again and again */
-	why = r->mend.again ? WHY_NONE :
-			      rdma_barred(&r->seek.names, r->seek.serves);
+	why = r->failover.again ? WHY_NONE :
+				  rdma_barred(&r->seek.names, r->seek.serves);
 	if (!why && clock_ns() > r->seek.give_up_at)
 		why = rdma_out_of_patience(r);
 	if (why) {
@@ -261,8 +261,8 @@ void rdma_serve(struct sock *s)
 			rdma_reunite(s);
 		if (r->state == RDMA_WANTED)
 			seek(s);
-		else if (r->state == RDMA_MENDING)
-			mend_step(s);
+		else if (r->state == RDMA_FAILOVER)
+			failover_step(s);
 		else if (r->state >= RDMA_UP)
 			rdma_look_after(s);
 		over = s->rd && r->lingers && s->waits.ghost >= 0;

@@ -46,7 +46,8 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		break;
 	case ANC_RESTORING:
 		/* the record is not the program's */
-		sum = s->ar.unsure ? s->rd->mend.give.len : (uint64_t)kernel;
+		sum = s->ar.unsure ? s->rd->failover.give.len :
+				     (uint64_t)kernel;
 		break;
 	default:
 		sum = (uint64_t)kernel;
@@ -105,7 +106,7 @@ static int unsent_bytes(struct sock *s, int fd, unsigned long req, int *n)
 		   r->state == RDMA_UP && r->end) {
 		pump_poll(s);
 		if (!rdma_api->flushed(r->end))
-			*n += (int)(mend_unacked(r, NULL) + zcr_left(s));
+			*n += (int)(failover_unacked(r, NULL) + zcr_left(s));
 	}
 	sock_unlock(s);
 	return 0;

@@ -21,7 +21,7 @@ int ring_bells(struct sock *s, int fd)
 
 	lift_strayed(s, fd, 0);
 	n = anc_bells(s->rx, &s->ar);
-	if (n <= 0 || rdma_mending(s))
+	if (n <= 0 || rdma_failing_over(s))
 		return n < 0 ? (int)n : 0;
 	if (s->rd && s->rd->mark.token_wait) {
 		s->link->marker_read(s, fd);
@@ -91,11 +91,11 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 		return false;
 	}
 	s->fallback.bell_naps = s->fallback.miss_naps = 0;
-	if (s->rd && (s->rd->mark.token_wait || rdma_mending(s))) {
+	if (s->rd && (s->rd->mark.token_wait || rdma_failing_over(s))) {
 		s->link->marker_read(s, fd);
 		sock_unlock(s);
-		sys_ppoll(rdma_mending(s) ? NULL : &p, !rdma_mending(s), &ms,
-			  NULL);
+		sys_ppoll(rdma_failing_over(s) ? NULL : &p,
+			  !rdma_failing_over(s), &ms, NULL);
 		lock_take(&s->lock);
 		return false;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The larder: what came by SDP, was not read, and lost its end (mend.c). It is
+ * The larder: what came by SDP, was not read, and lost its end (failover.c). It is
  * a fabric of one message that came and will never be followed by another, in
  * memory of the process family. And what receives have taken off the anchor
  * that is not known to be stream.
@@ -90,8 +90,8 @@ static void fill(struct rdma_larder *l, uint8_t *mem, size_t n)
 /* What the program has not read yet, as one message. */
 bool larder_store(struct sock *s)
 {
-	struct rdma_larder *l = &s->rd->mend.larder,
-			   *ahead = &s->rd->mend.stash;
+	struct rdma_larder *l = &s->rd->failover.larder,
+			   *ahead = &s->rd->failover.stash;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
 	size_t n = s->got.avail;
@@ -120,10 +120,11 @@ void larder_again(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (r->mend.give.mem)
-		fill(&r->mend.larder, r->mend.give.mem, r->mend.give.len);
-	s->got.avail = r->mend.give.len;
-	memset(&r->mend.give, 0, sizeof(r->mend.give));
+	if (r->failover.give.mem)
+		fill(&r->failover.larder, r->failover.give.mem,
+		     r->failover.give.len);
+	s->got.avail = r->failover.give.len;
+	memset(&r->failover.give, 0, sizeof(r->failover.give));
 }
 
 static bool grow(struct rdma_larder *a)
@@ -143,7 +144,7 @@ static bool grow(struct rdma_larder *a)
 
 ssize_t larder_pull(struct sock *s, int fd, size_t n)
 {
-	struct rdma_larder *a = &s->rd->mend.stash;
+	struct rdma_larder *a = &s->rd->failover.stash;
 	ssize_t got;
 
 	if (a->len == a->room && !grow(a))
@@ -161,12 +162,12 @@ ssize_t larder_pull(struct sock *s, int fd, size_t n)
 void larder_use(struct sock *s, size_t n)
 {
 	if (n)
-		shorten(&s->rd->mend.stash, n);
+		shorten(&s->rd->failover.stash, n);
 }
 
-void mend_ahead(struct sock *s, const uint8_t *p, size_t n)
+void failover_ahead(struct sock *s, const uint8_t *p, size_t n)
 {
-	struct rdma_larder *a = &s->rd->mend.stash;
+	struct rdma_larder *a = &s->rd->failover.stash;
 	uint8_t *mem;
 
 	if (!n || s->conn.error)
@@ -189,7 +190,7 @@ void mend_ahead(struct sock *s, const uint8_t *p, size_t n)
 /* What lies on the anchor, and in front of it what was taken already. */
 ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 {
-	const struct rdma_larder *a = &s->rd->mend.stash;
+	const struct rdma_larder *a = &s->rd->failover.stash;
 	size_t n = a->len < size ? a->len : size;
 	ssize_t more = 0;
 
@@ -202,7 +203,7 @@ ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 
 bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
 {
-	struct rdma_larder *a = &s->rd->mend.stash;
+	struct rdma_larder *a = &s->rd->failover.stash;
 	size_t first = n < a->len ? n : a->len;
 
 	if (first)
@@ -213,42 +214,43 @@ bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
 
 void larder_init(struct rdma *r)
 {
-	r->mend.larder.end.ops = &larder_ops;
+	r->failover.larder.end.ops = &larder_ops;
 }
 
 void larder_drop(struct rdma *r)
 {
-	if (r->mend.larder.mem)
-		release(&r->mend.larder.end);
-	if (r->mend.stash.len)
-		shorten(&r->mend.stash, r->mend.stash.len);
+	if (r->failover.larder.mem)
+		release(&r->failover.larder.end);
+	if (r->failover.stash.len)
+		shorten(&r->failover.stash, r->failover.stash.len);
 }
 
-void mend_drop(struct rdma *r)
+void failover_drop(struct rdma *r)
 {
 	rdma_give_end(r);
 	rdma_put_drop(r);
-	larder_unmap(r->mend.out, r->mend.out_len);
-	r->mend.out = NULL;
+	larder_unmap(r->failover.out, r->failover.out_len);
+	r->failover.out = NULL;
 	larder_drop(r);
-	mend_confirmed(r);
+	failover_confirmed(r);
 }
 
 void rdma_give_end(struct rdma *r)
 {
-	if (r->mend.give.mem)
-		larder_unmap(r->mend.give.mem, r->mend.give.len + WIRE_BSDH);
-	memset(&r->mend.give, 0, sizeof(r->mend.give));
+	if (r->failover.give.mem)
+		larder_unmap(r->failover.give.mem,
+			     r->failover.give.len + WIRE_BSDH);
+	memset(&r->failover.give, 0, sizeof(r->failover.give));
 }
 
 void rdma_put_end(struct rdma *r)
 {
-	larder_unmap(r->mend.put.mem, r->mend.put.len);
-	memset(&r->mend.put, 0, sizeof(r->mend.put));
+	larder_unmap(r->failover.put.mem, r->failover.put.len);
+	memset(&r->failover.put, 0, sizeof(r->failover.put));
 }
 
 void rdma_put_drop(struct rdma *r)
 {
-	if (r->mend.put.mem)
+	if (r->failover.put.mem)
 		rdma_put_end(r);
 }

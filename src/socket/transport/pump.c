@@ -345,8 +345,8 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 	struct conn_op op;
 	size_t done = 0;
 
-	/* between hosts a copy is kept first (mend_send()) */
-	if (s->rd && !s->rd->mend.confirmed)
+	/* between hosts a copy is kept first (failover_send()) */
+	if (s->rd && !s->rd->failover.confirmed)
 		return file_stop(f, -EAGAIN);
 	if (n > FILE_TURN)
 		n = FILE_TURN;

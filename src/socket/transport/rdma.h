@@ -19,7 +19,7 @@
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
  * rdma_ear.c   a sleep on its completions; rdma_end.c: its end
  * alive.c      keep-alive on the anchor
- * mend.c       a broken queue pair; mend_keep.c: what may have to be sent again
+ * failover.c       a broken queue pair; failover_keep.c: what may have to be sent again
  *
  * A sock becomes a candidate (s->rd) when pairing on this host says `remote`.
  * From then on the bytes it moves are remembered, up to HIST of them per
@@ -54,8 +54,8 @@
  *   bytes taken, credits left  C    an update, or the answer  wait_read(), V
  *   words: another state       B S  a byte; S entries         rdma_polled(), V
  *   words: our lift is known   C    the token                 rdma_token_write()
- *                              B S  room beyond what is kept  mend_seen()
- *   words: our spill is known  B S  a byte; S entries         mend_seen(), V
+ *                              B S  room beyond what is kept  failover_seen()
+ *   words: our spill is known  B S  a byte; S entries         failover_seen(), V
  *   words: taken, our wait     B S  a byte                    rdma_polled()
  *                              C    a FIN, an answer due      V, home_serve()
  *   the last byte of a         C    the end of it             V, home_abandoned()
@@ -67,11 +67,11 @@
  *   x passed, a receive of     C    words                     rdma_took_raw(),
  *   before the lift over                                      rdma_left()
  *   the machine has failed     B S  a byte; S entries         rdma_failed()
- *   broken (event, poll,       B S  a byte; S entries         mend_begin()
- *   token or bells amiss)      C    the record                mend_flush(), V
- *                              V    a look each 5 ms          mend_step()
+ *   broken (event, poll,       B S  a byte; S entries         failover_begin()
+ *   token or bells amiss)      C    the record                failover_flush(), V
+ *                              V    a look each 5 ms          failover_step()
  *   a record, all news known   B S  a byte; S entries         V, settle()
- *   our bytes are on the anchor B S a byte; S entries         mend_flush()
+ *   our bytes are on the anchor B S a byte; S entries         failover_flush()
  *   beyond repair              all  the sockets' end          end_it()
  *
  * Three rules make it whole:
@@ -136,21 +136,22 @@ struct rdma_hist {
 	uint32_t window_len;
 };
 
-/* All with the lock held; but for mend_step() by any thread. */
+/* All with the lock held; but for failover_step() by any thread. */
 
 /* Before a lift: false, it cannot be. */
-bool mend_keep(struct sock *s);
-/* As pump_send(); pump_room() asks mend_room(). */
-ssize_t mend_send(struct sock *s, struct cursor *c, size_t n);
-bool mend_room(const struct sock *s);
-void mend_seen(struct sock *s); /* the reader may have confirmed */
-/* What a receive got that is for mend_step() to judge. */
-void mend_ahead(struct sock *s, const uint8_t *p, size_t n);
-void mend_drop(struct rdma *r);
-void mend_confirmed(struct rdma *r); /* what was kept is of no use any more */
+bool failover_keep(struct sock *s);
+/* As pump_send(); pump_room() asks failover_room(). */
+ssize_t failover_send(struct sock *s, struct cursor *c, size_t n);
+bool failover_room(const struct sock *s);
+void failover_seen(struct sock *s); /* the reader may have confirmed */
+/* What a receive got that is for failover_step() to judge. */
+void failover_ahead(struct sock *s, const uint8_t *p, size_t n);
+void failover_drop(struct rdma *r);
+void failover_confirmed(
+	struct rdma *r); /* what was kept is of no use any more */
 /* Stream bytes that may not have arrived; copied to `to` unless it is NULL. */
-size_t mend_unacked(struct rdma *r, uint8_t *to);
-void mend_forked(void);
+size_t failover_unacked(struct rdma *r, uint8_t *to);
+void failover_forked(void);
 
 /* Lock held: the direction left the anchor; is the anchor's. */
 void alive_begin(struct sock *s, int fd);
@@ -307,13 +308,13 @@ static inline bool rdma_seeks(const struct sock *s)
 	return unlikely(r != NULL) && r->seek.hist && r->owner == sock_pid;
 }
 
-/* What lies on the anchor is for mend.c to judge, and for nobody else to take. */
-static inline bool rdma_mending(const struct sock *s)
+/* What lies on the anchor is for failover.c to judge, and for nobody else to take. */
+static inline bool rdma_failing_over(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return unlikely(r != NULL) && r->state == RDMA_MENDING &&
-	       !r->mend.mended;
+	return unlikely(r != NULL) && r->state == RDMA_FAILOVER &&
+	       !r->failover.mended;
 }
 
 #endif

@@ -85,7 +85,7 @@ bool rdma_may_answer(struct sock *s, int fd)
 		return true;
 	if (rdma_token_ahead(s, fd))
 		return false;
-	s->rd->mend.confirmed =
+	s->rd->failover.confirmed =
 		true; /* with the token no way leads back to x */
 	return true;
 }

@@ -66,7 +66,7 @@ int rdma_up(struct sock *s)
 	r->due.ear_lent = r->due.ear_owed = false;
 	r->due.ear_by = 0;
 	r->load.seen_rx = r->load.pressed = 0;
-	r->mend.confirmed = true; /* of what was never lifted */
+	r->failover.confirmed = true; /* of what was never lifted */
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;
 	s->peer = r->words.peer;
@@ -110,7 +110,7 @@ int rdma_words(struct sock *s, const uint8_t *in)
 	if (!rdma_here(s))
 		return -EPROTO;
 	if (r->state != RDMA_UP || rdma_silent(s))
-		return 0; /* too late: mend.c, and home.c's last_word() */
+		return 0; /* too late: failover.c, and home.c's last_word() */
 	news = remote_take(&r->words, in);
 	if (news < 0) {
 		s->conn.fault = "words that cannot be true";
@@ -171,7 +171,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 	if (news & REMOTE_VOID)
 		s->fallback.pins &= (uint8_t)~2u;
 	if (news & REMOTE_SEEN) {
-		mend_seen(s);
+		failover_seen(s);
 		rdma_token_write(s, fd);
 	}
 	if (news & REMOTE_BELL)
@@ -212,7 +212,7 @@ const struct link_ops rdma_link = {
 	.hide = rdma_hide,
 	.polled = rdma_polled,
 	.failed = rdma_failed,
-	.room = mend_room,
+	.room = failover_room,
 	.tell = rdma_tell,
 	.took = rdma_took,
 	.may_bell = rdma_may_bell,

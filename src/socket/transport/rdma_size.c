@@ -98,7 +98,7 @@ bool rdma_may_rise(struct sock *s)
 {
 	rdma_tell(s, false);
 	if (s->conn.credits <= CONN_SPARE || s->conn.want ||
-	    FAB(s)->room(END(s)) < CONN_SPARE_ROOM || !mend_keep(s))
+	    FAB(s)->room(END(s)) < CONN_SPARE_ROOM || !failover_keep(s))
 		return false;
 	rdma_spare(s, 0);
 	return true;

@@ -50,7 +50,7 @@ void rdma_ask(struct sock *s)
 /* A record may lie behind the bytes that were in front of x. */
 static void took_to_x(struct sock *s)
 {
-	if (unlikely(s->rd->mend.called) &&
+	if (unlikely(s->rd->failover.called) &&
 	    s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
 		rdma_owe(s);
 }

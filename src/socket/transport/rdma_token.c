@@ -14,7 +14,7 @@ bool rdma_hide(struct sock *s, uint32_t len, bool eof)
 	struct rdma *r = s->rd;
 
 	/* of a lift that was never known of here: it comes again, on the anchor */
-	if (unlikely(r->state == RDMA_MENDING) &&
+	if (unlikely(r->state == RDMA_FAILOVER) &&
 	    anc_state(s->rx) == ANC_RESTORING)
 		return true;
 	if (!r->mark.token_wait)
@@ -41,7 +41,7 @@ static void token_done(struct sock *s)
 
 /*
  * Bytes at the place of token and bells were taken. What is neither comes from
- * a peer whose queue pair broke: mend.c has to judge it, and what was taken
+ * a peer whose queue pair broke: failover.c has to judge it, and what was taken
  * for the beginning of a token with it. A peer that closed wrote its token
  * before, and nothing else.
  */
@@ -69,10 +69,11 @@ static void token_count(struct sock *s, const uint8_t *got, size_t n)
 		return;
 	}
 	if (r->state == RDMA_UP && r->mark.token_wait) {
-		mend_ahead(s, r->mark.token_rx, s->ar.bells - r->mark.token_at);
+		failover_ahead(s, r->mark.token_rx,
+			       s->ar.bells - r->mark.token_at);
 		s->ar.bells = r->mark.token_at;
 	}
-	mend_ahead(s, got, n);
+	failover_ahead(s, got, n);
 	reports.broke(s, -ECONNRESET);
 }
 
@@ -95,7 +96,7 @@ void rdma_strayed(struct sock *s, uint64_t n)
 {
 	struct rdma *r = s->rd;
 
-	if (r->state == RDMA_MENDING) {
+	if (r->state == RDMA_FAILOVER) {
 		reports.strayed(s, n);
 		return;
 	}
@@ -134,7 +135,7 @@ void rdma_token_read(struct sock *s, int fd)
 
 	lift_strayed(s, fd, 0);
 	if (!r->mark.token_wait || fd < 0 || s->conn.error || !token_next(s) ||
-	    r->state == RDMA_MENDING)
+	    r->state == RDMA_FAILOVER)
 		return;
 	r->due.restless |= rdma_token_urgent(s);
 	if (r->due.serving && s->waits.ghost < 0) {
@@ -191,7 +192,7 @@ void rdma_token_write(struct sock *s, int fd)
 		return;
 	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_RECALLED))
 		return;
-	mend_seen(s); /* with the token no way leads back to x */
+	failover_seen(s); /* with the token no way leads back to x */
 	n = sys_send(fd, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
 		     r->mark.token_due, MSG_DONTWAIT | MSG_NOSIGNAL);
 	sock_eats(s, n);

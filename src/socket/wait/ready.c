@@ -70,7 +70,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	} else if (where == ANC_AT_BELLS && s->ar.unsure) {
 		r->ms = 1; /* the writer has not said yet that it knows */
 	} else if (where == ANC_AT_BELLS && s->rd &&
-		   (s->rd->mark.token_wait || rdma_mending(s))) {
+		   (s->rd->mark.token_wait || rdma_failing_over(s))) {
 		rdma_token_read(s, fd);
 		r->ms = 1;
 	} else if (where == ANC_AT_BELLS &&
@@ -345,7 +345,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 			ready_ending(s, fd, r);
 		else if (unlikely(s->rd) &&
 			 ((s->rd->state == RDMA_UP && (asks & EPOLLRDHUP)) ||
-			  s->rd->state == RDMA_MENDING))
+			  s->rd->state == RDMA_FAILOVER))
 			ready_killed(s, fd, r);
 		if (s->conn.error)
 			ready_failed(s, r);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""mend_close.py server PORT COUNT FILE | client HOST PORT COUNT FILE
+"""failover_close.py server PORT COUNT FILE | client HOST PORT COUNT FILE
 
 A dialogue until there is FILE.lifted. Then the server tells its pid in
 FILE.stop and stops itself, all threads of it. When there is FILE.down the

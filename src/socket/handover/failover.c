@@ -31,13 +31,14 @@ static int anchor_of(struct sock *s)
  */
 static bool recorded(struct sock *s, struct rdma *r)
 {
-	size_t n = mend_unacked(r, NULL);
+	size_t n = failover_unacked(r, NULL);
 	uint8_t *to;
 
-	r->mend.out_from = clock_ns() + ALIVE_NS;
+	r->failover.out_from = clock_ns() + ALIVE_NS;
 	r->mark.ahead = false;
-	r->mend.out_len = r->mark.token_due + RESUME_RECORD + n + zcr_left(s);
-	r->mend.out = to = larder_map(r->mend.out_len);
+	r->failover.out_len =
+		r->mark.token_due + RESUME_RECORD + n + zcr_left(s);
+	r->failover.out = to = larder_map(r->failover.out_len);
 	if (!to)
 		return false;
 	memcpy(to, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
@@ -45,7 +46,7 @@ static bool recorded(struct sock *s, struct rdma *r)
 	to += r->mark.token_due;
 	r->mark.token_due = 0;
 	resume_record(to, r->mark.secret_tx, s->at.sent - n);
-	mend_unacked(r, to + RESUME_RECORD);
+	failover_unacked(r, to + RESUME_RECORD);
 	return zcr_sent(s, to + RESUME_RECORD + n);
 }
 
@@ -55,16 +56,16 @@ static bool taken_back(struct sock *s, struct rdma *r)
 
 	r->mark.token_due = 0;
 	r->mark.ahead = false;
-	r->mend.out_len = n;
+	r->failover.out_len = n;
 	if (!n)
 		return true;
-	if (!r->mend.kept || r->mend.kept->len != n)
+	if (!r->failover.kept || r->failover.kept->len != n)
 		return false;
-	r->mend.out = larder_map(n);
-	r->mend.out_from = clock_ns() + ALIVE_NS;
-	if (r->mend.out)
-		memcpy(r->mend.out, r->mend.kept->mem, n);
-	return r->mend.out != NULL;
+	r->failover.out = larder_map(n);
+	r->failover.out_from = clock_ns() + ALIVE_NS;
+	if (r->failover.out)
+		memcpy(r->failover.out, r->failover.kept->mem, n);
+	return r->failover.out != NULL;
 }
 
 /* From here on nobody of the program sends before r->out is out. */
@@ -72,9 +73,9 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 {
 	enum anc_state st = anc_state(s->tx);
 	bool ok = true, confirmed = st == ANC_DRAINING ? !s->fallback.stand :
-							 r->mend.confirmed;
+							 r->failover.confirmed;
 
-	r->mend.out_at = r->mend.out_from = 0;
+	r->failover.out_at = r->failover.out_from = 0;
 	/* what was handed back goes on: rdma_put_back() */
 	if (st == ANC_TCP || st == ANC_GONE ||
 	    (st == ANC_RESTORING && rdma_put_whole(r)))
@@ -98,7 +99,7 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 	s->at.y = s->at.sent;
 	__atomic_store_n(&s->tx->state, ANC_PAUSED, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
-	mend_confirmed(r);
+	failover_confirmed(r);
 	s->waits.full = false;
 	return ok;
 }
@@ -106,43 +107,44 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 /*
  * Nothing for a process that is dying or dead: it would make its end a reset,
  * and in TCP nobody could say any more what it had not taken. Where the anchor
- * has ended mend_step() has to see what comes in front of that.
+ * has ended failover_step() has to see what comes in front of that.
  */
 static bool holds(const struct sock *s, int fd)
 {
 	const struct rdma *r = s->rd;
 	uint64_t now = clock_ns();
 
-	if (!r->mend.out || r->mend.out_at || !r->mend.out_from)
+	if (!r->failover.out || r->failover.out_at || !r->failover.out_from)
 		return false;
-	return now < r->mend.out_from ||
-	       (now < r->mend.out_from + HOLD_NS && !r->mend.mended &&
-		!s->conn.dis_rcvd && resume_fatal(&r->mend.in) &&
-		resume_turn(&r->mend.in, s->rx, &s->ar) &&
+	return now < r->failover.out_from ||
+	       (now < r->failover.out_from + HOLD_NS && !r->failover.mended &&
+		!s->conn.dis_rcvd && resume_fatal(&r->failover.in) &&
+		resume_turn(&r->failover.in, s->rx, &s->ar) &&
 		rdma_fin_came(s, fd));
 }
 
-void mend_flush(struct sock *s, int fd)
+void failover_flush(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
 	ssize_t n = 0;
 
-	if (r->state != RDMA_MENDING || anc_state(s->tx) != ANC_PAUSED ||
+	if (r->state != RDMA_FAILOVER || anc_state(s->tx) != ANC_PAUSED ||
 	    fd < 0 || holds(s, fd))
 		return;
-	while (r->mend.out && r->mend.out_at < r->mend.out_len && n >= 0) {
-		n = sys_send(fd, r->mend.out + r->mend.out_at,
-			     r->mend.out_len - r->mend.out_at,
+	while (r->failover.out && r->failover.out_at < r->failover.out_len &&
+	       n >= 0) {
+		n = sys_send(fd, r->failover.out + r->failover.out_at,
+			     r->failover.out_len - r->failover.out_at,
 			     MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (n > 0)
-			r->mend.out_at += (size_t)n;
+			r->failover.out_at += (size_t)n;
 	}
 	if (n == -EAGAIN || n == -EINTR || n == -ENOMEM || n == -ENOBUFS)
 		return;
 	/* out, or the program will meet the error */
 	sock_eats(s, n);
-	larder_unmap(r->mend.out, r->mend.out_len);
-	r->mend.out = NULL;
+	larder_unmap(r->failover.out, r->failover.out_len);
+	r->failover.out = NULL;
 	__atomic_store_n(&s->tx->state, ANC_TCP, __ATOMIC_SEQ_CST);
 	lift_left(s, fd);
 	r->due.changed = true;
@@ -180,7 +182,7 @@ static void let_go(struct sock *s)
 
 	if (!r->end)
 		return;
-	s->end = s->got.avail ? &r->mend.larder.end : &rdma_nowhere;
+	s->end = s->got.avail ? &r->failover.larder.end : &rdma_nowhere;
 	s->end_pid = 0;
 	s->got.front_at = 0;
 	r->old = r->end;
@@ -212,21 +214,21 @@ static void begin_rx(struct sock *s, struct rdma *r)
 	} else if (st == ANC_RESTORING) {
 		sure = !s->ar.unsure;
 	}
-	r->mend.in.from = s->ar.from;
+	r->failover.in.from = s->ar.from;
 	if (st == ANC_RESTORING && s->ar.unsure && !remote_sure(&r->words))
 		keep_early(s);
-	r->mend.in.token = r->mark.token_rx;
-	r->mend.in.secret = r->mark.secret_rx;
-	r->mend.in.token_got = RDMA_TOKEN;
+	r->failover.in.token = r->mark.token_rx;
+	r->failover.in.secret = r->mark.secret_rx;
+	r->failover.in.token_got = RDMA_TOKEN;
 	if (r->mark.token_wait)
-		r->mend.in.token_got =
+		r->failover.in.token_got =
 			(uint8_t)(s->ar.bells - r->mark.token_at);
-	r->mend.in.bells =
+	r->failover.in.bells =
 		st == ANC_DRAINING ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
-	resume_begin(&r->mend.in, st, r->mark.token_wait, sure);
+	resume_begin(&r->failover.in, st, r->mark.token_wait, sure);
 }
 
-void mend_begin(struct sock *s, int error)
+void failover_begin(struct sock *s, int error)
 {
 	struct rdma *r = s->rd;
 
@@ -240,9 +242,9 @@ void mend_begin(struct sock *s, int error)
 		return;
 	}
 	rdma_lost(s, error);
-	r->state = RDMA_MENDING;
+	r->state = RDMA_FAILOVER;
 	r->due.changed = r->due.restless = true;
-	r->mend.mended = false;
+	r->failover.mended = false;
 	__atomic_store_n(&r->words.peer->ready, 0, __ATOMIC_RELEASE);
 	s->waits.full = false;
 	if (!begin_tx(s, r)) {
@@ -253,11 +255,11 @@ void mend_begin(struct sock *s, int error)
 	zcr_over(s);
 	zcr_sink_over(s);
 	if (!error)
-		r->mend.out_from = 0;
+		r->failover.out_from = 0;
 	/* it may hear of it by nothing else, for a long time */
 	rdma_api->disconnect(r->end);
 	begin_rx(s, r);
-	mend_flush(s, anchor_of(s));
+	failover_flush(s, anchor_of(s));
 	rdma_wake(s);
 	rdma_owe(s);
 }
@@ -279,12 +281,12 @@ static void token_came(struct sock *s, struct rdma *r)
 	rdma_wake(s);
 }
 
-void mend_strayed(struct sock *s, uint64_t n)
+void failover_strayed(struct sock *s, uint64_t n)
 {
 	struct rdma *r = s->rd;
 
-	resume_lost(&r->mend.in, n);
-	if (r->mark.token_wait && r->mend.in.token_got == RDMA_TOKEN)
+	resume_lost(&r->failover.in, n);
+	if (r->mark.token_wait && r->failover.in.token_got == RDMA_TOKEN)
 		token_came(s, r);
 }
 
@@ -303,11 +305,11 @@ static int stream_ended(struct sock *s, size_t part)
 {
 	struct rdma *r = s->rd;
 	bool ok = part ? r->mark.token_wait && r->mark.hidden >= part :
-			 resume_ended(&r->mend.in);
+			 resume_ended(&r->failover.in);
 
 	if (!ok && !s->conn.dis_rcvd)
 		return -ECONNRESET;
-	if (r->mark.token_wait && !r->mend.in.back)
+	if (r->mark.token_wait && !r->failover.in.back)
 		token_came(s, r);
 	return 1;
 }
@@ -323,9 +325,9 @@ static int parse(struct sock *s, int fd)
 	int ret;
 
 	lift_strayed(s, fd, 0);
-	if (r->mend.in.phase == RESUME_PLAIN)
+	if (r->failover.in.phase == RESUME_PLAIN)
 		return 1;
-	if (!buf || !resume_turn(&r->mend.in, s->rx, &s->ar))
+	if (!buf || !resume_turn(&r->failover.in, s->rx, &s->ar))
 		return 0;
 	do {
 		n = larder_glance(s, fd, buf, PEEKED);
@@ -339,13 +341,14 @@ static int parse(struct sock *s, int fd)
 		/* what W counts as arrived has, by the time of its record */
 		if (pump_poll(s))
 			return -EPROTO;
-		ret = resume_look(&r->mend.in, buf, (size_t)n,
+		ret = resume_look(&r->failover.in, buf, (size_t)n,
 				  s->ar.taken + s->got.avail + r->mark.hidden +
-					  r->mend.give.len,
+					  r->failover.give.len,
 				  &eat);
 		if (eat && !larder_swallow(s, fd, buf, eat))
 			return -EPROTO;
-		if (r->mark.token_wait && r->mend.in.token_got == RDMA_TOKEN)
+		if (r->mark.token_wait &&
+		    r->failover.in.token_got == RDMA_TOKEN)
 			token_came(s, r);
 	} while (!ret && eat);
 	if (!ret && rdma_cut_short(s, fd, (size_t)n))
@@ -359,7 +362,8 @@ static void settle_words(struct sock *s, enum anc_state st)
 	struct rdma *r = s->rd;
 
 	if (st == ANC_DRAINING) {
-		if (r->mend.in.token_got == RDMA_TOKEN && !r->mend.in.bells)
+		if (r->failover.in.token_got == RDMA_TOKEN &&
+		    !r->failover.in.bells)
 			s->ar.bells = __atomic_load_n(&s->rx->bells,
 						      __ATOMIC_ACQUIRE);
 		return;
@@ -368,7 +372,7 @@ static void settle_words(struct sock *s, enum anc_state st)
 		anc_resumed(s->rx); /* with the calls that hold it */
 		return;
 	}
-	s->ar.bells = r->mend.in.back ? r->mark.token_at : s->ar.bells;
+	s->ar.bells = r->failover.in.back ? r->mark.token_at : s->ar.bells;
 	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
 	if (st == ANC_RESTORING) /* none of it in front of x */
 		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
@@ -394,9 +398,9 @@ static bool settle(struct sock *s)
 	bool spilled = spilled_again(s);
 	enum anc_state st = anc_state(s->rx);
 
-	if (r->mend.in.back)
+	if (r->failover.in.back)
 		drop_hidden(r);
-	if (st == ANC_RESTORING && s->ar.unsure && !r->mend.in.given)
+	if (st == ANC_RESTORING && s->ar.unsure && !r->failover.in.given)
 		larder_again(s);
 	else if (r->end && !larder_store(s))
 		return false;
@@ -407,20 +411,20 @@ static bool settle(struct sock *s)
 		settle_words(s, st);
 	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
-	r->mend.mended = r->due.changed = true;
+	r->failover.mended = r->due.changed = true;
 	rdma_anchor_watch(s, -1);
 	rdma_wake(s);
 	return true;
 }
 
-void mend_step(struct sock *s)
+void failover_step(struct sock *s)
 {
 	struct rdma *r = s->rd;
 	int fd = anchor_of(s), ret;
 
 	r->due.restless = true;
 	home_serve(s, fd);
-	if (!r->mend.mended && !s->conn.error && !pump_poll(s)) {
+	if (!r->failover.mended && !s->conn.error && !pump_poll(s)) {
 		ret = fd < 0 ? 0 : parse(s, fd);
 		if (ret == 1)
 			settle(s); /* without memory at the next step */
@@ -431,7 +435,7 @@ void mend_step(struct sock *s)
 	} else if (s->conn.error) {
 		end_it(s);
 	}
-	if (r->state == RDMA_MENDING && r->mend.mended &&
+	if (r->state == RDMA_FAILOVER && r->failover.mended &&
 	    anc_state(s->tx) != ANC_PAUSED && anc_state(s->tx) != ANC_RESTORING)
 		rdma_again(s);
 }
@@ -439,18 +443,18 @@ void mend_step(struct sock *s)
 /* --- the end ------------------------------------------------------------- */
 
 /* The writer is gone for good: what it was to put back is still here. */
-void mend_revive(struct sock *s)
+void failover_revive(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
 	if (!rdma_here(s) || anc_state(s->rx) != ANC_RESTORING ||
 	    !s->ar.unsure || !r->end)
 		return;
-	r->mend.in = (struct resume){ 0 };
+	r->failover.in = (struct resume){ 0 };
 	settle(s);
 }
 
-int mend_now(struct sock *s, int fd)
+int failover_now(struct sock *s, int fd)
 {
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
@@ -462,12 +466,12 @@ int mend_now(struct sock *s, int fd)
 	if (rdma_here(s) && s->rd->state == RDMA_UP && !s->conn.error) {
 		pump_poll(s);
 		rdma_api->disconnect(s->rd->end);
-		mend_begin(s, 0);
+		failover_begin(s, 0);
 	}
 	for (;;) {
-		if (s->rd && s->rd->state == RDMA_MENDING)
-			mend_flush(s, fd);
-		done = !s->rd || s->rd->state != RDMA_MENDING;
+		if (s->rd && s->rd->state == RDMA_FAILOVER)
+			failover_flush(s, fd);
+		done = !s->rd || s->rd->state != RDMA_FAILOVER;
 		sock_unlock(s);
 		if (done || clock_ns() > until)
 			return done ? 0 : -EAGAIN;

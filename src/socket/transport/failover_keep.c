@@ -13,59 +13,59 @@
 
 static struct arena kepts = ARENA_INIT(sizeof(struct rdma_kept));
 
-void mend_forked(void)
+void failover_forked(void)
 {
 	arena_forked(&kepts);
 }
 
-bool mend_keep(struct sock *s)
+bool failover_keep(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
 	if (!rdma_here(s) || r->state != RDMA_UP)
 		return false;
-	if (!r->mend.kept)
-		r->mend.kept = arena_get(&kepts);
-	if (!r->mend.kept)
+	if (!r->failover.kept)
+		r->failover.kept = arena_get(&kepts);
+	if (!r->failover.kept)
 		return false;
-	r->mend.kept->len = 0;
-	r->mend.confirmed = false;
+	r->failover.kept->len = 0;
+	r->failover.confirmed = false;
 	return true;
 }
 
-void mend_confirmed(struct rdma *r)
+void failover_confirmed(struct rdma *r)
 {
-	if (r->mend.kept)
-		arena_put(&kepts, r->mend.kept);
-	r->mend.kept = NULL;
+	if (r->failover.kept)
+		arena_put(&kepts, r->failover.kept);
+	r->failover.kept = NULL;
 }
 
-bool mend_room(const struct sock *s)
+bool failover_room(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
 	return r->state == RDMA_UP &&
-	       (r->mend.confirmed ||
-		(r->mend.kept && r->mend.kept->len < KEPT));
+	       (r->failover.confirmed ||
+		(r->failover.kept && r->failover.kept->len < KEPT));
 }
 
-ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
+ssize_t failover_send(struct sock *s, struct cursor *c, size_t n)
 {
 	struct rdma *r = s->rd;
 	struct cursor was = *c;
 	ssize_t done;
 
-	if (!mend_room(s))
+	if (!failover_room(s))
 		return 0;
-	if (!r->mend.confirmed && n > KEPT - r->mend.kept->len)
-		n = KEPT - r->mend.kept->len;
+	if (!r->failover.confirmed && n > KEPT - r->failover.kept->len)
+		n = KEPT - r->failover.kept->len;
 	done = pump_send(s, c, n);
 	if (done > 0 && s->conn.spare)
 		rdma_spared(s);
-	if (done > 0 && !r->mend.confirmed) {
-		cursor_get(&was, r->mend.kept->mem + r->mend.kept->len,
+	if (done > 0 && !r->failover.confirmed) {
+		cursor_get(&was, r->failover.kept->mem + r->failover.kept->len,
 			   (size_t)done);
-		r->mend.kept->len += (uint32_t)done;
+		r->failover.kept->len += (uint32_t)done;
 	}
 	/* an end that has credits has no other reason to look */
 	if (done > 0 && s->conn.mseq_sent - r->load.heard >= HEAR)
@@ -73,7 +73,7 @@ ssize_t mend_send(struct sock *s, struct cursor *c, size_t n)
 	return done;
 }
 
-void mend_seen(struct sock *s)
+void failover_seen(struct sock *s)
 {
 	struct rdma *r = s->rd;
 	enum anc_state st = anc_state(s->tx);
@@ -81,9 +81,9 @@ void mend_seen(struct sock *s)
 	if (!remote_seen(&r->words))
 		return;
 	if ((st == ANC_LIFTED || st == ANC_RECALLED) && !r->mark.ahead &&
-	    !r->mend.confirmed) {
-		r->mend.confirmed = true;
-		mend_confirmed(r);
+	    !r->failover.confirmed) {
+		r->failover.confirmed = true;
+		failover_confirmed(r);
 		if (s->waits.full || s->waits.writers)
 			rdma_wake(s);
 	}
@@ -106,7 +106,7 @@ static uint32_t head(const struct fab_msg *m)
 	return n;
 }
 
-size_t mend_unacked(struct rdma *r, uint8_t *to)
+size_t failover_unacked(struct rdma *r, uint8_t *to)
 {
 	struct fab_msg m;
 	uint32_t pos = 0, n;

@@ -159,18 +159,18 @@ static void in_resume(struct conn *peer)
 	sock.rx->sent = 100 + GIVEN;
 	sock.rx->state = ANC_RESTORING;
 	sock.ar.unsure = true;
-	rd.mend.give.len = rd.mend.give.at = GIVEN;
-	rd.mend.give.mem = larder_map(GIVEN + WIRE_BSDH);
-	assert_non_null(rd.mend.give.mem);
-	memcpy(rd.mend.give.mem + WIRE_BSDH, "abc", GIVEN);
+	rd.failover.give.len = rd.failover.give.at = GIVEN;
+	rd.failover.give.mem = larder_map(GIVEN + WIRE_BSDH);
+	assert_non_null(rd.failover.give.mem);
+	memcpy(rd.failover.give.mem + WIRE_BSDH, "abc", GIVEN);
 }
 
 /* 100 bytes were taken, the peer lifted: its token has not come. */
 static void in_lift(struct conn *peer)
 {
 	in_resume(peer);
-	larder_unmap(rd.mend.give.mem, GIVEN + WIRE_BSDH);
-	memset(&rd.mend.give, 0, sizeof(rd.mend.give));
+	larder_unmap(rd.failover.give.mem, GIVEN + WIRE_BSDH);
+	memset(&rd.failover.give, 0, sizeof(rd.failover.give));
 	memset(rd.mark.token_rx, 0x55, sizeof(rd.mark.token_rx));
 	sock.ar.unsure = false;
 	sock.rx->from = 0;
@@ -207,21 +207,21 @@ static void gets(const char *all)
 	assert_memory_equal(got, all, (size_t)n);
 	close(sock.mem.holder[0].fd);
 	close(writer);
-	mend_drop(&rd);
+	failover_drop(&rd);
 }
 
 static void a_step(void)
 {
 	assert_int_equal(lock_take(&sock.lock), 0);
-	mend_begin(&sock, -ECONNRESET);
-	mend_step(&sock);
+	failover_begin(&sock, -ECONNRESET);
+	failover_step(&sock);
 	lock_drop(&sock.lock);
 }
 
 static void breaks(void)
 {
 	a_step();
-	assert_true(rd.mend.mended);
+	assert_true(rd.failover.mended);
 	assert_int_equal(rd.state, RDMA_WANTED);
 }
 
@@ -252,9 +252,9 @@ static void test_lift_later(void **state)
 	in_resume(&peer);
 	on_anchor("abc", true);
 	assert_int_equal(lock_take(&sock.lock), 0);
-	mend_begin(&sock, -ECONNRESET);
+	failover_begin(&sock, -ECONNRESET);
 	arrives(&peer, "de");
-	mend_step(&sock);
+	failover_step(&sock);
 	arrives(&peer, "fg");
 	assert_int_equal(pump_poll(&sock), 0);
 	lock_drop(&sock.lock);
@@ -339,7 +339,7 @@ static void test_cut_short(void **state)
 				 cases[i].record);
 		sock.conn.dis_rcvd = sock.eos.rx_eof = cases[i].ended;
 		a_step();
-		assert_int_equal(rd.state, RDMA_MENDING);
+		assert_int_equal(rd.state, RDMA_FAILOVER);
 		shutdown(writer, SHUT_WR);
 		a_step();
 		assert_int_equal(rd.state,
@@ -407,7 +407,7 @@ static void both_lifted(struct conn *peer)
 	in_lift(peer);
 	rdma_api = &api_unacked;
 	rd.mark.token_wait = false;
-	rd.mend.confirmed = true;
+	rd.failover.confirmed = true;
 	sock.tx->state = ANC_LIFTED;
 	sock.at.sent = 105;
 	sock.tx->taken = 100;
@@ -427,10 +427,10 @@ static void steps(bool no_record)
 	uint64_t until = clock_ns() + 5000000000u;
 
 	assert_int_equal(lock_take(&sock.lock), 0);
-	mend_begin(&sock, -ECONNRESET);
-	while (clock_ns() < until && rd.state == RDMA_MENDING &&
+	failover_begin(&sock, -ECONNRESET);
+	while (clock_ns() < until && rd.state == RDMA_FAILOVER &&
 	       (!no_record || anc_state(sock.tx) != ANC_TCP))
-		mend_step(&sock);
+		failover_step(&sock);
 	lock_drop(&sock.lock);
 }
 
@@ -445,16 +445,16 @@ static void test_to_the_dead(void **state)
 	both_lifted(&peer);
 	assert_int_equal(lock_take(&sock.lock), 0);
 	began = clock_ns();
-	mend_begin(&sock, -ECONNRESET);
+	failover_begin(&sock, -ECONNRESET);
 	/* the queue pair goes first */
-	assert_true(rd.mend.out_from > began);
-	rd.mend.out_from = began + 60000000000u;
-	mend_flush(&sock, sock.mem.holder[0].fd);
+	assert_true(rd.failover.out_from > began);
+	rd.failover.out_from = began + 60000000000u;
+	failover_flush(&sock, sock.mem.holder[0].fd);
 	assert_int_equal(on_its_way(), 0);
 	/* it was waited for, and a send comes by before we look */
 	shutdown(writer, SHUT_WR);
-	rd.mend.out_from = began;
-	mend_flush(&sock, sock.mem.holder[0].fd);
+	rd.failover.out_from = began;
+	failover_flush(&sock, sock.mem.holder[0].fd);
 	lock_drop(&sock.lock);
 	assert_int_equal(on_its_way(), 0);
 	steps(false);
@@ -467,7 +467,7 @@ static void test_to_the_dead(void **state)
 	assert_int_equal(ready.now & (EPOLLERR | EPOLLHUP),
 			 EPOLLERR | EPOLLHUP);
 	close(sock.mem.holder[0].fd);
-	mend_drop(&rd);
+	failover_drop(&rd);
 }
 
 /* It ended its direction in order, which is all here; ours goes on. */
@@ -481,7 +481,7 @@ static void test_behind_its_end(void **state)
 	sock.conn.dis_rcvd = sock.eos.rx_eof = true;
 	shutdown(writer, SHUT_WR);
 	steps(false);
-	assert_true(rd.mend.mended);
+	assert_true(rd.failover.mended);
 	assert_int_equal(anc_state(sock.tx), ANC_TCP);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
 	gets("defg");
@@ -499,12 +499,12 @@ static void test_own_end(void **state)
 	sock.eos.shut_rd = true;
 	shutdown(sock.mem.holder[0].fd, SHUT_RD);
 	steps(true);
-	assert_int_equal(rd.state, RDMA_MENDING);
+	assert_int_equal(rd.state, RDMA_FAILOVER);
 	assert_int_equal(on_its_way(), RESUME_RECORD + 5);
 	assert_int_equal(anc_state(sock.tx), ANC_TCP);
 	close(writer);
 	close(sock.mem.holder[0].fd);
-	mend_drop(&rd);
+	failover_drop(&rd);
 }
 
 /* And yet one that has died is not waited for. */
@@ -523,7 +523,7 @@ static void test_end_behind_own(void **state)
 	assert_int_equal(rd.state, RDMA_ENDED);
 	assert_true(was_reset(&sock));
 	close(sock.mem.holder[0].fd);
-	mend_drop(&rd);
+	failover_drop(&rd);
 }
 
 /* Who lives gets it, soon, and that it has ended its direction is no reason. */
