@@ -72,10 +72,10 @@ void exec_home(enum reason why)
 	leave(true);
 	for (fd = 0; (s = next_survivor(&in, &fd)); fd++) {
 		sock_exec(s, fd, false);
-		sock_home_begin(s, fd, why);
+		sock_fallback_begin(s, fd, why);
 	}
 	for (fd = 0; (s = next_survivor(&in, &fd)); fd++)
-		if (sock_home(s, fd, why))
+		if (sock_fallback(s, fd, why))
 			log_warn("descriptor %d could not be brought home", fd);
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
 		if (fdt_has_set(fd) && number_survives(fd))

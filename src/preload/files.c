@@ -94,7 +94,7 @@ static void duplicated(int from, int to)
 		ENTER(e, from);
 
 		if (e.sock && !sock_listening(e.sock)) {
-			sock_home(e.sock, from, WHY_STDIO);
+			sock_fallback(e.sock, from, WHY_STDIO);
 			return;
 		}
 	}
@@ -144,7 +144,7 @@ static int to_tcp(const struct replacing *r, enum reason why)
 {
 	if (!r->s || sock_listening(r->s))
 		return 0;
-	return sock_home(r->s, r->from, why);
+	return sock_fallback(r->s, r->from, why);
 }
 
 /* 0: no call that began by the number before meets a lifted anchor there. */

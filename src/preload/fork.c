@@ -282,7 +282,7 @@ int do_clone(int (*fn)(void *), void *stack, int flags, void *arg, void *ptid,
 	}
 	/* one table cannot serve two; holders are counted by process id */
 	if (flags & (CLONE_FILES | CLONE_NEWPID))
-		sock_home_all(WHY_FD_SHARED);
+		sock_fallback_all(WHY_FD_SHARED);
 	turn = (struct turn){ 0 };
 	before();
 	here.turn = turn;

@@ -47,7 +47,7 @@ static int aio_home(const struct aiocb *cb)
 {
 	ENTER(e, cb ? cb->aio_fildes : -1);
 
-	return e.sock ? sock_home(e.sock, e.fd, WHY_BYPASSED) : 0;
+	return e.sock ? sock_fallback(e.sock, e.fd, WHY_BYPASSED) : 0;
 }
 
 int do_aio_read(struct aiocb *cb)

@@ -28,9 +28,9 @@ static int right_do(int fd, enum rights what)
 	if (!e.sock || sock_listening(e.sock))
 		return 0;
 	if (what == RIGHTS_BEGIN)
-		sock_home_begin(e.sock, fd, WHY_FD_PASSED);
+		sock_fallback_begin(e.sock, fd, WHY_FD_PASSED);
 	else if (what == RIGHTS_HOME)
-		return sock_home(e.sock, fd, WHY_FD_PASSED);
+		return sock_fallback(e.sock, fd, WHY_FD_PASSED);
 	else
 		sock_unpin(e.sock);
 	return 0;

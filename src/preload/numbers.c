@@ -136,7 +136,7 @@ static struct sock *index_find(struct index *x, const struct guarded *in,
 /* --- the child of a vfork() executes ------------------------------------- */
 
 /* All are asked before any is waited for: those that were, to be waited for. */
-struct homing {
+struct falling_back {
 	struct index index;
 	enum reason why;
 	struct asked {
@@ -146,20 +146,20 @@ struct homing {
 	size_t n, room;
 };
 
-static void home_end(struct homing *h, int fd, uint64_t inode)
+static void home_end(struct falling_back *h, int fd, uint64_t inode)
 {
 	struct sock *s;
 	GUARDED(in);
 
 	s = index_find(&h->index, &in, fd, inode);
-	if (s && sock_home(s, fd, h->why))
+	if (s && sock_fallback(s, fd, h->why))
 		log_warn("descriptor %d could not be brought home for exec",
 			 fd);
 }
 
-static void home_begin(int fd, void *arg)
+static void fallback_begin(int fd, void *arg)
 {
-	struct homing *h = arg;
+	struct falling_back *h = arg;
 	struct stat st;
 	struct sock *s;
 	GUARDED_LATER(in);
@@ -170,7 +170,7 @@ static void home_begin(int fd, void *arg)
 	s = index_find(&h->index, &in, fd, st.st_ino);
 	if (!s || sock_listening(s))
 		return;
-	sock_home_begin(s, fd, h->why);
+	sock_fallback_begin(s, fd, h->why);
 	if (h->n < h->room)
 		h->asked[h->n++] = (struct asked){ st.st_ino, fd };
 	else
@@ -179,7 +179,7 @@ static void home_begin(int fd, void *arg)
 
 void numbers_home(enum reason why)
 {
-	struct homing h = { .why = why };
+	struct falling_back h = { .why = why };
 	size_t i, bytes;
 	int fd;
 
@@ -189,9 +189,9 @@ void numbers_home(enum reason why)
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (sys_is_err(h.asked))
 		h.room = 0;
-	if (!numbers_each(home_begin, &h))
+	if (!numbers_each(fallback_begin, &h))
 		for (fd = 0; fd <= fdt_top() || fd < 64; fd++)
-			home_begin(fd, &h);
+			fallback_begin(fd, &h);
 	for (i = 0; i < h.n; i++)
 		home_end(&h, h.asked[i].fd, h.asked[i].inode);
 	index_end(&h.index);

@@ -41,7 +41,7 @@ int do_close_range(unsigned int first, unsigned int last, int flags)
 		return real_close_range(first, last, flags);
 	if (flags & RANGE_UNSHARE) {
 		/* the table follows one set of descriptors: this thread's */
-		sock_home_all(WHY_SANDBOX);
+		sock_fallback_all(WHY_SANDBOX);
 	}
 	if (fdt_is_owner() && first <= INT_MAX)
 		for (fd = fdt_next((int)first);

@@ -61,11 +61,11 @@ static void retreat(void)
 	guarded_begin(&in);
 	for (fd = 0; (s = next_sock(&in, &fd)); fd++)
 		if (!sock_listening(s))
-			sock_home_begin(s, fd, WHY_SANDBOX);
+			sock_fallback_begin(s, fd, WHY_SANDBOX);
 	for (fd = 0; (s = next_sock(&in, &fd)); fd++)
-		if (!sock_listening(s) && sock_home(s, fd, WHY_SANDBOX))
+		if (!sock_listening(s) && sock_fallback(s, fd, WHY_SANDBOX))
 			log_warn("descriptor %d could not be brought home", fd);
-	sock_home_all(WHY_SANDBOX);
+	sock_fallback_all(WHY_SANDBOX);
 	forget_all(&in);
 	fatal_end();
 	sigdefer_end();
@@ -94,13 +94,13 @@ int do_prctl(int op, unsigned long a, unsigned long b, unsigned long c,
 int do_unshare(int flags)
 {
 	if (fdt_ever)
-		sock_home_all(WHY_NO_THREAD);
+		sock_fallback_all(WHY_NO_THREAD);
 	return real_unshare(flags);
 }
 
 int do_setns(int fd, int type)
 {
 	if (fdt_ever)
-		sock_home_all(WHY_NO_THREAD);
+		sock_fallback_all(WHY_NO_THREAD);
 	return real_setns(fd, type);
 }

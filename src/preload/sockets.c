@@ -235,7 +235,7 @@ static int connect_real(struct sock *s, int fd, const struct sockaddr *sa,
 static int dissolve(struct sock *s, int fd, const struct sockaddr *sa,
 		    socklen_t len)
 {
-	int ret = sock_home(s, fd, WHY_BYPASSED);
+	int ret = sock_fallback(s, fd, WHY_BYPASSED);
 
 	sock_bridge_off(s);
 	if (ret)

@@ -20,7 +20,7 @@ int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 	ENTER_CHECKED(e, from);
 
 	if (e.sock && !sock_listening(e.sock) &&
-	    sock_home(e.sock, from, WHY_EXEC))
+	    sock_fallback(e.sock, from, WHY_EXEC))
 		log_warn("descriptor %d could not be brought home for a child",
 			 from);
 	return real_posix_spawn_file_actions_adddup2(fa, from, to);

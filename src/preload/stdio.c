@@ -27,7 +27,7 @@ FILE *do_fdopen(int fd, const char *mode)
 	s = e.sock;
 	if (likely(!s) || !fdt_is_owner())
 		return real_fdopen(fd, mode);
-	ret = sock_listening(s) ? 0 : sock_home(s, fd, WHY_STDIO);
+	ret = sock_listening(s) ? 0 : sock_fallback(s, fd, WHY_STDIO);
 	if (ret) {
 		errno = -ret;
 		return NULL;

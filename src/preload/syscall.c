@@ -209,7 +209,7 @@ static void cloning(uint64_t flags)
 	if (flags & CLONE_VM)
 		fdt_vforked = 1;
 	else
-		sock_home_all(WHY_FD_SHARED);
+		sock_fallback_all(WHY_FD_SHARED);
 }
 
 static bool process_call(long nr, const struct args *g, long *ret)

@@ -104,7 +104,7 @@ static void blind(void)
 	if (__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
 		return;
 	log_note("an io_uring that cannot be read: nothing is lifted");
-	sock_home_all(WHY_BYPASSED);
+	sock_fallback_all(WHY_BYPASSED);
 }
 
 /* True: not held by this thread already (a signal handler's call). */
@@ -299,7 +299,7 @@ static void bring_home(int fd)
 	ENTER(e, fd);
 
 	if (e.sock && !sock_listening(e.sock) &&
-	    sock_home(e.sock, fd, WHY_BYPASSED))
+	    sock_fallback(e.sock, fd, WHY_BYPASSED))
 		log_warn("descriptor %d could not be brought home", fd);
 }
 

@@ -197,14 +197,14 @@ void sock_forked(void);
  * Bring both directions home to the anchor and keep them there: from 0 on
  * code that libsdp does not see may use the descriptor. Waits (bounded,
  * settings.fallback_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
- * Many at once: home_begin() for each, then sock_home() for each. `fd` -1: by
+ * Many at once: fallback_begin() for each, then sock_fallback() for each. `fd` -1: by
  * any number that this process has, as long as it has one. One that is closed
  * meanwhile by another thread is home.
  */
-void sock_home_begin(struct sock *s, int fd, enum reason why);
-int sock_home(struct sock *s, int fd, enum reason why);
+void sock_fallback_begin(struct sock *s, int fd, enum reason why);
+int sock_fallback(struct sock *s, int fd, enum reason why);
 /* Bring all home and never lift again in this process (seccomp, unshare). */
-void sock_home_all(enum reason why);
+void sock_fallback_all(enum reason why);
 /*
  * This process has taken a descriptor of process `pid`, a socket with this
  * inode: asks libsdp there, if it is there, to have it on TCP for good. 0: raw

@@ -12,7 +12,7 @@
 #include "tools/counters.h"
 #include "tools/ended.h"
 #include "tools/filter.h"
-#include "tools/home.h"
+#include "tools/fallback.h"
 #include "tools/names.h"
 #include "tools/out.h"
 #include "tools/prometheus.h"
@@ -560,7 +560,7 @@ static int print_found(const struct options *o)
 	if (o->fallback && !count)
 		errx(1, "process %d shows nothing", pid);
 	if (o->fallback)
-		ret = home_tell(&found[0], o->fd);
+		ret = fallback_tell(&found[0], o->fd);
 	else if (o->json)
 		print_json(found, count, o);
 	else if (o->summary)

@@ -37,8 +37,8 @@ sdpstat_SOURCES = \
 	src/tools/ended.h \
 	src/tools/filter.c \
 	src/tools/filter.h \
-	src/tools/home.c \
-	src/tools/home.h \
+	src/tools/fallback.c \
+	src/tools/fallback.h \
 	src/tools/names.c \
 	src/tools/names.h \
 	src/tools/out.c \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The library's way home: both ends' parts of home.c. */
+/* The library's way home: both ends' parts of fallback.c. */
 
 #define SIM_ATOMS
 #include "anchor_home.h"
@@ -192,7 +192,7 @@ static int spilled(struct sim_end *e)
 	return -EAGAIN;
 }
 
-int home_rx(struct sim_end *e)
+int fallback_rx(struct sim_end *e)
 {
 	switch (anc_state(e->rx)) {
 	case ANC_SWITCHING:
@@ -231,7 +231,7 @@ int home_rx(struct sim_end *e)
 	return 0;
 }
 
-static int home_tx(struct sim_end *e)
+static int fallback_tx(struct sim_end *e)
 {
 	lib_serve(e);
 	switch (anc_state(e->tx)) {
@@ -252,14 +252,14 @@ int lib_home(struct sim_end *e, bool insist, uint32_t *pins)
 	uint64_t until = sim.now + (sim_rand(3) ? HOME_TIME : 1);
 	int tx, rx;
 
-	e->homing++;
+	e->falling_back++;
 	*pins = 0;
 	if (insist)
 		until = SIM_NEVER;
 	for (;;) {
 		lib_lock(e);
-		tx = home_tx(e);
-		rx = home_rx(e);
+		tx = fallback_tx(e);
+		rx = fallback_rx(e);
 		if (!tx && !(*pins & 1) && !anc_busy(e->tx))
 			*pins |= 1;
 		if (!rx && !(*pins & 2) && !anc_busy(e->rx))
@@ -275,7 +275,7 @@ int lib_home(struct sim_end *e, bool insist, uint32_t *pins)
 		if (e->wake || e->hup)
 			k_nap(1); /* a byte that others still need */
 	}
-	e->homing--;
+	e->falling_back--;
 	e->pinned++;
 	if (!tx && !rx)
 		sim.homes++;

@@ -7,7 +7,7 @@
 #include "anchor_world.h"
 
 /* R's part, one step: 0 home, -EAGAIN not yet, other: cannot be. */
-int home_rx(struct sim_end *e);
+int fallback_rx(struct sim_end *e);
 /* Takes the bells in front of the stream, `was` of them by the last look. */
 int home_bells(struct sim_end *e, uint64_t was);
 void home_unpaired(struct sim_end *e);

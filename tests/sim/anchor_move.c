@@ -105,7 +105,7 @@ static int next_at(struct sim_end *e, uint64_t *lim)
 
 	*lim = 0;
 	if ((st == ANC_PAUSED || st == ANC_RECALLED) && sim_on(RULE_ALONE) &&
-	    !e->homing && !e->orphan && home_rx(e) != -EAGAIN)
+	    !e->falling_back && !e->orphan && fallback_rx(e) != -EAGAIN)
 		return -EAGAIN;
 	st = anc_state(e->rx);
 	where = anc_where(e->rx, &e->ar, lim);

@@ -122,7 +122,7 @@ struct sim_end {
 	struct anc_rx ar;
 	/* struct sock */
 	bool locked, orphan, shut_wr, left, full, rx_eof, switching;
-	uint32_t rawtx, watched, asleep_anchor, homing;
+	uint32_t rawtx, watched, asleep_anchor, falling_back;
 	uint32_t sleepers, writers; /* asleep on the wake-up socket */
 	uint32_t rung_eaten, spills;
 	uint64_t full_since, taken_seen;

@@ -416,7 +416,7 @@ static bool waits(const struct end *e)
 static bool home_again(const struct end *e)
 {
 	return e->mended && !e->out_n && anc_state(e->tx) == ANC_TCP &&
-	       anc_state(e->rx) == ANC_TCP && !e->ring_n && !e->homing &&
+	       anc_state(e->rx) == ANC_TCP && !e->ring_n && !e->falling_back &&
 	       !e->pinned && !e->raw;
 }
 

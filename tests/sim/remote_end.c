@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Directions end in the world of remote_world.h: as home.c and rdma_end.c. */
+/* Directions end in the world of remote_world.h: as fallback.c and rdma_end.c. */
 #include "remote_world.h"
 
 static struct pipe *outlet(const struct end *e)
@@ -39,7 +39,7 @@ static bool may_end(struct end *e)
 	return !e->token_due;
 }
 
-/* As last_word() of home.c. */
+/* As last_word() of fallback.c. */
 static bool last_word(struct end *e)
 {
 	if (!flushed(e))
@@ -140,7 +140,7 @@ static void deliver(struct end *e, uint32_t front)
 	e->ring_n = 0;
 	e->ar.kept = 0;
 	e->rx->state = ANC_TCP;
-	e->homing = false;
+	e->falling_back = false;
 	e->raw = true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Coming home in the world of remote_world.h: as home.c and rdma_back.c. */
+/* Coming home in the world of remote_world.h: as fallback.c and rdma_back.c. */
 #include "remote_world.h"
 
 static struct pipe *outlet(const struct end *e, struct pipe *p)
@@ -102,7 +102,7 @@ static void give_begin(struct end *e)
 	anc_come_home(e->rx, &e->ar, 0);
 }
 
-/* As rdma_back_home(). */
+/* As rdma_back_to_tcp(). */
 static void give(struct end *e)
 {
 	struct pipe *p = outlet(e, w.qp);
@@ -138,7 +138,7 @@ static bool held(const struct end *e)
 /* For good; or, where worlds are long, it was in vain, as a failed exec is. */
 static void gone_home(struct end *e)
 {
-	e->homing = false;
+	e->falling_back = false;
 	w.homes++;
 	e->raw = !w.longer || !rnd(4);
 	if (e->raw)

@@ -76,8 +76,8 @@ void sink_offer(struct end *e)
 	uint64_t n;
 
 	if (e->sink || e->broke || e->ring_n || e->source || e->unreported ||
-	    e->token_wait || e->ar.unsure || e->in_raw || e->raw || e->homing ||
-	    anc_state(e->rx) != ANC_LIFTED ||
+	    e->token_wait || e->ar.unsure || e->in_raw || e->raw ||
+	    e->falling_back || anc_state(e->rx) != ANC_LIFTED ||
 	    anc_where(e->rx, &e->ar, &n) != ANC_AT_RING ||
 	    anc_bells(e->rx, &e->ar) > 0 || !room(outlet(e)))
 		return;

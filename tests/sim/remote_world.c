@@ -518,8 +518,8 @@ static void step(struct end *e, bool calm)
 	case 11:
 		if (e->home_at <= e->ar.taken && !e->raw &&
 		    (!w.ends || !rnd(10)) && (!calm || !e->turn))
-			e->homing = true;
-		if (e->homing)
+			e->falling_back = true;
+		if (e->falling_back)
 			world_come_home(e);
 		else
 			foreign(e);

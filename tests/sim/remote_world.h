@@ -115,7 +115,7 @@ struct end {
 	uint32_t nond_sent, nond_rcvd; /* bytes that met no offer */
 	bool wrote; /* `lent` was written, and not heard of */
 	bool sink_asked; /* it is to come back */
-	bool token_due, in_raw, homing, pinned, raw, closed;
+	bool token_due, in_raw, falling_back, pinned, raw, closed;
 	/* remote_end.c */
 	bool ends, shut, fin_due, dis_sent, dis_rcvd;
 	/* remote_break.c */
@@ -192,7 +192,7 @@ void world_put_back(struct end *e);
 void world_came_back(struct end *e, uint32_t off);
 void world_come_home(struct end *e);
 
-/* remote_end.c: a direction ends, as rdma_end.c and finish() of home.c. */
+/* remote_end.c: a direction ends, as rdma_end.c and finish() of fallback.c. */
 bool end_silent(const struct end *e); /* no words pass */
 void end_step(struct end *e);
 bool end_over(struct end *e); /* who wants home: true, not yet */

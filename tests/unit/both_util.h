@@ -170,7 +170,7 @@ static int one_host(void **state)
 	sock.own = &page.side[0];
 	sock.peer = &page.side[1];
 	sock.paired = true;
-	lift_vouch(&sock, fd);
+	lift_audit(&sock, fd);
 	return 0;
 }
 
@@ -188,14 +188,14 @@ static inline int two_hosts(void **state)
 	rd.far = rd.watch.anchor = -1;
 	memcpy(rd.mark.token_rx, token, sizeof(token));
 	memset(rd.mark.secret_rx, 0x77, sizeof(rd.mark.secret_rx));
-	larder_init(&rd);
+	bytebuf_init(&rd);
 	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);
 	sock.own = rd.words.own;
 	sock.peer = rd.words.peer;
 	sock.tx = rd.words.tx;
 	sock.rx = rd.words.rx;
 	sock.paired = true;
-	lift_vouch(&sock, fd);
+	lift_audit(&sock, fd);
 	remote_init(&writer.words, &writer.mirror, &writer.at, &writer.ar);
 	writer.dir = writer.words.tx;
 	return 0;

@@ -318,14 +318,14 @@ void sock_watch(struct sock *s, int delta)
 	s->watched += delta;
 }
 
-void sock_home_begin(struct sock *s, int fd, enum reason why)
+void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 {
 	(void)s;
 	(void)fd;
 	(void)why;
 }
 
-int sock_home(struct sock *s, int fd, enum reason why)
+int sock_fallback(struct sock *s, int fd, enum reason why)
 {
 	(void)fd;
 	(void)why;

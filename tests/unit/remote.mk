@@ -44,9 +44,9 @@ tests_unit_test_called_SOURCES = tests/unit/test_called.c
 tests_unit_test_called_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_ear
-tests_unit_test_ear_SOURCES = tests/unit/test_ear.c src/socket/transport/rdma_ear.c
-tests_unit_test_ear_LDADD = libbase.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_cqwait
+tests_unit_test_cqwait_SOURCES = tests/unit/test_cqwait.c src/socket/transport/rdma_cqwait.c
+tests_unit_test_cqwait_LDADD = libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_woken
 tests_unit_test_woken_SOURCES = tests/unit/test_woken.c

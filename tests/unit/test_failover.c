@@ -147,7 +147,7 @@ static void in_resume(struct conn *peer)
 	rd.state = RDMA_UP;
 	sock.waits.wake = sock.waits.ghost = rd.far = rd.watch.anchor = -1;
 	memset(rd.mark.secret_rx, 0x77, sizeof(rd.mark.secret_rx));
-	larder_init(&rd);
+	bytebuf_init(&rd);
 	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);
 	sock.own = rd.words.own;
 	sock.peer = rd.words.peer;
@@ -160,7 +160,7 @@ static void in_resume(struct conn *peer)
 	sock.rx->state = ANC_RESTORING;
 	sock.ar.unsure = true;
 	rd.failover.give.len = rd.failover.give.at = GIVEN;
-	rd.failover.give.mem = larder_map(GIVEN + WIRE_BSDH);
+	rd.failover.give.mem = bytebuf_map(GIVEN + WIRE_BSDH);
 	assert_non_null(rd.failover.give.mem);
 	memcpy(rd.failover.give.mem + WIRE_BSDH, "abc", GIVEN);
 }
@@ -169,7 +169,7 @@ static void in_resume(struct conn *peer)
 static void in_lift(struct conn *peer)
 {
 	in_resume(peer);
-	larder_unmap(rd.failover.give.mem, GIVEN + WIRE_BSDH);
+	bytebuf_unmap(rd.failover.give.mem, GIVEN + WIRE_BSDH);
 	memset(&rd.failover.give, 0, sizeof(rd.failover.give));
 	memset(rd.mark.token_rx, 0x55, sizeof(rd.mark.token_rx));
 	sock.ar.unsure = false;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/told.h"
-#include "tools/home.h"
+#include "tools/fallback.h"
 
 #define MOST 4
 
@@ -76,12 +76,12 @@ static int home(void)
 
 	reads = 0;
 	f = scan_pages(getpid(), &count);
-	ret = home_tell(f, -1);
+	ret = fallback_tell(f, -1);
 	scan_free(f, count);
 	return ret;
 }
 
-/* Its status: home_tell() may end the program. */
+/* Its status: fallback_tell() may end the program. */
 static int home_status(void)
 {
 	pid_t pid = fork();

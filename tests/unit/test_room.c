@@ -197,7 +197,7 @@ static void live(struct side *me, struct side *other)
 	r->state = RDMA_UP;
 	r->far = r->watch.anchor = -1;
 	r->failover.confirmed = true;
-	larder_init(r);
+	bytebuf_init(r);
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
 	s->own = r->words.own;
 	s->peer = r->words.peer;
@@ -521,7 +521,7 @@ static void looked_in_vain(void **state)
 	(void)state;
 	lift(&two);
 	settings.fallback_timeout_ms = 1;
-	peek_home(&one.sock, one.fd);
+	peek_fallback(&one.sock, one.fd);
 	settings.fallback_timeout_ms = was;
 	assert_int_not_equal(anc_state(one.sock.rx), ANC_TCP);
 	for (i = 0; i < 100; i++) {

@@ -292,7 +292,7 @@ static void t_send(void **state)
 	assert_int_equal(sock_send(&sock, fd, "l", 1, 0), 1);
 	assert_int_equal(anc_ask(d), 0);
 	assert_int_equal(lock_take(&sock.lock), 0);
-	home_serve(&sock, fd);
+	fallback_serve(&sock, fd);
 	lock_drop(&sock.lock);
 	assert_int_equal(anc_state(d), ANC_PAUSED);
 	assert_int_equal(d->sent, 3 + 10 + 4 + 2 + 1);

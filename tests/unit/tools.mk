@@ -4,8 +4,8 @@ check_PROGRAMS += \
 	tests/unit/test_scan
 tests_unit_test_home_SOURCES = \
 	tests/unit/test_home.c \
-	src/tools/home.c \
-	src/tools/home.h
+	src/tools/fallback.c \
+	src/tools/fallback.h
 tests_unit_test_home_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_scan_SOURCES = \
 	tests/unit/test_scan.c \

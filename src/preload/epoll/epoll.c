@@ -67,7 +67,7 @@ static int ctl_add(struct ctl *c)
 		if (r)
 			epreg_free(r, false);
 		if (c->s) /* cannot be served: must stay the kernel's */
-			sock_home_begin(c->s, c->fd, WHY_NO_MEMORY);
+			sock_fallback_begin(c->s, c->fd, WHY_NO_MEMORY);
 		return ctl_real(c);
 	}
 	/* closed meanwhile: who does that takes the bucket behind us */
@@ -227,7 +227,7 @@ static int ctl_inherited(struct ctl *c)
 	if (!c->set->settled)
 		epset_settle(c->set, false);
 	if (c->s && c->op == EPOLL_CTL_ADD && !sock_listening(c->s))
-		sock_home(c->s, c->fd, WHY_FD_SHARED);
+		sock_fallback(c->s, c->fd, WHY_FD_SHARED);
 	if (!epset_take(c->set))
 		return ctl_real(c);
 	ret = ctl_real(c);
@@ -280,7 +280,7 @@ static int ctl_once(int ep, int op, int fd, struct epoll_event *ev)
 	if (!c.set || !epset_take(c.set)) {
 		ret = ctl_real(&c);
 		if (c.s && !ret) /* there is such a set, and none of ours */
-			sock_home(c.s, fd, WHY_NO_MEMORY);
+			sock_fallback(c.s, fd, WHY_NO_MEMORY);
 		return ret;
 	}
 	/* the number was the set's until just now */
@@ -478,7 +478,7 @@ static void closing_one(struct sock *s, int fd)
 		if (!set)
 			return;
 		if (!homed)
-			sock_home(s, fd, WHY_BYPASSED);
+			sock_fallback(s, fd, WHY_BYPASSED);
 		homed = true;
 		if (!epset_take(set))
 			return;

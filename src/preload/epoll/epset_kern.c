@@ -222,14 +222,14 @@ void epset_settle(struct epset *set, bool give_away)
 	int fd;
 
 	while ((s = next_lifted(set, &fd)))
-		sock_home_begin(s, fd, WHY_FD_SHARED);
+		sock_fallback_begin(s, fd, WHY_FD_SHARED);
 	if (!epset_take(set))
 		return;
 	for (r = set->all; r; r = r->anext)
 		r->ms = -1;
 	epset_release(set);
 	while ((s = next_lifted(set, &fd)))
-		sock_home(s, fd, WHY_FD_SHARED);
+		sock_fallback(s, fd, WHY_FD_SHARED);
 	if (!epset_take(set))
 		return;
 	if (give_away) {

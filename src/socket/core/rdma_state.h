@@ -29,7 +29,7 @@ struct rdma_kept {
 };
 
 /* Unread bytes of an end that was let go: a fabric of one message. */
-struct rdma_larder {
+struct rdma_bytebuf {
 	struct end end; /* first */
 	uint8_t *mem;
 	uint32_t len, room; /* of mem: in use, mapped */
@@ -83,7 +83,7 @@ struct rdma_marks {
 	uint64_t hidden, peeked, peek_at; /* behind the token; peek.c */
 };
 
-/* What the service thread owes, and who hears of completions: rdma_ear.c. */
+/* What the service thread owes, and who hears of completions: rdma_cqwait.c. */
 struct rdma_due {
 	bool restless; /* the service thread looks again soon: rdma_owe() */
 	bool calm; /* not so soon: only to see if the program is still busy */
@@ -91,10 +91,11 @@ struct rdma_due {
 	bool active; /* and the program polled since it was last */
 	bool fresh; /* it took in what the program has not seen yet */
 	bool changed; /* a direction changed hands: sets must be told */
-	bool ear_lent; /* the service thread hears of no completion, */
-	bool ear_owed; /* knows it, and looks again soon; */
-	bool ear_room, ear_rang; /* it waits for room; it may be readable: */
-	uint32_t ear_by; /* the thread that hears of them, 0: none */
+	bool cqwait_lent; /* the service thread hears of no completion, */
+	bool cqwait_owed; /* knows it, and looks again soon; */
+	bool cqwait_room,
+		cqwait_rang; /* it waits for room; it may be readable: */
+	uint32_t cqwait_by; /* the thread that hears of them, 0: none */
 	uint8_t shown_tx, shown_rx; /* states that peer and sets know of */
 	uint64_t spare_at; /* the program was told that it can send, */
 	uint64_t spare_by; /* by this wait; 0: none in particular */
@@ -126,8 +127,8 @@ struct rdma_failover {
 	size_t out_len, out_at;
 	uint64_t out_from; /* not before */
 	struct resume in;
-	struct rdma_larder larder;
-	struct rdma_larder stash; /* taken off the anchor by receives, or the
+	struct rdma_bytebuf bytebuf;
+	struct rdma_bytebuf stash; /* taken off the anchor by receives, or the
 				   * ar.kept bytes of a homecoming (keep.c) */
 	struct rdma_given give; /* in RESTORING, with ar.unsure */
 	struct rdma_put put;

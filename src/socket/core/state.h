@@ -227,13 +227,13 @@ struct sock_waits {
 
 /* Back to TCP, and how often it went there. */
 struct sock_fallback {
-	uint32_t homing; /* threads that bring it home */
+	uint32_t falling_back; /* threads that bring it home */
 	uint32_t homes; /* calls that need it at home, */
 	bool apart; /* and over RDMA so does a child */
 	bool pinned; /* never again (foreign holder) */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint8_t spills;
-	uint8_t vouches; /* times the counts were compared */
+	uint8_t audits; /* times the counts were compared */
 	uint8_t miss_naps, missed[2]; /* of bell_naps for nobody's (ring.c) */
 	uint16_t bell_naps; /* waits for threads that hold a bell uncounted */
 	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */

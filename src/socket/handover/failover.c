@@ -7,7 +7,7 @@
  * receive half waits for what the peer writes: until then what came by SDP is
  * read as ever, and the old end polled, since what it has taken in counts as
  * arrived. Only the service thread reads control bytes then. What is not read
- * when the record comes moves to the larder, and the end is let go.
+ * when the record comes moves to the bytebuf, and the end is let go.
  */
 
 #include "base/scratch.h"
@@ -38,7 +38,7 @@ static bool recorded(struct sock *s, struct rdma *r)
 	r->mark.ahead = false;
 	r->failover.out_len =
 		r->mark.token_due + RESUME_RECORD + n + zcr_left(s);
-	r->failover.out = to = larder_map(r->failover.out_len);
+	r->failover.out = to = bytebuf_map(r->failover.out_len);
 	if (!to)
 		return false;
 	memcpy(to, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
@@ -61,7 +61,7 @@ static bool taken_back(struct sock *s, struct rdma *r)
 		return true;
 	if (!r->failover.kept || r->failover.kept->len != n)
 		return false;
-	r->failover.out = larder_map(n);
+	r->failover.out = bytebuf_map(n);
 	r->failover.out_from = clock_ns() + ALIVE_NS;
 	if (r->failover.out)
 		memcpy(r->failover.out, r->failover.kept->mem, n);
@@ -143,7 +143,7 @@ void failover_flush(struct sock *s, int fd)
 		return;
 	/* out, or the program will meet the error */
 	sock_eats(s, n);
-	larder_unmap(r->failover.out, r->failover.out_len);
+	bytebuf_unmap(r->failover.out, r->failover.out_len);
 	r->failover.out = NULL;
 	__atomic_store_n(&s->tx->state, ANC_TCP, __ATOMIC_SEQ_CST);
 	lift_left(s, fd);
@@ -175,14 +175,14 @@ static bool behind_spill(const struct sock *s)
 	       __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) != ANC_OPEN;
 }
 
-/* The end is of no use any more: what is unread lies in the larder. */
+/* The end is of no use any more: what is unread lies in the bytebuf. */
 static void let_go(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
 	if (!r->end)
 		return;
-	s->end = s->got.avail ? &r->failover.larder.end : &rdma_nowhere;
+	s->end = s->got.avail ? &r->failover.bytebuf.end : &rdma_nowhere;
 	s->end_pid = 0;
 	s->got.front_at = 0;
 	r->old = r->end;
@@ -192,7 +192,7 @@ static void let_go(struct sock *s)
 /* In RESTORING, and the writer cannot have all of it: the program may have it. */
 static void keep_early(struct sock *s)
 {
-	larder_again(s);
+	bytebuf_again(s);
 	let_go(s);
 	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
@@ -330,7 +330,7 @@ static int parse(struct sock *s, int fd)
 	if (!buf || !resume_turn(&r->failover.in, s->rx, &s->ar))
 		return 0;
 	do {
-		n = larder_glance(s, fd, buf, PEEKED);
+		n = bytebuf_glance(s, fd, buf, PEEKED);
 		if (n == -EAGAIN)
 			return 0;
 		sock_eats(s, n);
@@ -345,7 +345,7 @@ static int parse(struct sock *s, int fd)
 				  s->ar.taken + s->got.avail + r->mark.hidden +
 					  r->failover.give.len,
 				  &eat);
-		if (eat && !larder_swallow(s, fd, buf, eat))
+		if (eat && !bytebuf_swallow(s, fd, buf, eat))
 			return -EPROTO;
 		if (r->mark.token_wait &&
 		    r->failover.in.token_got == RDMA_TOKEN)
@@ -401,8 +401,8 @@ static bool settle(struct sock *s)
 	if (r->failover.in.back)
 		drop_hidden(r);
 	if (st == ANC_RESTORING && s->ar.unsure && !r->failover.in.given)
-		larder_again(s);
-	else if (r->end && !larder_store(s))
+		bytebuf_again(s);
+	else if (r->end && !bytebuf_store(s))
 		return false;
 	rdma_give_end(r);
 	let_go(s);
@@ -423,7 +423,7 @@ void failover_step(struct sock *s)
 	int fd = anchor_of(s), ret;
 
 	r->due.restless = true;
-	home_serve(s, fd);
+	fallback_serve(s, fd);
 	if (!r->failover.mended && !s->conn.error && !pump_poll(s)) {
 		ret = fd < 0 ? 0 : parse(s, fd);
 		if (ret == 1)

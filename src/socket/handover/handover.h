@@ -5,21 +5,21 @@
 #include "socket/zcopy/zcopy.h"
 #include "socket/peer/peer.h"
 
-/* --- home.c ------------------------------------------------------------ */
+/* --- fallback.c ------------------------------------------------------------ */
 
 extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
 
 /* W's part: answer RECALLED, write back after RESTORING. Lock held. */
-void home_serve(struct sock *s, int fd);
+void fallback_serve(struct sock *s, int fd);
 /* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
-int home_rx(struct sock *s, int fd);
+int fallback_rx(struct sock *s, int fd);
 /* Its directions are held by nobody, and may go on as they are. */
-bool home_unheld(const struct sock *s);
-void home_unpin(struct sock *s, bool force);
+bool fallback_unheld(const struct sock *s);
+void fallback_unpin(struct sock *s, bool force);
 /* A homecoming nobody waits for any more is ended by who comes by. */
-void home_abandoned(struct sock *s, int fd);
+void fallback_abandoned(struct sock *s, int fd);
 /* Unless others need it there; a homecoming that was only begun is none. */
-void home_left(struct sock *s);
+void fallback_left(struct sock *s);
 
 /* --- lift.c ------------------------------------------------------------ */
 
@@ -115,7 +115,7 @@ void failover_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
  */
 int rdma_give_begin(struct sock *s);
 void rdma_give(struct sock *s);
-int rdma_back_home(struct sock *s, int fd);
+int rdma_back_to_tcp(struct sock *s, int fd);
 /* The record has come; the copy is void, or of no use. */
 void rdma_given(struct sock *s);
 /* The writer: bytes came: 0 or -EPROTO; all of them; onto the anchor. */

@@ -52,7 +52,7 @@ static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 	if (n > SHM_ATTIC - end)
 		n = SHM_ATTIC - end;
 	if (s->rd)
-		return larder_pull(s, fd, n);
+		return bytebuf_pull(s, fd, n);
 	room = attic_at(a, s, false, end, &mem);
 	if (room < 0)
 		return room;
@@ -144,7 +144,7 @@ int keep_rest(struct sock *s, int fd)
 void keep_drop(struct sock *s)
 {
 	if (s->rd)
-		larder_use(s, s->ar.kept);
+		bytebuf_use(s, s->ar.kept);
 	s->ar.kept = 0;
 	s->fallback.kept_at = 0;
 }
@@ -191,7 +191,7 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 	if (peek)
 		return (ssize_t)n;
 	if (s->rd)
-		larder_use(s, n);
+		bytebuf_use(s, n);
 	else
 		s->fallback.kept_at += n;
 	s->ar.kept -= n;

@@ -90,7 +90,7 @@ static void paired(struct sock *s, int fd)
 		sock_why(s, WHY_NO_THREAD);
 		return;
 	}
-	s->seek.look = lift_vouch(s, fd);
+	s->seek.look = lift_audit(s, fd);
 	__atomic_store_n(&s->own->ready, 1, __ATOMIC_RELEASE);
 	if (!s->fallback.pinned)
 		sock_why(s, WHY_PAIRED);
@@ -295,7 +295,7 @@ void lift_look(struct sock *s, int fd)
 	}
 	fd = sock_at(s, fd);
 	if (s->paired) {
-		s->seek.look = lift_vouch(s, fd);
+		s->seek.look = lift_audit(s, fd);
 		if (s->rd)
 			rdma_tell(s, false);
 	} else if (waits_unseen(s)) {

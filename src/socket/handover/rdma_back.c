@@ -35,12 +35,12 @@ int rdma_give_begin(struct sock *s)
 	g->at = 0;
 	g->len = n;
 	if (n) {
-		g->mem = larder_map(n + WIRE_BSDH);
+		g->mem = bytebuf_map(n + WIRE_BSDH);
 		if (!g->mem)
 			return -ENOMEM;
 		iov = (struct iovec){ g->mem + WIRE_BSDH, n };
 		if (!keep_unread(s, &c)) {
-			larder_unmap(g->mem, n + WIRE_BSDH);
+			bytebuf_unmap(g->mem, n + WIRE_BSDH);
 			g->mem = NULL;
 			return pump_fail(s, -EPROTO);
 		}
@@ -117,7 +117,7 @@ static void take_record(struct sock *s, int fd)
 		rdma_given(s);
 }
 
-int rdma_back_home(struct sock *s, int fd)
+int rdma_back_to_tcp(struct sock *s, int fd)
 {
 	if (pump_poll(s))
 		return -ECONNRESET;
@@ -142,7 +142,7 @@ static int put_begin(struct sock *s)
 		return pump_fail(s, -EPROTO);
 	}
 	p->len = RESUME_RECORD + (size_t)(s->at.sent - from);
-	p->mem = larder_map(p->len);
+	p->mem = bytebuf_map(p->len);
 	if (!p->mem) {
 		s->conn.fault = "no memory";
 		return pump_fail(s, -ENOMEM);

@@ -44,13 +44,14 @@ bool rdma_over(struct sock *s, int fd)
 	    !rdma_fin_came(s, fd) || pump_poll(s) || !rdma_silent(s) ||
 	    rdma_api->flushed(s->rd->end) != 1)
 		return true;
-	if (st == ANC_RESTORING && !rdma_back_home(s, fd))
+	if (st == ANC_RESTORING && !rdma_back_to_tcp(s, fd))
 		return false;
 	if (st == ANC_DRAINING && raw_where(s, &n) == ANC_AT_ANCHOR)
 		return false;
 	n = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
 	front = s->ar.taken < n ? n - s->ar.taken : 0;
-	while (s->ar.kept < front && larder_pull(s, fd, front - s->ar.kept) > 0)
+	while (s->ar.kept < front &&
+	       bytebuf_pull(s, fd, front - s->ar.kept) > 0)
 		;
 	rdma_token_read(s, fd);
 	if (s->ar.kept < front ||

@@ -4,8 +4,8 @@ noinst_LTLIBRARIES += libsockethandover.la
 libsockethandover_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsockethandover_la_SOURCES = \
 	src/socket/handover/failover.c \
+	src/socket/handover/fallback.c \
 	src/socket/handover/handover.h \
-	src/socket/handover/home.c \
 	src/socket/handover/keep.c \
 	src/socket/handover/lift.c \
 	src/socket/handover/mark.c \

@@ -86,7 +86,7 @@ static int leave_anchor(struct sock *s, int fd)
 	__atomic_store_n(&s->in.switching, 1, __ATOMIC_SEQ_CST);
 	if (drained(s, fd))
 		ret = anc_switch(s->tx, &s->at, false);
-	else if (!s->fallback.pinned && lift_vouched(s) &&
+	else if (!s->fallback.pinned && lift_audited(s) &&
 		 !__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
 		ret = anc_switch(s->tx, &s->at, true);
 	if (ret >= 0)
@@ -162,7 +162,7 @@ void lift_try_tx(struct sock *s, int fd)
 		rdma_ask(s);
 		sock_unlock(s);
 	}
-	if (!lift_vouched(s) &&
+	if (!lift_audited(s) &&
 	    s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE))
 		return;
 	if (lock_try(&s->lock))
@@ -216,7 +216,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	sock_event(s, EVENT_STALL, why);
 	if (why == WHY_STALLED) /* others are homecomings, asked for */
 		page_add(stalls, 1);
-	if (!s->fallback.homing && !fin)
+	if (!s->fallback.falling_back && !fin)
 		page_add(fallbacks_for[why], 1);
 	sock_why(s, why);
 	log_debug("fd %d: transmits over TCP again: %s", fd, reason_text(why));

@@ -73,7 +73,7 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 	sock_unlock(s);
 	if (!home)
 		return;
-	ret = sock_home(s, fd, WHY_FD_SHARED);
+	ret = sock_fallback(s, fd, WHY_FD_SHARED);
 	if (apart)
 		sock_unpin(s); /* it is the child that needs it from here on */
 	/* with unread bytes the peer cannot help */
@@ -82,7 +82,7 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 	failover_now(s, fd);
 	/* it ended by that: its bytes lie where only this process reads them */
 	if (s->orphan)
-		sock_home(s, fd, WHY_FD_SHARED);
+		sock_fallback(s, fd, WHY_FD_SHARED);
 }
 
 /* Whoever is first gives the child its name, parent or child. */
@@ -159,7 +159,7 @@ static void close_lifted(struct sock *s, int fd)
 	zc_seize(s);
 	if (s->rd)
 		s->rd->failover.out_from = 0;
-	home_serve(s, fd); /* bytes on their way home go first */
+	fallback_serve(s, fd); /* bytes on their way home go first */
 	/* what failed here is no orderly end for the other one */
 	abort = unread(s, fd) || s->opt.linger0 ||
 		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));
@@ -185,7 +185,7 @@ static void close_lifted(struct sock *s, int fd)
 		pump_control(s);
 	}
 	if (anc_state(s->tx) == ANC_LIFTED && anc_spill(s->tx, &s->at, true))
-		home_serve(s, fd);
+		fallback_serve(s, fd);
 	anc_gone(s->rx);
 	ring_note(s);
 }
@@ -217,7 +217,7 @@ static void release(struct sock *s, int fd, bool last)
 	if (last && unlikely(s->bridged.word))
 		bridge_left(s);
 	if (!last) {
-		home_left(s);
+		fallback_left(s);
 		if (s->rd && s->rd->owner == sock_pid)
 			rdma_leave(s);
 		leave_to_others(s);

@@ -72,7 +72,7 @@ static void yield_one(struct sock *s, void *arg)
 	struct coldest *c = arg;
 	int wake = -1;
 
-	if (s != c->s || c->freed || sock_home(s, -1, WHY_FD_LIMIT) ||
+	if (s != c->s || c->freed || sock_fallback(s, -1, WHY_FD_LIMIT) ||
 	    sock_lock(s))
 		return;
 	if (s->paired && sock_fd(s) >= 0)

@@ -72,7 +72,7 @@ bool rdma_linger(struct sock *s, int fd)
 	if (mends(r) &&
 	    !s->eos.shut_wr) /* its end need not wait for the peer's */
 		s->eos.shut_wr = s->eos.fin_due = true;
-	home_serve(s, s->waits.ghost);
+	fallback_serve(s, s->waits.ghost);
 	rdma_tell(s, true);
 	rdma_arm(s);
 	service_poke(service_id());
@@ -112,7 +112,7 @@ bool rdma_lingered(struct sock *s)
 		       clock_ns() > r->seek.give_up_at;
 	if (!s->conn.error && !r->down) {
 		pump_poll(s);
-		home_serve(s, s->waits.ghost);
+		fallback_serve(s, s->waits.ghost);
 		rdma_tell(s, true);
 		if (anc_state(s->tx) == ANC_SWITCHING)
 			lift_spill(s, s->waits.ghost, WHY_CLOSED, true);
@@ -162,14 +162,14 @@ static void bid_farewell(struct sock *s, void *arg)
 		goto out;
 	fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
 	if (s->rd->state == RDMA_FAILOVER) {
-		home_serve(s, fd);
+		fallback_serve(s, fd);
 		*left += s->rd->failover.out || s->rd->failover.put.mem ||
 			 !s->rd->failover.mended;
 	} else if (s->rd->state == RDMA_UP) {
 		if (tx_by_ring(s))
 			rdma_may_end(s, false);
 		pump_poll(s);
-		home_serve(s, fd);
+		fallback_serve(s, fd);
 		rdma_tell(s, true);
 		rdma_token_write(s, fd);
 		*left += !told_all(s);

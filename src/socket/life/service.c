@@ -74,7 +74,7 @@ static void serve(struct sock *s, void *arg)
 	if (s->paired && bell)
 		ring_reader(s, sock_anchor(s));
 	if (s->paired)
-		home_serve(s, sock_anchor(s));
+		fallback_serve(s, sock_anchor(s));
 	sock_unlock(s);
 	sock_changed(s);
 	if (asked && hooks.risen)

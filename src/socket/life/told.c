@@ -24,17 +24,17 @@ static void begin_one(struct sock *s, void *arg)
 	const struct telling *t = arg;
 
 	if (meant(s, t))
-		sock_home_begin(s, -1, t->why);
+		sock_fallback_begin(s, -1, t->why);
 }
 
-static void home_one(struct sock *s, void *arg)
+static void fallback_one(struct sock *s, void *arg)
 {
 	struct telling *t = arg;
 
 	if (!meant(s, t))
 		return;
 	t->a.found++;
-	if (!sock_home(s, -1, t->why))
+	if (!sock_fallback(s, -1, t->why))
 		t->a.home++;
 }
 
@@ -48,7 +48,7 @@ static void pin_one(struct telling *t)
 	if (!s)
 		return;
 	t->a.found++;
-	if (!sock_home(s, fd, t->why))
+	if (!sock_fallback(s, fd, t->why))
 		t->a.home++;
 }
 
@@ -97,7 +97,7 @@ void told_hear(int dgram)
 						     WHY_FD_PASSED,
 				      .a.magic = ask.magic };
 		service_each(begin_one, &t);
-		service_each(home_one, &t);
+		service_each(fallback_one, &t);
 		if (!t.a.found && t.inode)
 			pin_one(&t);
 		log_note("TOLD: %u of %u sockets came home", t.a.home,

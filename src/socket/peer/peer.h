@@ -109,7 +109,7 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev);
 uint64_t rdma_asked(const struct diag_names *n);
 void rdma_note_asker(const struct diag_names *n); /* it asks */
 
-/* --- rdma_desk.c ------------------------------------------------------- */
+/* --- rdma_redirect.c ------------------------------------------------------- */
 
 /*
  * The end of this candidate can be found from now on, for a while: a time at
@@ -117,9 +117,9 @@ void rdma_note_asker(const struct diag_names *n); /* it asks */
  */
 uint64_t rdma_listen(struct verbs *v, const struct rdma *r);
 /* The RDMA port of the process that holds it, or 0. */
-uint16_t rdma_desk_ask(const struct diag_names *n);
+uint16_t rdma_redirect_ask(const struct diag_names *n);
 /* From time to time, and when somebody spoke at a desk. */
-void rdma_desk_tidy(struct verbs *v);
+void rdma_redirect_tidy(struct verbs *v);
 /* The module is closed, or was the parent's: nothing is listened on. */
 void rdma_unlisten(void);
 

@@ -144,7 +144,7 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r->owner = sock_pid;
 	r->sock = s;
 	r->far = r->watch.anchor = -1;
-	larder_init(r);
+	bytebuf_init(r);
 	r->due.restless = true;
 	rdma_await(r);
 	s->rd = r;

@@ -61,7 +61,7 @@ static int accept_it(struct verbs *v, struct sock *s,
 
 	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED ||
 	    r->seek.dials || !rdma_alone(s) || never_lift(s) ||
-	    !rdma_all_home(s))
+	    !rdma_all_on_tcp(s))
 		return -EAGAIN;
 	if (!(bare ? rdma_find_bare(r) : rdma_find(r, ask->window)) ||
 	    ask->check != rdma_check(r, true, ask->token))
@@ -117,7 +117,7 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev)
 	rdma_note_asker(&w.names);
 	service_each(match, &w);
 	if (!w.sock) {
-		port = rdma_desk_ask(&w.names);
+		port = rdma_redirect_ask(&w.names);
 	} else if (!lock_take(&w.sock->lock)) {
 		ret = accept_it(v, w.sock, ev, &ask,
 				scratch.peer_ext_flags & CONN_EXT_BARE);

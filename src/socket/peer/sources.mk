@@ -7,8 +7,8 @@ libsocketpeer_la_SOURCES = \
 	src/socket/peer/peer.h \
 	src/socket/peer/rdma.c \
 	src/socket/peer/rdma_answer.c \
-	src/socket/peer/rdma_desk.c \
 	src/socket/peer/rdma_mod.c \
 	src/socket/peer/rdma_open.c \
 	src/socket/peer/rdma_proof.c \
+	src/socket/peer/rdma_redirect.c \
 	src/socket/peer/rdma_turn.c src/socket/peer/rdma_turn.h

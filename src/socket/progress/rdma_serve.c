@@ -191,7 +191,7 @@ void rdma_look_after(struct sock *s)
 
 	if (r->state != RDMA_UP) {
 		r->due.restless = anc_state(s->tx) == ANC_RESTORING;
-		home_serve(s, fd);
+		fallback_serve(s, fd);
 		return;
 	}
 	if (s->conn.error) {
@@ -201,7 +201,7 @@ void rdma_look_after(struct sock *s)
 	}
 	/* first this: who owes a look from here on says so behind it */
 	__atomic_store_n(&r->due.restless, false, __ATOMIC_SEQ_CST);
-	r->due.active = r->due.ear_owed = false;
+	r->due.active = r->due.cqwait_owed = false;
 	if ((r->failover.called && rdma_called(s)) ||
 	    (r->watch.dead_at && clock_ns() > r->watch.dead_at + DEAD_NS))
 		failover_begin(s, -ECONNRESET);
@@ -216,9 +216,9 @@ void rdma_look_after(struct sock *s)
 		if (pump_poll(s))
 			break;
 		pump_control(s);
-		home_serve(s, fd);
+		fallback_serve(s, fd);
 		/* its writer waits, and the program may not come by */
-		home_abandoned(s, fd);
+		fallback_abandoned(s, fd);
 		rdma_token_write(s, fd);
 		rdma_token_read(s, fd);
 		rdma_passed(s);
@@ -235,11 +235,11 @@ void rdma_look_after(struct sock *s)
 	rdma_slim(s, quiet);
 	r->due.serving = false;
 	r->due.calm = busy && !r->due.restless && !s->conn.spare &&
-		      (r->due.ear_by || !awaited(s)) && !unsettled(s);
+		      (r->due.cqwait_by || !awaited(s)) && !unsettled(s);
 	if (!quiet || s->conn.spare || unsettled(s) ||
-	    (r->due.ear_lent && !r->due.ear_by))
+	    (r->due.cqwait_lent && !r->due.cqwait_by))
 		r->due.restless = true;
-	r->due.ear_owed = r->due.ear_lent && r->due.restless;
+	r->due.cqwait_owed = r->due.cqwait_lent && r->due.restless;
 }
 
 void rdma_parts(struct sock *s)
@@ -266,7 +266,7 @@ void rdma_reunite(struct sock *s)
 	if (s->in.strayed)
 		return;
 	s->fallback.apart = false;
-	home_left(s);
+	fallback_left(s);
 	rdma_tell(s, true);
 	log_debug("fd %d: nobody else's any more", sock_fd(s));
 }

@@ -186,7 +186,7 @@ void rdma_run(void)
 	rdma_bury();
 	rdma_renew();
 	if (rdma_module.v)
-		rdma_desk_tidy(rdma_module.v);
+		rdma_redirect_tidy(rdma_module.v);
 }
 
 static void dial(struct sock *s)
@@ -235,7 +235,7 @@ static void seek(struct sock *s)
 		rdma_drop(s, why);
 		return;
 	}
-	if (!rdma_alone(s) || never_lift(s) || !rdma_all_home(s))
+	if (!rdma_alone(s) || never_lift(s) || !rdma_all_on_tcp(s))
 		return;
 	if (r->seek.dials)
 		dial(s);

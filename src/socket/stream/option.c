@@ -56,7 +56,7 @@ static int bar(struct sock *s, int fd, uint16_t bit)
 {
 	if (__atomic_fetch_or(&s->opt.bars, bit, __ATOMIC_RELAXED) & bit)
 		return 0;
-	if (!sock_home(s, fd, WHY_SOCKET_OPTION))
+	if (!sock_fallback(s, fd, WHY_SOCKET_OPTION))
 		return 0;
 	__atomic_and_fetch(&s->opt.bars, (uint16_t)~bit, __ATOMIC_RELAXED);
 	sock_unpin(s);

@@ -5,7 +5,7 @@
 
 static int tx_home(struct sock *s, int fd, enum reason why)
 {
-	home_serve(s, fd);
+	fallback_serve(s, fd);
 	switch (anc_state(s->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
@@ -54,7 +54,7 @@ static int number(struct sock *s, int fd)
 	return known != fd && stands_for(known, inode) ? known : -1;
 }
 
-void sock_home_begin(struct sock *s, int fd, enum reason why)
+void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 {
 	if (sock_lock(s))
 		return;
@@ -69,7 +69,7 @@ void sock_home_begin(struct sock *s, int fd, enum reason why)
 	rdma_unspare(s);
 	if (s->paired && sock_lifted(s)) {
 		tx_home(s, fd, why);
-		home_rx(s, fd);
+		fallback_rx(s, fd);
 	}
 	sock_unlock(s);
 }
@@ -79,7 +79,7 @@ static void serve_one(struct sock *s, void *arg)
 	(void)arg;
 	if (lock_try(&s->lock))
 		return;
-	home_serve(s, sock_anchor(s));
+	fallback_serve(s, sock_anchor(s));
 	sock_unlock(s);
 }
 
@@ -89,14 +89,14 @@ static void serve_one(struct sock *s, void *arg)
  */
 static int left(struct sock *s, const struct anc_dir *tx)
 {
-	s->fallback.homing--;
-	home_unpin(s, s->tx == tx && !s->rd);
+	s->fallback.falling_back--;
+	fallback_unpin(s, s->tx == tx && !s->rd);
 	sock_unlock(s);
 	sock_go_on(s);
 	return 0;
 }
 
-int sock_home(struct sock *s, int fd, enum reason why)
+int sock_fallback(struct sock *s, int fd, enum reason why)
 {
 	uint64_t until =
 		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
@@ -112,7 +112,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 	was = sock_lifted(s);
 	words = s->tx;
 	s->fallback.homes++;
-	s->fallback.homing++;
+	s->fallback.falling_back++;
 	sock_keep(s);
 	sock_unlock(s);
 	for (;;) {
@@ -128,7 +128,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 			rdma_tell(s, true);
 		}
 		tx = s->paired ? tx_home(s, fd, why) : 0;
-		rx = s->paired ? home_rx(s, fd) : 0;
+		rx = s->paired ? fallback_rx(s, fd) : 0;
 		if (!tx || !rx)
 			pin(s);
 		late = clock_ns() > until;
@@ -136,7 +136,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		if (late && rx == -EAGAIN && !s->rd &&
 		    anc_state(s->rx) == ANC_RESTORING)
 			rx = 0;
-		if (!rx && home_unheld(s)) {
+		if (!rx && fallback_unheld(s)) {
 			rdma_tell(s, true);
 			rx = -EAGAIN;
 		}
@@ -152,7 +152,7 @@ int sock_home(struct sock *s, int fd, enum reason why)
 		if (s->waits.wake >= 0)
 			wait_apart(s);
 	}
-	s->fallback.homing--;
+	s->fallback.falling_back--;
 	/* on one host the reader counts what came behind y */
 	if (s->rd && s->paired && anc_state(s->tx) == ANC_DRAINING &&
 	    (why == WHY_EXEC || why == WHY_FD_SHARED))
@@ -180,19 +180,19 @@ int sock_home(struct sock *s, int fd, enum reason why)
 
 static void begin_one(struct sock *s, void *why)
 {
-	sock_home_begin(s, -1, *(enum reason *)why);
+	sock_fallback_begin(s, -1, *(enum reason *)why);
 }
 
-static void home_one(struct sock *s, void *why)
+static void fallback_one(struct sock *s, void *why)
 {
-	sock_home(s, -1, *(enum reason *)why);
+	sock_fallback(s, -1, *(enum reason *)why);
 }
 
-void sock_home_all(enum reason why)
+void sock_fallback_all(enum reason why)
 {
 	sock_off = why;
 	service_each(begin_one, &why);
-	service_each(home_one, &why);
+	service_each(fallback_one, &why);
 	service_stop();
 	settings.lift_after_messages = LOOK_NEVER;
 	lift_off = true;

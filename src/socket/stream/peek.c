@@ -138,9 +138,9 @@ bool peek_starves(struct sock *s, size_t len, bool all, bool *was)
 }
 
 /* All of it on the anchor, for good: the kernel shows it in one piece. */
-void peek_home(struct sock *s, int fd)
+void peek_fallback(struct sock *s, int fd)
 {
-	if (!sock_home(s, fd, WHY_SOCKET_OPTION) || sock_lock(s))
+	if (!sock_fallback(s, fd, WHY_SOCKET_OPTION) || sock_lock(s))
 		return;
 	if (s->rd)
 		s->rd->mark.peek_at = clock_ns() + 10000000000u;

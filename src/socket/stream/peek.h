@@ -22,11 +22,11 @@ bool peek_left(struct sock *s, int fd);
 uint64_t peek_hidden(struct sock *s, int fd);
 /*
  * Between hosts, before a look for `len` bytes: would it wait for ever, or has
- * it been in vain before? Then, but once a call (`was`), peek_home() brings the
+ * it been in vain before? Then, but once a call (`was`), peek_fallback() brings the
  * stream home; where that fails not again for a while.
  */
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was);
-void peek_home(struct sock *s, int fd);
+void peek_fallback(struct sock *s, int fd);
 /* Where the anchor shows nothing: -EAGAIN, 0 at its end, or its error, once. */
 ssize_t peek_end(struct sock *s, int fd);
 /*

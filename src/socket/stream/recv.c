@@ -192,8 +192,8 @@ static int next_at(struct sock *s, int *at, struct want *w, enum anc_state *was,
 {
 	int where = ANC_AT_ANCHOR, fd = *at = sock_at(s, *at);
 
-	home_serve(s, fd);
-	home_abandoned(s, fd);
+	fallback_serve(s, fd);
+	fallback_abandoned(s, fd);
 	*was = anc_state(s->rx);
 	w->between = w->between || *was != ANC_LIFTED;
 	if (s->paired)
@@ -514,7 +514,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		sock_unlock(s);
 		fd = sock_at(s, fd);
 		if (unlikely(w->starved) && raw) {
-			peek_home(s, fd);
+			peek_fallback(s, fd);
 			w->starved = false;
 		}
 		if (!raw || (w->done && !goes_over(w)))

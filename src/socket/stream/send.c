@@ -175,7 +175,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 	int err;
 
 	for (;;) {
-		home_serve(s, fd = sock_at(s, fd));
+		fallback_serve(s, fd = sock_at(s, fd));
 		if (!s->paired) {
 			*raw = true;
 			return 0;
@@ -473,8 +473,8 @@ static bool by_kernel(struct sock *s, int fd, struct load *w)
 	return (w->flags & MSG_OOB) || (w->note && s->rd);
 }
 
-static ssize_t send_home(struct sock *s, int fd, const struct msghdr *m,
-			 int flags)
+static ssize_t send_fallback(struct sock *s, int fd, const struct msghdr *m,
+			     int flags)
 {
 	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_SOCKET_OPTION;
 	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
@@ -506,7 +506,7 @@ static ssize_t send_buffer(struct sock *s, int fd, const void *buf, size_t len,
 	load_set(&w, s, &iov, 1, len, flags);
 	w.begun = begun;
 	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
-		return send_home(s, fd, &m, flags);
+		return send_fallback(s, fd, &m, flags);
 	return transmit(s, fd, &w, NULL);
 }
 
@@ -541,7 +541,7 @@ static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
 	load_set(&w, s, m->msg_iov, m->msg_iovlen, (size_t)len, flags);
 	w.begun = begun;
 	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
-		return send_home(s, fd, m, flags);
+		return send_fallback(s, fd, m, flags);
 	return transmit(s, fd, &w, m);
 }
 

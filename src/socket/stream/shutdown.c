@@ -12,7 +12,7 @@ static bool sends_in_kernel(const struct sock *s)
 
 /*
  * True: the FIN is taken care of. DisConn goes out as the last message. The
- * kernel's FIN follows as soon as the reader has taken the last byte (home.c,
+ * kernel's FIN follows as soon as the reader has taken the last byte (fallback.c,
  * finish()): at once when it has already, else by our next call or the service
  * thread.
  */
@@ -23,7 +23,7 @@ static bool shut_write(struct sock *s, int fd)
 	int err = 0;
 
 	while (s->paired && !err) {
-		home_serve(s, fd = sock_at(s, fd));
+		fallback_serve(s, fd = sock_at(s, fd));
 		switch (anc_state(s->tx)) {
 		case ANC_SWITCHING:
 		case ANC_LIFTED:
@@ -36,13 +36,13 @@ static bool shut_write(struct sock *s, int fd)
 			pump_control(s);
 			s->eos.shut_wr = s->eos.fin_due = true;
 			ring_note(s);
-			home_serve(s, fd);
+			fallback_serve(s, fd);
 			return true;
 		case ANC_DRAINING: /* the reader may still ask for bytes */
 			if (s->eos.shut_wr && !s->eos.fin_due)
 				return false; /* the FIN is out */
 			s->eos.shut_wr = s->eos.fin_due = true;
-			home_serve(s, fd);
+			fallback_serve(s, fd);
 			/* else it is what brings out who sends in the kernel */
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
 			if (!s->eos.fin_due || !sends_in_kernel(s))

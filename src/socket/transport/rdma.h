@@ -10,14 +10,14 @@
  * rdma_open.c  the module's life
  * rdma_answer.c  answering
  * rdma_turn.c  which of many is dialled when, and how long one is patient
- * rdma_desk.c  who listens, and where others of the same TCP port are found
+ * rdma_redirect.c  who listens, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
  * rdma_link.c  a lifted sock: words that came; rdma_tell.c: words that go, waking
  * rdma_token.c what shows that anchor and queue pair have the same two ends
  * rdma_back.c  unread bytes handed back, on the way home
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
- * rdma_ear.c   a sleep on its completions; rdma_end.c: its end
+ * rdma_cqwait.c   a sleep on its completions; rdma_end.c: its end
  * alive.c      keep-alive on the anchor
  * failover.c       a broken queue pair; failover_keep.c: what may have to be sent again
  *
@@ -40,7 +40,7 @@
  * or the service thread (V), and who finds it owes the rest. Who may wait:
  *
  *   B  receives and sends asleep on the wake-up socket, a receive on its
- *      completions, too (rdma_ear.c). Receives in LIFTED only, sends until the
+ *      completions, too (rdma_cqwait.c). Receives in LIFTED only, sends until the
  *      spill at most; in all other states calls nap for 1 ms and look
  *   K  receives and sends asleep in the kernel on the anchor
  *   S  poll, select, sets: on both; a set's entries follow the states
@@ -57,8 +57,8 @@
  *                              B S  room beyond what is kept  failover_seen()
  *   words: our spill is known  B S  a byte; S entries         failover_seen(), V
  *   words: taken, our wait     B S  a byte                    rdma_polled()
- *                              C    a FIN, an answer due      V, home_serve()
- *   the last byte of a         C    the end of it             V, home_abandoned()
+ *                              C    a FIN, an answer due      V, fallback_serve()
+ *   the last byte of a         C    the end of it             V, fallback_abandoned()
  *   homecoming refused
  *   words: a bell is wanted    C    the bell, when it may be  ring_reader(), V
  *   the token                  K S  they have come out by it
@@ -161,20 +161,20 @@ int alive_set(struct sock *s, int fd, int level, int opt, const void *v,
 	      socklen_t len);
 bool alive_get(struct sock *s, int level, int opt, int *value);
 
-void larder_init(struct rdma *r);
-void larder_drop(struct rdma *r);
-void *larder_map(size_t len); /* shared with children; NULL */
-void larder_unmap(void *mem, size_t len);
+void bytebuf_init(struct rdma *r);
+void bytebuf_drop(struct rdma *r);
+void *bytebuf_map(size_t len); /* shared with children; NULL */
+void bytebuf_unmap(void *mem, size_t len);
 /* What the program has not read, and r->stash, become END(s)'s to be. */
-bool larder_store(struct sock *s);
+bool bytebuf_store(struct sock *s);
 /* What lies on the anchor, behind r->stash: as recv() with MSG_PEEK. */
-ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size);
-bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n);
+ssize_t bytebuf_glance(struct sock *s, int fd, uint8_t *buf, size_t size);
+bool bytebuf_swallow(struct sock *s, int fd, uint8_t *buf, size_t n);
 /* keep.c: a receive of up to n bytes that are kept; what was kept is used. */
-ssize_t larder_pull(struct sock *s, int fd, size_t n);
-void larder_use(struct sock *s, size_t n);
+ssize_t bytebuf_pull(struct sock *s, int fd, size_t n);
+void bytebuf_use(struct sock *s, size_t n);
 /* What was to be handed back is unread again, and nothing else is. */
-void larder_again(struct sock *s);
+void bytebuf_again(struct sock *s);
 void rdma_give_end(struct rdma *r);
 void rdma_put_drop(struct rdma *r);
 void rdma_put_end(struct rdma *r); /* the same, of one that is there */

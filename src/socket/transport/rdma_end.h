@@ -26,7 +26,7 @@ bool rdma_fin_came(const struct sock *s, int fd);
  */
 bool rdma_cut_short(struct sock *s, int fd, size_t n);
 /* Before it is up once more: is nothing left of the time before? */
-bool rdma_all_home(const struct sock *s);
+bool rdma_all_on_tcp(const struct sock *s);
 
 /* Is it kept at home for a child, and by the process that could lift it? */
 static inline bool rdma_parted(const struct sock *s)

@@ -60,11 +60,11 @@ bool rdma_cut_short(struct sock *s, int fd, size_t n)
 
 	/* behind a FIN nothing comes, so what is there now is all */
 	return rdma_fin_came(s, fd) &&
-	       larder_glance(s, fd, buf, sizeof(buf)) == (ssize_t)n &&
-	       larder_swallow(s, fd, buf, n);
+	       bytebuf_glance(s, fd, buf, sizeof(buf)) == (ssize_t)n &&
+	       bytebuf_swallow(s, fd, buf, n);
 }
 
-bool rdma_all_home(const struct sock *s)
+bool rdma_all_on_tcp(const struct sock *s)
 {
 	return !s->paired ||
 	       (anc_state(s->tx) == ANC_TCP && anc_state(s->rx) == ANC_TCP &&

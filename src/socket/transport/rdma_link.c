@@ -63,8 +63,8 @@ int rdma_up(struct sock *s)
 	}
 	r->state = RDMA_UP;
 	r->load.bulk = r->load.sizing = false;
-	r->due.ear_lent = r->due.ear_owed = false;
-	r->due.ear_by = 0;
+	r->due.cqwait_lent = r->due.cqwait_owed = false;
+	r->due.cqwait_by = 0;
 	r->load.seen_rx = r->load.pressed = 0;
 	r->failover.confirmed = true; /* of what was never lifted */
 	remote_init(&r->words, &r->mirror, &s->at, &s->ar);
@@ -77,7 +77,7 @@ int rdma_up(struct sock *s)
 	reports.zc_paired(s);
 	if (!s->paired) {
 		lift_adopt(s, r->words.tx, r->words.rx);
-		s->seek.look = lift_vouch(s, sock_fd(s));
+		s->seek.look = lift_audit(s, sock_fd(s));
 	}
 	s->own->reset = s->opt.linger0;
 	s->own->ready = 1;
@@ -110,7 +110,7 @@ int rdma_words(struct sock *s, const uint8_t *in)
 	if (!rdma_here(s))
 		return -EPROTO;
 	if (r->state != RDMA_UP || rdma_silent(s))
-		return 0; /* too late: failover.c, and home.c's last_word() */
+		return 0; /* too late: failover.c, and fallback.c's last_word() */
 	news = remote_take(&r->words, in);
 	if (news < 0) {
 		s->conn.fault = "words that cannot be true";

@@ -128,7 +128,7 @@ void rdma_arm(struct sock *s)
 {
 	if (!rdma_here(s) || s->rd->state != RDMA_UP)
 		return;
-	rdma_ear_back(s);
+	rdma_cqwait_back(s);
 	rdma_api->arm(s->rd->end, false);
 }
 

@@ -4,16 +4,17 @@ noinst_LTLIBRARIES += libsockettransport.la
 libsockettransport_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsockettransport_la_SOURCES = \
 	src/socket/transport/alive.c \
+	src/socket/transport/audit.c \
 	src/socket/transport/bell.c \
+	src/socket/transport/bytebuf.c \
 	src/socket/transport/failover_keep.c \
 	src/socket/transport/holdback.c src/socket/transport/holdback.h \
 	src/socket/transport/inside.c \
-	src/socket/transport/larder.c \
 	src/socket/transport/pump.c \
 	src/socket/transport/raw.c src/socket/transport/raw.h \
 	src/socket/transport/rdma.h \
 	src/socket/transport/rdma_ahead.c \
-	src/socket/transport/rdma_ear.c src/socket/transport/rdma_ear.h \
+	src/socket/transport/rdma_cqwait.c src/socket/transport/rdma_cqwait.h \
 	src/socket/transport/rdma_end.h \
 	src/socket/transport/rdma_fate.c \
 	src/socket/transport/rdma_link.c \
@@ -24,5 +25,4 @@ libsockettransport_la_SOURCES = \
 	src/socket/transport/rdma_woken.c \
 	src/socket/transport/ring.c \
 	src/socket/transport/transport.h \
-	src/socket/transport/vouch.c \
 	src/socket/transport/window.c src/socket/transport/window.h

@@ -49,7 +49,7 @@ void spin_rung(struct sock *s);
 void spin_awake(struct sock *s);
 uint64_t spin_woken_ns(void); /* what it is of late; 0: not known */
 
-/* --- vouch.c ----------------------------------------------------------- */
+/* --- audit.c ----------------------------------------------------------- */
 
 /* Words that both ends know take over from the local ones. */
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx);
@@ -59,9 +59,9 @@ void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx);
  * kernel's and tells the peer. Returns calls until it should be tried again,
  * or LOOK_NEVER.
  */
-int32_t lift_vouch(struct sock *s, int fd);
+int32_t lift_audit(struct sock *s, int fd);
 /* Both ends know of every byte of our transmit direction. */
-bool lift_vouched(const struct sock *s);
+bool lift_audited(const struct sock *s);
 
 /* --- rdma_fate.c ------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static inline ssize_t file_stop(struct file_in *f, int err)
 
 #include "socket/transport/raw.h"
 #include "socket/transport/rdma.h"
-#include "socket/transport/rdma_ear.h"
+#include "socket/transport/rdma_cqwait.h"
 #include "socket/transport/rdma_end.h"
 #include "socket/transport/rdma_room.h"
 #include "socket/transport/rdma_size.h"

@@ -41,7 +41,7 @@ void wait_cancelled(struct sleep *in)
 	lock_take(&in->s->lock);
 	zc_abandon(in->s);
 	zc_abandon_sink(in->s);
-	rdma_ear_leave(in->s);
+	rdma_cqwait_leave(in->s);
 	bed_out(in->s, &in->bed);
 	sock_unlock(in->s);
 	if (in->s->waits.ghost >= 0)

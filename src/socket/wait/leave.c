@@ -20,7 +20,7 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 			      anc_state(s->tx) != ANC_DRAINING &&
 			      anc_state(s->tx) != ANC_GONE) ||
 			     s->fallback.stand)) {
-		home_serve(s, fd = sock_at(s, fd));
+		fallback_serve(s, fd = sock_at(s, fd));
 		if (s->fallback.stand)
 			pump_poll(s);
 		else if (!lift_spill(s, fd, why, false) && !s->fallback.stand)

@@ -327,8 +327,8 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 		rx = anc_state(s->rx);
 		tx = anc_state(s->tx);
 		rdma_looked(s);
-		home_serve(s, fd);
-		home_abandoned(s, fd);
+		fallback_serve(s, fd);
+		fallback_abandoned(s, fd);
 		ready_in(s, fd, r);
 		/* unread bytes or none, as a FIN, once all of them are here */
 		if (s->eos.rx_eof && (r->now & IN_BITS) && !in_front(s)) {

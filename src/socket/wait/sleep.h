@@ -9,7 +9,7 @@
 /* Beside the wake-up socket, each -1 or a descriptor that ends a sleep: */
 struct beside {
 	int signals; /* as a signal does */
-	int ear; /* as a byte does: completions (rdma_ear.c) */
+	int ear; /* as a byte does: completions (rdma_cqwait.c) */
 	bool part; /* every handler ends the sleep */
 	bool stops; /* and so does a stop with SIGCONT behind it, set below */
 };

@@ -34,7 +34,7 @@ static uint64_t longest(const struct sock *s)
 	const struct anc_side *own = s->own;
 	const struct rdma *r = s->rd;
 
-	if (likely(!r) || !own || own->bound || r->due.ear_lent)
+	if (likely(!r) || !own || own->bound || r->due.cqwait_lent)
 		return ns;
 	far = far_ns();
 	return far > ns ? far : ns;

@@ -185,10 +185,10 @@ static int arm_room(struct sock *s, int signals)
 {
 	int ear = -1;
 
-	if (unlikely(s->rd) && signals >= 0 && rdma_ear_free(s, true))
-		ear = rdma_ear_take(s, true);
+	if (unlikely(s->rd) && signals >= 0 && rdma_cqwait_free(s, true))
+		ear = rdma_cqwait_take(s, true);
 	if (unlikely(ear >= 0))
-		rdma_ear_arm(s);
+		rdma_cqwait_arm(s);
 	else
 		rdma_arm(s);
 	return ear;
@@ -202,7 +202,7 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 
 	anc_arm(s->rx, ANC_WAKE);
 	if (unlikely(also.ear >= 0))
-		rdma_ear_arm(s);
+		rdma_cqwait_arm(s);
 	else
 		rdma_arm(s);
 	if (s->waits.writers) {
@@ -227,7 +227,7 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 bool wait_idle(struct sock *s)
 {
 	return s->paired && !s->orphan && !s->conn.error && !s->got.avail &&
-	       !s->eos.rx_eof && !s->eos.shut_rd && !s->fallback.homing &&
+	       !s->eos.rx_eof && !s->eos.shut_rd && !s->fallback.falling_back &&
 	       !s->eos.fin_due && anc_state(s->rx) == ANC_LIFTED &&
 	       anc_state(s->tx) <= ANC_DRAINING && !zc_here(s) &&
 	       anc_bells(s->rx, &s->ar) <= 0;
@@ -239,7 +239,8 @@ static bool undisturbed(struct sock *s, uint32_t gen)
 	if (s->paired && !s->conn.error && fab_pending(s))
 		pump_poll(s);
 	if (!wait_idle(s) || s->waits.in_gen != gen ||
-	    !rdma_ear_free(s, false) || s->rd->mark.token_wait || s->ar.unsure)
+	    !rdma_cqwait_free(s, false) || s->rd->mark.token_wait ||
+	    s->ar.unsure)
 		return false;
 	pump_control(s);
 	return true;
@@ -258,15 +259,15 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 	bool restarts = true;
 	int ret;
 
-	if (!rdma_ear_free(s, false) || !hush_begin(&h))
+	if (!rdma_cqwait_free(s, false) || !hush_begin(&h))
 		return sleep_read(s, fd, deadline, was, gen,
 				  (struct beside){ -1, -1, part, true });
 	do {
-		struct beside also = { h.fd, rdma_ear_take(s, false), false,
+		struct beside also = { h.fd, rdma_cqwait_take(s, false), false,
 				       false };
 
 		ret = sleep_read(s, fd, deadline, was, gen, also);
-		rdma_ear_leave(s);
+		rdma_cqwait_leave(s);
 		if ((!ret || ret == -EINTR) && !undisturbed(s, gen)) {
 			ret = 0;
 			break;
@@ -354,7 +355,7 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 			ring_eat(s, mark);
 		ret = sleep_locked(s, until, true, also);
 	}
-	rdma_ear_leave(s);
+	rdma_cqwait_leave(s);
 	return ret;
 }
 
@@ -397,7 +398,7 @@ static bool in_vain(struct sock *s)
 		pump_poll(s);
 	return s->paired && !s->orphan && !s->conn.error && !s->eos.shut_wr &&
 	       !s->eos.fin_due && !s->fallback.stand && tx_by_ring(s) &&
-	       !pump_room(s) && rdma_ear_free(s, true);
+	       !pump_room(s) && rdma_cqwait_free(s, true);
 }
 
 /*
@@ -417,14 +418,14 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	}
 	if (spin_tx(s))
 		return 0;
-	if (likely(!s->rd) || !rdma_ear_free(s, true) || !hush_begin(&h)) {
+	if (likely(!s->rd) || !rdma_cqwait_free(s, true) || !hush_begin(&h)) {
 		ret = sleep_write(s, fd, deadline, -1,
 				  deadline != UINT64_MAX || part);
 		return sleep_heeded(ret, deadline, part);
 	}
 	do {
 		ret = sleep_write(s, fd, deadline, h.fd, false);
-		rdma_ear_leave(s);
+		rdma_cqwait_leave(s);
 		if (!ret && hush_pending(&h))
 			ret = -EINTR;
 	} while (!ret && in_vain(s));

@@ -100,7 +100,7 @@ static int await(struct sock *s, int fd, uint64_t deadline, int signals)
 		n = FAB(s)->lent(END(s), false);
 		if (n > s->zc.done && !zc_count(s, n))
 			until = clock_ns() + patience;
-		home_serve(s, fd);
+		fallback_serve(s, fd);
 		if (crossed(s))
 			break;
 		if (!s->paired || s->eos.shut_wr || s->orphan ||
@@ -307,7 +307,7 @@ int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 		seen = s->zc.done;
 		if (s->zc.wrote)
 			zcw_done(s);
-		home_serve(s, fd);
+		fallback_serve(s, fd);
 		if (!ret)
 			ret = err ? err : impatient(s, until, deadline);
 		if (s->zc.out != ZC_OUT || (ret && zc_recall(s)))

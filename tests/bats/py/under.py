@@ -10,7 +10,7 @@ left: one is closed under a thread that sleeps in it and another that looks at
 it: who goes last ends it.
 kept: a parent closes what its child sleeps in: when the child is done with it,
 nothing of it stays mapped.
-homing: one is closed while it comes home: the others' business from then on,
+falling_back: one is closed while it comes home: the others' business from then on,
 and theirs to lift.
 orphaned: a child reads on where its parent and the other end were killed in the
 middle of a homecoming.
@@ -343,7 +343,7 @@ class Halted:
         reap(self.pid)
 
 
-def homing(listener):
+def falling_back(listener):
     go = os.pipe()
     own = os.getpid()
 
@@ -476,7 +476,7 @@ CASES = {
     "waited": waited,
     "left": left,
     "kept": kept,
-    "homing": homing,
+    "falling_back": falling_back,
     "orphaned": orphaned,
     "renumbered": renumbered,
     "yielding": yielding,

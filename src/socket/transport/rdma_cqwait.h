@@ -4,7 +4,7 @@
 
 /*
  * A thread that sleeps on the completions of one queue pair itself: see
- * rdma_ear.c. All with the lock held.
+ * rdma_cqwait.c. All with the lock held.
  */
 
 #include <stdbool.h>
@@ -14,16 +14,16 @@
  * Can this thread be the only one that waits for what comes there? `room`: it
  * waits for room alone.
  */
-bool rdma_ear_free(const struct sock *s, bool room);
+bool rdma_cqwait_free(const struct sock *s, bool room);
 /*
  * Then, before it arms and looks for the last time: a descriptor to sleep on
- * beside the wake-up socket. rdma_ear_leave() behind it, and once more before
+ * beside the wake-up socket. rdma_cqwait_leave() behind it, and once more before
  * the next sleep.
  */
-int rdma_ear_take(struct sock *s, bool room);
-void rdma_ear_arm(struct sock *s);
-void rdma_ear_leave(struct sock *s);
+int rdma_cqwait_take(struct sock *s, bool room);
+void rdma_cqwait_arm(struct sock *s);
+void rdma_cqwait_leave(struct sock *s);
 /* Who arms and does not sleep there: the service thread is to hear of it. */
-void rdma_ear_back(struct sock *s);
+void rdma_cqwait_back(struct sock *s);
 
 #endif

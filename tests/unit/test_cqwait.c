@@ -97,10 +97,10 @@ static int begin(void **state)
 
 static void sleep_once(void)
 {
-	assert_true(rdma_ear_free(&sock, false));
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
-	rdma_ear_arm(&sock);
-	rdma_ear_leave(&sock);
+	assert_true(rdma_cqwait_free(&sock, false));
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
+	rdma_cqwait_arm(&sock);
+	rdma_cqwait_leave(&sock);
 }
 
 /* One system call in many waits, and one word to the service thread. */
@@ -110,7 +110,7 @@ static void it_stays_lent(void **state)
 	sleep_once();
 	assert_true(deaf);
 	assert_int_equal(pokes, 1);
-	assert_true(rdma.due.ear_owed && rdma.due.restless && rdma.due.calm);
+	assert_true(rdma.due.cqwait_owed && rdma.due.restless && rdma.due.calm);
 	sleep_once();
 	sleep_once();
 	assert_int_equal(changes, 1);
@@ -119,7 +119,7 @@ static void it_stays_lent(void **state)
 	assert_int_equal(heard, 2);
 	assert_int_equal(armed, 3);
 	/* it has looked, and armed for good, while somebody slept */
-	rdma.due.ear_owed = rdma.due.restless = false;
+	rdma.due.cqwait_owed = rdma.due.restless = false;
 	sleep_once();
 	assert_int_equal(pokes, 2);
 }
@@ -137,18 +137,18 @@ static void a_debt_is_told_of(void **state)
 static void who_arms_and_goes_has_it_watched(void **state)
 {
 	(void)state;
-	rdma_ear_back(&sock);
+	rdma_cqwait_back(&sock);
 	assert_int_equal(changes, 0);
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	/* the service thread: the sleeper tells it when he leaves */
-	rdma.due.ear_by++;
+	rdma.due.cqwait_by++;
 	rdma.due.serving = true;
-	rdma_ear_back(&sock);
+	rdma_cqwait_back(&sock);
 	assert_true(deaf);
-	rdma.due.ear_by--;
+	rdma.due.cqwait_by--;
 	rdma.due.serving = false;
-	rdma_ear_leave(&sock);
-	rdma_ear_back(&sock);
+	rdma_cqwait_leave(&sock);
+	rdma_cqwait_back(&sock);
 	assert_false(deaf);
 	assert_int_equal(changes, 2);
 }
@@ -157,18 +157,18 @@ static void who_arms_and_goes_has_it_watched(void **state)
 static void what_another_arms_is_not_left_to_the_sleeper(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
-	rdma.due.ear_by++;
-	rdma_ear_back(&sock);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
+	rdma.due.cqwait_by++;
+	rdma_cqwait_back(&sock);
 	assert_false(deaf);
-	assert_int_equal(rdma.due.ear_by, 0);
+	assert_int_equal(rdma.due.cqwait_by, 0);
 	/* he comes back, and hears anew */
-	rdma_ear_leave(&sock);
+	rdma_cqwait_leave(&sock);
 	assert_int_equal(heard, 0);
 	sleep_once();
 	assert_true(deaf);
 	assert_int_equal(heard, 0);
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	assert_int_equal(heard, 1);
 }
 
@@ -177,37 +177,37 @@ static void what_cannot_be_watched_is_looked_at(void **state)
 {
 	(void)state;
 	no_room = 1;
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
-	rdma_ear_back(&sock);
-	assert_true(rdma.due.ear_lent && rdma.due.ear_owed &&
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
+	rdma_cqwait_back(&sock);
+	assert_true(rdma.due.cqwait_lent && rdma.due.cqwait_owed &&
 		    rdma.due.restless);
-	assert_int_equal(rdma.due.ear_by, 0);
+	assert_int_equal(rdma.due.cqwait_by, 0);
 	assert_int_equal(owed, 1);
-	rdma_ear_back(&sock);
+	rdma_cqwait_back(&sock);
 	assert_int_equal(owed, 1);
 	no_room = 0;
-	rdma_ear_back(&sock);
-	assert_false(rdma.due.ear_lent || deaf);
+	rdma_cqwait_back(&sock);
+	assert_false(rdma.due.cqwait_lent || deaf);
 }
 
 static void others_are_not_left_waiting(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	sock.waits.sleepers = 1;
-	rdma_ear_leave(&sock);
+	rdma_cqwait_leave(&sock);
 	assert_false(deaf);
 	assert_int_equal(owed, 1);
 	assert_int_equal(rung, 1);
-	assert_false(rdma_ear_free(&sock, false));
+	assert_false(rdma_cqwait_free(&sock, false));
 	sock.waits.sleepers = 0;
 	sock.waits.watched = 1;
-	assert_false(rdma_ear_free(&sock, false));
+	assert_false(rdma_cqwait_free(&sock, false));
 	sock.waits.watched = 0;
 	sock.waits.full = true;
-	assert_false(rdma_ear_free(&sock, false));
+	assert_false(rdma_cqwait_free(&sock, false));
 	sock.waits.full = false;
-	assert_true(rdma_ear_free(&sock, false));
+	assert_true(rdma_cqwait_free(&sock, false));
 }
 
 /* That it was refused is its own word: nobody is to be rung for it. */
@@ -215,32 +215,32 @@ static void who_waits_for_room_may_hear(void **state)
 {
 	(void)state;
 	sock.waits.full = true;
-	assert_true(rdma_ear_free(&sock, true));
-	assert_int_equal(rdma_ear_take(&sock, true), FD);
-	rdma_ear_leave(&sock);
+	assert_true(rdma_cqwait_free(&sock, true));
+	assert_int_equal(rdma_cqwait_take(&sock, true), FD);
+	rdma_cqwait_leave(&sock);
 	assert_true(deaf);
 	assert_int_equal(heard, 0);
 	assert_int_equal(rung + owed, 0);
 	/* who receives has others told of it */
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	assert_int_equal(heard, 1);
 	heard = 0;
-	rdma_ear_leave(&sock);
+	rdma_cqwait_leave(&sock);
 	assert_int_equal(rung, 1);
 	assert_int_equal(owed, 1);
 	/* others are rung by whom they wake */
 	sock.waits.watched = 1;
-	assert_false(rdma_ear_free(&sock, true));
+	assert_false(rdma_cqwait_free(&sock, true));
 }
 
 static void there_is_one_at_a_time(void **state)
 {
 	(void)state;
-	rdma.due.ear_by = lock_tid() + 1;
-	rdma.due.ear_lent = true;
-	assert_false(rdma_ear_free(&sock, false));
-	rdma_ear_leave(&sock);
-	assert_int_equal(rdma.due.ear_by, lock_tid() + 1);
+	rdma.due.cqwait_by = lock_tid() + 1;
+	rdma.due.cqwait_lent = true;
+	assert_false(rdma_cqwait_free(&sock, false));
+	rdma_cqwait_leave(&sock);
+	assert_int_equal(rdma.due.cqwait_by, lock_tid() + 1);
 	assert_int_equal(heard, 0);
 }
 
@@ -248,38 +248,38 @@ static void there_is_one_at_a_time(void **state)
 static void who_was_jumped_out_hears_no_more(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
-	rdma_ear_back(&sock); /* it asks in another way now */
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
+	rdma_cqwait_back(&sock); /* it asks in another way now */
 	assert_false(deaf);
-	assert_int_equal(rdma.due.ear_by, 0);
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	assert_int_equal(rdma.due.cqwait_by, 0);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	sleep_once();
-	assert_int_equal(rdma.due.ear_by, 0);
-	assert_true(rdma.due.ear_owed);
+	assert_int_equal(rdma.due.cqwait_by, 0);
+	assert_true(rdma.due.cqwait_owed);
 }
 
 static void an_end_that_is_gone_is_left_alone(void **state)
 {
 	(void)state;
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	rdma.state = RDMA_FAILOVER;
-	rdma_ear_leave(&sock);
-	assert_int_equal(rdma.due.ear_by, 0);
+	rdma_cqwait_leave(&sock);
+	assert_int_equal(rdma.due.cqwait_by, 0);
 	assert_int_equal(heard, 0);
-	assert_false(rdma_ear_free(&sock, false));
+	assert_false(rdma_cqwait_free(&sock, false));
 	rdma.state = RDMA_UP;
-	assert_int_equal(rdma_ear_take(&sock, false), FD);
+	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	sock.rd = NULL;
-	rdma_ear_leave(&sock);
-	assert_false(rdma_ear_free(&sock, false));
+	rdma_cqwait_leave(&sock);
+	assert_false(rdma_cqwait_free(&sock, false));
 	/* another process has it, or it shares its channel */
 	sock.rd = &rdma;
-	rdma.due.ear_by = 0;
+	rdma.due.cqwait_by = 0;
 	rdma.owner = sock_pid + 1;
-	assert_false(rdma_ear_free(&sock, false));
+	assert_false(rdma_cqwait_free(&sock, false));
 	rdma.owner = sock_pid;
 	fd = -1;
-	assert_false(rdma_ear_free(&sock, false));
+	assert_false(rdma_cqwait_free(&sock, false));
 }
 
 int main(void)

@@ -19,7 +19,7 @@
  * wrong process is refused there, by the content check. It is believed only
  * from the user whose socket it is, as the kernel says, and from root.
  *
- * All of it is the service thread's, but for rdma_desk_forked().
+ * All of it is the service thread's, but for rdma_redirect_forked().
  */
 
 #include "base/table.h"
@@ -184,7 +184,7 @@ static void hear(int desk)
 	}
 }
 
-uint16_t rdma_desk_ask(const struct diag_names *n)
+uint16_t rdma_redirect_ask(const struct diag_names *n)
 {
 	uint64_t now = clock_ns();
 	unsigned int i;
@@ -304,7 +304,7 @@ static bool in_use(uint16_t port, uint64_t now)
 	return false;
 }
 
-void rdma_desk_tidy(struct verbs *v)
+void rdma_redirect_tidy(struct verbs *v)
 {
 	uint64_t now = clock_ns();
 	unsigned int i;

@@ -9,13 +9,13 @@
  * watch it. To watch it again costs a system call, so it stays lent when the
  * sleep is over: most often the next one comes soon.
  *
- * All of this is under the sock's lock. `ear_by` is the thread that hears, from
+ * All of this is under the sock's lock. `cqwait_by` is the thread that hears, from
  * before it arms until it has left. While the ear is lent one of these holds:
  *
- *   ear_by    that thread sleeps or is about to look for the last time. What it
+ *   cqwait_by    that thread sleeps or is about to look for the last time. What it
  *             is to be told of comes after it armed: so the ear is readable, or
  *             somebody polled under the lock and rang.
- *   ear_owed  V knows that nobody may hear of the next completion, and looks
+ *   cqwait_owed  V knows that nobody may hear of the next completion, and looks
  *             each 20 ms (calm) until the ear is its own again. Only V takes
  *             this back, at a look, and keeps to it while bytes move, or while
  *             the kernel has no memory to watch it with.
@@ -28,7 +28,7 @@
  * ear readable when V watches it again. Who takes it owes what V would pay.
  *
  * What has woken a thread is taken off the ear before it arms the next time, not
- * when it leaves (ear_rang): that is a system call less in front of its answer.
+ * when it leaves (cqwait_rang): that is a system call less in front of its answer.
  *
  * A thread that was jumped out of its sleep could not leave: signals are put
  * off meanwhile (hush.h), and one that is cancelled leaves in wait_cancelled().
@@ -36,7 +36,7 @@
  * again and is still noted was jumped out, or is a handler above its own sleep.
  * The end may be destroyed under the sleeper, and another file have its
  * number: then the wake-up socket tells as always, and rdma_up() has cleared
- * `ear_by`, or the sock has no such end any more.
+ * `cqwait_by`, or the sock has no such end any more.
  */
 
 #include "socket/transport/transport.h"
@@ -54,10 +54,10 @@ static bool others(const struct sock *s, bool room)
 /* Somebody else hears of them. */
 static bool another(const struct rdma *r)
 {
-	return r->due.ear_by && r->due.ear_by != lock_tid();
+	return r->due.cqwait_by && r->due.cqwait_by != lock_tid();
 }
 
-bool rdma_ear_free(const struct sock *s, bool room)
+bool rdma_cqwait_free(const struct sock *s, bool room)
 {
 	const struct rdma *r = s->rd;
 
@@ -68,63 +68,63 @@ bool rdma_ear_free(const struct sock *s, bool room)
 /* What has woken a thread is not to wake the next. */
 static void empty(struct rdma *r)
 {
-	if (r->due.ear_rang)
+	if (r->due.cqwait_rang)
 		rdma_api->heard(r->end);
-	r->due.ear_rang = false;
+	r->due.cqwait_rang = false;
 }
 
-int rdma_ear_take(struct sock *s, bool room)
+int rdma_cqwait_take(struct sock *s, bool room)
 {
 	struct rdma *r = s->rd;
 
-	if (!r->due.ear_lent)
+	if (!r->due.cqwait_lent)
 		rdma_api->deaf(r->end, true);
 	empty(r);
-	r->due.ear_lent = true;
-	r->due.ear_by = lock_tid();
-	r->due.ear_room = room;
+	r->due.cqwait_lent = true;
+	r->due.cqwait_by = lock_tid();
+	r->due.cqwait_room = room;
 	return rdma_api->ear(r->end);
 }
 
-void rdma_ear_arm(struct sock *s)
+void rdma_cqwait_arm(struct sock *s)
 {
 	rdma_api->arm(s->rd->end, false);
 }
 
-void rdma_ear_back(struct sock *s)
+void rdma_cqwait_back(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (likely(!r->due.ear_lent) || (r->due.serving && another(r)))
+	if (likely(!r->due.cqwait_lent) || (r->due.serving && another(r)))
 		return;
-	r->due.ear_by = 0;
-	r->due.ear_lent = rdma_api->deaf(r->end, false) < 0;
-	if (unlikely(r->due.ear_lent) && !r->due.ear_owed) {
-		r->due.ear_owed = true; /* each look tries it again */
+	r->due.cqwait_by = 0;
+	r->due.cqwait_lent = rdma_api->deaf(r->end, false) < 0;
+	if (unlikely(r->due.cqwait_lent) && !r->due.cqwait_owed) {
+		r->due.cqwait_owed = true; /* each look tries it again */
 		rdma_owe(s);
 	}
 }
 
-void rdma_ear_leave(struct sock *s)
+void rdma_cqwait_leave(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	if (!r || !rdma_here(s) || r->due.ear_by != lock_tid())
+	if (!r || !rdma_here(s) || r->due.cqwait_by != lock_tid())
 		return;
-	r->due.ear_by = 0;
+	r->due.cqwait_by = 0;
 	if (r->state != RDMA_UP)
 		return;
-	r->due.ear_rang = true;
-	if (others(s, r->due.ear_room)) {
+	r->due.cqwait_rang = true;
+	if (others(s, r->due.cqwait_room)) {
 		empty(r);
-		rdma_ear_back(s);
+		rdma_cqwait_back(s);
 		rdma_wake_writers(s);
 		rdma_owe(s); /* it arms */
 		return;
 	}
-	if (r->due.ear_owed)
+	if (r->due.cqwait_owed)
 		return;
 	r->due.calm |= !r->due.restless;
-	r->due.ear_owed = r->due.restless = true;
+	r->due.cqwait_owed = r->due.restless = true;
 	service_poke(service_id());
 }

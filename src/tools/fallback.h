@@ -12,6 +12,6 @@
  * something is not, or there is no such socket (said on stderr); ends the
  * program with 2 where the process cannot be asked.
  */
-int home_tell(const struct found *f, int64_t fd);
+int fallback_tell(const struct found *f, int64_t fd);
 
 #endif

@@ -51,7 +51,7 @@ static void look(int fd, struct counts *c)
 		  a.tcpi_bytes_acked == b.tcpi_bytes_acked;
 }
 
-int32_t lift_vouch(struct sock *s, int fd)
+int32_t lift_audit(struct sock *s, int fd)
 {
 	uint64_t taken = __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST);
 	uint64_t sent = __atomic_load_n(&s->at.sent, __ATOMIC_SEQ_CST);
@@ -83,9 +83,9 @@ int32_t lift_vouch(struct sock *s, int fd)
 	if (has != had)
 		__atomic_store_n(&s->own->counted, has, __ATOMIC_RELEASE);
 	if (has == (ANC_COUNTED_RX | ANC_COUNTED_TX) ||
-	    ++s->fallback.vouches > TRIES)
+	    ++s->fallback.audits > TRIES)
 		return LOOK_NEVER;
-	return s->fallback.vouches < TRIES_OFTEN ? 1 : 8;
+	return s->fallback.audits < TRIES_OFTEN ? 1 : 8;
 }
 
 /* --- what went astray ---------------------------------------------------- */
@@ -259,7 +259,7 @@ bool lift_sent(struct sock *s, int fd)
 	return true;
 }
 
-bool lift_vouched(const struct sock *s)
+bool lift_audited(const struct sock *s)
 {
 	return (s->own->counted & ANC_COUNTED_TX) &&
 	       (__atomic_load_n(&s->peer->counted, __ATOMIC_ACQUIRE) &

@@ -126,7 +126,7 @@ static void answer(struct sock *s, int fd)
 	ring_note(s);
 }
 
-void home_serve(struct sock *s, int fd)
+void fallback_serve(struct sock *s, int fd)
 {
 	if (likely(anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due) ||
 	    !s->paired || fd < 0)
@@ -258,14 +258,14 @@ static int late_home(struct sock *s, int fd)
  * Over RDMA the writer may switch until it has said that it will not, or has
  * ended: our hold on TCP is in its hands.
  */
-bool home_unheld(const struct sock *s)
+bool fallback_unheld(const struct sock *s)
 {
 	return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
 	       !s->conn.dis_rcvd && !remote_held(&s->rd->words);
 }
 
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
-int home_rx(struct sock *s, int fd)
+int fallback_rx(struct sock *s, int fd)
 {
 	int ret;
 
@@ -273,11 +273,11 @@ int home_rx(struct sock *s, int fd)
 		rdma_token_read(s, fd);
 	if (rdma_failing_over(s))
 		return -EAGAIN;
-	if (s->fallback.homing && rdma_silent(s) && rdma_over(s, fd))
+	if (s->fallback.falling_back && rdma_silent(s) && rdma_over(s, fd))
 		return -EAGAIN;
 	switch (anc_state(s->rx)) {
 	case ANC_TCP:
-		return home_unheld(s) ? -EAGAIN : 0;
+		return fallback_unheld(s) ? -EAGAIN : 0;
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		return s->orphan ? dead_home(s, fd) : ask(s);
@@ -296,7 +296,7 @@ int home_rx(struct sock *s, int fd)
 		if (s->orphan)
 			return late_home(s, fd);
 		if (s->rd)
-			return rdma_back_home(s, fd);
+			return rdma_back_to_tcp(s, fd);
 		/* the rest comes when this has been read */
 		return __atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE) ?
 			       0 :
@@ -308,14 +308,14 @@ int home_rx(struct sock *s, int fd)
 	}
 }
 
-void home_abandoned(struct sock *s, int fd)
+void fallback_abandoned(struct sock *s, int fd)
 {
 	enum anc_state rx = anc_state(s->rx);
 
 	if (unlikely(rx == ANC_RECALLED || rx == ANC_PAUSED ||
 		     (rx == ANC_RESTORING && s->ar.unsure)) &&
-	    !s->fallback.homing && !s->orphan)
-		home_rx(s, fd);
+	    !s->fallback.falling_back && !s->orphan)
+		fallback_rx(s, fd);
 }
 
 static void let_go(struct sock *s, bool ours)
@@ -327,13 +327,13 @@ static void let_go(struct sock *s, bool ours)
 	s->fallback.pins = 0;
 }
 
-void home_unpin(struct sock *s, bool ours)
+void fallback_unpin(struct sock *s, bool ours)
 {
 	if (s->fallback.homes && --s->fallback.homes == 0 && !s->fallback.apart)
 		let_go(s, ours);
 }
 
-void home_left(struct sock *s)
+void fallback_left(struct sock *s)
 {
 	if (!s->fallback.homes && !s->fallback.apart)
 		let_go(s, true);
@@ -343,6 +343,6 @@ void sock_unpin(struct sock *s)
 {
 	if (sock_lock(s))
 		return;
-	home_unpin(s, true);
+	fallback_unpin(s, true);
 	sock_unlock(s);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "tools/home.h"
+#include "tools/fallback.h"
 
 #include <err.h>
 #include <errno.h>
@@ -110,7 +110,7 @@ static bool answered(const struct found *f, const struct told_ask *ask,
 	return f->page->service && exchange(f, ask, a);
 }
 
-int home_tell(const struct found *f, int64_t fd)
+int fallback_tell(const struct found *f, int64_t fd)
 {
 	struct told_ask ask = { .magic = TOLD_HOME };
 	struct told_answer a = { 0 };

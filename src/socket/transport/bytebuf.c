@@ -10,13 +10,13 @@
 #include "sdp_proto/wire.h"
 #include "socket/transport/transport.h"
 
-void larder_unmap(void *mem, size_t len)
+void bytebuf_unmap(void *mem, size_t len)
 {
 	if (mem)
 		sys_munmap(mem, len);
 }
 
-void *larder_map(size_t len)
+void *bytebuf_map(size_t len)
 {
 	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -26,7 +26,7 @@ void *larder_map(size_t len)
 
 static int front(struct end *e, struct fab_msg *m)
 {
-	struct rdma_larder *l = (struct rdma_larder *)e;
+	struct rdma_bytebuf *l = (struct rdma_bytebuf *)e;
 
 	if (!l->mem)
 		return 0;
@@ -36,20 +36,20 @@ static int front(struct end *e, struct fab_msg *m)
 
 static void release(struct end *e)
 {
-	struct rdma_larder *l = (struct rdma_larder *)e;
+	struct rdma_bytebuf *l = (struct rdma_bytebuf *)e;
 
-	larder_unmap(l->mem, l->room);
+	bytebuf_unmap(l->mem, l->room);
 	l->mem = NULL;
 }
 
 /* Of what was taken ahead the first n bytes are done with. */
-static void shorten(struct rdma_larder *a, size_t n)
+static void shorten(struct rdma_bytebuf *a, size_t n)
 {
 	if (!n) /* there may be no memory at all */
 		return;
 	memmove(a->mem, a->mem + n, a->len - n);
 	if (a->len == n) {
-		larder_unmap(a->mem, a->room);
+		bytebuf_unmap(a->mem, a->room);
 		a->mem = NULL;
 		a->room = 0;
 	}
@@ -64,7 +64,7 @@ static int next(struct end *e, bool own, struct fab_walk *w, struct fab_msg *m)
 	return front(e, m);
 }
 
-static const struct fabric_ops larder_ops = {
+static const struct fabric_ops bytebuf_ops = {
 	.name = "verbs",
 	.room = nowhere_room,
 	.buf = nowhere_buf,
@@ -80,7 +80,7 @@ static const struct fabric_ops larder_ops = {
 };
 
 /* Bytes behind room for a BSDH, as one message; they are the larder's now. */
-static void fill(struct rdma_larder *l, uint8_t *mem, size_t n)
+static void fill(struct rdma_bytebuf *l, uint8_t *mem, size_t n)
 {
 	l->mem = mem;
 	l->len = l->room = (uint32_t)n + WIRE_BSDH;
@@ -88,10 +88,10 @@ static void fill(struct rdma_larder *l, uint8_t *mem, size_t n)
 }
 
 /* What the program has not read yet, as one message. */
-bool larder_store(struct sock *s)
+bool bytebuf_store(struct sock *s)
 {
-	struct rdma_larder *l = &s->rd->failover.larder,
-			   *ahead = &s->rd->failover.stash;
+	struct rdma_bytebuf *l = &s->rd->failover.bytebuf,
+			    *ahead = &s->rd->failover.stash;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
 	size_t n = s->got.avail;
@@ -99,7 +99,7 @@ bool larder_store(struct sock *s)
 
 	if (!n && !ahead->len)
 		return true;
-	mem = larder_map(n + ahead->len + WIRE_BSDH);
+	mem = bytebuf_map(n + ahead->len + WIRE_BSDH);
 	if (!mem)
 		return false;
 	fill(l, mem, n + ahead->len);
@@ -116,35 +116,35 @@ bool larder_store(struct sock *s)
 	return true;
 }
 
-void larder_again(struct sock *s)
+void bytebuf_again(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
 	if (r->failover.give.mem)
-		fill(&r->failover.larder, r->failover.give.mem,
+		fill(&r->failover.bytebuf, r->failover.give.mem,
 		     r->failover.give.len);
 	s->got.avail = r->failover.give.len;
 	memset(&r->failover.give, 0, sizeof(r->failover.give));
 }
 
-static bool grow(struct rdma_larder *a)
+static bool grow(struct rdma_bytebuf *a)
 {
 	uint32_t room = a->room ? 2 * a->room : 65536;
-	uint8_t *mem = larder_map(room);
+	uint8_t *mem = bytebuf_map(room);
 
 	if (!mem)
 		return false;
 	if (a->len)
 		memcpy(mem, a->mem, a->len);
-	larder_unmap(a->mem, a->room);
+	bytebuf_unmap(a->mem, a->room);
 	a->mem = mem;
 	a->room = room;
 	return true;
 }
 
-ssize_t larder_pull(struct sock *s, int fd, size_t n)
+ssize_t bytebuf_pull(struct sock *s, int fd, size_t n)
 {
-	struct rdma_larder *a = &s->rd->failover.stash;
+	struct rdma_bytebuf *a = &s->rd->failover.stash;
 	ssize_t got;
 
 	if (a->len == a->room && !grow(a))
@@ -159,7 +159,7 @@ ssize_t larder_pull(struct sock *s, int fd, size_t n)
 	return got;
 }
 
-void larder_use(struct sock *s, size_t n)
+void bytebuf_use(struct sock *s, size_t n)
 {
 	if (n)
 		shorten(&s->rd->failover.stash, n);
@@ -167,12 +167,12 @@ void larder_use(struct sock *s, size_t n)
 
 void failover_ahead(struct sock *s, const uint8_t *p, size_t n)
 {
-	struct rdma_larder *a = &s->rd->failover.stash;
+	struct rdma_bytebuf *a = &s->rd->failover.stash;
 	uint8_t *mem;
 
 	if (!n || s->conn.error)
 		return;
-	mem = larder_map(a->len + n);
+	mem = bytebuf_map(a->len + n);
 	if (!mem) {
 		s->conn.fault = "no memory";
 		pump_fail(s, -ENOMEM);
@@ -181,16 +181,16 @@ void failover_ahead(struct sock *s, const uint8_t *p, size_t n)
 	if (a->len)
 		memcpy(mem, a->mem, a->len);
 	memcpy(mem + a->len, p, n);
-	larder_unmap(a->mem, a->room);
+	bytebuf_unmap(a->mem, a->room);
 	a->mem = mem;
 	a->len += (uint32_t)n;
 	a->room = a->len;
 }
 
 /* What lies on the anchor, and in front of it what was taken already. */
-ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
+ssize_t bytebuf_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 {
-	const struct rdma_larder *a = &s->rd->failover.stash;
+	const struct rdma_bytebuf *a = &s->rd->failover.stash;
 	size_t n = a->len < size ? a->len : size;
 	ssize_t more = 0;
 
@@ -201,9 +201,9 @@ ssize_t larder_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 	return more > 0 ? (ssize_t)n + more : n ? (ssize_t)n : more;
 }
 
-bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
+bool bytebuf_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
 {
-	struct rdma_larder *a = &s->rd->failover.stash;
+	struct rdma_bytebuf *a = &s->rd->failover.stash;
 	size_t first = n < a->len ? n : a->len;
 
 	if (first)
@@ -212,15 +212,15 @@ bool larder_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
 	return !n || sys_recv(fd, buf, n, MSG_DONTWAIT) == (ssize_t)n;
 }
 
-void larder_init(struct rdma *r)
+void bytebuf_init(struct rdma *r)
 {
-	r->failover.larder.end.ops = &larder_ops;
+	r->failover.bytebuf.end.ops = &bytebuf_ops;
 }
 
-void larder_drop(struct rdma *r)
+void bytebuf_drop(struct rdma *r)
 {
-	if (r->failover.larder.mem)
-		release(&r->failover.larder.end);
+	if (r->failover.bytebuf.mem)
+		release(&r->failover.bytebuf.end);
 	if (r->failover.stash.len)
 		shorten(&r->failover.stash, r->failover.stash.len);
 }
@@ -229,23 +229,23 @@ void failover_drop(struct rdma *r)
 {
 	rdma_give_end(r);
 	rdma_put_drop(r);
-	larder_unmap(r->failover.out, r->failover.out_len);
+	bytebuf_unmap(r->failover.out, r->failover.out_len);
 	r->failover.out = NULL;
-	larder_drop(r);
+	bytebuf_drop(r);
 	failover_confirmed(r);
 }
 
 void rdma_give_end(struct rdma *r)
 {
 	if (r->failover.give.mem)
-		larder_unmap(r->failover.give.mem,
-			     r->failover.give.len + WIRE_BSDH);
+		bytebuf_unmap(r->failover.give.mem,
+			      r->failover.give.len + WIRE_BSDH);
 	memset(&r->failover.give, 0, sizeof(r->failover.give));
 }
 
 void rdma_put_end(struct rdma *r)
 {
-	larder_unmap(r->failover.put.mem, r->failover.put.len);
+	bytebuf_unmap(r->failover.put.mem, r->failover.put.len);
 	memset(&r->failover.put, 0, sizeof(r->failover.put));
 }
 
