@@ -18,13 +18,13 @@
 
 struct told_ask {
 	uint64_t magic;
-	uint64_t inode; /* of the socket that shall come home; 0: all */
+	uint64_t inode; /* of the socket that shall fall back; 0: all */
 };
 
 struct told_answer {
 	uint64_t magic;
 	uint32_t found; /* sockets that were asked for */
-	uint32_t home; /* of them, those that are home now */
+	uint32_t home; /* of them, those that are back on TCP now */
 };
 
 /* The name of the service thread `id`; its length is returned. */

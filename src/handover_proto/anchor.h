@@ -305,7 +305,7 @@ void anc_raw_leave(struct anc_dir *d);
 int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale);
 /* What a receive on the anchor returned: stream bytes, not bells? */
 bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r);
-/* R wants home: 0 asked, or -EALREADY / -EAGAIN (TCP: use anc_busy). */
+/* R wants to fall back: 0 asked, or -EALREADY / -EAGAIN (TCP: use anc_busy). */
 int anc_ask(struct anc_dir *d);
 /*
  * RECALLED or PAUSED, lock held: what R has to take off the anchor now and keep.

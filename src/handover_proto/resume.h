@@ -101,8 +101,7 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 		  bool sure);
 /*
  * Are the next bytes on the anchor for R to look at? Those in front of x, and
- * those that a receive from before the lift gets, are the program's; on the way
- * home there are none of either, and x says nothing of what was handed back.
+ * those that a receive from before the lift gets, are the program's; falling back there are none of either, and x says nothing of what was handed back.
  */
 bool resume_turn(const struct resume *r, const struct anc_dir *rx,
 		 const struct anc_rx *ar);

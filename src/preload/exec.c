@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * exec: the next program does not know us. Every socket that it inherits is
- * brought home before; all are asked first and then waited for. libc's own
+ * brought back to TCP before; all are asked first and then waited for. libc's own
  * functions call each other unseen, so each name is caught by itself.
  */
 #include "preload/fd/real.h"
@@ -24,7 +24,7 @@ int execlp_out(const char *file, const char *arg, ...) __asm__("execlp")
 int execle_out(const char *path, const char *arg, ...) __asm__("execle")
 	__attribute__((visibility("default")));
 
-/* --- who goes home ----------------------------------------------------- */
+/* --- who falls back ----------------------------------------------------- */
 
 /* The next managed socket from `fd` on that an exec would hand over. */
 static struct sock *next_survivor(const struct guarded *in, int *fd)
@@ -76,7 +76,9 @@ void exec_home(enum reason why)
 	}
 	for (fd = 0; (s = next_survivor(&in, &fd)); fd++)
 		if (sock_fallback(s, fd, why))
-			log_warn("descriptor %d could not be brought home", fd);
+			log_warn(
+				"descriptor %d could not be brought back to TCP",
+				fd);
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
 		if (fdt_has_set(fd) && number_survives(fd))
 			ep_give_away(fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Calls that move bytes between two descriptors, and asynchronous I/O, whose
- * helper threads use system calls that nobody sees: sockets go home for them.
+ * helper threads use system calls that nobody sees: sockets fall back for them.
  */
 #include "preload/fd/real.h"
 
@@ -42,7 +42,7 @@ ssize_t do_splice(int in, off64_t *ioff, int out, off64_t *ooff, size_t n,
 		 real_splice(in, ioff, out, ooff, n, flags));
 }
 
-/* 0, or a negative errno: the socket cannot be brought home. */
+/* 0, or a negative errno: the socket cannot be brought back to TCP. */
 static int aio_home(const struct aiocb *cb)
 {
 	ENTER(e, cb ? cb->aio_fildes : -1);

@@ -153,8 +153,9 @@ static void home_end(struct falling_back *h, int fd, uint64_t inode)
 
 	s = index_find(&h->index, &in, fd, inode);
 	if (s && sock_fallback(s, fd, h->why))
-		log_warn("descriptor %d could not be brought home for exec",
-			 fd);
+		log_warn(
+			"descriptor %d could not be brought back to TCP for exec",
+			fd);
 }
 
 static void fallback_begin(int fd, void *arg)

@@ -38,7 +38,7 @@ void proc_child(void);
 void fork_handlers(void);
 
 /*
- * Foreign code is about to get descriptors (exec, spawn): bring home every
+ * Foreign code is about to get descriptors (exec, spawn): bring back to TCP every
  * sock whose number is not close-on-exec. `undo`: it did not come to pass.
  */
 void exec_home(enum reason why);

@@ -6,7 +6,7 @@
  * A filter allows what its program calls, not what we would call instead: a
  * write() that we make a send(), a look at the clock, a line of statistics at
  * the end. So before a filter comes into force this process is left to libc
- * altogether. Its sockets come home and stay there, for the other processes
+ * altogether. Its sockets fall back and stay there, for the other processes
  * of the family as well.
  */
 #include "preload/fd/real.h"
@@ -64,7 +64,9 @@ static void retreat(void)
 			sock_fallback_begin(s, fd, WHY_SANDBOX);
 	for (fd = 0; (s = next_sock(&in, &fd)); fd++)
 		if (!sock_listening(s) && sock_fallback(s, fd, WHY_SANDBOX))
-			log_warn("descriptor %d could not be brought home", fd);
+			log_warn(
+				"descriptor %d could not be brought back to TCP",
+				fd);
 	sock_fallback_all(WHY_SANDBOX);
 	forget_all(&in);
 	fatal_end();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Children made inside libc by raw system calls: what they inherit goes home
+ * Children made inside libc by raw system calls: what they inherit falls back
  * before. The child of posix_spawn() and popen() lives on with it; system()
  * returns when its child is gone.
  */
@@ -12,7 +12,7 @@
 
 /*
  * The source of a duplicate may be close-on-exec and is known only to libc
- * later: it goes home now and stays there.
+ * later: it falls back now and stays there.
  */
 int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 					int from, int to)
@@ -21,8 +21,9 @@ int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 
 	if (e.sock && !sock_listening(e.sock) &&
 	    sock_fallback(e.sock, from, WHY_EXEC))
-		log_warn("descriptor %d could not be brought home for a child",
-			 from);
+		log_warn(
+			"descriptor %d could not be brought back to TCP for a child",
+			from);
 	return real_posix_spawn_file_actions_adddup2(fa, from, to);
 }
 

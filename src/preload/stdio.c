@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Where stdio meets descriptors. A stream reads and writes by system calls
- * inside libc, so the socket under it goes home, and out of the table: its
+ * inside libc, so the socket under it falls back, and out of the table: its
  * fclose() will not be seen either.
  */
 #include "preload/fd/real.h"

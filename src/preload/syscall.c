@@ -198,7 +198,7 @@ static bool ready_call(long nr, const struct args *g, long *ret)
 
 /*
  * A raw clone without CLONE_VM is a fork; its child finds out by itself at
- * its first call that changes the table. The parent brings home what both
+ * its first call that changes the table. The parent brings back to TCP what both
  * would use, since nobody counted the new holder.
  */
 static void cloning(uint64_t flags)

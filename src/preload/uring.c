@@ -9,7 +9,7 @@
  * same 0: libuv tells its epoll sets everything in this way. Where ours fails
  * the entry stays and fails in the kernel, too; but what the kernel still knows
  * and the program has deleted (ENOENT) becomes an entry that ends so. All others
- * bring their stream home.
+ * bring their stream back to TCP.
  *
  * A ring that cannot be read (its entries are taken by a kernel thread, or we
  * did not see it made) may do anything: then nothing is lifted any more.
@@ -300,7 +300,7 @@ static void bring_home(int fd)
 
 	if (e.sock && !sock_listening(e.sock) &&
 	    sock_fallback(e.sock, fd, WHY_BYPASSED))
-		log_warn("descriptor %d could not be brought home", fd);
+		log_warn("descriptor %d could not be brought back to TCP", fd);
 }
 
 /* From the program's memory, if there is any: false, and the kernel tells it. */

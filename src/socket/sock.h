@@ -112,7 +112,7 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 			 socklen_t len);
 /* connect() returned `ret` (0 or negative errno, -EINPROGRESS included). */
 void sock_after_connect(struct sock *s, int fd, int ret);
-/* connect() to AF_UNSPEC: it was brought home, and may be connected again. */
+/* connect() to AF_UNSPEC: it was brought back to TCP, and may be connected again. */
 void sock_dissolved(struct sock *s);
 /* Is it a listener (never lifted, but accept() must make socks)? */
 bool sock_listening(const struct sock *s);
@@ -194,16 +194,16 @@ void sock_fork_resume(void);
 void sock_forked(void);
 
 /*
- * Bring both directions home to the anchor and keep them there: from 0 on
+ * Bring both directions back to TCP to the anchor and keep them there: from 0 on
  * code that libsdp does not see may use the descriptor. Waits (bounded,
  * settings.fallback_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
  * Many at once: fallback_begin() for each, then sock_fallback() for each. `fd` -1: by
  * any number that this process has, as long as it has one. One that is closed
- * meanwhile by another thread is home.
+ * meanwhile by another thread is back on TCP.
  */
 void sock_fallback_begin(struct sock *s, int fd, enum reason why);
 int sock_fallback(struct sock *s, int fd, enum reason why);
-/* Bring all home and never lift again in this process (seccomp, unshare). */
+/* Bring all back to TCP and never lift again in this process (seccomp, unshare). */
 void sock_fallback_all(enum reason why);
 /*
  * This process has taken a descriptor of process `pid`, a socket with this
@@ -213,7 +213,7 @@ void sock_fallback_all(enum reason why);
 int sock_passed_by(int pid, uint64_t inode);
 /* The reason above no longer holds (exec failed): may lift again. */
 void sock_unpin(struct sock *s);
-/* Signals for input: the kernel's alone. 0, or -EAGAIN: it cannot come home. */
+/* Signals for input: the kernel's alone. 0, or -EAGAIN: it cannot fall back. */
 int sock_async(struct sock *s, int fd, bool on);
 bool sock_lifted(const struct sock *s); /* any direction not the anchor's */
 uint64_t sock_inode(struct sock *s);

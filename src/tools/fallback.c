@@ -131,7 +131,7 @@ int fallback_tell(const struct found *f, int64_t fd)
 		scan_free(now, 1);
 	if (a.home == a.found)
 		return 0;
-	warnx("%u of %u sockets of process %d could not come home",
+	warnx("%u of %u sockets of process %d could not fall back",
 	      a.found - a.home, a.found, f->pid);
 	return 1;
 }

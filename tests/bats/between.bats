@@ -14,7 +14,7 @@ setup_file() {
 
 setup() {
 	far_setup
-	# a homecoming that is late is one that does not end: no luck by the
+	# a fallback that is late is one that does not end: no luck by the
 	# default's two seconds on a busy machine
 	# shellcheck disable=SC2034 # of hosts.bash
 	ON=("${NODES[@]}" LIBSDP_FALLBACK_TIMEOUT_MS=20000)

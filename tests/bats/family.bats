@@ -9,7 +9,7 @@ load helpers
 load hosts
 load talk
 
-@test "family: a fork brings the stream home, parent and child go on" {
+@test "family: a fork brings the stream back to TCP, parent and child go on" {
 	local watch
 	SOFT=yes
 	touch "$TMP/hold"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # The programs of tests/progs, case by case: what passes on plain TCP passes
-# with the library, whoever the peer is, wherever a homecoming falls.
+# with the library, whoever the peer is, wherever a fallback falls.
 #   plain    no library, to know that the case itself is right
 #   lifted   after the usual threshold; the peer another process or a thread
 #   at once  before the first byte; also reversed, IPv6, without a warm-up

@@ -48,7 +48,7 @@ reasons() {
 }
 
 # Behind a spill the reader's stream has to be put back by its writer.
-@test "no address space while the reader comes home" {
+@test "no address space while the reader falls back" {
 	mode now
 	wants space 1 40960
 	wants space 1 1024

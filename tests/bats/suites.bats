@@ -124,7 +124,7 @@ sanitized_fault() {
 	sanitized_fault now
 }
 
-# A stream that a ring of liburing is asked about comes home, from there on.
+# A stream that a ring of liburing is asked about falls back, from there on.
 @test "dialogue: C, which waits by liburing" {
 	need gcc
 	gcc -O1 -o "$TMP/ringed" "$BATS_TEST_DIRNAME/c/ringed.c" -luring ||

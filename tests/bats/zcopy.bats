@@ -3,7 +3,7 @@
 #
 # Transfers without a copy. `zcopy always` insists wherever that is possible,
 # from 2 KiB on: then every large send lends its memory, and what it meets on
-# the way (a reader that does not come, a homecoming, a signal, death) meets a
+# the way (a reader that does not come, a fallback, a signal, death) meets a
 # loan. The programs check every byte; the counters prove the way.
 
 load helpers

@@ -165,7 +165,7 @@ static void crossed_peer(struct end *e)
 }
 
 /*
- * A fork brings the stream home. With both directions ended the two libraries
+ * A fork brings the stream back to TCP. With both directions ended the two libraries
  * have nothing more to say to each other: it must not wait for that.
  */
 static void halves(struct end *e)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* link - stream patterns, plain transfers, and what brings a socket home. */
+/* link - stream patterns, plain transfers, and what brings a socket back to TCP. */
 #include "prog.h"
 
 #include <fcntl.h>
@@ -180,7 +180,7 @@ bool fd_echo(int fd, size_t n)
 	return true;
 }
 
-/* --- -H: homecoming in the middle -------------------------------------- */
+/* --- -H: fallback in the middle -------------------------------------- */
 
 static void home_pass(int fd)
 {

@@ -419,7 +419,7 @@ static void *homesick(void *arg)
 	return NULL;
 }
 
-/* Another thread brings it home while memory is lent. */
+/* Another thread brings it back to TCP while memory is lent. */
 static void home_run(struct end *e)
 {
 	pthread_t t;

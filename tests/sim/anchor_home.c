@@ -280,7 +280,7 @@ int lib_home(struct sim_end *e, bool insist, uint32_t *pins)
 	if (!tx && !rx)
 		sim.homes++;
 	else if (insist && !e->orphan)
-		sim_fault("a homecoming was refused");
+		sim_fault("a fallback was refused");
 	lib_unlock(e);
 	return tx || rx || !(*pins & 2) ? -EAGAIN : 0;
 }

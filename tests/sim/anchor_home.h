@@ -2,7 +2,7 @@
 #ifndef LIBSDP_TESTS_ANCHOR_HOME_H
 #define LIBSDP_TESTS_ANCHOR_HOME_H
 
-/* What anchor_move.c needs of the homecoming. Lock held unless said. */
+/* What anchor_move.c needs of the fallback. Lock held unless said. */
 
 #include "anchor_world.h"
 

@@ -394,7 +394,7 @@ void lib_wait_rx(struct sim_end *e, enum anc_state was)
 	if (st != was)
 		return;
 	if (sim_on(RULE_SEEN) && st != ANC_LIFTED) {
-		/* homecoming is our own end's move: nobody rings for it */
+		/* fallback is our own end's move: nobody rings for it */
 		nap_locked(e);
 		return;
 	}

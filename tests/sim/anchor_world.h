@@ -18,7 +18,7 @@
  *  anchor_kernel.c  TCP, wake-up sockets, death
  *  anchor_lib.c     the library: bells, ring, waiting
  *  anchor_move.c    the library: receive, send, lift, close
- *  anchor_home.c    the library: homecoming
+ *  anchor_home.c    the library: fallback
  *  anchor_keep.c    the library: what R keeps, and its way back
  *  anchor_prog.c    programs
  *  anchor_atom.c    src/handover_proto/anchor.c with a step before each atomic
@@ -66,9 +66,9 @@ enum sim_rule {
 	RULE_SEEN, /* sleep on the wake-up socket only while LIFTED */
 	RULE_OTHERS, /* a byte is eaten when nobody else needs it */
 	RULE_CHAIN, /* who takes a bell asks for one for the others */
-	RULE_ALONE, /* a homecoming given up is ended by the next receive */
+	RULE_ALONE, /* a fallback given up is ended by the next receive */
 	RULE_UPWARDS, /* counts are never published backwards */
-	RULE_SHUT, /* no FIN while the direction is on its way home */
+	RULE_SHUT, /* no FIN while the direction is falling back */
 	RULE_SALVAGE, /* what a dead writer did not put back is in the ring */
 	RULE_WIDOW, /* nobody waits for the word of a dead reader */
 	RULE_FULL, /* a full wake-up socket is not emptied */
@@ -155,7 +155,7 @@ enum sim_kind {
 	KIND_WAITALL,
 	KIND_NONBLOCK,
 	KIND_POLL,
-	KIND_HOME, /* brings the descriptor home, reads raw, lets go */
+	KIND_HOME, /* brings the descriptor back to TCP, reads raw, lets go */
 	KIND_SERVICE,
 };
 
@@ -170,7 +170,7 @@ struct sim_thread {
 	enum sim_sleep why;
 	uint32_t bytes; /* to write */
 	uint32_t piece; /* size of calls */
-	uint32_t at; /* homecoming: when so many bytes were taken */
+	uint32_t at; /* fallback: when so many bytes were taken */
 	uint32_t pause; /* one in so many calls is followed by a pause */
 	uint32_t last; /* offset behind the last byte delivered */
 };
@@ -281,7 +281,7 @@ enum { M_PEEK = 1, M_ALL = 2, M_DONTWAIT = 4 };
 int lib_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags);
 int lib_send(struct sim_end *e, uint32_t n, bool nonblock);
 int lib_spill(struct sim_end *e, bool fin);
-void lib_serve(struct sim_end *e); /* W's part of a homecoming */
+void lib_serve(struct sim_end *e); /* W's part of a fallback */
 /*
  * 0 or -EAGAIN; what it pinned has to be let go in any case. `insist`: never
  * gives up.

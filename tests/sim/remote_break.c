@@ -167,7 +167,7 @@ static bool begin_rx(struct end *e)
 	enum anc_state st = anc_state(e->rx);
 
 	if (st == ANC_TCP && !sure)
-		return false; /* nobody comes home without a record */
+		return false; /* nobody falls back without a record */
 	if (behind_spill(e)) {
 		st = ANC_DRAINING;
 		sure = true;
@@ -420,7 +420,7 @@ static bool home_again(const struct end *e)
 	       !e->pinned && !e->raw;
 }
 
-/* Both are at home: paired anew, as rdma_up() does it. */
+/* Both are on TCP: paired anew, as rdma_up() does it. */
 static void again(void)
 {
 	int i;

@@ -8,7 +8,7 @@
  * an anchor with bytes, bells and tokens in order; nothing that orders the two.
  * A seed decides what happens. Stream bytes carry their offset. In worlds that
  * may break, the queue pair does, between any two steps; each end hears of it
- * when it does, or by the other's record alone, and when both have come home
+ * when it does, or by the other's record alone, and when both have fall back
  * they pair anew (remote_break.c). A writer may lend bytes instead of sending
  * them (remote_loan.c), or put them into memory on offer (remote_sink.c). Where
  * programs end their directions DisConns and FINs follow (remote_end.c).
@@ -52,7 +52,7 @@ enum rule {
 	RULE_HEARD, /* what is written is kept until it was heard of */
 	RULE_ANSWER, /* memory on offer comes back by an answer, or a break */
 	RULE_FIN, /* behind both DisConns the FIN waits for no word */
-	RULE_OVER, /* and who wants home for nothing but that */
+	RULE_OVER, /* and who wants to fall back for nothing but that */
 	RULE_DEAF, /* and words that come late say nothing */
 	RULES
 };
@@ -63,7 +63,7 @@ enum item_kind {
 	ITEM_REPORT, /* `n` of them were */
 	ITEM_RECALL,
 	ITEM_BACK, /* no more will be */
-	ITEM_GIVEN, /* handed back on the way home */
+	ITEM_GIVEN, /* handed back in the fallback */
 	ITEM_SINK, /* `n` bytes may be written; `off`: [4.5] NonDiscards */
 	ITEM_WROTE, /* `n` bytes from `off` on were */
 	ITEM_HEARD, /* they count */
@@ -103,7 +103,7 @@ struct end {
 	uint32_t put[QUEUE], put_n, put_at; /* came back; on the anchor */
 	bool put_record; /* it is on the anchor */
 	uint64_t token_at; /* bells before the token that must come */
-	uint32_t home_at; /* comes home when so many bytes are taken */
+	uint32_t home_at; /* falls back when so many bytes are taken */
 	bool ahead; /* the token is not due before x has been passed */
 	bool runs_ahead; /* its writer does not wait for that */
 	bool holds; /* its writer waits for a drained moment */
@@ -195,8 +195,9 @@ void world_come_home(struct end *e);
 /* remote_end.c: a direction ends, as rdma_end.c and finish() of fallback.c. */
 bool end_silent(const struct end *e); /* no words pass */
 void end_step(struct end *e);
-bool end_over(struct end *e); /* who wants home: true, not yet */
-bool end_done(void); /* all that ended is out, and who wants home is there */
+bool end_over(struct end *e); /* who wants to fall back: true, not yet */
+bool end_done(
+	void); /* all that ended is out, and who wants to fall back is there */
 
 uint8_t byte_of(uint32_t off);
 const uint8_t *token_of(const struct end *writer);

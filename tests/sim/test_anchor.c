@@ -132,7 +132,7 @@ static void tight(struct sim_plan *p, uint64_t seed)
 	p->lift_at[1] = UINT32_MAX;
 }
 
-/* W runs ahead of R, spills, and R wants home from behind it. */
+/* W runs ahead of R, spills, and R wants to fall back from behind it. */
 static void behind(struct sim_plan *p, uint64_t seed)
 {
 	unsigned int i;
@@ -183,7 +183,7 @@ static void sound(const struct sim_plan *p)
 			 (unsigned long long)sim.steps, f, sim.where);
 }
 
-/* Both directions at once, lifted and brought home at every offset. */
+/* Both directions at once, lifted and brought back to TCP at every offset. */
 static void test_offsets(void **state)
 {
 	uint64_t homes = 0, lifts = 0;
@@ -329,9 +329,9 @@ static struct control controls[] = {
 	{ "sleep only where the state was seen", RULE_SEEN, any, 25 },
 	{ "the others' wake-up bytes stay", RULE_OTHERS, any, 2954 },
 	{ "a bell for everybody inside", RULE_CHAIN, any, 12 },
-	{ "a homecoming given up is ended", RULE_ALONE, any, 73 },
+	{ "a fallback given up is ended", RULE_ALONE, any, 73 },
 	{ "counts are published upwards", RULE_UPWARDS, any, 190 },
-	{ "no FIN on the way home", RULE_SHUT, any, 9 },
+	{ "no FIN falling back", RULE_SHUT, any, 9 },
 	{ "the ring of the dead is read", RULE_SALVAGE, any_death, 699 },
 	{ "nobody waits for the dead", RULE_WIDOW, any_death, 121 },
 	{ "a full wake-up socket keeps a byte", RULE_FULL, any, 887 },

@@ -196,7 +196,8 @@ static const char *const rules[RULES] = {
 	[RULE_HEARD] = "what is written is kept until it was heard of",
 	[RULE_ANSWER] = "memory on offer comes back by an answer",
 	[RULE_FIN] = "behind both DisConns the FIN waits for no word",
-	[RULE_OVER] = "behind both DisConns who wants home asks for nothing",
+	[RULE_OVER] =
+		"behind both DisConns who wants to fall back asks for nothing",
 	[RULE_DEAF] = "behind both DisConns words say nothing",
 };
 

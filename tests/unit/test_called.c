@@ -394,7 +394,7 @@ static void t_tried(void **state)
 	sock.tx->rawrx = 1;
 	is_tried("a receive of before the lift is over");
 	sock.tx->state = w->reader_state = ANC_RECALLED;
-	is_tried("and the way home is asked for");
+	is_tried("and the fallback is asked for");
 	sock.tx->rawrx = 0;
 	sock.tx->state = w->reader_state = ANC_SWITCHING;
 	sock.at.x = sock.tx->x = 10;
@@ -402,7 +402,7 @@ static void t_tried(void **state)
 	is_tried("x was passed");
 	rdma.mark.ahead = false;
 	sock.tx->state = w->reader_state = ANC_PAUSED;
-	is_tried("it comes home");
+	is_tried("it falls back");
 	sock.tx->state = ANC_LIFTED;
 	w->reader_state = ANC_TCP;
 	is_tried("our state is known");

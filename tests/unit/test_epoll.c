@@ -249,7 +249,7 @@ static void t_ghost(void **state)
 	assert_int_equal(write(s->peer, "\0", 1), 1);
 	assert_int_equal(set_one(ep, WORD, 1), 0);
 	assert_int_equal(set_ctl(ep, DEL, s->fd, 0, 0), -ENOENT);
-	/* a ghost that comes home is gone for good */
+	/* a ghost that falls back is gone for good */
 	assert_int_equal(set_ctl(ep, ADD, s->fd, EPOLLIN, WORD), 0);
 	assert_int_equal(set_one(ep, WORD, 0), 0);
 	assert_int_equal(set_ctl(ep, DEL, s->fd, 0, 0), 0);

@@ -158,7 +158,7 @@ static void says(struct end *e, bool held)
 	assert_true(remote_take(&e->r, in) >= 0);
 }
 
-/* What the writer said of an older stay at home does not count for this one. */
+/* What the writer said of an older stay on TCP does not count for this one. */
 static void test_held_anew(void **state)
 {
 	struct end *e = &end;

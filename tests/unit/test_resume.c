@@ -151,7 +151,7 @@ static void test_called(void **state)
 	assert_false(resume_called(&r, wire, len));
 }
 
-/* In front of x the anchor is the program's, but not on the way home. */
+/* In front of x the anchor is the program's, but not falling back. */
 static void test_turn(void **state)
 {
 	struct anc_dir rx = { .x = 100 };

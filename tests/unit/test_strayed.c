@@ -263,7 +263,7 @@ static ssize_t kernel_send_plain(int to, const void *buf, size_t n, int flags)
 }
 
 /*
- * Behind a spill. When the reader wants home all that it has to take off the
+ * Behind a spill. When the reader wants to fall back all that it has to take off the
  * anchor first is what was written, whatever its writer was told.
  */
 static void t_send(void **state)

@@ -4,7 +4,7 @@
 # Queue pairs that break in mid-stream, on real verbs: servers on node 1,
 # clients on node 2. Each stream goes on until the test has seen what it wants
 # to see; every byte of it is checked, and the logs and counters of both ends
-# tell that it was lifted, came home and was lifted again.
+# tell that it was lifted, fell back and was lifted again.
 # SDP_BULK_MIB: how much the last test moves in each direction (256;
 # what is asked of a release is 1024).
 # shellcheck disable=SC2016 # words for the shell over there

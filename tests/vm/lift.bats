@@ -143,7 +143,7 @@ many() {
 	many 4 150 forking
 }
 
-# Each fork brings it home, and is counted if it was lifted.
+# Each fork brings it back to TCP, and is counted if it was lifted.
 @test "lift: a client that forks now and then is lifted again" {
 	between lifted
 	PORT=$(free_port)

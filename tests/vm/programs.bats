@@ -178,7 +178,7 @@ each_way() {
 	proof 100000 python3
 }
 
-# Between hosts a fork brings the stream home for good, so without children.
+# Between hosts a fork brings the stream back to TCP for good, so without children.
 @test "programs: node" {
 	PORT=$(free_port)
 	server node node "$PYS/../js/server.js" "$PORT"

@@ -216,7 +216,7 @@ static int ctl_locked(struct ctl *c)
 }
 
 /*
- * A set shared with the parent process: members are brought home and stay so,
+ * A set shared with the parent process: members are brought back to TCP and stay so,
  * what is registered from now on has the program's own words.
  */
 static int ctl_inherited(struct ctl *c)

@@ -144,7 +144,7 @@ struct epset {
 	struct epreg *all;
 	bool wanted; /* somebody was seen to wait for it */
 	bool inherited; /* by fork: the kernel's alone, words translated */
-	bool settled; /* inherited, and members were brought home */
+	bool settled; /* inherited, and members were brought back to TCP */
 	struct epset *next; /* of all sets ever */
 	struct retired retired;
 };
@@ -294,7 +294,7 @@ void epreg_unkick(struct epreg *r);
 void epreg_hand_back(const struct epreg *r);
 /* The same of all members, or of one sock; the registrations die. Lock held. */
 void epset_hand_back(struct epset *set, const struct sock *only);
-/* Bring the members home: the kernel alone decides. No lock held. */
+/* Bring the members back to TCP: the kernel alone decides. No lock held. */
 void epset_settle(struct epset *set, bool give_away);
 
 /* --- epoll_order.c: what is reported, and in which order ----------------- */

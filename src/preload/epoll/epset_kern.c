@@ -151,7 +151,7 @@ void epreg_unkick(struct epreg *r)
 /* --- leaving ------------------------------------------------------------ */
 
 /*
- * Take the next member that was not brought home yet. They are counted off
+ * Take the next member that was not brought back to TCP yet. They are counted off
  * by ms = -2, which no look ever leaves behind.
  */
 static struct sock *next_lifted(struct epset *set, int *fd)

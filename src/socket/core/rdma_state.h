@@ -129,7 +129,7 @@ struct rdma_failover {
 	struct resume in;
 	struct rdma_bytebuf bytebuf;
 	struct rdma_bytebuf stash; /* taken off the anchor by receives, or the
-				   * ar.kept bytes of a homecoming (keep.c) */
+				   * ar.kept bytes of a fallback (keep.c) */
 	struct rdma_given give; /* in RESTORING, with ar.unsure */
 	struct rdma_put put;
 };

@@ -166,7 +166,8 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 	if (v < VISITS)
 		registry_walk(v, fn, arg);
 	else
-		log_once(LOG_WARN, "more than %d threads bring sockets home",
+		log_once(LOG_WARN,
+			 "more than %d threads bring sockets back to TCP",
 			 VISITS - 1);
 }
 

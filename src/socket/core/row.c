@@ -145,7 +145,7 @@ void sock_publish(struct sock *s)
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&s->stats.rx_shown, s->paired && on_sdp(s->rx),
 			 __ATOMIC_RELAXED);
-	/* the peer brought it home, for a reason of its own */
+	/* the peer brought it back to TCP, for a reason of its own */
 	if (s->paired && !s->stats.tx_shown && !s->stats.rx_shown &&
 	    s->stats.why == WHY_NONE)
 		s->stats.why = WHY_PAIRED;

@@ -227,8 +227,8 @@ struct sock_waits {
 
 /* Back to TCP, and how often it went there. */
 struct sock_fallback {
-	uint32_t falling_back; /* threads that bring it home */
-	uint32_t homes; /* calls that need it at home, */
+	uint32_t falling_back; /* threads that bring it back to TCP */
+	uint32_t homes; /* calls that need it on TCP, */
 	bool apart; /* and over RDMA so does a child */
 	bool pinned; /* never again (foreign holder) */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */

@@ -47,7 +47,7 @@ static bool last_word(struct sock *s, int fd)
 
 /*
  * A half-closed direction keeps its anchor open until the reader has the last
- * byte, so that it could still come home; then the kernel's FIN follows.
+ * byte, so that it could still fall back; then the kernel's FIN follows.
  */
 static void finish(struct sock *s, int fd)
 {
@@ -186,7 +186,7 @@ static int ask(struct sock *s)
 	return -EAGAIN;
 }
 
-/* Behind a spill: at home when the ring is passed, else it is asked for. */
+/* Behind a spill: on TCP when the ring is passed, else it is asked for. */
 static int spilled_home(struct sock *s, int fd)
 {
 	uint64_t n;

@@ -16,9 +16,9 @@ int fallback_rx(struct sock *s, int fd);
 /* Its directions are held by nobody, and may go on as they are. */
 bool fallback_unheld(const struct sock *s);
 void fallback_unpin(struct sock *s, bool force);
-/* A homecoming nobody waits for any more is ended by who comes by. */
+/* A fallback nobody waits for any more is ended by who comes by. */
 void fallback_abandoned(struct sock *s, int fd);
-/* Unless others need it there; a homecoming that was only begun is none. */
+/* Unless others need it there; a fallback that was only begun is none. */
 void fallback_left(struct sock *s);
 
 /* --- lift.c ------------------------------------------------------------ */
@@ -39,7 +39,7 @@ void lift_orphan(struct sock *s); /* the peer's process is gone */
 int lift_end_errno(struct sock *s); /* 0: it is an end as any */
 void lift_unpaired(struct sock *s, enum reason why);
 
-void lift_again(struct sock *s); /* what kept it at home is taken back */
+void lift_again(struct sock *s); /* what kept it on TCP is taken back */
 
 /*
  * The anchor gave nothing (n 0) or an error (n < 0) behind `done` bytes of the
@@ -132,7 +132,7 @@ void rdma_put_back(struct sock *s, int fd);
 void rdma_lost(struct sock *s, int error);
 void rdma_ended(struct sock *s); /* nothing more comes or goes */
 /*
- * Lock held, who wants home finds it silent: true, not yet; false: it is home,
+ * Lock held, who wants to fall back finds it silent: true, not yet; false: it is back on TCP,
  * or as if the peer were gone.
  */
 bool rdma_over(struct sock *s, int fd);

@@ -7,7 +7,7 @@
  * reader takes that record, and then its own copy is void and the anchor is
  * the program's, or another program's.
  *
- * Each homecoming goes this way, also with nothing to hand back. So the reader
+ * Each fallback goes this way, also with nothing to hand back. So the reader
  * never reads raw what the writer may yet put a record in front of, whenever
  * the queue pair breaks: as long as the record has not come its own copy counts
  * (anc_rx.unsure), and the writer writes none of it without the record.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A queue pair is lost, or a homecoming over RDMA is over. */
+/* A queue pair is lost, or a fallback over RDMA is over. */
 
 #include "socket/handover/handover.h"
 

@@ -214,7 +214,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	lift_left(s, fd);
 	ring_note(s);
 	sock_event(s, EVENT_STALL, why);
-	if (why == WHY_STALLED) /* others are homecomings, asked for */
+	if (why == WHY_STALLED) /* others are fallbacks, asked for */
 		page_add(stalls, 1);
 	if (!s->fallback.falling_back && !fin)
 		page_add(fallbacks_for[why], 1);

@@ -159,7 +159,7 @@ static void close_lifted(struct sock *s, int fd)
 	zc_seize(s);
 	if (s->rd)
 		s->rd->failover.out_from = 0;
-	fallback_serve(s, fd); /* bytes on their way home go first */
+	fallback_serve(s, fd); /* bytes falling back go first */
 	/* what failed here is no orderly end for the other one */
 	abort = unread(s, fd) || s->opt.linger0 ||
 		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));

@@ -2,7 +2,7 @@
 /*
  * The program has run out of descriptors, and gets some of the library's: first
  * those of connections that look for their peer, which costs nothing, then those
- * of lifted ones, which go home for it.
+ * of lifted ones, which fall back for it.
  */
 #include "base/clock.h"
 #include "socket/life/life.h"

@@ -29,7 +29,7 @@ bool rdma_unread(const struct sock *s, int fd)
 	int64_t bells = st == ANC_TCP ? 0 : anc_bells(s->rx, &s->ar);
 	int n;
 
-	/* brought home: what the kernel has may be for who was given it */
+	/* brought back to TCP: what the kernel has may be for who was given it */
 	if (s->fallback.homes)
 		return false;
 	if ((st == ANC_SWITCHING || st == ANC_DRAINING) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The service thread (D7): one per process, started with the first pairing,
- * stopped with the last. It answers the peer's request to come home while
+ * stopped with the last. It answers the peer's request to fall back while
  * the program computes, and notices at once when a peer's process ends. It
  * sleeps otherwise: messages and their wake-up bytes never wake it.
  *
@@ -32,8 +32,8 @@
  * the lock, while another thread closes it. So the visitor leaves a note of
  * where it is: until it has gone on, the sock's memory is nobody else's
  * and its segment stays mapped here (store.c). The first note is the service thread's. A handler that
- * jumps out of a homecoming leaves its note lying: the others have their own.
- * Who brings one home goes through them all again meanwhile: two notes each.
+ * jumps out of a fallback leaves its note lying: the others have their own.
+ * Who brings one back to TCP goes through them all again meanwhile: two notes each.
  */
 
 /* --- the thread -------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the service thread is told: to look, by anybody, and to bring sockets
- * home, by its own user or root (told.h). A socket that was told to stays
+ * back to TCP, by its own user or root (told.h). A socket that was told to stays
  * there.
  */
 
@@ -100,7 +100,7 @@ void told_hear(int dgram)
 		service_each(fallback_one, &t);
 		if (!t.a.found && t.inode)
 			pin_one(&t);
-		log_note("TOLD: %u of %u sockets came home", t.a.home,
+		log_note("TOLD: %u of %u sockets fell back", t.a.home,
 			 t.a.found);
 		sys_sendto(dgram, &t.a, sizeof(t.a),
 			   MSG_DONTWAIT | MSG_NOSIGNAL, &from, m.msg_namelen);

@@ -51,7 +51,7 @@ static int set_linger(struct sock *s, int fd, const void *v, socklen_t len)
 	return 0;
 }
 
-/* 0, or -EAGAIN: it cannot come home, and nothing has changed. */
+/* 0, or -EAGAIN: it cannot fall back, and nothing has changed. */
 static int bar(struct sock *s, int fd, uint16_t bit)
 {
 	if (__atomic_fetch_or(&s->opt.bars, bit, __ATOMIC_RELAXED) & bit)

@@ -84,7 +84,7 @@ static void serve_one(struct sock *s, void *arg)
 }
 
 /*
- * Another thread closed it meanwhile: nothing is left to bring home. Whoever
+ * Another thread closed it meanwhile: nothing is left to bring back to TCP. Whoever
  * has it still is free to lift it; `tx` are the words that were held.
  */
 static int left(struct sock *s, const struct anc_dir *tx)
@@ -172,7 +172,7 @@ int sock_fallback(struct sock *s, int fd, enum reason why)
 	sock_changed(s);
 	sock_go_on(s);
 	if (tx || rx)
-		log_warn("fd %d could not come home (%s): tx %s, rx %s", fd,
+		log_warn("fd %d could not fall back (%s): tx %s, rx %s", fd,
 			 reason_text(why), anc_state_name(tx_state),
 			 anc_state_name(rx_state));
 	return tx || rx ? -EAGAIN : 0;

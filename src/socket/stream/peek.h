@@ -23,7 +23,7 @@ uint64_t peek_hidden(struct sock *s, int fd);
 /*
  * Between hosts, before a look for `len` bytes: would it wait for ever, or has
  * it been in vain before? Then, but once a call (`was`), peek_fallback() brings the
- * stream home; where that fails not again for a while.
+ * stream back to TCP; where that fails not again for a while.
  */
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was);
 void peek_fallback(struct sock *s, int fd);

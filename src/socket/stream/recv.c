@@ -98,7 +98,7 @@ static bool goes_over(struct want *w)
 
 /*
  * One look at ANC_AT_QUEUE. 1: the answer is *ret; 0: look again. A writer
- * that asks, spills or comes home meanwhile changes where to look.
+ * that asks, spills or falls back meanwhile changes where to look.
  */
 static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 		       ssize_t *ret)
@@ -206,7 +206,7 @@ static int next_at(struct sock *s, int *at, struct want *w, enum anc_state *was,
 		return ring_take_bells(s, fd, *lim) ? -EAGAIN : -EALREADY;
 	} else if (unlikely(w->peek) &&
 		   peek_starves(s, w->len, w->peek_all, &w->starved)) {
-		return ANC_AT_ANCHOR; /* once receive() brought it home */
+		return ANC_AT_ANCHOR; /* once receive() brought it back to TCP */
 	} else if (where == ANC_AT_ANCHOR && *was == ANC_DRAINING) {
 		zc_answer(s, fd); /* what it took back before it left */
 	} else if (where == ANC_AT_ANCHOR && w->peek && *was == ANC_SWITCHING) {

@@ -53,7 +53,7 @@ static bool shut_write(struct sock *s, int fd)
 		case ANC_GONE:
 			s->eos.shut_wr = true;
 			return false;
-		default: /* on its way home: its bytes go first */
+		default: /* falling back: its bytes go first */
 			err = wait_tx(s, fd, until, false);
 			break;
 		}

@@ -15,7 +15,7 @@ struct want {
 	bool peek_all; /* MSG_PEEK that waits for all */
 	bool begun; /* there was a message before it in the same call */
 	bool between; /* not by the ring alone */
-	bool starved; /* by what is in front of x: brought home, or not */
+	bool starved; /* by what is in front of x: brought back to TCP, or not */
 	bool torn; /* `len` was cut: memory is missing behind it */
 	bool control; /* the program has room for control messages */
 };

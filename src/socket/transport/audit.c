@@ -273,7 +273,7 @@ bool lift_audited(const struct sock *s)
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 {
 	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
-	/* who holds it at home does so on */
+	/* who holds it on TCP does so on */
 	if (s->fallback.pins & 1)
 		anc_busy(tx);
 	if (s->fallback.pins & 2)

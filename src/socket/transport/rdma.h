@@ -15,7 +15,7 @@
  *              into an anchor
  * rdma_link.c  a lifted sock: words that came; rdma_tell.c: words that go, waking
  * rdma_token.c what shows that anchor and queue pair have the same two ends
- * rdma_back.c  unread bytes handed back, on the way home
+ * rdma_back.c  unread bytes handed back, falling back
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
  * rdma_cqwait.c   a sleep on its completions; rdma_end.c: its end
  * alive.c      keep-alive on the anchor
@@ -59,7 +59,7 @@
  *   words: taken, our wait     B S  a byte                    rdma_polled()
  *                              C    a FIN, an answer due      V, fallback_serve()
  *   the last byte of a         C    the end of it             V, fallback_abandoned()
- *   homecoming refused
+ *   fallback refused
  *   words: a bell is wanted    C    the bell, when it may be  ring_reader(), V
  *   the token                  K S  they have come out by it
  *                              B    a byte, V leaves it there rdma_token_read()
@@ -253,7 +253,7 @@ void rdma_failed(struct sock *s);
 void rdma_wake(struct sock *s);
 /*
  * Lock held, after a look where the next byte comes from: a direction that
- * came home by this is news for the peer and for the sets.
+ * fell back by this is news for the peer and for the sets.
  */
 void rdma_moved(struct sock *s);
 

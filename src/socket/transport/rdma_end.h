@@ -28,7 +28,7 @@ bool rdma_cut_short(struct sock *s, int fd, size_t n);
 /* Before it is up once more: is nothing left of the time before? */
 bool rdma_all_on_tcp(const struct sock *s);
 
-/* Is it kept at home for a child, and by the process that could lift it? */
+/* Is it kept on TCP for a child, and by the process that could lift it? */
 static inline bool rdma_parted(const struct sock *s)
 {
 	const struct rdma *r = s->rd;

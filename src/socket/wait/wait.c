@@ -147,7 +147,7 @@ bool wait_room_due(struct sock *s)
 }
 
 /*
- * In the middle of a homecoming there is nothing to sleep on: our own thread
+ * In the middle of a fallback there is nothing to sleep on: our own thread
  * may make the next move, and rings nobody for it.
  */
 static int nap_locked(struct sock *s)

@@ -10,11 +10,11 @@ left: one is closed under a thread that sleeps in it and another that looks at
 it: who goes last ends it.
 kept: a parent closes what its child sleeps in: when the child is done with it,
 nothing of it stays mapped.
-falling_back: one is closed while it comes home: the others' business from then on,
+falling_back: one is closed while it falls back: the others' business from then on,
 and theirs to lift.
 orphaned: a child reads on where its parent and the other end were killed in the
-middle of a homecoming.
-renumbered: the number by which one comes home is closed, and is a pipe.
+middle of a fallback.
+renumbered: the number by which one falls back is closed, and is a pipe.
 yielding: the same where it shall give up a descriptor; others stay open.
 crowded: the same by many threads at once."""
 
