@@ -5,8 +5,8 @@
 
 #include "handover_proto/anchor.h"
 
-/* More bells than this cannot lie in a socket's queue: the peer lies. */
-#define BELLS_MAX (1u << 20)
+/* More kicks than this cannot lie in a socket's queue: the peer lies. */
+#define KICKS_MAX (1u << 20)
 
 static const char *const names[ANC_STATES] = {
 	[ANC_TCP] = "raw",	    [ANC_SWITCHING] = "rising",
@@ -79,7 +79,7 @@ void anc_idle(struct anc_dir *d)
 
 /*
  * R has all in front of x: LIFTED. Whoever else made it so, or asked
- * meanwhile, those who sleep in the kernel need a bell. The state is read
+ * meanwhile, those who sleep in the kernel need a kick. The state is read
  * first: x is of the last switch only then.
  */
 static bool past_x(struct anc_dir *d, const uint64_t *taken, const uint64_t *x)
@@ -125,7 +125,7 @@ bool anc_risen(struct anc_dir *d, const struct anc_tx *t)
 	return past_x(d, &d->taken, &t->x);
 }
 
-bool anc_may_bell(const struct anc_dir *d, const struct anc_tx *t)
+bool anc_may_kick(const struct anc_dir *d, const struct anc_tx *t)
 {
 	enum anc_state st = anc_state(d);
 
@@ -247,23 +247,23 @@ int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale)
 {
 	uint64_t off = off_anchor(d, r, stale ? 0 : r->kept);
 
-	return (int64_t)(off + r->bells) + r->base;
+	return (int64_t)(off + r->kicks) + r->base;
 }
 
-/* Past x, with W out of the ring at y: the bells, and then? */
+/* Past x, with W out of the ring at y: the kicks, and then? */
 static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 {
-	int64_t bells = anc_bells(d, r);
+	int64_t kicks = anc_kicks(d, r);
 	uint64_t off;
 
-	if (bells < 0)
+	if (kicks < 0)
 		return -EPROTO;
-	*n = (uint64_t)bells;
-	if (bells)
-		return ANC_AT_BELLS;
+	*n = (uint64_t)kicks;
+	if (kicks)
+		return ANC_AT_KICKS;
 	if (anc_state(d) == ANC_DRAINING &&
 	    (r->unsure || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST)))
-		return ANC_AT_BELLS; /* one may have been looked at */
+		return ANC_AT_KICKS; /* one may have been looked at */
 	*n = UINT64_MAX;
 	if (anc_state(d) != ANC_DRAINING)
 		return ANC_AT_QUEUE;
@@ -289,7 +289,7 @@ int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 		break;
 	case ANC_RESTORING:
 		*n = r->unsure ? 0 : *n;
-		return r->unsure ? ANC_AT_BELLS : ANC_AT_ANCHOR;
+		return r->unsure ? ANC_AT_KICKS : ANC_AT_ANCHOR;
 	default:
 		return ANC_AT_ANCHOR;
 	}
@@ -315,13 +315,13 @@ int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	return ANC_AT_RING;
 }
 
-int64_t anc_bells(const struct anc_dir *d, const struct anc_rx *r)
+int64_t anc_kicks(const struct anc_dir *d, const struct anc_rx *r)
 {
-	uint64_t bells = __atomic_load_n(&d->bells, __ATOMIC_ACQUIRE);
+	uint64_t kicks = __atomic_load_n(&d->kicks, __ATOMIC_ACQUIRE);
 
-	if (bells < r->bells || bells - r->bells > BELLS_MAX)
+	if (kicks < r->kicks || kicks - r->kicks > KICKS_MAX)
 		return -EPROTO;
-	return (int64_t)(bells - r->bells);
+	return (int64_t)(kicks - r->kicks);
 }
 
 bool anc_passed(struct anc_dir *d, const struct anc_rx *r)
@@ -404,7 +404,7 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n)
 	uint64_t y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);
 	uint64_t sent = __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE);
 	uint64_t front = r->taken < x ? x - r->taken : 0, all;
-	int64_t bells;
+	int64_t kicks;
 
 	*n = 0;
 	if (y == ANC_OPEN && front && !(d->far && st == ANC_PAUSED))
@@ -413,12 +413,12 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n)
 		*n = front - r->kept;
 		return ANC_AT_QUEUE;
 	}
-	bells = anc_bells(d, r);
-	if (bells < 0)
+	kicks = anc_kicks(d, r);
+	if (kicks < 0)
 		return -EPROTO;
-	*n = (uint64_t)bells;
-	if (bells)
-		return st == ANC_PAUSED || y != ANC_OPEN ? ANC_AT_BELLS :
+	*n = (uint64_t)kicks;
+	if (kicks)
+		return st == ANC_PAUSED || y != ANC_OPEN ? ANC_AT_KICKS :
 							   ANC_AT_ANCHOR;
 	if (y == ANC_OPEN)
 		return ANC_AT_ANCHOR;
@@ -439,7 +439,7 @@ bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
 	uint64_t from = r->taken;
 
 	r->base += (int64_t)(off_anchor(d, r, r->kept) - from);
-	r->based &= !d->far; /* a record follows, and is no bell */
+	r->based &= !d->far; /* a record follows, and is no kick */
 	if (y == ANC_OPEN && from < x && !d->far)
 		from = x;
 	if (!d->far && from >= __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE))

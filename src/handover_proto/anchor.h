@@ -30,18 +30,18 @@
  *
  * In every state but TCP and RESTORING the stream lies
  *
- *   [taken, x) on the anchor, [x, y) in the ring, bells, [y, ...) on the anchor
+ *   [taken, x) on the anchor, [x, y) in the ring, kicks, [y, ...) on the anchor
  *
  * as far as it is unread, whoever asks and answers meanwhile. y is ANC_OPEN
  * until W spills. What R takes off the anchor before its turn it keeps
  * (anc_rx.kept), and `taken` counts it when its turn comes.
  *
  * The rules, each with its control in tests/sim/test_anchor.c:
- *  1 no bell before R passed x: in front of x lie stream bytes only;
+ *  1 no kick before R passed x: in front of x lie stream bytes only;
  *  2 spill only when no thread of R is inside a receive begun before y;
  *  3 R uses the descriptor raw only after PAUSED (or in TCP, held busy), and
  *    W answers only when no thread of its own is inside a send;
- *  4 bells are taken exactly, and only when the ring is empty.
+ *  4 kicks are taken exactly, and only when the ring is empty.
  */
 
 #include <stdbool.h>
@@ -64,7 +64,7 @@ enum anc_state {
 
 enum { /* anc_dir.armed, anc_dir.sticky: what R's sleepers listen to */
        ANC_WAKE = 1, /* the wake-up socket */
-       ANC_ANCHOR = 2, /* the anchor: a bell is needed */
+       ANC_ANCHOR = 2, /* the anchor: a kick is needed */
 };
 
 enum { /* anc_dir.wait: what W waits for; another value counts as room */
@@ -82,7 +82,7 @@ struct anc_dir {
 	_Alignas(64) uint32_t state; /* both, compare and swap */
 	uint32_t epoch; /* moves so far; counts between hosts only (remote.h) */
 	uint64_t x, y; /* W: last switch to SDP, to the anchor */
-	uint64_t bells; /* W: bells written, raised before the write */
+	uint64_t kicks; /* W: kicks written, raised before the write */
 	uint32_t closing; /* W: in SWITCHING, no receive may begin */
 	uint32_t brim; /* W: in RESTORING, the anchor takes no more now */
 	_Alignas(64) uint64_t sent; /* W: stream bytes put anywhere */
@@ -115,14 +115,14 @@ struct anc_page {
 
 /* W's own account. */
 struct anc_tx {
-	uint64_t sent, x, y, bells;
+	uint64_t sent, x, y, kicks;
 	int64_t base; /* only if `based`: bytes on the anchor in front of x, */
-	bool based; /* bells and all, less `bells` */
+	bool based; /* kicks and all, less `kicks` */
 };
 
 /* R's own account. */
 struct anc_rx {
-	uint64_t taken, bells;
+	uint64_t taken, kicks;
 	uint64_t kept; /* taken off the anchor before their turn */
 	uint64_t from; /* of the last RESTORING */
 	int64_t base; /* only if `based`: see anc_drawn() */
@@ -182,15 +182,15 @@ void anc_idle(struct anc_dir *d);
 
 /*
  * From offset sent on W's bytes go to the ring. 0: R has passed sent, the
- * caller rings one bell; 1: SWITCHING, R has not taken all yet, which only `ahead`
+ * caller rings one kick; 1: SWITCHING, R has not taken all yet, which only `ahead`
  * allows, the promise that both ends counted every byte. -EAGAIN: not drained;
  * -EBUSY: held; -EPROTO: R claims more than was sent. No other thread may send.
  */
 int anc_switch(struct anc_dir *d, struct anc_tx *t, bool ahead);
-/* W, at once after the switch: R has passed x already, a bell is due. */
+/* W, at once after the switch: R has passed x already, a kick is due. */
 bool anc_risen(struct anc_dir *d, const struct anc_tx *t);
-/* May W write a bell (rule 1)? */
-bool anc_may_bell(const struct anc_dir *d, const struct anc_tx *t);
+/* May W write a kick (rule 1)? */
+bool anc_may_kick(const struct anc_dir *d, const struct anc_tx *t);
 /*
  * 0: from sent on the anchor carries the stream; -EBUSY: see rule 2; -EAGAIN:
  * not lifted. `fin`: nothing but the kernel's FIN will follow, so that rule 2
@@ -198,7 +198,7 @@ bool anc_may_bell(const struct anc_dir *d, const struct anc_tx *t);
  */
 int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin);
 /*
- * R asked: PAUSED at exactly sent, bells. 0 or -EAGAIN (nobody asked). No
+ * R asked: PAUSED at exactly sent, kicks. 0 or -EAGAIN (nobody asked). No
  * thread of W is inside a send and none can begin one (it finds RECALLED).
  */
 int anc_answer(struct anc_dir *d, struct anc_tx *t);
@@ -238,10 +238,10 @@ static inline uint32_t anc_ring(struct anc_dir *d)
 	return (__atomic_exchange_n(&d->armed, 0, __ATOMIC_SEQ_CST) |
 		__atomic_load_n(&d->sticky, __ATOMIC_RELAXED));
 }
-/* One more bell: call before writing it. */
-static inline void anc_bell(struct anc_dir *d, struct anc_tx *t)
+/* One more kick: call before writing it. */
+static inline void anc_kick(struct anc_dir *d, struct anc_tx *t)
 {
-	__atomic_store_n(&d->bells, ++t->bells, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&d->kicks, ++t->kicks, __ATOMIC_SEQ_CST);
 }
 
 /* --- reader ------------------------------------------------------------ */
@@ -249,7 +249,7 @@ static inline void anc_bell(struct anc_dir *d, struct anc_tx *t)
 enum anc_where {
 	ANC_AT_ANCHOR, /* the kernel has the next byte */
 	ANC_AT_RING, /* up to `n` bytes from the ring */
-	ANC_AT_BELLS, /* exactly `n` bells lie on the anchor first; 0: who is
+	ANC_AT_KICKS, /* exactly `n` kicks lie on the anchor first; 0: who is
 			 inside a receive since before the switch, has to come
 			 out first, or W has to say something (unsure) */
 	ANC_AT_QUEUE, /* up to `n` from what is kept, then from the anchor: by
@@ -262,8 +262,8 @@ enum anc_where {
  * when R has passed it. Negative: -EPROTO.
  */
 int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n);
-/* Bells that may lie on the anchor while LIFTED; -EPROTO if unsound. */
-int64_t anc_bells(const struct anc_dir *d, const struct anc_rx *r);
+/* Kicks that may lie on the anchor while LIFTED; -EPROTO if unsound. */
+int64_t anc_kicks(const struct anc_dir *d, const struct anc_rx *r);
 /* n bytes were taken from ring or anchor, in their turn. */
 static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)
 {
@@ -287,7 +287,7 @@ static inline void anc_taken_alone(struct anc_dir *d, struct anc_rx *r,
 /*
  * After anc_taken() of bytes from the anchor, by whoever took them: true when
  * x was passed by this. Others may sleep in the kernel where nothing will
- * come: the caller asks W for a bell.
+ * come: the caller asks W for a kick.
  */
 bool anc_passed(struct anc_dir *d, const struct anc_rx *r);
 /*
@@ -299,18 +299,18 @@ bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r);
 void anc_raw_leave(struct anc_dir *d);
 /*
  * Bytes that the kernel has given off the anchor, by what was counted: those
- * of the stream, bells, and `base` more (fewer). `stale`: what is kept was
+ * of the stream, kicks, and `base` more (fewer). `stale`: what is kept was
  * written back.
  */
 int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale);
-/* What a receive on the anchor returned: stream bytes, not bells? */
+/* What a receive on the anchor returned: stream bytes, not kicks? */
 bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r);
 /* R wants to fall back: 0 asked, or -EALREADY / -EAGAIN (TCP: use anc_busy). */
 int anc_ask(struct anc_dir *d);
 /*
  * RECALLED or PAUSED, lock held: what R has to take off the anchor now and keep.
- * `n` more stream bytes (ANC_AT_QUEUE, never for bells), or `n` bells
- * (ANC_AT_BELLS); ANC_AT_ANCHOR: nothing, or nothing more. While RECALLED `n` may
+ * `n` more stream bytes (ANC_AT_QUEUE, never for kicks), or `n` kicks
+ * (ANC_AT_KICKS); ANC_AT_ANCHOR: nothing, or nothing more. While RECALLED `n` may
  * be more than will come. Negative: -EPROTO.
  */
 int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);

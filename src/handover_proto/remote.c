@@ -9,7 +9,7 @@
  *    3   0                           messages to be sent for our sake
  *    4   epoch                       epoch
  *    8   question after `taken`      question answered
- *   12   bells written               bells asked for
+ *   12   kicks written               kicks asked for
  *   16   y in DRAINING, else x          from
  *   24   sent                        taken
  */
@@ -20,7 +20,7 @@
 #include "sdp_proto/wire.h"
 #include "handover_proto/remote.h"
 
-#define BELLS_AHEAD 4096u /* bells that may be unread at a time */
+#define KICKS_AHEAD 4096u /* kicks that may be unread at a time */
 #define NEWS_LEN    24 /* the rest are counts, told on demand */
 
 enum { /* flags */
@@ -90,8 +90,8 @@ void remote_init(struct remote *r, struct anc_page *mirror,
 	r->rx->far = 1;
 	r->at = at;
 	r->ar = ar;
-	r->bells = (uint32_t)ar->bells;
-	r->rx->bells = ar->bells;
+	r->kicks = (uint32_t)ar->kicks;
+	r->rx->kicks = ar->kicks;
 }
 
 bool remote_sure(const struct remote *r)
@@ -111,12 +111,12 @@ bool remote_seen(const struct remote *r)
 	       r->reader_state == anc_state(r->tx);
 }
 
-void remote_bells_ahead(struct remote *r)
+void remote_kicks_ahead(struct remote *r)
 {
-	uint64_t own = __atomic_load_n(&r->ar->bells, __ATOMIC_ACQUIRE);
+	uint64_t own = __atomic_load_n(&r->ar->kicks, __ATOMIC_ACQUIRE);
 
-	if (__atomic_load_n(&r->rx->bells, __ATOMIC_ACQUIRE) < own)
-		__atomic_store_n(&r->rx->bells, own, __ATOMIC_RELEASE);
+	if (__atomic_load_n(&r->rx->kicks, __ATOMIC_ACQUIRE) < own)
+		__atomic_store_n(&r->rx->kicks, own, __ATOMIC_RELEASE);
 }
 
 /* --- making ------------------------------------------------------------ */
@@ -147,7 +147,7 @@ static void make_writer(struct remote *r, uint8_t *out)
 		out[2] |= IS_SEEN;
 	wire_put32(out + 4, epoch_of(r->tx));
 	wire_put32(out + 8, r->wait_no);
-	wire_put32(out + 12, (uint32_t)r->at->bells);
+	wire_put32(out + 12, (uint32_t)r->at->kicks);
 	wire_put64(out + 16, st == ANC_DRAINING ? r->tx->y : r->at->x);
 	wire_put64(out + 24, r->at->sent);
 }
@@ -193,7 +193,7 @@ static void make_reader(struct remote *r, uint8_t *out)
 	if (armed & ANC_ANCHOR) {
 		__atomic_and_fetch(&r->rx->armed, ~(uint32_t)ANC_ANCHOR,
 				   __ATOMIC_SEQ_CST);
-		r->bell_no++;
+		r->kick_no++;
 	}
 	out[0] = REMOTE_READER;
 	out[1] = (uint8_t)word;
@@ -209,7 +209,7 @@ static void make_reader(struct remote *r, uint8_t *out)
 	out[3] = r->burn_no;
 	wire_put32(out + 4, epoch_of(r->rx));
 	wire_put32(out + 8, r->wait_told);
-	wire_put32(out + 12, r->bell_no);
+	wire_put32(out + 12, r->kick_no);
 	wire_put64(out + 16, r->rx->from);
 	wire_put64(out + 24, r->ar->taken);
 }
@@ -292,26 +292,26 @@ static int take_writer(struct remote *r, const uint8_t *in)
 {
 	enum anc_state st = in[1];
 	uint32_t epoch = wire_get32(in + 4), no = wire_get32(in + 8);
-	uint32_t bells = wire_get32(in + 12);
+	uint32_t kicks = wire_get32(in + 12);
 	uint64_t at = wire_get64(in + 16), sent = wire_get64(in + 24);
 	struct anc_dir *d = r->rx;
 	int news = 0, ret;
 	bool held;
 
 	if (st >= ANC_GONE || sent < d->sent || at > sent ||
-	    bells - r->bells > BELLS_AHEAD || before(no, r->wait_seen))
+	    kicks - r->kicks > KICKS_AHEAD || before(no, r->wait_seen))
 		return -EPROTO;
 	ret = follow(r, epoch, st);
 	if (ret < 0 || (ret && st == ANC_DRAINING && at < r->ar->taken))
 		return -EPROTO;
-	/* exact from here on: no bell is written behind these */
+	/* exact from here on: no kick is written behind these */
 	if ((st == ANC_DRAINING || st == ANC_PAUSED) &&
-	    (int32_t)(bells - (uint32_t)r->ar->bells) < 0)
+	    (int32_t)(kicks - (uint32_t)r->ar->kicks) < 0)
 		return -EPROTO;
-	r->bells = bells;
-	if ((int32_t)(bells - (uint32_t)d->bells) > 0)
-		__atomic_store_n(&d->bells,
-				 d->bells + (bells - (uint32_t)d->bells),
+	r->kicks = kicks;
+	if ((int32_t)(kicks - (uint32_t)d->kicks) > 0)
+		__atomic_store_n(&d->kicks,
+				 d->kicks + (kicks - (uint32_t)d->kicks),
 				 __ATOMIC_RELEASE);
 	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
 	if (st != ANC_DRAINING)
@@ -408,7 +408,7 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	if (st >= ANC_STATES || (st == ANC_GONE) != !!(in[2] & IS_GONE) ||
 	    too_much(r, taken) || taken < d->taken ||
 	    before(r->wait_no, done) || before(done, r->wait_done) ||
-	    asked - r->bells_asked > BELLS_AHEAD)
+	    asked - r->kicks_asked > KICKS_AHEAD)
 		return -EPROTO;
 	ret = st == ANC_GONE ? 0 : yield(r, epoch, st);
 	if (ret < 0 || (ret && st == ANC_RESTORING && from != taken))
@@ -445,10 +445,10 @@ static int take_reader(struct remote *r, const uint8_t *in)
 		r->burn_seen = in[3];
 		news |= REMOTE_BURN;
 	}
-	if (asked != r->bells_asked) {
-		r->bells_asked = asked;
+	if (asked != r->kicks_asked) {
+		r->kicks_asked = asked;
 		anc_arm(d, ANC_ANCHOR);
-		news |= REMOTE_BELL;
+		news |= REMOTE_KICK;
 	}
 	return news;
 }

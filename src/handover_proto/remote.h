@@ -56,7 +56,7 @@ enum remote_news {
 	REMOTE_STATE = 0x01, /* a direction changed hands, or `ready` came */
 	REMOTE_SEEN = 0x02, /* the reader knows our present state */
 	REMOTE_TAKEN = 0x04, /* the answer to anc_dir.wait */
-	REMOTE_BELL = 0x08, /* the reader wants a bell */
+	REMOTE_KICK = 0x08, /* the reader wants a kick */
 	REMOTE_VOID =
 		0x10, /* our busy calls on the receive direction are void */
 	REMOTE_ASKS = 0x20, /* the writer waits for `taken` */
@@ -76,14 +76,14 @@ struct remote {
 	bool given; /* in RESTORING: what it handed back it found on the anchor */
 	uint32_t wait_no; /* questions after `taken` so far */
 	uint32_t wait_done; /* the last one that was answered */
-	uint32_t bells_asked; /* bells the reader asked for so far */
+	uint32_t kicks_asked; /* kicks the reader asked for so far */
 	/* our receive direction */
 	uint32_t writer_epoch; /* where the writer was, as told last */
 	uint8_t writer_state;
 	uint32_t wait_seen; /* the writer's last question, */
 	uint32_t wait_told; /* the last one we answered */
-	uint32_t bell_no; /* bells we asked for so far */
-	uint32_t bells; /* the writer's count as it was told last */
+	uint32_t kick_no; /* kicks we asked for so far */
+	uint32_t kicks; /* the writer's count as it was told last */
 	bool held; /* the writer said that it will not switch, as we are busy; */
 	bool busy; /* we told it that we are, */
 	uint32_t busy_epoch; /* then */
@@ -130,7 +130,7 @@ static inline bool remote_held(const struct remote *r)
 {
 	return r->held && r->busy;
 }
-/* Bells or other control bytes we took before they were announced. */
-void remote_bells_ahead(struct remote *r);
+/* Kicks or other control bytes we took before they were announced. */
+void remote_kicks_ahead(struct remote *r);
 
 #endif

@@ -8,7 +8,7 @@
 #include "sdp_proto/wire.h"
 #include "handover_proto/resume.h"
 
-#define BEGINS	  1 /* no bell */
+#define BEGINS	  1 /* no kick */
 #define GIVES	  2 /* nor that */
 #define FROM_AT	  20
 #define CHECK_AT  28
@@ -96,7 +96,7 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 	case ANC_LIFTED:
 	case ANC_RECALLED:
 	case ANC_PAUSED:
-		r->phase = token_wait ? RESUME_AT_TOKEN : RESUME_AT_BELLS;
+		r->phase = token_wait ? RESUME_AT_TOKEN : RESUME_AT_KICKS;
 		break;
 	case ANC_DRAINING:
 		/* what the token hides is let go of only behind it */
@@ -125,11 +125,11 @@ static bool like_record(const struct resume *r, const uint8_t *p, size_t n)
 static void token_is(struct resume *r, size_t n)
 {
 	r->token_got = (uint8_t)(r->token_got + n);
-	r->bells -= n;
+	r->kicks -= n;
 	if (r->token_got < RESUME_TOKEN)
 		return;
 	if (!r->spilled)
-		r->phase = RESUME_AT_BELLS;
+		r->phase = RESUME_AT_KICKS;
 	else
 		r->phase = r->sure ? RESUME_PLAIN : RESUME_MAYBE;
 }
@@ -161,7 +161,7 @@ void resume_lost(struct resume *r, uint64_t n)
 		token_is(r, part);
 		n -= part;
 	}
-	r->bells -= n < r->bells ? n : r->bells;
+	r->kicks -= n < r->kicks ? n : r->kicks;
 }
 
 static int at_record(struct resume *r, const uint8_t *p, size_t n,
@@ -223,7 +223,7 @@ int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 	switch (r->phase) {
 	case RESUME_AT_TOKEN:
 		return at_token(r, p, n, eat);
-	case RESUME_AT_BELLS:
+	case RESUME_AT_KICKS:
 		*eat = zeros(p, n);
 		if (*eat)
 			return 0;
@@ -231,9 +231,9 @@ int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 			return -EPROTO;
 		return at_record(r, p, n, arrived, eat);
 	case RESUME_MAYBE:
-		if (r->bells && n) {
-			*eat = zeros(p, n < r->bells ? n : (size_t)r->bells);
-			r->bells -= *eat;
+		if (r->kicks && n) {
+			*eat = zeros(p, n < r->kicks ? n : (size_t)r->kicks);
+			r->kicks -= *eat;
 			return *eat ? 0 : -EPROTO;
 		}
 		if (!like_record(r, p, n)) {
@@ -258,13 +258,13 @@ int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 bool resume_ended(const struct resume *r)
 {
 	return r->phase == RESUME_PLAIN || r->phase == RESUME_AT_GIVEN ||
-	       (r->phase == RESUME_MAYBE && !r->bells) ||
+	       (r->phase == RESUME_MAYBE && !r->kicks) ||
 	       (r->phase == RESUME_AT_TOKEN && !r->token_got && !r->spilled);
 }
 
 bool resume_fatal(const struct resume *r)
 {
-	return (r->phase == RESUME_AT_TOKEN || r->phase == RESUME_AT_BELLS) &&
+	return (r->phase == RESUME_AT_TOKEN || r->phase == RESUME_AT_KICKS) &&
 	       !r->spilled;
 }
 
@@ -277,7 +277,7 @@ bool resume_called(const struct resume *r, const uint8_t *p, size_t n)
 			return false;
 		p += left;
 		n -= left;
-	} else if (r->phase != RESUME_AT_BELLS) {
+	} else if (r->phase != RESUME_AT_KICKS) {
 		return false;
 	}
 	while (n && !*p) {

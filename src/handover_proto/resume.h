@@ -17,7 +17,7 @@
  *   not confirmed                                the token, which does not come
  *   SWITCHING           the same: a receive of R's from before the lift may take
  *                    what lies in front of x and what comes behind together
- *   LIFTED, RECALLED    (rest of) token, bells,     LIFTED or RECALLED
+ *   LIFTED, RECALLED    (rest of) token, kicks,     LIFTED or RECALLED
  *                    record, stream
  *   RECALLED, PAUSED,   the stream from x           RECALLED, PAUSED or TCP, and no
  *   no token begun                               token has come
@@ -72,8 +72,8 @@ int resume_given(const uint8_t secret[RESUME_SECRET], const uint8_t *p,
 enum resume_phase {
 	RESUME_PLAIN, /* stream bytes follow */
 	RESUME_AT_TOKEN, /* a token, or the stream from x */
-	RESUME_AT_BELLS, /* bells, then a record */
-	RESUME_MAYBE, /* exactly `bells` bells, then a record or the stream */
+	RESUME_AT_KICKS, /* kicks, then a record */
+	RESUME_MAYBE, /* exactly `kicks` kicks, then a record or the stream */
 	RESUME_AT_GIVEN, /* that of resume_give(), or a record, or the stream */
 	RESUME_SKIP, /* `skip` bytes that R has already */
 };
@@ -82,11 +82,11 @@ enum resume_phase {
 struct resume {
 	uint8_t phase;
 	bool spilled; /* begun in DRAINING, */
-	bool sure; /* and W knew: nothing but token, bells, stream */
+	bool sure; /* and W knew: nothing but token, kicks, stream */
 	bool home; /* begun in RESTORING: what is unread was handed back */
 	uint8_t token_got; /* bytes of the token that were taken */
 	const uint8_t *token, *secret;
-	uint64_t bells, skip;
+	uint64_t kicks, skip;
 	bool given; /* it is that of resume_give(): from `from` on */
 	uint64_t from;
 	bool back; /* W went back to x: what came by SDP does not count */
@@ -95,7 +95,7 @@ struct resume {
 /*
  * R is in `st` and knows that the queue pair is broken. `token_wait`: the
  * token has not come completely; `sure`: W knows that R is there, in RESTORING:
- * what was handed back has come. `token`, `secret`, in RESTORING `from`, `token_got`, and in DRAINING `bells` (the token counts), are set.
+ * what was handed back has come. `token`, `secret`, in RESTORING `from`, `token_got`, and in DRAINING `kicks` (the token counts), are set.
  */
 void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 		  bool sure);
@@ -113,7 +113,7 @@ bool resume_turn(const struct resume *r, const struct anc_dir *rx,
  */
 int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 		size_t *eat);
-/* `n` bytes of token and bells were taken, and cannot be looked at. */
+/* `n` bytes of token and kicks were taken, and cannot be looked at. */
 void resume_lost(struct resume *r, uint64_t n);
 /* Nothing will follow what was looked at: may it be the stream? */
 bool resume_ended(const struct resume *r);
@@ -123,7 +123,7 @@ bool resume_ended(const struct resume *r);
  */
 bool resume_fatal(const struct resume *r);
 /*
- * Does a record lie behind the bells, while R knows of no break? Never true
+ * Does a record lie behind the kicks, while R knows of no break? Never true
  * where the stream may lie.
  */
 bool resume_called(const struct resume *r, const uint8_t *p, size_t n);

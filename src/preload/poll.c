@@ -11,7 +11,7 @@
 
 /*
  * A call whose sockets are all the kernel's goes there as it is. But one may
- * be lifted while the thread sleeps: then it comes out for a bell, which is
+ * be lifted while the thread sleeps: then it comes out for a kick, which is
  * not for the program, and the rest of the time is waited here.
  */
 static bool done(const struct guarded *in, const struct pollfd *fds, nfds_t n,

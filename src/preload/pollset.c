@@ -171,7 +171,7 @@ static bool mixed(const struct pollset *p)
 /* --- the kernel's part ------------------------------------------------------ */
 
 /*
- * The kernel's array. `sleep`: with bells, FIN and wake-up descriptors; an
+ * The kernel's array. `sleep`: with kicks, FIN and wake-up descriptors; an
  * entry that came out for nothing too often (a byte that must stay unread for
  * another sleeper) is asked for less, the nap is bounded instead.
  */
@@ -261,7 +261,7 @@ static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 
 /*
  * A direction may have been lifted between the look and the kernel's answer:
- * what the kernel calls readable then is a bell or a token. Only a look behind
+ * what the kernel calls readable then is a kick or a token. Only a look behind
  * the answer tells.
  */
 static void look_behind(struct pollset *p)
@@ -301,7 +301,7 @@ static int answer(struct pollset *p, bool asked)
 
 /*
  * The kernel has a say in something only since the look behind its answer: what
- * it said of that may be of before, a bell or the half of a reset.
+ * it said of that may be of before, a kick or the half of a reset.
  */
 static bool stale(const struct pollset *p)
 {

@@ -372,7 +372,7 @@ void sock_disarm(struct sock *s);
 void sock_rang(struct sock *s, bool asleep);
 /*
  * A thread goes to sleep on the anchor / the wake-up socket in poll(), and is
- * out again (counted: bells and bytes stay until all are out; it watches it,
+ * out again (counted: kicks and bytes stay until all are out; it watches it,
  * too). The sock may have been closed meanwhile, and its memory be another's:
  * then the number that sock_sleep() gave is that one's no more, and nothing
  * happens.

@@ -43,13 +43,13 @@ static void finish(struct sim_end *e)
 
 static void answer(struct sim_end *e)
 {
-	/* after the answer no bell may come: those inside need it */
+	/* after the answer no kick may come: those inside need it */
 	if (sim_on(RULE_CHAIN) &&
 	    __atomic_load_n(&e->tx->rawrx, __ATOMIC_SEQ_CST)) {
-		if (anc_may_bell(e->tx, &e->at) &&
+		if (anc_may_kick(e->tx, &e->at) &&
 		    (__atomic_exchange_n(&e->tx->armed, 0, __ATOMIC_SEQ_CST) &
 		     ANC_ANCHOR))
-			lib_bell(e);
+			lib_kick(e);
 		lib_note(e);
 		return;
 	}
@@ -106,8 +106,8 @@ void home_unpaired(struct sim_end *e)
 {
 	int64_t n;
 
-	while ((n = anc_bells(e->rx, &e->ar)) > 0)
-		if (lib_take_bells(e, (uint64_t)n))
+	while ((n = anc_kicks(e->rx, &e->ar)) > 0)
+		if (lib_take_kicks(e, (uint64_t)n))
 			break;
 	e->pinned++; /* for good */
 	e->local[1].taken = e->ar.taken;
@@ -116,19 +116,19 @@ void home_unpaired(struct sim_end *e)
 }
 
 /*
- * A receive that is still inside may hold a bell it has not counted yet: the
- * bells are counted only after it was seen out.
+ * A receive that is still inside may hold a kick it has not counted yet: the
+ * kicks are counted only after it was seen out.
  */
-int home_bells(struct sim_end *e, uint64_t was)
+int home_kicks(struct sim_end *e, uint64_t was)
 {
 	int64_t n = (int64_t)was;
 
 	if (sim_on(RULE_FIN)) {
 		if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
 			return -EAGAIN;
-		n = anc_bells(e->rx, &e->ar);
+		n = anc_kicks(e->rx, &e->ar);
 	}
-	return n > 0 ? lib_take_bells(e, (uint64_t)n) : 0;
+	return n > 0 ? lib_take_kicks(e, (uint64_t)n) : 0;
 }
 
 /* The control: R goes raw as soon as it sees nothing on the way. */
@@ -139,7 +139,7 @@ static int rush_home(struct sim_end *e)
 	lib_poll(e);
 	if (e->rx_avail)
 		return -EBUSY;
-	home_bells(e, (uint64_t)anc_bells(e->rx, &e->ar));
+	home_kicks(e, (uint64_t)anc_kicks(e->rx, &e->ar));
 	__atomic_compare_exchange_n(&e->rx->state, &old, ANC_TCP, 0,
 				    __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 	return 0;
@@ -178,8 +178,8 @@ static int spilled(struct sim_end *e)
 
 	lib_poll(e);
 	ret = anc_where(e->rx, &e->ar, &n);
-	if (ret == ANC_AT_BELLS) {
-		home_bells(e, n);
+	if (ret == ANC_AT_KICKS) {
+		home_kicks(e, n);
 		return -EAGAIN;
 	}
 	if (ret == ANC_AT_ANCHOR) {

@@ -8,12 +8,12 @@
 
 /* R's part, one step: 0 home, -EAGAIN not yet, other: cannot be. */
 int fallback_rx(struct sim_end *e);
-/* Takes the bells in front of the stream, `was` of them by the last look. */
-int home_bells(struct sim_end *e, uint64_t was);
+/* Takes the kicks in front of the stream, `was` of them by the last look. */
+int home_kicks(struct sim_end *e, uint64_t was);
 void home_unpaired(struct sim_end *e);
 void home_nap(struct sim_end *e); /* a while without the lock */
 void home_rang(struct sim_end *e); /* out of a sleep; lock not held */
-/* Bytes in front of the ring were taken to the last: ask for a bell. */
+/* Bytes in front of the ring were taken to the last: ask for a kick. */
 void home_passed(struct sim_end *e, struct anc_dir *d);
 
 /* --- anchor_keep.c ----------------------------------------------------- */

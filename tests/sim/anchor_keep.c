@@ -12,8 +12,8 @@ static void only_stream(const struct sim_item *it, int n)
 	int i;
 
 	for (i = 0; i < n; i++)
-		if (it[i].bell)
-			sim_fault("bell kept as a stream byte");
+		if (it[i].kick)
+			sim_fault("kick kept as a stream byte");
 }
 
 bool keep_pull(struct sim_end *e)
@@ -27,8 +27,8 @@ bool keep_pull(struct sim_end *e)
 		switch (anc_keep(e->rx, &e->ar, &n)) {
 		case ANC_AT_ANCHOR:
 			return true;
-		case ANC_AT_BELLS:
-			if (home_bells(e, n))
+		case ANC_AT_KICKS:
+			if (home_kicks(e, n))
 				return false;
 			continue;
 		case ANC_AT_QUEUE:
@@ -85,7 +85,7 @@ int keep_queue(struct sim_end *e, struct sim_item *to, uint32_t n, uint64_t lim,
 		n = (uint32_t)lim;
 	if (e->ar.kept)
 		return keep_take(e, to, n, peek);
-	/* who is inside takes these bytes, and a bell may follow them */
+	/* who is inside takes these bytes, and a kick may follow them */
 	if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	got = k_recv(e, to, n, K_DONTWAIT | (peek ? K_PEEK : 0));

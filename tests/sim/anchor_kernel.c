@@ -44,7 +44,7 @@ void k_leaves(struct sim_end *e, const struct sim_item *it, uint32_t n)
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		if (it[i].bell)
+		if (it[i].kick)
 			continue;
 		if (it[i].off != d->expect)
 			sim_fault(it[i].off < d->expect ? "byte repeated" :
@@ -85,7 +85,7 @@ int k_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags)
 	return (int)n;
 }
 
-static uint32_t put(struct sim_end *e, uint32_t off, uint32_t n, bool bell)
+static uint32_t put(struct sim_end *e, uint32_t off, uint32_t n, bool kick)
 {
 	struct sim_pipe *p = out(e);
 	uint32_t i;
@@ -96,7 +96,7 @@ static uint32_t put(struct sim_end *e, uint32_t off, uint32_t n, bool bell)
 		n = 1 + sim_rand(n);
 	for (i = 0; i < n; i++) {
 		p->q[p->n].off = off + i;
-		p->q[p->n++].bell = bell;
+		p->q[p->n++].kick = kick;
 	}
 	return n;
 }
@@ -138,7 +138,7 @@ int k_stream(struct sim_end *e, uint32_t n, int flags)
 	}
 }
 
-int k_bell(struct sim_end *e)
+int k_kick(struct sim_end *e)
 {
 	struct sim_pipe *p = out(e);
 

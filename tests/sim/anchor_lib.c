@@ -48,7 +48,7 @@ void lib_unlock(struct sim_end *e)
 	sim_step();
 }
 
-/* --- bells and wake-up bytes ------------------------------------------- */
+/* --- kicks and wake-up bytes ------------------------------------------- */
 
 static void wake_peer(struct sim_end *e)
 {
@@ -56,11 +56,11 @@ static void wake_peer(struct sim_end *e)
 		__atomic_add_fetch(&e->own->rung, 1, __ATOMIC_RELEASE);
 }
 
-void lib_bell(struct sim_end *e)
+void lib_kick(struct sim_end *e)
 {
-	anc_bell(e->tx, &e->at);
-	if (k_bell(e) != 1)
-		__atomic_store_n(&e->tx->bells, --e->at.bells,
+	anc_kick(e->tx, &e->at);
+	if (k_kick(e) != 1)
+		__atomic_store_n(&e->tx->kicks, --e->at.kicks,
 				 __ATOMIC_SEQ_CST);
 }
 
@@ -70,10 +70,10 @@ void lib_ring_reader(struct sim_end *e)
 
 	if (who & ANC_WAKE)
 		wake_peer(e);
-	/* under the lock a bell may still come before the answer to RECALLED */
+	/* under the lock a kick may still come before the answer to RECALLED */
 	if ((who & ANC_ANCHOR) &&
-	    (!sim_on(RULE_AHEAD) || anc_may_bell(e->tx, &e->at)))
-		lib_bell(e);
+	    (!sim_on(RULE_AHEAD) || anc_may_kick(e->tx, &e->at)))
+		lib_kick(e);
 }
 
 void lib_ring_writer(struct sim_end *e)
@@ -83,7 +83,7 @@ void lib_ring_writer(struct sim_end *e)
 		wake_peer(e);
 }
 
-/* After a change of state; who asked for a bell still wants it. */
+/* After a change of state; who asked for a kick still wants it. */
 void lib_note(struct sim_end *e)
 {
 	uint32_t who = __atomic_exchange_n(&e->tx->armed, 0, __ATOMIC_SEQ_CST);
@@ -149,9 +149,9 @@ void lib_sent(struct sim_end *e, uint32_t n)
 		publish_once(&e->tx->sent, &e->at.sent, n);
 }
 
-/* --- bells on the anchor ----------------------------------------------- */
+/* --- kicks on the anchor ----------------------------------------------- */
 
-/* Takes what must be bells. */
+/* Takes what must be kicks. */
 static int sink(struct sim_end *e, uint64_t n)
 {
 	struct sim_item it[SIM_PIPE];
@@ -159,19 +159,19 @@ static int sink(struct sim_end *e, uint64_t n)
 
 	got = k_recv(e, it, n < SIM_PIPE ? (uint32_t)n : SIM_PIPE, K_DONTWAIT);
 	for (i = 0; i < got; i++)
-		if (!it[i].bell)
-			sim_fault("stream byte taken for a bell");
+		if (!it[i].kick)
+			sim_fault("stream byte taken for a kick");
 	if (got > 0)
-		e->ar.bells += (uint64_t)got;
+		e->ar.kicks += (uint64_t)got;
 	return got;
 }
 
-static void some_bells(struct sim_end *e)
+static void some_kicks(struct sim_end *e)
 {
-	int64_t n = anc_bells(e->rx, &e->ar);
+	int64_t n = anc_kicks(e->rx, &e->ar);
 
 	if (n < 0)
-		sim_fault("bells are wrong");
+		sim_fault("kicks are wrong");
 	while (n > 0) {
 		int got = sink(e, (uint64_t)n);
 
@@ -181,31 +181,31 @@ static void some_bells(struct sim_end *e)
 	}
 }
 
-void lib_ring_bells(struct sim_end *e)
+void lib_ring_kicks(struct sim_end *e)
 {
-	if (!anc_bells(e->rx, &e->ar))
+	if (!anc_kicks(e->rx, &e->ar))
 		return;
-	if (sim_on(RULE_BELLS) &&
+	if (sim_on(RULE_KICKS) &&
 	    (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST) ||
 	     __atomic_load_n(&e->asleep_anchor, __ATOMIC_SEQ_CST)))
 		return;
 	/*
-	 * While we are counted W cannot spill, so that a bell which failed and
+	 * While we are counted W cannot spill, so that a kick which failed and
 	 * is taken back from the count is not made up for by a stream byte.
 	 */
 	__atomic_add_fetch(&e->rx->rawrx, 1, __ATOMIC_SEQ_CST);
 	if (anc_state(e->rx) == ANC_LIFTED)
-		some_bells(e);
+		some_kicks(e);
 	anc_raw_leave(e->rx);
 }
 
-/* Exactly n bells lie on the anchor, or are about to. */
-int lib_take_bells(struct sim_end *e, uint64_t n)
+/* Exactly n kicks lie on the anchor, or are about to. */
+int lib_take_kicks(struct sim_end *e, uint64_t n)
 {
 	int got = sink(e, n);
 
 	if (got == 0 || got == -ECONNRESET) {
-		e->ar.bells += n; /* W died in between */
+		e->ar.kicks += n; /* W died in between */
 		return 0;
 	}
 	return got > 0 ? 0 : got;
@@ -315,7 +315,7 @@ uint32_t lib_pop(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek)
 			in = 0;
 			continue;
 		}
-		to[got].bell = false;
+		to[got].kick = false;
 		to[got++].off = m->off + in++;
 	}
 	if (peek || !got)

@@ -9,18 +9,18 @@
 
 /* --- receive ----------------------------------------------------------- */
 
-static bool all_bells(const struct sim_item *it, int n)
+static bool all_kicks(const struct sim_item *it, int n)
 {
 	int i;
 
 	for (i = 0; i < n; i++)
-		if (!it[i].bell)
+		if (!it[i].kick)
 			return false;
 	return true;
 }
 
-/* Others still sleep where this bell was: they need one of their own. */
-static void pass_bell_on(struct sim_end *e, struct anc_dir *d)
+/* Others still sleep where this kick was: they need one of their own. */
+static void pass_kick_on(struct sim_end *e, struct anc_dir *d)
 {
 	if (!sim_on(RULE_CHAIN))
 		return;
@@ -57,12 +57,12 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 	got = k_recv(e, to, n, k);
 	if (!anc_raw_stream(d, &e->ar)) {
 		if (got > 0 && !(flags & M_PEEK)) {
-			if (!all_bells(to, got))
-				sim_fault("stream byte dropped as a bell");
-			__atomic_add_fetch(&e->ar.bells, (uint64_t)got,
+			if (!all_kicks(to, got))
+				sim_fault("stream byte dropped as a kick");
+			__atomic_add_fetch(&e->ar.kicks, (uint64_t)got,
 					   __ATOMIC_RELAXED);
 			anc_raw_leave(d);
-			pass_bell_on(e, d);
+			pass_kick_on(e, d);
 			return 0;
 		}
 		anc_raw_leave(d);
@@ -90,7 +90,7 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 static int orphan_recv(struct sim_end *e, bool *raw)
 {
 	if (e->at.sent > e->tx->taken &&
-	    sim.pipe[!e->id].n <= (uint64_t)anc_bells(e->rx, &e->ar))
+	    sim.pipe[!e->id].n <= (uint64_t)anc_kicks(e->rx, &e->ar))
 		return -ECONNRESET;
 	home_unpaired(e);
 	*raw = true;
@@ -114,8 +114,8 @@ static int next_at(struct sim_end *e, uint64_t *lim)
 		if (st == ANC_DRAINING)
 			lib_service(e); /* its FIN may wait for this */
 		return where;
-	case ANC_AT_BELLS:
-		if (home_bells(e, *lim))
+	case ANC_AT_KICKS:
+		if (home_kicks(e, *lim))
 			home_nap(e);
 		return -EAGAIN;
 	case ANC_AT_RING:
@@ -177,7 +177,7 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 			return 0;
 		if (e->orphan)
 			return orphan_recv(e, raw);
-		lib_ring_bells(e);
+		lib_ring_kicks(e);
 		if (!(flags & M_DONTWAIT)) {
 			lib_wait_rx(e, st);
 			continue;
@@ -245,7 +245,7 @@ static int look(struct sim_end *e)
 		else if (e->orphan)
 			ret = k_readable(e);
 		else
-			lib_ring_bells(e);
+			lib_ring_kicks(e);
 		break;
 	default:
 		ret = -EAGAIN;
@@ -276,7 +276,7 @@ void lib_poll_in(struct sim_end *e)
 		if (!found && strikes++ < 3)
 			sim_block(rung, SIM_NEVER, SLEEP_DATA);
 		else if (found <= 0)
-			k_nap(1); /* woken for others only, or no bell yet */
+			k_nap(1); /* woken for others only, or no kick yet */
 		strikes %= 4;
 		__atomic_sub_fetch(&e->watched, 1, __ATOMIC_SEQ_CST);
 		__atomic_sub_fetch(&e->asleep_anchor, 1, __ATOMIC_SEQ_CST);
@@ -322,7 +322,7 @@ static void switch_tx(struct sim_end *e)
 	if (ret < 0)
 		return;
 	if (!ret || !sim_on(RULE_AHEAD))
-		lib_bell(e);
+		lib_kick(e);
 	lib_note(e);
 	e->full = false;
 	sim.lifts++;
@@ -493,7 +493,7 @@ void lib_close(struct sim_end *e)
 	lib_lock(e);
 	lib_poll(e);
 	if (anc_state(e->rx) == ANC_LIFTED)
-		lib_ring_bells(e);
+		lib_ring_kicks(e);
 	do {
 		if (sim_on(RULE_SALVAGE))
 			lib_serve(e);

@@ -24,8 +24,8 @@ static void check(struct sim_thread *t, const struct sim_item *it, int n,
 	int i;
 
 	for (i = 0; i < n; i++) {
-		if (it[i].bell)
-			sim_fault("bell delivered");
+		if (it[i].kick)
+			sim_fault("kick delivered");
 		if (i && it[i].off <= it[i - 1].off)
 			sim_fault("bytes delivered out of order");
 	}
@@ -115,8 +115,8 @@ static void homer(struct sim_thread *t)
 	if (!lib_home(e, sim.plan.insist, &pins)) {
 		n = k_recv(e, it, 1 + sim_rand(3), K_DONTWAIT);
 		for (i = 0; i < n; i++)
-			if (it[i].bell)
-				sim_fault("bell read by foreign code");
+			if (it[i].kick)
+				sim_fault("kick read by foreign code");
 		if (n > 0)
 			lib_taken(e, (uint32_t)n);
 		lib_ring_writer(e);

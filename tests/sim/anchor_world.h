@@ -10,13 +10,13 @@
  * atomics inside anchor.c and anchor.h included), and a seed decides who goes
  * on. Time passes only when nobody can move.
  *
- * Stream bytes carry their offset and bells carry none, so that the world
+ * Stream bytes carry their offset and kicks carry none, so that the world
  * knows the truth about every byte. The steps around the machine are those of
  * src/socket; each rule that makes them right can be removed (sim.without).
  *
  *  anchor_sched.c   threads, time, what went wrong
  *  anchor_kernel.c  TCP, wake-up sockets, death
- *  anchor_lib.c     the library: bells, ring, waiting
+ *  anchor_lib.c     the library: kicks, ring, waiting
  *  anchor_move.c    the library: receive, send, lift, close
  *  anchor_home.c    the library: fallback
  *  anchor_keep.c    the library: what R keeps, and its way back
@@ -57,7 +57,7 @@ enum sim_rule {
 	RULE_DRAINED, /* switch only when taken == sent */
 	RULE_RAWRX, /* no spill around a receive begun in TCP */
 	RULE_PAUSED, /* raw use only after the writer's word */
-	RULE_BELLS, /* bells stay while anybody sleeps on the anchor */
+	RULE_KICKS, /* kicks stay while anybody sleeps on the anchor */
 	RULE_EAT_LAST, /* mark, arm, find nothing, and only then eat */
 	/* and what the world asked for besides */
 	RULE_RAWTX, /* switching and a raw send exclude each other */
@@ -65,7 +65,7 @@ enum sim_rule {
 	RULE_STALE, /* what was written back is dropped from the ring */
 	RULE_SEEN, /* sleep on the wake-up socket only while LIFTED */
 	RULE_OTHERS, /* a byte is eaten when nobody else needs it */
-	RULE_CHAIN, /* who takes a bell asks for one for the others */
+	RULE_CHAIN, /* who takes a kick asks for one for the others */
 	RULE_ALONE, /* a fallback given up is ended by the next receive */
 	RULE_UPWARDS, /* counts are never published backwards */
 	RULE_SHUT, /* no FIN while the direction is falling back */
@@ -73,8 +73,8 @@ enum sim_rule {
 	RULE_WIDOW, /* nobody waits for the word of a dead reader */
 	RULE_FULL, /* a full wake-up socket is not emptied */
 	/* W ahead of R, and home from behind a spill */
-	RULE_AHEAD, /* no bell before R passed x */
-	RULE_PASSED, /* who passes x asks for a bell */
+	RULE_AHEAD, /* no kick before R passed x */
+	RULE_PASSED, /* who passes x asks for a kick */
 	RULE_BOUND, /* behind a spill no receive goes beyond x */
 	RULE_INSIDE, /* no answer while a send of ours is inside */
 	RULE_KEEP, /* while it waits R keeps what lies on the anchor */
@@ -84,7 +84,7 @@ enum sim_rule {
 
 struct sim_item {
 	uint32_t off;
-	bool bell;
+	bool kick;
 };
 
 /* One direction of the kernel's TCP: what lies in the reader's queue. */
@@ -242,7 +242,7 @@ void k_leaves(struct sim_end *e, const struct sim_item *it, uint32_t n);
 /* Stream bytes from offset `off`. */
 int k_send(struct sim_end *e, uint32_t off, uint32_t n, int flags);
 int k_stream(struct sim_end *e, uint32_t n, int flags); /* the next ones */
-int k_bell(struct sim_end *e);
+int k_kick(struct sim_end *e);
 void k_shutdown(struct sim_end *e);
 void k_close(struct sim_end *e);
 bool k_readable(const struct sim_end *e);
@@ -255,15 +255,15 @@ void k_nap(uint64_t span);
 /* --- anchor_lib.c ------------------------------------------------------ */
 void lib_lock(struct sim_end *e);
 void lib_unlock(struct sim_end *e);
-void lib_bell(struct sim_end *e);
+void lib_kick(struct sim_end *e);
 void lib_ring_reader(struct sim_end *e);
 void lib_ring_writer(struct sim_end *e);
 void lib_note(struct sim_end *e);
 void lib_service(struct sim_end *e);
 uint32_t lib_mark(struct sim_end *e);
 void lib_eat(struct sim_end *e, uint32_t mark);
-void lib_ring_bells(struct sim_end *e);
-int lib_take_bells(struct sim_end *e, uint64_t n);
+void lib_ring_kicks(struct sim_end *e);
+int lib_take_kicks(struct sim_end *e, uint64_t n);
 void lib_taken(struct sim_end *e, uint32_t n);
 void lib_sent(struct sim_end *e, uint32_t n);
 bool lib_pending(struct sim_end *e);

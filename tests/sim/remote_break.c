@@ -80,7 +80,7 @@ static void out_record(struct end *e, uint64_t from)
 
 	resume_record(rec, secret[e - w.end], from);
 	for (i = 0; i < RESUME_RECORD; i++)
-		out(e, BELL, rec[i]);
+		out(e, KICK, rec[i]);
 }
 
 static void begin_tx(struct end *e)
@@ -102,7 +102,7 @@ static void begin_tx(struct end *e)
 	switch (resume_tx(st, confirmed)) {
 	case RESUME_RECORDED:
 		for (i = 0; e->token_due && i < TOKEN; i++)
-			out(e, BELL, token_of(e)[i]);
+			out(e, KICK, token_of(e)[i]);
 		from = e->acked > e->at.x ? e->acked : e->at.x;
 		out_record(e, from);
 		w.records++;
@@ -155,7 +155,7 @@ static void keep_early(struct end *e)
 		e->ring[e->ring_n++] = e->given[i];
 	e->given_n = e->given_at = 0;
 	e->pinned = false;
-	e->rx->bells = e->ar.bells;
+	e->rx->kicks = e->ar.kicks;
 	e->rx->x = e->ar.taken;
 	e->rx->y = e->ar.taken + e->ring_n;
 	e->rx->state = ANC_DRAINING;
@@ -182,9 +182,9 @@ static bool begin_rx(struct end *e)
 	e->in.token_got = TOKEN;
 	e->in.from = e->ar.from;
 	if (e->token_wait)
-		e->in.token_got = (uint8_t)(e->ar.bells - e->token_at);
+		e->in.token_got = (uint8_t)(e->ar.kicks - e->token_at);
 	if (st == ANC_DRAINING)
-		e->in.bells = (uint64_t)anc_bells(e->rx, &e->ar);
+		e->in.kicks = (uint64_t)anc_kicks(e->rx, &e->ar);
 	resume_begin(&e->in, st, e->token_wait, sure);
 	if (!world_rule(RULE_HIDDEN) && st == ANC_DRAINING && sure)
 		e->in.phase = RESUME_PLAIN;
@@ -207,7 +207,7 @@ static void stash(struct end *e, uint8_t byte, uint32_t off)
 	e->stash[e->stash_n++] = (struct item){ .off = off, .byte = byte };
 }
 
-/* As token_count(): what is neither token nor bell is for parse() to judge. */
+/* As token_count(): what is neither token nor kick is for parse() to judge. */
 void take_control(struct end *e, uint64_t n)
 {
 	struct pipe *p = inlet(e);
@@ -217,24 +217,24 @@ void take_control(struct end *e, uint64_t n)
 		struct item *i = &p->q[p->got % QUEUE];
 		uint8_t due =
 			e->token_wait ?
-				token_of(other(e))[e->ar.bells - e->token_at] :
+				token_of(other(e))[e->ar.kicks - e->token_at] :
 				0;
 
 		if (!e->broke && i->byte == due) {
-			e->ar.bells++;
+			e->ar.kicks++;
 			e->token_wait = e->token_wait &&
-					e->ar.bells < e->token_at + TOKEN;
+					e->ar.kicks < e->token_at + TOKEN;
 			continue;
 		}
 		if (!e->broke && e->token_wait) {
-			for (k = 0; k < e->ar.bells - e->token_at; k++)
-				stash(e, token_of(other(e))[k], BELL);
-			e->ar.bells = e->token_at;
+			for (k = 0; k < e->ar.kicks - e->token_at; k++)
+				stash(e, token_of(other(e))[k], KICK);
+			e->ar.kicks = e->token_at;
 		}
 		stash(e, i->byte, i->off);
 		break_known(e);
 	}
-	remote_bells_ahead(&e->r);
+	remote_kicks_ahead(&e->r);
 }
 
 static size_t glance(const struct end *e, uint8_t *buf)
@@ -265,7 +265,7 @@ static void swallow(struct end *e, size_t n)
 		} else {
 			i = p->q[p->got++ % QUEUE];
 		}
-		if (i.off != BELL && i.off >= has)
+		if (i.off != KICK && i.off >= has)
 			world_fault("news were thrown away");
 	}
 }
@@ -291,8 +291,8 @@ static int parse(struct end *e)
 		swallow(e, eat);
 		if (e->token_wait && e->in.token_got == TOKEN) {
 			e->token_wait = false;
-			e->ar.bells = e->token_at + TOKEN;
-			remote_bells_ahead(&e->r);
+			e->ar.kicks = e->token_at + TOKEN;
+			remote_kicks_ahead(&e->r);
 		}
 	} while (!ret && eat);
 	return ret;
@@ -302,7 +302,7 @@ static void settle(struct end *e)
 {
 	enum anc_state st = anc_state(e->rx);
 	bool spilled = behind_spill(e) && !e->ar.kept &&
-		       anc_bells(e->rx, &e->ar) > 0;
+		       anc_kicks(e->rx, &e->ar) > 0;
 	uint32_t i;
 
 	/* what nobody was shown is gone with the end */
@@ -310,7 +310,7 @@ static void settle(struct end *e)
 		e->ring_n = 0;
 	e->token_wait = false;
 	for (i = 0; i < e->stash_n; i++) {
-		if (e->stash[i].off == BELL)
+		if (e->stash[i].off == KICK)
 			world_fault("control bytes left for the program");
 		e->ring[e->ring_n++] = e->stash[i].off;
 	}
@@ -332,15 +332,15 @@ static void settle(struct end *e)
 		   st == ANC_RECALLED || st == ANC_PAUSED ||
 		   st == ANC_RESTORING) {
 		if (e->in.back)
-			e->ar.bells = e->token_at;
-		e->rx->bells = e->ar.bells;
+			e->ar.kicks = e->token_at;
+		e->rx->kicks = e->ar.kicks;
 		if (st == ANC_RESTORING)
 			e->rx->x = e->ar.taken;
 		e->rx->y = e->ar.taken + e->ring_n;
 		e->rx->state = e->ring_n ? ANC_DRAINING : ANC_TCP;
 	} else if (st == ANC_DRAINING && e->in.token_got == TOKEN &&
-		   !e->in.bells) {
-		e->ar.bells = e->rx->bells;
+		   !e->in.kicks) {
+		e->ar.kicks = e->rx->kicks;
 	}
 	e->mended = true;
 }
@@ -358,7 +358,7 @@ void put_record(struct end *e, uint64_t from)
 	resume_give(rec, secret[e - w.end], from);
 	for (i = 0; i < RESUME_RECORD; i++)
 		p->q[p->put++ % QUEUE] =
-			(struct item){ .off = BELL, .byte = rec[i] };
+			(struct item){ .off = KICK, .byte = rec[i] };
 }
 
 int take_record(struct end *e)
@@ -389,7 +389,7 @@ static bool called(struct end *e)
 	    (e->ar.taken < e->rx->x && anc_state(e->rx) != ANC_RESTORING))
 		return false;
 	if (e->token_wait)
-		in.token_got = (uint8_t)(e->ar.bells - e->token_at);
+		in.token_got = (uint8_t)(e->ar.kicks - e->token_at);
 	resume_begin(&in, ANC_LIFTED, e->token_wait, false);
 	return resume_called(&in, buf, glance(e, buf));
 }
@@ -431,7 +431,7 @@ static void again(void)
 		memset(&e->r, 0, sizeof(e->r));
 		e->tx->epoch = e->rx->epoch = 0;
 		e->tx->wait = e->rx->wait = 0;
-		e->at.bells = e->ar.bells = e->tx->bells = e->rx->bells = 0;
+		e->at.kicks = e->ar.kicks = e->tx->kicks = e->rx->kicks = 0;
 		e->ar.unsure = e->token_wait = e->token_due = e->ahead = false;
 		e->broke = e->mended = false;
 		e->source = e->unreported = 0;

@@ -178,11 +178,11 @@ bool end_over(struct end *e)
 	while (e->ar.kept < front && (i = next(e)))
 		e->kept[e->ar.kept++] = i->off;
 	if (e->token_wait)
-		take_control(e, e->token_at + TOKEN - e->ar.bells);
+		take_control(e, e->token_at + TOKEN - e->ar.kicks);
 	if (e->token_wait && e->ring_n)
 		world_fault("no token, and bytes behind it");
 	while ((i = next(e)))
-		if (i->off != BELL)
+		if (i->off != KICK)
 			world_fault("stream bytes behind both ends");
 	deliver(e, front);
 	return false;

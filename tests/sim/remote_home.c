@@ -66,12 +66,12 @@ static bool pull(struct end *e)
 		i = world_next(inlet(e));
 		if (!i)
 			return false;
-		if (where == ANC_AT_BELLS && e->token_wait) {
-			take_control(e, e->token_at + TOKEN - e->ar.bells);
-		} else if (where == ANC_AT_BELLS) {
+		if (where == ANC_AT_KICKS && e->token_wait) {
+			take_control(e, e->token_at + TOKEN - e->ar.kicks);
+		} else if (where == ANC_AT_KICKS) {
 			world_sink(e, n);
 		} else {
-			if (i->off == BELL)
+			if (i->off == KICK)
 				world_fault("a control byte was kept");
 			e->kept[e->ar.kept++] = i->off;
 			inlet(e)->got++;
@@ -158,7 +158,7 @@ void world_come_home(struct end *e)
 	if (e->token_wait && !e->broke && !e->in_raw &&
 	    anc_state(e->rx) != ANC_TCP && anc_state(e->rx) != ANC_RESTORING &&
 	    e->ar.taken + e->ar.kept >= e->rx->x)
-		take_control(e, e->token_at + TOKEN - e->ar.bells);
+		take_control(e, e->token_at + TOKEN - e->ar.kicks);
 	if (e->broke && !e->mended)
 		return;
 	if (end_silent(e) && end_over(e))

@@ -79,7 +79,7 @@ void sink_offer(struct end *e)
 	    e->token_wait || e->ar.unsure || e->in_raw || e->raw ||
 	    e->falling_back || anc_state(e->rx) != ANC_LIFTED ||
 	    anc_where(e->rx, &e->ar, &n) != ANC_AT_RING ||
-	    anc_bells(e->rx, &e->ar) > 0 || !room(outlet(e)))
+	    anc_kicks(e->rx, &e->ar) > 0 || !room(outlet(e)))
 		return;
 	e->sink = 1 + rnd(10);
 	e->sink_asked = false;

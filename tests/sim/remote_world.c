@@ -43,7 +43,7 @@ void world_put(struct pipe *p, uint32_t off)
 		world_fault("something follows the FIN");
 	p->q[p->put++ % QUEUE] =
 		(struct item){ .off = off,
-			       .byte = off == BELL ? 0 : byte_of(off) };
+			       .byte = off == KICK ? 0 : byte_of(off) };
 }
 
 struct item *world_next(struct pipe *p)
@@ -73,7 +73,7 @@ void world_tell(struct end *e)
 
 static void token_begin(struct end *e)
 {
-	e->at.bells += TOKEN;
+	e->at.kicks += TOKEN;
 	e->token_due = true;
 	e->ahead = false;
 }
@@ -87,7 +87,7 @@ static void put_token_bytes(struct end *e)
 		world_fault("a token follows the FIN");
 	for (i = 0; i < TOKEN; i++)
 		p->q[p->put++ % QUEUE] =
-			(struct item){ .off = BELL, .byte = token_of(e)[i] };
+			(struct item){ .off = KICK, .byte = token_of(e)[i] };
 }
 
 static void put_token(struct end *e)
@@ -227,14 +227,14 @@ static void write_some(struct end *e)
 	}
 }
 
-static void ring_bell(struct end *e)
+static void ring_kick(struct end *e)
 {
 	if (!(anc_ring(e->tx) & ANC_ANCHOR) || e->token_due ||
 	    anc_state(e->tx) != ANC_LIFTED || !remote_seen(&e->r) ||
 	    world_full(&w.anchor[id(e)], 1))
 		return;
-	world_put(&w.anchor[id(e)], BELL);
-	anc_bell(e->tx, &e->at);
+	world_put(&w.anchor[id(e)], KICK);
+	anc_kick(e->tx, &e->at);
 }
 
 /* The reader has not passed x: the token goes in front of what follows. */
@@ -243,7 +243,7 @@ static void spill_early(struct end *e)
 	if (world_full(&w.anchor[id(e)], TOKEN) || !clear(e))
 		return;
 	put_token_bytes(e);
-	e->at.bells += TOKEN;
+	e->at.kicks += TOKEN;
 	e->ahead = false;
 	if (anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
 		world_fault("no spill after the token");
@@ -265,7 +265,7 @@ static void spill(struct end *e)
 
 void world_deliver(struct end *e, uint32_t off)
 {
-	if (off == BELL)
+	if (off == KICK)
 		world_fault("a control byte reached the program");
 	else if (off != e->expect)
 		world_fault("bytes out of order");
@@ -280,10 +280,10 @@ void world_sink(struct end *e, uint64_t n)
 	if (e->broke && !e->mended && world_rule(RULE_JUDGE))
 		return;
 	for (; n && (i = world_next(&w.anchor[!id(e)])); n--) {
-		if (i->off != BELL)
-			world_fault("stream byte taken for a bell");
+		if (i->off != KICK)
+			world_fault("stream byte taken for a kick");
 		w.anchor[!id(e)].got++;
-		e->ar.bells++;
+		e->ar.kicks++;
 	}
 }
 
@@ -315,7 +315,7 @@ static void from_ring(struct end *e, uint64_t most)
 
 	/* the token lies in front of all else, in whatever state it comes */
 	if (e->token_wait && !e->broke && !e->in_raw)
-		take_control(e, e->token_at + TOKEN - e->ar.bells);
+		take_control(e, e->token_at + TOKEN - e->ar.kicks);
 	if (e->token_wait)
 		return;
 	if (!e->ring_n)
@@ -365,12 +365,12 @@ void world_read_some(struct end *e)
 	case ANC_AT_RING:
 		from_ring(e, n < 4 ? n : 1 + rnd(4));
 		if (anc_state(e->rx) == ANC_LIFTED && !e->token_wait &&
-		    !e->in_raw && anc_bells(e->rx, &e->ar) > 0)
-			world_sink(e, (uint64_t)anc_bells(e->rx, &e->ar));
+		    !e->in_raw && anc_kicks(e->rx, &e->ar) > 0)
+			world_sink(e, (uint64_t)anc_kicks(e->rx, &e->ar));
 		break;
-	case ANC_AT_BELLS:
+	case ANC_AT_KICKS:
 		if (e->token_wait && !e->broke && !e->in_raw)
-			take_control(e, e->token_at + TOKEN - e->ar.bells);
+			take_control(e, e->token_at + TOKEN - e->ar.kicks);
 		else if (!e->in_raw && !e->token_wait && !e->ar.unsure)
 			world_sink(e, n);
 		break;
@@ -441,7 +441,7 @@ static void poll_qp(struct end *e)
 	    (anc_state(e->rx) == ANC_SWITCHING ||
 	     anc_state(e->rx) == ANC_LIFTED ||
 	     anc_state(e->rx) == ANC_DRAINING)) {
-		e->token_at = e->ar.bells;
+		e->token_at = e->ar.kicks;
 		e->token_wait = true;
 	}
 	if (remote_seen(&e->r) && !e->ahead &&
@@ -495,7 +495,7 @@ static void step(struct end *e, bool calm)
 	case 6:
 		if (!rnd(4))
 			put_token(e);
-		ring_bell(e);
+		ring_kick(e);
 		serve(e);
 		break;
 	case 7:

@@ -5,7 +5,7 @@
 /*
  * The words of the anchor machine between two hosts, in a small world: two
  * ends with their mirrors; a queue pair with SDP bytes and snapshots in order;
- * an anchor with bytes, bells and tokens in order; nothing that orders the two.
+ * an anchor with bytes, kicks and tokens in order; nothing that orders the two.
  * A seed decides what happens. Stream bytes carry their offset. In worlds that
  * may break, the queue pair does, between any two steps; each end hears of it
  * when it does, or by the other's record alone, and when both have fall back
@@ -25,7 +25,7 @@
 #define QUEUE	   512
 #define TOKEN	   RESUME_TOKEN /* control bytes */
 #define STASH	   64
-#define BELL	   UINT32_MAX
+#define KICK	   UINT32_MAX
 
 enum rule {
 	RULE_SEEN, /* nothing on the anchor before the reader knows */
@@ -76,7 +76,7 @@ struct item {
 	bool words;
 	enum item_kind kind;
 	uint32_t n;
-	uint32_t off; /* stream byte, or BELL: a control byte */
+	uint32_t off; /* stream byte, or KICK: a control byte */
 	uint8_t byte; /* on the anchor */
 	uint8_t w[REMOTE_LEN];
 };
@@ -102,7 +102,7 @@ struct end {
 	uint32_t given[QUEUE], given_n, given_at; /* handed back; sent of it */
 	uint32_t put[QUEUE], put_n, put_at; /* came back; on the anchor */
 	bool put_record; /* it is on the anchor */
-	uint64_t token_at; /* bells before the token that must come */
+	uint64_t token_at; /* kicks before the token that must come */
 	uint32_t home_at; /* falls back when so many bytes are taken */
 	bool ahead; /* the token is not due before x has been passed */
 	bool runs_ahead; /* its writer does not wait for that */
@@ -184,7 +184,7 @@ void world_tell(struct end *e);
 bool world_shown(
 	struct end *e); /* RECALLED: its token is out, if it is needed */
 void world_deliver(struct end *e, uint32_t off); /* to its program */
-void world_sink(struct end *e, uint64_t n); /* bells */
+void world_sink(struct end *e, uint64_t n); /* kicks */
 void world_read_some(struct end *e);
 
 /* remote_home.c: the writer in RESTORING; the reader. */

@@ -111,7 +111,7 @@ static void short_stream(struct sim_plan *p, uint64_t seed)
 	p->lift_at[1] = UINT32_MAX;
 }
 
-/* No room for bells. */
+/* No room for kicks. */
 static void tight(struct sim_plan *p, uint64_t seed)
 {
 	unsigned int i;
@@ -321,22 +321,22 @@ static struct control controls[] = {
 	{ "switch only when drained", RULE_DRAINED, any, 4 },
 	{ "no spill around an old receive", RULE_RAWRX, any, 413 },
 	{ "raw use only after PAUSED", RULE_PAUSED, any, 8 },
-	{ "bells stay for sleepers", RULE_BELLS, any, 372 },
+	{ "kicks stay for sleepers", RULE_KICKS, any, 372 },
 	{ "wake-up bytes are eaten last", RULE_EAT_LAST, any, 22519 },
 	{ "no switch around a raw send", RULE_RAWTX, any, 16 },
 	{ "DRAINING ends after old receives", RULE_FIN, short_stream, 1122 },
 	{ "what was written back is dropped", RULE_STALE, any, 7 },
 	{ "sleep only where the state was seen", RULE_SEEN, any, 25 },
 	{ "the others' wake-up bytes stay", RULE_OTHERS, any, 2954 },
-	{ "a bell for everybody inside", RULE_CHAIN, any, 12 },
+	{ "a kick for everybody inside", RULE_CHAIN, any, 12 },
 	{ "a fallback given up is ended", RULE_ALONE, any, 73 },
 	{ "counts are published upwards", RULE_UPWARDS, any, 190 },
 	{ "no FIN falling back", RULE_SHUT, any, 9 },
 	{ "the ring of the dead is read", RULE_SALVAGE, any_death, 699 },
 	{ "nobody waits for the dead", RULE_WIDOW, any_death, 121 },
 	{ "a full wake-up socket keeps a byte", RULE_FULL, any, 887 },
-	{ "no bell in front of stream bytes", RULE_AHEAD, any, 20 },
-	{ "who passes the switch asks for a bell", RULE_PASSED, any, 124 },
+	{ "no kick in front of stream bytes", RULE_AHEAD, any, 20 },
+	{ "who passes the switch asks for a kick", RULE_PASSED, any, 124 },
 	{ "no receive beyond the switch", RULE_BOUND, behind, 17 },
 	{ "no answer around a send", RULE_INSIDE, behind, 11 },
 	{ "a writer in the kernel can come out", RULE_KEEP, behind, 8 },

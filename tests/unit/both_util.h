@@ -265,11 +265,11 @@ static inline void lifts(void)
 	__atomic_store_n(&writer.dir->taken, sock.ar.taken, __ATOMIC_SEQ_CST);
 	assert_int_equal(anc_switch(writer.dir, &writer.at, false), 0);
 	if (sock.rd) {
-		writer.at.bells += RDMA_TOKEN;
+		writer.at.kicks += RDMA_TOKEN;
 		told();
 		on_anchor(token, sizeof(token));
 	} else {
-		anc_bell(writer.dir, &writer.at);
+		anc_kick(writer.dir, &writer.at);
 		on_anchor("", 1);
 	}
 }

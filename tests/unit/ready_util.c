@@ -167,13 +167,13 @@ int sock_wake_fd(const struct sock *s)
 
 void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 {
-	char bell;
+	char kick;
 
 	(void)fd;
 	(void)asks;
 	s->looks++;
-	if (s->ours & EPOLLIN) /* nothing but bells there */
-		while (recv(s->fd, &bell, 1, MSG_DONTWAIT) == 1)
+	if (s->ours & EPOLLIN) /* nothing but kicks there */
+		while (recv(s->fd, &kick, 1, MSG_DONTWAIT) == 1)
 			;
 	*r = (struct sock_ready){ .ours = s->ours,
 				  .now = s->now,

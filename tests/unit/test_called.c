@@ -73,7 +73,7 @@ static void t_seen(void **state)
 {
 	(void)state;
 	say_record();
-	sock.ar.bells = TAKEN;
+	sock.ar.kicks = TAKEN;
 	assert_true(rdma_called(&sock));
 	assert_false(rdma.failover.called);
 }
@@ -90,7 +90,7 @@ static void t_receive(void **state)
 	sock.rx->rawrx = 1;
 	assert_false(rdma_called(&sock));
 	assert_true(rdma.failover.called);
-	sock.ar.bells = TAKEN;
+	sock.ar.kicks = TAKEN;
 	sock.rx->rawrx = 0;
 	assert_true(rdma_called(&sock));
 }
@@ -99,7 +99,7 @@ static void t_in_front(void **state)
 {
 	(void)state;
 	say_record();
-	sock.ar.bells = TAKEN;
+	sock.ar.kicks = TAKEN;
 	sock.rx->x = 10;
 	assert_false(rdma_called(&sock));
 	assert_true(rdma.failover.called);
@@ -119,7 +119,7 @@ static void t_hidden(void **state)
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wake), 0);
-	sock.ar.bells = TAKEN;
+	sock.ar.kicks = TAKEN;
 	sock.end = &rdma_nowhere;
 	rdma.owner = sock_pid;
 	rdma.state = RDMA_FAILOVER;

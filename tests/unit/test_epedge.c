@@ -23,23 +23,23 @@ static void kmask_raw(void **state)
 
 static void kmask_narrow(void **state)
 {
-	uint32_t bell = EPOLLIN | EPOLLRDHUP | ET;
+	uint32_t kick = EPOLLIN | EPOLLRDHUP | ET;
 
 	(void)state;
 	/* an idle anchor is always writable */
-	assert_int_equal(ep_kmask(BOTH, BOTH), bell);
-	assert_int_equal(ep_kmask(EPOLLOUT, BOTH), bell);
-	assert_int_equal(ep_kmask(EPOLLOUT | EPOLLWRNORM, BOTH), bell);
+	assert_int_equal(ep_kmask(BOTH, BOTH), kick);
+	assert_int_equal(ep_kmask(EPOLLOUT, BOTH), kick);
+	assert_int_equal(ep_kmask(EPOLLOUT | EPOLLWRNORM, BOTH), kick);
 	/* room is still the kernel's */
-	assert_int_equal(ep_kmask(BOTH, EPOLLIN), bell | EPOLLOUT);
+	assert_int_equal(ep_kmask(BOTH, EPOLLIN), kick | EPOLLOUT);
 	/* data are still the kernel's: a level stays a level */
 	assert_int_equal(ep_kmask(BOTH, EPOLLOUT), EPOLLIN | EPOLLRDHUP);
-	assert_int_equal(ep_kmask(BOTH | ONE, EPOLLOUT), bell);
+	assert_int_equal(ep_kmask(BOTH | ONE, EPOLLOUT), kick);
 	/* flags that user space keeps */
-	assert_int_equal(ep_kmask(EPOLLIN | ONE | ET, BOTH), bell);
+	assert_int_equal(ep_kmask(EPOLLIN | ONE | ET, BOTH), kick);
 	assert_int_equal(ep_kmask(EPOLLIN | (uint32_t)EPOLLEXCLUSIVE, BOTH),
-			 bell);
-	/* only hang-up was asked for: no bells */
+			 kick);
+	/* only hang-up was asked for: no kicks */
 	assert_int_equal(ep_kmask(0, BOTH), ET);
 }
 

@@ -179,7 +179,7 @@ static void t_narrow(void **state)
 	w = waits;
 	assert_int_equal(set_one(ep, WORD, 30), 0);
 	assert_true(waits - w < 6); /* it sleeps */
-	/* bells are not for the program, and do not keep it awake */
+	/* kicks are not for the program, and do not keep it awake */
 	assert_int_equal(write(s->peer, "\0\0", 2), 2);
 	w = waits;
 	assert_int_equal(set_one(ep, WORD, 30), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Numbers that were once enough: how long a receive waits for threads that are
- * inside since before the switch, how many bells a connection has, and how many
+ * inside since before the switch, how many kicks a connection has, and how many
  * connections the background thread looks after.
  */
 #include "both_util.h"
@@ -20,8 +20,8 @@ static void *reads_tail(void *got)
 	return got;
 }
 
-/* Behind a spill: a bell, and then what a receive is to bring. */
-static void bell_and_tail(void)
+/* Behind a spill: a kick, and then what a receive is to bring. */
+static void kick_and_tail(void)
 {
 	lifts();
 	spills();
@@ -30,7 +30,7 @@ static void bell_and_tail(void)
 
 static uint32_t naps(void)
 {
-	return __atomic_load_n(&sock.fallback.bell_naps, __ATOMIC_RELAXED);
+	return __atomic_load_n(&sock.fallback.kick_naps, __ATOMIC_RELAXED);
 }
 
 /* A thread of a process that lives, however long it does not run. */
@@ -45,7 +45,7 @@ static void t_there(void **state)
 	if (!pid)
 		for (;;)
 			pause();
-	bell_and_tail();
+	kick_and_tail();
 	*h = (struct holder){ .pid = pid, .fds = 1, .inside[HOLDS_RX] = 1 };
 	sock.rx->rawrx = 1;
 	assert_int_equal(pthread_create(&t, NULL, reads_tail, &got), 0);
@@ -59,7 +59,7 @@ static void t_there(void **state)
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(got, 4);
 	assert_int_equal(sock.rx->rawrx, 0);
-	assert_int_equal(sock.fallback.bell_naps, 0);
+	assert_int_equal(sock.fallback.kick_naps, 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -71,7 +71,7 @@ static void t_lost(void **state)
 	pthread_t t;
 
 	(void)state;
-	bell_and_tail();
+	kick_and_tail();
 	sock.rx->rawrx = 1;
 	sock.in.users = 1;
 	assert_int_equal(pthread_create(&t, NULL, reads_tail, &got), 0);
@@ -89,9 +89,9 @@ static void t_back(void **state)
 	assert_int_equal(sock.rx->rawrx, 0);
 }
 
-/* --- bells ------------------------------------------------------------------ */
+/* --- kicks ------------------------------------------------------------------ */
 
-static void t_bells(void **state)
+static void t_kicks(void **state)
 {
 	struct anc_dir *d = sock.tx;
 	struct anc_rx reader = { 0 };
@@ -105,8 +105,8 @@ static void t_bells(void **state)
 	sock.peer->counted = ANC_COUNTED_RX;
 	lift_try_tx(&sock, fd);
 	assert_int_equal(anc_state(d), ANC_LIFTED);
-	sock.at.bells = 3000000;
-	d->bells = 3000000;
+	sock.at.kicks = 3000000;
+	d->kicks = 3000000;
 	while (recv(writer.fd, got, 1, MSG_DONTWAIT) == 1)
 		;
 	/* somebody sleeps there */
@@ -114,7 +114,7 @@ static void t_bells(void **state)
 	anc_arm(d, ANC_ANCHOR);
 	ring_reader(&sock, fd);
 	lock_drop(&sock.lock);
-	assert_int_equal(d->bells, 3000001);
+	assert_int_equal(d->kicks, 3000001);
 	assert_int_equal(recv(writer.fd, got, 1, 0), 1);
 }
 
@@ -156,7 +156,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(t_there), CASE(t_lost), CASE(t_back),
-		CASE(t_bells), CASE(t_many),
+		CASE(t_kicks), CASE(t_many),
 	};
 	const struct sock_hooks lent = {
 		.recv = recv, .send = send, .sendmsg = sendmsg, .ppoll = ppoll

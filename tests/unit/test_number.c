@@ -78,7 +78,7 @@ static void t_last(void **state)
 	sock.id.inode = st.st_ino;
 	sock.opt.linger0 = true;
 	sock.stats.row_pid = 0;
-	lifts(); /* a bell lies there */
+	lifts(); /* a kick lies there */
 	assert_int_equal(write(fd, "x", 1), 1);
 	assert_int_equal(dup2(other, fd), fd);
 	table = -1;

@@ -110,14 +110,14 @@ static void t_control(void **state)
 	assert_int_equal(m.msg_flags, 0);
 }
 
-/* A bell lies in front of the rest, and was counted before it is there. */
-static void t_bell_to_come(void **state)
+/* A kick lies in front of the rest, and was counted before it is there. */
+static void t_kick_to_come(void **state)
 {
 	(void)state;
 	lifts();
 	gets_nothing();
 	arrives("abc");
-	anc_bell(writer.dir, &writer.at);
+	anc_kick(writer.dir, &writer.at);
 	spills();
 	gets("abc");
 	on_anchor("", 1);
@@ -255,7 +255,7 @@ int main(void)
 		BOTH(t_end),
 		CASE(t_end_before_fin, one_host),
 		CASE(t_end_unseen, one_host),
-		CASE(t_bell_to_come, one_host),
+		CASE(t_kick_to_come, one_host),
 		CASE(t_lift, one_host),
 		CASE(t_both, one_host),
 		BOTH(t_look),

@@ -55,7 +55,7 @@ static void t_lifted(void **state)
 	assert_int_equal(polls, k); /* the kernel was not asked */
 	fake_take(s);
 	fake_room(s, false);
-	/* the anchor is writable, and has a bell */
+	/* the anchor is writable, and has a kick */
 	assert_int_equal(write(s->peer, "\0", 1), 1);
 	assert_int_equal(one(s->fd, POLLIN | POLLOUT, 0), 0);
 	k = polls;
@@ -66,7 +66,7 @@ static void t_lifted(void **state)
 	fake_close(s);
 }
 
-/* A bell that must stay unread does not keep a sleeper busy. */
+/* A kick that must stay unread does not keep a sleeper busy. */
 static void t_stuck(void **state)
 {
 	struct sock *s = fake_new();
@@ -129,7 +129,7 @@ static void t_reset(void **state)
 
 /*
  * A socket is lifted behind the look, and in front of the kernel's answer: the
- * bell on its anchor is nothing to read.
+ * kick on its anchor is nothing to read.
  */
 static void t_between(void **state)
 {
@@ -167,7 +167,7 @@ static void t_between(void **state)
 			assert_false(FD_ISSET(lifts->fd, &r));
 		}
 		assert_null(fake_meanwhile);
-		/* and what comes behind the bell is told */
+		/* and what comes behind the kick is told */
 		fake_take(s);
 		fake_meanwhile = fills;
 		assert_int_equal(do_poll(p, 2, -1), 1);

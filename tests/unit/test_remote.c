@@ -62,7 +62,7 @@ static void test_unsound(void **state)
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* x beyond sent */
 	snapshot(in, REMOTE_WRITER, ANC_LIFTED, 1, 4, 4);
 	wire_put32(in + 12, 5000);
-	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* bells */
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* kicks */
 	snapshot(in, REMOTE_WRITER, ANC_GONE, 1, 0, 0);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* a reader's word */
 	snapshot(in, REMOTE_WRITER, ANC_LIFTED, 1, 4, 4);

@@ -165,8 +165,8 @@ static void test_fabric_knows(void **state)
 	close(peer);
 }
 
-/* The kernel tells it to a bell of ours, which nobody asked for. */
-static void test_bell(void **state)
+/* The kernel tells it to a kick of ours, which nobody asked for. */
+static void test_kick(void **state)
 {
 	struct sock_ready ready;
 
@@ -259,7 +259,7 @@ int main(void)
 		TEST(test_library_knows),
 		TEST(test_urgent),
 		TEST(test_fabric_knows),
-		TEST(test_bell),
+		TEST(test_kick),
 		TEST(test_look),
 		TEST(test_anchor_unread),
 		TEST(test_kernel_hears_later),

@@ -34,7 +34,7 @@ static void put_record(uint64_t from)
  * All that was put arrives piece by piece; the offset at which the stream
  * begins, or an errno; -EAGAIN: it does not.
  */
-static int play(enum anc_state st, bool token_wait, bool sure, uint64_t bells,
+static int play(enum anc_state st, bool token_wait, bool sure, uint64_t kicks,
 		uint64_t arrived, size_t piece, struct resume *r)
 {
 	size_t at = 0, there = 0, eat;
@@ -42,7 +42,7 @@ static int play(enum anc_state st, bool token_wait, bool sure, uint64_t bells,
 
 	*r = (struct resume){ .token = token,
 			      .secret = secret,
-			      .bells = bells };
+			      .kicks = kicks };
 	r->token_got = token_wait ? 0 : RESUME_TOKEN;
 	resume_begin(r, st, token_wait, sure);
 	while (!ret && there < len) {
@@ -65,7 +65,7 @@ static void test_ways(void **state)
 
 	(void)state;
 	for (piece = 1; piece < 80; piece++) {
-		/* confirmed: token, bells, record, what came already */
+		/* confirmed: token, kicks, record, what came already */
 		len = 0;
 		put(token, sizeof(token));
 		put("\0\0\0", 3);
@@ -82,7 +82,7 @@ static void test_ways(void **state)
 		assert_int_equal(
 			play(ANC_LIFTED, true, false, 0, 108, piece, &r), 0);
 		assert_true(r.back);
-		/* behind a spill: two bells, a record or none */
+		/* behind a spill: two kicks, a record or none */
 		len = 0;
 		put("\0\0", 2);
 		put_record(108);
@@ -121,7 +121,7 @@ static void test_unsound(void **state)
 	assert_int_equal(play(ANC_LIFTED, false, false, 0, 108, 80, &r),
 			 -EPROTO);
 	len = 0;
-	put("stream", 6); /* where only bells and a record may be */
+	put("stream", 6); /* where only kicks and a record may be */
 	assert_int_equal(play(ANC_PAUSED, false, false, 0, 108, 80, &r),
 			 -EPROTO);
 	len = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the kernel gives to a receive that never returns, since a handler jumped
- * out of it or its thread ended in it: the token of a lift, bells, stream bytes.
+ * out of it or its thread ended in it: the token of a lift, kicks, stream bytes.
  */
 #include "both_util.h"
 
@@ -81,7 +81,7 @@ static void goes_on(void)
 	assert_int_equal(anc_state(sock.rx), ANC_TCP);
 	assert_null(sock.conn.fault);
 	assert_int_equal(sock.ar.taken, writer.at.sent);
-	assert_int_equal(sock.ar.bells, writer.at.bells);
+	assert_int_equal(sock.ar.kicks, writer.at.kicks);
 }
 
 /* --- tests ---------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static void t_token_part(void **state)
 	goes_on();
 }
 
-static void t_bell(void **state)
+static void t_kick(void **state)
 {
 	(void)state;
 	left(lifts, 64, 1);
@@ -126,7 +126,7 @@ static void t_bell(void **state)
 static void t_thread(void **state)
 {
 	ends = true;
-	sock.rd ? t_token(state) : t_bell(state);
+	sock.rd ? t_token(state) : t_kick(state);
 	ends = false;
 }
 
@@ -147,14 +147,14 @@ static void t_stream(void **state)
 	goes_on();
 }
 
-/* A new queue pair counts bells anew. */
+/* A new queue pair counts kicks anew. */
 static void t_up_again(void **state)
 {
 	t_token(state);
 	assert_int_equal(lock_take(&sock.lock), 0);
 	assert_int_equal(rdma_up(&sock), 0);
 	lock_drop(&sock.lock);
-	assert_int_equal(sock.ar.bells, 0);
+	assert_int_equal(sock.ar.kicks, 0);
 	left(says_abc, 2, 2);
 	gets("c");
 	assert_int_equal(sock.ar.taken, writer.at.sent);
@@ -193,7 +193,7 @@ static void t_doubt(void **state)
 static void rings(void)
 {
 	on_anchor("", 1);
-	writer.at.bells++;
+	writer.at.kicks++;
 }
 
 static void t_others(void **state)
@@ -204,8 +204,8 @@ static void t_others(void **state)
 	left(lifts, 64, RDMA_TOKEN);
 	sock.rx->rawrx++; /* it began in TCP */
 	gets_nothing();
-	/* it sleeps in the kernel: a bell is asked for */
-	assert_true((sock.rx->armed & ANC_ANCHOR) || sock.rd->words.bell_no);
+	/* it sleeps in the kernel: a kick is asked for */
+	assert_true((sock.rx->armed & ANC_ANCHOR) || sock.rd->words.kick_no);
 	rings();
 	assert_int_equal(recv(fd, &byte, 1, 0), 1);
 	assert_true(rdma_raw_took(&sock, &(struct iovec){ &byte, 1 }, 1, 0, 1));
@@ -306,7 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(t_token, two_hosts),	 CASE(t_thread, two_hosts),
 		CASE(t_token_spill, two_hosts),	 CASE(t_token_part, two_hosts),
-		CASE(t_bell, one_host),		 CASE(t_thread, one_host),
+		CASE(t_kick, one_host),		 CASE(t_thread, one_host),
 		CASE(t_stream, one_host),	 CASE(t_stream, two_hosts),
 		CASE(t_up_again, two_hosts),	 CASE(t_stream_ahead, one_host),
 		CASE(t_stream_ahead, two_hosts), CASE(t_doubt, one_host),

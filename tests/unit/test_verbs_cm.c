@@ -31,7 +31,7 @@ static int load(void **state)
 static int begin(void **state)
 {
 	(void)state;
-	v = (struct verbs){ .ep = -1, .bell = -1 };
+	v = (struct verbs){ .ep = -1, .kick = -1 };
 	list_init(&v.ends);
 	list_init(&v.due);
 	list_init(&v.timed);

@@ -193,7 +193,7 @@ int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 static int begin(void **state)
 {
 	(void)state;
-	v = (struct verbs){ .ep = -1, .bell = -1 };
+	v = (struct verbs){ .ep = -1, .kick = -1 };
 	v.conf.foreign_cm = true; /* contexts of librdmacm stay as they are */
 	list_init(&v.ends);
 	count = 2;

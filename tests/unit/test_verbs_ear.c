@@ -143,7 +143,7 @@ static int begin(void **state)
 	unsigned int i;
 
 	(void)state;
-	v = (struct verbs){ .bell = -1 };
+	v = (struct verbs){ .kick = -1 };
 	v.ep = epoll_create1(0);
 	assert_true(v.ep >= 0);
 	list_init(&v.due);

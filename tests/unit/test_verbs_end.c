@@ -201,7 +201,7 @@ const char *ibv_get_device_name(struct ibv_device *of)
 static int begin(void **state)
 {
 	(void)state;
-	v = (struct verbs){ .ops = &made_up, .ep = -1, .bell = -1 };
+	v = (struct verbs){ .ops = &made_up, .ep = -1, .kick = -1 };
 	list_init(&v.ends);
 	list_init(&v.due);
 	list_init(&v.timed);

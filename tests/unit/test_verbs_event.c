@@ -63,7 +63,7 @@ static struct vend end;
 static int begin(void **state)
 {
 	(void)state;
-	v = (struct verbs){ .ep = -1, .bell = -1 };
+	v = (struct verbs){ .ep = -1, .kick = -1 };
 	list_init(&v.due);
 	list_init(&v.timed);
 	list_init(&v.requests);

@@ -245,7 +245,7 @@ static int begin(void **state)
 	struct end *e;
 
 	(void)state;
-	v = (struct verbs){ .ep = -1, .bell = -1, .chan = &chan };
+	v = (struct verbs){ .ep = -1, .kick = -1, .chan = &chan };
 	v.conf.requests_max = 8;
 	v.conf.connect_ms = 3000;
 	list_init(&v.ends);

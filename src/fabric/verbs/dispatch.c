@@ -117,8 +117,8 @@ static bool look(struct verbs *v)
 
 	if (sys_call6(SYS_epoll_pwait, v->ep, (long)&ev, 1, 0, 0, 8) <= 0)
 		return false;
-	if (ev.data.ptr == &v->bell) {
-		sys_read(v->bell, &n, sizeof(n));
+	if (ev.data.ptr == &v->kick) {
+		sys_read(v->kick, &n, sizeof(n));
 		v->rung = false;
 		return true;
 	}
@@ -167,7 +167,7 @@ int verbs_event(struct verbs *v, struct verbs_event *ev)
 	v->inside = false;
 	/* For a caller that asks once and sleeps. */
 	if (!list_empty(&v->due))
-		event_bell(v);
+		event_kick(v);
 	lock_drop(&v->lock);
 	return ret;
 }

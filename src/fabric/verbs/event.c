@@ -9,21 +9,21 @@
 #include "base/sys.h"
 #include "fabric/verbs/int.h"
 
-void event_bell(struct verbs *v)
+void event_kick(struct verbs *v)
 {
 	uint64_t one = 1;
 
 	if (v->rung)
 		return;
 	v->rung = true;
-	sys_write(v->bell, &one, sizeof(one));
+	sys_write(v->kick, &one, sizeof(one));
 }
 
 void event_late(struct vend *e, bool *what)
 {
 	*what = true;
 	e->v->late = true;
-	event_bell(e->v);
+	event_kick(e->v);
 }
 
 void event_due(struct vend *e, enum verbs_event_type type)
@@ -32,7 +32,7 @@ void event_due(struct vend *e, enum verbs_event_type type)
 	if (list_empty(&e->due_at))
 		list_add(&e->v->due, &e->due_at);
 	if (!e->v->inside)
-		event_bell(e->v);
+		event_kick(e->v);
 }
 
 void event_limit(struct vend *e, uint32_t ms)

@@ -245,18 +245,18 @@ struct verbs {
 	struct verbs_conf conf;
 	const struct fabric_ops *ops; /* of its ends */
 	enum rdma_port_space ps;
-	int ep, bell;
+	int ep, kick;
 	struct rdma_event_channel *chan;
 	struct device *devices;
 	struct listener *listeners;
 	struct list ends, due, timed, requests;
 	struct vend *ears[EARS]; /* ends with a channel of their own */
 	uint32_t nrequests;
-	bool rung; /* the bell */
+	bool rung; /* the kick */
 	bool held; /* by hold() */
 	bool denied; /* the CM's events are not for these credentials */
 	bool late; /* an end has `leave` or `die` */
-	bool inside; /* event() runs: what is due needs no bell */
+	bool inside; /* event() runs: what is due needs no kick */
 };
 
 static inline struct vend *vend_of(struct end *e)
@@ -389,7 +389,7 @@ void event_broken(struct vend *e);
 /* The queue pair to the error state. */
 void event_stop(struct vend *e);
 /* With v->lock held: event() has something to look at. */
-void event_bell(struct verbs *v);
+void event_kick(struct verbs *v);
 int verbs_event(struct verbs *v, struct verbs_event *ev);
 uint64_t verbs_patience(const struct verbs *v);
 

@@ -40,11 +40,11 @@ static int open_fds(struct verbs *v)
 	ret = verbs_hide(v, &v->ep);
 	if (ret)
 		return ret;
-	v->bell =
+	v->kick =
 		(int)sys_call3(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK, 0);
-	ret = verbs_hide(v, &v->bell);
+	ret = verbs_hide(v, &v->kick);
 	if (!ret)
-		ret = verbs_watch(v, v->bell, &v->bell);
+		ret = verbs_watch(v, v->kick, &v->kick);
 	if (ret)
 		return ret;
 	v->chan = rdma_create_event_channel();
@@ -92,7 +92,7 @@ static void verbs_close(struct verbs *v)
 		next = d->next;
 		device_close(v, d);
 	}
-	close_fd(v, &v->bell);
+	close_fd(v, &v->kick);
 	close_fd(v, &v->ep);
 	free(v);
 }
@@ -106,7 +106,7 @@ static int verbs_open(struct verbs **out, const struct verbs_conf *conf)
 		return -ENOMEM;
 	v->conf = *conf;
 	v->ops = &verbs_ops;
-	v->ep = v->bell = -1;
+	v->ep = v->kick = -1;
 	list_init(&v->ends);
 	list_init(&v->due);
 	list_init(&v->timed);
@@ -143,7 +143,7 @@ static void verbs_forget(struct verbs *v)
 		dnext = d->next;
 		device_forget(v, d);
 	}
-	close_fd(v, &v->bell);
+	close_fd(v, &v->kick);
 	close_fd(v, &v->ep);
 	free(v);
 }

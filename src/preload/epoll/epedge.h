@@ -35,8 +35,8 @@ static inline uint32_t ep_want(uint32_t mask)
 
 /*
  * The kernel's mask for the anchor while user space decides on `ours`
- * (anchor.md 5.3): an idle anchor is always writable, so OUT goes; bells and
- * FIN arrive as IN and RDHUP; and because a bell may stay unread for a while
+ * (anchor.md 5.3): an idle anchor is always writable, so OUT goes; kicks and
+ * FIN arrive as IN and RDHUP; and because a kick may stay unread for a while
  * the entry becomes edge-triggered, one-shot is done in user space.
  */
 static inline uint32_t ep_kmask(uint32_t mask, uint32_t ours)

@@ -35,7 +35,7 @@ static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel)
 {
 	epreg_cool(r);
 	epreg_watch(r, false);
-	/* harvested while narrowed: IN may be a bell; MOD asks anew */
+	/* harvested while narrowed: IN may be a kick; MOD asks anew */
 	return ours ? 0 : kernel & ep_want(r->mask);
 }
 
@@ -43,7 +43,7 @@ static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel)
  * User space has something to report, and the program also asked for bits that
  * are the kernel's: the direction that was never lifted. A level is reported
  * whole, and the kernel's set, whose entry is an edge now, would tell the rest
- * only later. IN counts only if it is still the kernel's afterwards: a bell may
+ * only later. IN counts only if it is still the kernel's afterwards: a kick may
  * have come in between.
  */
 static uint32_t look_anchor(const struct epreg *r, uint32_t ours)
@@ -210,7 +210,7 @@ bool epset_ready(struct epset *set, uint64_t *since)
 
 /*
  * What makes the kernel's set readable may be ours alone: wake-up bytes,
- * bells. The kernel forgets such an entry once the bytes are gone.
+ * kicks. The kernel forgets such an entry once the bytes are gone.
  */
 bool epset_probe(struct epset *set, uint64_t *since)
 {

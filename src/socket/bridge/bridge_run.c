@@ -21,10 +21,10 @@ static struct {
 	struct lock lock;
 	struct flow *flows;
 	struct verbs *v; /* NULL: not open */
-	int epoll, bell;
+	int epoll, kick;
 	bool running, held;
 	uint64_t serials;
-} bridge = { .epoll = -1, .bell = -1 };
+} bridge = { .epoll = -1, .kick = -1 };
 
 /* --- flows ------------------------------------------------------------- */
 
@@ -339,7 +339,7 @@ static void work(const struct epoll_event *ev, int n)
 	for (i = 0; i < n; i++)
 		if (ev[i].data.ptr && ev[i].data.ptr != &bridge)
 			((struct flow *)ev[i].data.ptr)->due = true;
-	sys_read(bridge.bell, &sink, sizeof(sink));
+	sys_read(bridge.kick, &sink, sizeof(sink));
 	while (bridge.v && (ret = rdma_api->event(bridge.v, &what)) == 1)
 		heard(&what);
 	if (ret == -EACCES)
@@ -380,7 +380,7 @@ static void drop_all(void)
 		rdma_api->close(bridge.v);
 	bridge.v = NULL;
 	gate_fd_drop(&bridge.epoll);
-	gate_fd_drop(&bridge.bell);
+	gate_fd_drop(&bridge.kick);
 	bridge.running = false;
 }
 
@@ -417,10 +417,10 @@ static int sockets(void)
 	if (bridge.epoll < 0)
 		return bridge.epoll;
 	fd = (int)sys_call3(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK, 0);
-	bridge.bell = fd < 0 ? fd : fd_hide(fd);
-	if (bridge.bell < 0)
-		return bridge.bell;
-	return sys_epoll_ctl(bridge.epoll, EPOLL_CTL_ADD, bridge.bell, &ev);
+	bridge.kick = fd < 0 ? fd : fd_hide(fd);
+	if (bridge.kick < 0)
+		return bridge.kick;
+	return sys_epoll_ctl(bridge.epoll, EPOLL_CTL_ADD, bridge.kick, &ev);
 }
 
 static int start(void)
@@ -439,7 +439,7 @@ static void ring(void)
 {
 	uint64_t one = 1;
 
-	sys_write(bridge.bell, &one, sizeof(one));
+	sys_write(bridge.kick, &one, sizeof(one));
 }
 
 int bridge_submit(struct flow *f)
@@ -570,7 +570,7 @@ void bridge_forked(void)
 	bridge.v = NULL;
 	/* before the gates: what is watched there is the parent's */
 	gate_fd_drop(&bridge.epoll);
-	gate_fd_drop(&bridge.bell);
+	gate_fd_drop(&bridge.kick);
 	while ((f = bridge.flows)) {
 		bridge.flows = f->next;
 		f->end = NULL;

@@ -22,7 +22,7 @@ struct link_ops {
 	/* The peer: it may be asleep, `idle`: its background thread, too. */
 	void (*tell)(struct sock *s, bool idle);
 	void (*took)(struct sock *s); /* bytes were taken: a writer may wait */
-	bool (*may_bell)(struct sock *s); /* may a bell go to the anchor now? */
+	bool (*may_kick)(struct sock *s); /* may a kick go to the anchor now? */
 
 	/* The anchor: its marker, and receives of the kernel's. */
 	void (*marker_read)(struct sock *s, int fd);

@@ -79,7 +79,7 @@ struct rdma_marks {
 	bool ahead; /* it is not due yet: the reader has not passed x */
 	bool token_wait; /* the peer's is not complete yet */
 	bool eof_hidden;
-	uint64_t token_at; /* bells before the peer's token */
+	uint64_t token_at; /* kicks before the peer's token */
 	uint64_t hidden, peeked, peek_at; /* behind the token; peek.c */
 };
 

@@ -234,8 +234,8 @@ struct sock_fallback {
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint8_t spills;
 	uint8_t audits; /* times the counts were compared */
-	uint8_t miss_naps, missed[2]; /* of bell_naps for nobody's (ring.c) */
-	uint16_t bell_naps; /* waits for threads that hold a bell uncounted */
+	uint8_t miss_naps, missed[2]; /* of kick_naps for nobody's (ring.c) */
+	uint16_t kick_naps; /* waits for threads that hold a kick uncounted */
 	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */
 	bool given; /* behind this spill another program may write, uncounted */
 	bool resuming; /* RESTORING, begun: */

@@ -194,7 +194,7 @@ static void keep_early(struct sock *s)
 {
 	bytebuf_again(s);
 	let_go(s);
-	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->rx->kicks, s->ar.kicks, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
 			 __ATOMIC_SEQ_CST);
@@ -222,9 +222,9 @@ static void begin_rx(struct sock *s, struct rdma *r)
 	r->failover.in.token_got = RDMA_TOKEN;
 	if (r->mark.token_wait)
 		r->failover.in.token_got =
-			(uint8_t)(s->ar.bells - r->mark.token_at);
-	r->failover.in.bells =
-		st == ANC_DRAINING ? (uint64_t)anc_bells(s->rx, &s->ar) : 0;
+			(uint8_t)(s->ar.kicks - r->mark.token_at);
+	r->failover.in.kicks =
+		st == ANC_DRAINING ? (uint64_t)anc_kicks(s->rx, &s->ar) : 0;
 	resume_begin(&r->failover.in, st, r->mark.token_wait, sure);
 }
 
@@ -269,8 +269,8 @@ void failover_begin(struct sock *s, int error)
 static void token_came(struct sock *s, struct rdma *r)
 {
 	r->mark.token_wait = false;
-	s->ar.bells = r->mark.token_at + RDMA_TOKEN;
-	remote_bells_ahead(&r->words);
+	s->ar.kicks = r->mark.token_at + RDMA_TOKEN;
+	remote_kicks_ahead(&r->words);
 	s->got.avail += r->mark.hidden;
 	s->eos.rx_eof |= r->mark.eof_hidden;
 	r->mark.hidden = 0;
@@ -363,8 +363,8 @@ static void settle_words(struct sock *s, enum anc_state st)
 
 	if (st == ANC_DRAINING) {
 		if (r->failover.in.token_got == RDMA_TOKEN &&
-		    !r->failover.in.bells)
-			s->ar.bells = __atomic_load_n(&s->rx->bells,
+		    !r->failover.in.kicks)
+			s->ar.kicks = __atomic_load_n(&s->rx->kicks,
 						      __ATOMIC_ACQUIRE);
 		return;
 	}
@@ -372,8 +372,8 @@ static void settle_words(struct sock *s, enum anc_state st)
 		anc_resumed(s->rx); /* with the calls that hold it */
 		return;
 	}
-	s->ar.bells = r->failover.in.back ? r->mark.token_at : s->ar.bells;
-	__atomic_store_n(&s->rx->bells, s->ar.bells, __ATOMIC_SEQ_CST);
+	s->ar.kicks = r->failover.in.back ? r->mark.token_at : s->ar.kicks;
+	__atomic_store_n(&s->rx->kicks, s->ar.kicks, __ATOMIC_SEQ_CST);
 	if (st == ANC_RESTORING) /* none of it in front of x */
 		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
@@ -382,10 +382,10 @@ static void settle_words(struct sock *s, enum anc_state st)
 			 __ATOMIC_SEQ_CST);
 }
 
-/* Asked behind a spill, and not all bells are taken: as before. */
+/* Asked behind a spill, and not all kicks are taken: as before. */
 static bool spilled_again(struct sock *s)
 {
-	if (!behind_spill(s) || s->ar.kept || anc_bells(s->rx, &s->ar) <= 0)
+	if (!behind_spill(s) || s->ar.kept || anc_kicks(s->rx, &s->ar) <= 0)
 		return false;
 	__atomic_store_n(&s->rx->state, ANC_DRAINING, __ATOMIC_SEQ_CST);
 	return true;

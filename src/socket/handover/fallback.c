@@ -197,11 +197,11 @@ static int spilled_home(struct sock *s, int fd)
 	where = raw_where(s, &n);
 	if (where == ANC_AT_ANCHOR)
 		return 0;
-	if (where == ANC_AT_BELLS &&
+	if (where == ANC_AT_KICKS &&
 	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
-	if (where == ANC_AT_BELLS)
-		return keep_bells(s, fd) < 0 ? -EPROTO : -EAGAIN;
+	if (where == ANC_AT_KICKS)
+		return keep_kicks(s, fd) < 0 ? -EPROTO : -EAGAIN;
 	if (where < 0)
 		return -EPROTO;
 	if (!s->orphan && wake_hung_up(s))

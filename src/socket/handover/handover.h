@@ -63,7 +63,7 @@ bool lift_tx(struct sock *s, int fd);
 
 /* All with the lock held. 1: nothing more will come, 0: not yet; negative. */
 int keep_pull(struct sock *s, int fd);
-int keep_bells(struct sock *s, int fd); /* exactly those there; -EAGAIN */
+int keep_kicks(struct sock *s, int fd); /* exactly those there; -EAGAIN */
 int keep_rest(struct sock *s, int fd); /* the peer is dead: everything */
 void keep_drop(struct sock *s); /* it was written back */
 /*
@@ -94,7 +94,7 @@ int standin_take(struct sock *s, int fd);
 /* --- mark.c ------------------------------------------------------------ */
 
 /* Between hosts: may what comes next on the anchor be a token or a record? */
-bool peek_no_bell(const struct sock *s);
+bool peek_no_kick(const struct sock *s);
 
 /* --- failover.c ------------------------------------------------------------ */
 

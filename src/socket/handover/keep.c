@@ -62,18 +62,18 @@ static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
 	return got;
 }
 
-int keep_bells(struct sock *s, int fd)
+int keep_kicks(struct sock *s, int fd)
 {
 	int64_t n;
 
 	lift_strayed(s, fd, 0);
-	while ((n = anc_bells(s->rx, &s->ar)) > 0) {
+	while ((n = anc_kicks(s->rx, &s->ar)) > 0) {
 		ssize_t got = raw_throw(s, fd, (uint64_t)n);
 
 		if (got == -EAGAIN)
 			return -EAGAIN;
-		/* FIN or error instead: W died between count and bell */
-		s->ar.bells += (uint64_t)(got > 0 ? got : n);
+		/* FIN or error instead: W died between count and kick */
+		s->ar.kicks += (uint64_t)(got > 0 ? got : n);
 	}
 	return (int)n;
 }
@@ -86,12 +86,12 @@ static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
 
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return 0;
-	if (where == ANC_AT_BELLS && s->rd && s->rd->mark.token_wait) {
+	if (where == ANC_AT_KICKS && s->rd && s->rd->mark.token_wait) {
 		rdma_token_read(s, fd);
 		return !s->rd->mark.token_wait;
 	}
-	if (where == ANC_AT_BELLS)
-		return !keep_bells(s, fd);
+	if (where == ANC_AT_KICKS)
+		return !keep_kicks(s, fd);
 	got = pull(s, fd, a, n);
 	return got > 0 ? 1 : got == -ENOMEM ? -ENOMEM : 0;
 }
@@ -132,7 +132,7 @@ int keep_rest(struct sock *s, int fd)
 	while (s->ar.kept < front && n > 0)
 		n = pull(s, fd, &a, front - s->ar.kept);
 	if (s->ar.kept >= front) {
-		keep_bells(s, fd);
+		keep_kicks(s, fd);
 		do {
 			n = pull(s, fd, &a, SHM_ATTIC);
 		} while (n > 0);

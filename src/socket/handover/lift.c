@@ -401,16 +401,16 @@ int lift_end_errno(struct sock *s)
 void lift_unpaired(struct sock *s, enum reason why)
 {
 	int fd = sock_anchor(s);
-	int64_t bells;
+	int64_t kicks;
 
 	lift_strayed(s, fd, 0);
-	bells = anc_bells(s->rx, &s->ar);
-	while (bells > 0) {
-		ssize_t n = raw_throw(s, fd, (uint64_t)bells);
+	kicks = anc_kicks(s->rx, &s->ar);
+	while (kicks > 0) {
+		ssize_t n = raw_throw(s, fd, (uint64_t)kicks);
 
 		if (n <= 0)
 			break;
-		bells -= n;
+		kicks -= n;
 	}
 	s->fallback.pinned = true;
 	__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);

@@ -15,14 +15,14 @@ static bool behind(struct sock *s, int fd)
 	fd = sock_at(s, fd);
 	pump_poll(s);
 	where = raw_where(s, &n);
-	if (where == ANC_AT_BELLS && !peek_no_bell(s) &&
+	if (where == ANC_AT_KICKS && !peek_no_kick(s) &&
 	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
-		keep_bells(s, fd);
+		keep_kicks(s, fd);
 		where = raw_where(s, &n);
 	}
 	if (where == ANC_AT_RING)
 		ret = s->got.avail > 0 || zc_here(s);
-	else if (where != ANC_AT_BELLS)
+	else if (where != ANC_AT_KICKS)
 		ret = s->ar.kept > 0;
 	sock_unlock(s);
 	return ret;
@@ -38,7 +38,7 @@ int sock_atmark(struct sock *s, int fd)
 	return ret < 0 ? ret : mark;
 }
 
-bool peek_no_bell(const struct sock *s)
+bool peek_no_kick(const struct sock *s)
 {
 	return unlikely(s->rd != NULL) &&
 	       (s->rd->mark.token_wait || s->ar.unsure || rdma_failing_over(s));

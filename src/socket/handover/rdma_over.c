@@ -30,7 +30,7 @@ void rdma_lost(struct sock *s, int error)
 /*
  * Nothing can be handed back any more: once the FIN is there all that is unread
  * lies here, but for what is in front of x, and it goes into a stand-in. What
- * lies behind on the anchor are token and bells.
+ * lies behind on the anchor are token and kicks.
  */
 bool rdma_over(struct sock *s, int fd)
 {
@@ -59,7 +59,7 @@ bool rdma_over(struct sock *s, int fd)
 		return true;
 	while (raw_throw(s, fd, UINT64_MAX) > 0)
 		;
-	s->ar.bells = __atomic_load_n(&d->bells, __ATOMIC_ACQUIRE);
+	s->ar.kicks = __atomic_load_n(&d->kicks, __ATOMIC_ACQUIRE);
 	rdma_ended(s);
 	return false;
 }

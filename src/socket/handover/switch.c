@@ -16,7 +16,7 @@
 /* --- to the ring ------------------------------------------------------- */
 
 /*
- * No Nagle, for the bells' sake. Set even where it is on: that sends what the last call
+ * No Nagle, for the kicks' sake. Set even where it is on: that sends what the last call
  * left lying with MSG_MORE, which the reader has to take before the ring.
  */
 static void options_ours(struct sock *s, int fd)
@@ -99,18 +99,18 @@ static int leave_anchor(struct sock *s, int fd)
  * Whoever of R sleeps in the kernel comes out by a byte on the anchor. Over
  * RDMA that is the token, which follows when R knows of the lift.
  */
-static void first_bell(struct sock *s, int fd)
+static void first_kick(struct sock *s, int fd)
 {
-	static const char bell;
+	static const char kick;
 
 	if (s->rd) {
 		rdma_token_begin(s);
 		return;
 	}
-	anc_bell(s->tx, &s->at);
-	if (sock_eats(s, sys_send(fd, &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL)) !=
+	anc_kick(s->tx, &s->at);
+	if (sock_eats(s, sys_send(fd, &kick, 1, MSG_DONTWAIT | MSG_NOSIGNAL)) !=
 	    1)
-		__atomic_store_n(&s->tx->bells, --s->at.bells,
+		__atomic_store_n(&s->tx->kicks, --s->at.kicks,
 				 __ATOMIC_SEQ_CST);
 }
 
@@ -134,7 +134,7 @@ static bool switch_tx(struct sock *s, int fd)
 	}
 	options_ours(s, fd);
 	if (!ret)
-		first_bell(s, fd);
+		first_kick(s, fd);
 	else if (s->rd)
 		rdma_rising(s);
 	ring_note(s);

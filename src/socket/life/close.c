@@ -152,7 +152,7 @@ static bool unread(struct sock *s, int fd)
 static void close_lifted(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
-	int64_t bells;
+	int64_t kicks;
 	char sink[64];
 	bool abort;
 
@@ -168,15 +168,15 @@ static void close_lifted(struct sock *s, int fd)
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
 	} else {
-		/* a bell left unread would make the kernel say reset */
-		bells = anc_bells(s->rx, &s->ar);
-		while (bells > 0 && anc_state(s->rx) != ANC_TCP) {
+		/* a kick left unread would make the kernel say reset */
+		kicks = anc_kicks(s->rx, &s->ar);
+		while (kicks > 0 && anc_state(s->rx) != ANC_TCP) {
 			ssize_t n = sys_recv(fd, sink,
-					     bells < 64 ? (size_t)bells : 64,
+					     kicks < 64 ? (size_t)kicks : 64,
 					     MSG_DONTWAIT);
 			if (n <= 0)
 				break;
-			bells -= n;
+			kicks -= n;
 		}
 	}
 	/* a reset is no orderly end: its reader must not take it for one */

@@ -26,7 +26,7 @@ static bool mends(const struct rdma *r)
 bool rdma_unread(const struct sock *s, int fd)
 {
 	enum anc_state st = anc_state(s->rx);
-	int64_t bells = st == ANC_TCP ? 0 : anc_bells(s->rx, &s->ar);
+	int64_t kicks = st == ANC_TCP ? 0 : anc_kicks(s->rx, &s->ar);
 	int n;
 
 	/* brought back to TCP: what the kernel has may be for who was given it */
@@ -35,11 +35,11 @@ bool rdma_unread(const struct sock *s, int fd)
 	if ((st == ANC_SWITCHING || st == ANC_DRAINING) &&
 	    s->ar.taken < remote_awaited(s->rx))
 		return true;
-	/* while it is LIFTED a bell may be there before its word */
-	if ((st != ANC_TCP && st != ANC_DRAINING) || bells < 0 ||
+	/* while it is LIFTED a kick may be there before its word */
+	if ((st != ANC_TCP && st != ANC_DRAINING) || kicks < 0 ||
 	    sys_ioctl(fd, FIONREAD, &n))
 		return false;
-	return n > bells;
+	return n > kicks;
 }
 
 bool rdma_linger(struct sock *s, int fd)

@@ -51,7 +51,7 @@ static bool enter(struct sock *s)
 
 static void serve(struct sock *s, void *arg)
 {
-	bool bell, asked;
+	bool kick, asked;
 
 	(void)arg;
 	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_RELAXED)))
@@ -63,15 +63,15 @@ static void serve(struct sock *s, void *arg)
 	if (lift_awaited(s) && sock_fd(s) >= 0)
 		lift_look(s, sock_fd(s));
 	holders_visit(s);
-	bell = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
+	kick = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
-	if ((anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due && !bell &&
+	if ((anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due && !kick &&
 	     !asked) ||
 	    !enter(s))
 		return;
 	if (asked)
 		zc_answer(s, sock_anchor(s));
-	if (s->paired && bell)
+	if (s->paired && kick)
 		ring_reader(s, sock_anchor(s));
 	if (s->paired)
 		fallback_serve(s, sock_anchor(s));

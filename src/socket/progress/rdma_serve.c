@@ -174,7 +174,7 @@ bool rdma_called(struct sock *s)
 		return false;
 	in.token_got = RDMA_TOKEN;
 	if (r->mark.token_wait)
-		in.token_got = (uint8_t)(s->ar.bells - r->mark.token_at);
+		in.token_got = (uint8_t)(s->ar.kicks - r->mark.token_at);
 	resume_begin(&in, ANC_LIFTED, r->mark.token_wait, false);
 	return resume_called(&in, buf, (size_t)n);
 }

@@ -14,7 +14,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	int kernel = 0, ret = 0;
 	enum anc_state st;
 	uint64_t sum = 0;
-	int64_t bells;
+	int64_t kicks;
 
 	if (unlikely(!mem_good(n, sizeof(*n), true)))
 		return sys_ioctl(fd, FIONREAD, n);
@@ -25,9 +25,9 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	/* what the token hides has come, and a program may wait for it */
 	if (unlikely(s->rd))
 		sum = peek_hidden(s, fd);
-	bells = anc_bells(s->rx, &s->ar);
+	kicks = anc_kicks(s->rx, &s->ar);
 	st = anc_state(s->rx);
-	/* lifted, the kernel has bells only: it is not asked */
+	/* lifted, the kernel has kicks only: it is not asked */
 	if (st != ANC_LIFTED)
 		ret = sys_ioctl(fd, FIONREAD, &kernel);
 	switch (st) {
@@ -40,8 +40,8 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	case ANC_RECALLED:
 	case ANC_PAUSED:
 		sum += s->got.avail + s->ar.kept;
-		if (bells > 0)
-			kernel -= kernel < bells ? kernel : (int)bells;
+		if (kicks > 0)
+			kernel -= kernel < kicks ? kernel : (int)kicks;
 		sum += (uint64_t)kernel;
 		break;
 	case ANC_RESTORING:

@@ -175,7 +175,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_TCP)) {
 		struct rawrx in = { 0 };
 
-		/* its bytes cannot be told from bells */
+		/* its bytes cannot be told from kicks */
 		if (raw_rx_enter(&in, s) && raw_rx_hold(&in)) {
 			got = sys_call6(SYS_splice, fd, 0, pipe, 0, (long)n,
 					flags);

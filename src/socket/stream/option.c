@@ -74,7 +74,7 @@ static void unbar(struct sock *s, uint16_t bit)
 }
 
 /*
- * What a receive sleeps for in the kernel was settled when it began: a bell would
+ * What a receive sleeps for in the kernel was settled when it began: a kick would
  * not bring it out. So BAR_LEFT takes the place of the bit, and its count, until
  * nobody is inside any more.
  */

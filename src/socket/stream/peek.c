@@ -67,8 +67,8 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 		return got;
 	if (s->ar.kept > front)
 		return got + kept_peek(s, c, front, all - got);
-	if (front || peek_no_bell(s) || s->waits.asleep_anchor ||
-	    s->rx->rawrx || keep_bells(s, fd))
+	if (front || peek_no_kick(s) || s->waits.asleep_anchor ||
+	    s->rx->rawrx || keep_kicks(s, fd))
 		return got;
 	return got + anchor_peek(s, fd, c, all - got);
 }
@@ -117,7 +117,7 @@ bool peek_left(struct sock *s, int fd)
 
 	return anc_state(s->rx) == ANC_DRAINING &&
 	       !sys_ioctl(fd, FIONREAD, &kernel) &&
-	       kernel > anc_bells(s->rx, &s->ar);
+	       kernel > anc_kicks(s->rx, &s->ar);
 }
 
 /*

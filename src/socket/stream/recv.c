@@ -71,7 +71,7 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 	if (s->ar.kept)
 		return keep_take(s, flags & MSG_TRUNC ? NULL : &w->c, 0, n,
 				 false);
-	/* who is inside takes these bytes, and a bell may follow them */
+	/* who is inside takes these bytes, and a kick may follow them */
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	room = w->c.iov->iov_len - w->c.at;
@@ -200,10 +200,10 @@ static int next_at(struct sock *s, int *at, struct want *w, enum anc_state *was,
 		where = raw_where(s, lim);
 	if (where < 0) {
 		pump_fail(s, where);
-	} else if (where == ANC_AT_BELLS && unlikely(s->ar.unsure)) {
+	} else if (where == ANC_AT_KICKS && unlikely(s->ar.unsure)) {
 		return -EBUSY;
-	} else if (where == ANC_AT_BELLS) {
-		return ring_take_bells(s, fd, *lim) ? -EAGAIN : -EALREADY;
+	} else if (where == ANC_AT_KICKS) {
+		return ring_take_kicks(s, fd, *lim) ? -EAGAIN : -EALREADY;
 	} else if (unlikely(w->peek) &&
 		   peek_starves(s, w->len, w->peek_all, &w->starved)) {
 		return ANC_AT_ANCHOR; /* once receive() brought it back to TCP */
@@ -305,8 +305,8 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 				pump_poll(s);
 			if (w->done < w->len && (s->got.avail || zc_here(s)))
 				continue;
-			if (unlikely(anc_bells(s->rx, &s->ar) > 0))
-				ring_bells(s, fd);
+			if (unlikely(anc_kicks(s->rx, &s->ar) > 0))
+				ring_kicks(s, fd);
 			if (!goes_over(w))
 				return 0;
 			continue;
@@ -317,7 +317,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			continue;
 		if (s->orphan)
 			return orphan_recv(s, fd, w, raw);
-		err = ring_bells(s, fd);
+		err = ring_kicks(s, fd);
 		if (err)
 			return pump_fail(s, err);
 		if (unlikely(s->got.avail || s->eos.rx_eof) && !s->got.stale)
@@ -343,7 +343,7 @@ static int raw_flags(struct rawrx *in, const struct want *w)
 {
 	if (likely(!w->all && !w->peek_all))
 		return w->flags;
-	/* it would swallow a bell and sleep on (5.2) */
+	/* it would swallow a kick and sleep on (5.2) */
 	if ((w->all && !option_lowat(in->s)) || in->s->rd)
 		return w->flags & ~MSG_WAITALL;
 	in->back = !raw_rx_hold(in);

@@ -115,8 +115,8 @@ static bool ring_spared(struct sock *s, int fd, struct load *w, int *err)
 }
 
 /*
- * No bell may pass what the reader has not taken off the anchor yet. A send
- * that may block gives it a moment. Else, and where the anchor takes no bell,
+ * No kick may pass what the reader has not taken off the anchor yet. A send
+ * that may block gives it a moment. Else, and where the anchor takes no kick,
  * the kernel goes on. False: it does not work that way either.
  */
 static bool await_reader(struct sock *s, int fd, struct load *w)
@@ -135,7 +135,7 @@ static bool await_reader(struct sock *s, int fd, struct load *w)
 /*
  * MSG_ZEROCOPY in the ring: the bytes are copied, as they are between any two
  * sockets of one host, and the notification that says so, with its number, is
- * the kernel's, for a bell. It goes first, when bytes are sure to follow. False:
+ * the kernel's, for a kick. It goes first, when bytes are sure to follow. False:
  * look again.
  */
 static bool announced(struct sock *s, int fd, struct load *w)
@@ -303,7 +303,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 		n = hooks.sendmsg(fd, &rest, flags);
 	}
 	n = raw_said(n, saved);
-	/* a bell lay unread as the peer closed; or our kernel hears later */
+	/* a kick lay unread as the peer closed; or our kernel hears later */
 	if (unlikely(n == -ECONNRESET) && (s->eos.rx_eof || (told && !w->done)))
 		n = broken_pipe(flags);
 	else if (unlikely(n == -ECONNRESET) && !w->done)

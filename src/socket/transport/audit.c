@@ -64,7 +64,7 @@ int32_t lift_audit(struct sock *s, int fd)
 	}
 	look(fd, &c);
 	/* even with somebody inside: he would have taken more than was counted */
-	if (c.good && anc_state(s->rx) == ANC_TCP && !s->ar.bells &&
+	if (c.good && anc_state(s->rx) == ANC_TCP && !s->ar.kicks &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
 	    c.received == taken + (uint64_t)c.in + c.fin_in) {
 		s->ar.base = 0;
@@ -179,14 +179,14 @@ static void count_lost(struct sock *s, uint64_t n)
 	n -= front;
 	if (!n)
 		return;
-	/* between hosts it is told of bells when they are there, but for DRAINING */
+	/* between hosts it is told of kicks when they are there, but for DRAINING */
 	if ((!s->rd || st == ANC_DRAINING) &&
-	    anc_bells(s->rx, &s->ar) < (int64_t)n)
+	    anc_kicks(s->rx, &s->ar) < (int64_t)n)
 		doubt(s);
 	else if (s->link)
 		s->link->strayed(s, n);
 	else
-		s->ar.bells += n;
+		s->ar.kicks += n;
 }
 
 void lift_find_strayed(struct sock *s, int fd, uint64_t own)
@@ -239,7 +239,7 @@ void lift_sent_base(struct sock *s, int fd)
 	int64_t n;
 
 	s->at.based = written(fd, &n);
-	s->at.base = n - (int64_t)s->at.bells;
+	s->at.base = n - (int64_t)s->at.kicks;
 	s->fallback.given = false;
 }
 
@@ -250,7 +250,7 @@ bool lift_sent(struct sock *s, int fd)
 
 	if (s->at.y == ANC_OPEN || !s->at.based || !written(fd, &n))
 		return false;
-	n -= s->at.base + (int64_t)s->at.bells;
+	n -= s->at.base + (int64_t)s->at.kicks;
 	behind = s->at.sent - s->at.y;
 	if (n < (int64_t)behind)
 		return false;

@@ -112,9 +112,9 @@ void raw_rx_leave(struct rawrx *c)
 	if (unlikely(__atomic_load_n(&s->opt.bars, __ATOMIC_SEQ_CST) &
 		     BAR_LEFT))
 		reports.raw_rx_over(s);
-	/* it may have been a bell, and it was for others, too */
+	/* it may have been a kick, and it was for others, too */
 	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_TCP)
-		ring_ask_bell(c->s);
+		ring_ask_kick(c->s);
 	link = sock_link(s);
 	if (unlikely(link))
 		link->raw_left(s);
@@ -128,15 +128,15 @@ void raw_rx_leave(struct rawrx *c)
 		reports.left(s);
 }
 
-void raw_rx_stay(struct rawrx *c, struct sock **stays, bool bell)
+void raw_rx_stay(struct rawrx *c, struct sock **stays, bool kick)
 {
 	*stays = c->s;
 	c->stays = true;
 	raw_rx_leave(c);
 	if (unlikely(!c->stays))
 		*stays = NULL; /* counted out already */
-	else if (bell)
-		ring_ask_bell(*stays);
+	else if (kick)
+		ring_ask_kick(*stays);
 }
 
 void raw_rx_stayed(struct sock **stays)
@@ -278,9 +278,9 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 		/* unpaired since, or given up for dead: not counted any more */
 		if (d->rawrx)
 			leave(s, d);
-		/* it may have had a bell that was for others, too */
+		/* it may have had a kick that was for others, too */
 		if (anc_state(s->rx) != ANC_TCP)
-			ring_ask_bell(s);
+			ring_ask_kick(s);
 	}
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 }
@@ -330,8 +330,8 @@ void raw_passed(struct sock *s, struct anc_dir *d)
 }
 
 /*
- * W writes no bell before every byte in front of x was accounted here: what a
- * receive returns from there on can only be bells.
+ * W writes no kick before every byte in front of x was accounted here: what a
+ * receive returns from there on can only be kicks.
  */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 {
@@ -341,7 +341,7 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 	if (!anc_raw_stream(d, &s->ar)) {
 		if (n > 0 && !peek)
-			__atomic_add_fetch(&s->ar.bells, (uint64_t)n,
+			__atomic_add_fetch(&s->ar.kicks, (uint64_t)n,
 					   __ATOMIC_RELAXED);
 		return false;
 	}

@@ -22,17 +22,17 @@ static inline ssize_t raw_said(ssize_t n, int saved)
 /* Begin a raw receive / send; false: the direction is not TCP. */
 bool raw_rx_enter(struct rawrx *c, struct sock *s);
 /*
- * The receive just begun cannot tell bells from bytes, or not come out by one:
+ * The receive just begun cannot tell kicks from bytes, or not come out by one:
  * nothing is paired or switched until it leaves. False: too late.
  */
 bool raw_rx_hold(struct rawrx *c);
 void raw_rx_leave(struct rawrx *c);
 /*
  * As raw_rx_leave(), but the call goes on where the lock is needed: it counts as
- * inside until it has it or is over. In *stays the sock, or NULL. `bell`: what
+ * inside until it has it or is over. In *stays the sock, or NULL. `kick`: what
  * it took may have been one.
  */
-void raw_rx_stay(struct rawrx *c, struct sock **stays, bool bell);
+void raw_rx_stay(struct rawrx *c, struct sock **stays, bool kick);
 void raw_rx_stayed(struct sock **stays);
 
 /* A process that has it, too, was killed in such a call, or asleep. */
@@ -62,7 +62,7 @@ void raw_tx_lost(struct rawtx *c);
  * that call; and what is still to be lifted looks for its moment in between.
  */
 size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock);
-/* Account n bytes; false: they were bells, the direction is lifted now. */
+/* Account n bytes; false: they were kicks, the direction is lifted now. */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
 /* Lock held: anc_where(), and the peer is told that a spill was passed. */
 int raw_where(struct sock *s, uint64_t *n);
@@ -81,7 +81,7 @@ ssize_t raw_answer(int fd, struct msghdr *m, int flags);
  * 0, or why they are refused.
  */
 ssize_t raw_judged(struct sock *s, int fd, const struct msghdr *m);
-/* recv() of bells and the like by the library, never asleep. */
+/* recv() of kicks and the like by the library, never asleep. */
 ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
 /* raw_sink() of bytes that nobody needs: at most n of them, and 256. */
 ssize_t raw_throw(struct sock *s, int fd, uint64_t n);

@@ -60,7 +60,7 @@
  *                              C    a FIN, an answer due      V, fallback_serve()
  *   the last byte of a         C    the end of it             V, fallback_abandoned()
  *   fallback refused
- *   words: a bell is wanted    C    the bell, when it may be  ring_reader(), V
+ *   words: a kick is wanted    C    the kick, when it may be  ring_reader(), V
  *   the token                  K S  they have come out by it
  *                              B    a byte, V leaves it there rdma_token_read()
  *   the token, when broken     B S  a byte; S entries         V, token_came()
@@ -68,7 +68,7 @@
  *   before the lift over                                      rdma_left()
  *   the machine has failed     B S  a byte; S entries         rdma_failed()
  *   broken (event, poll,       B S  a byte; S entries         failover_begin()
- *   token or bells amiss)      C    the record                failover_flush(), V
+ *   token or kicks amiss)      C    the record                failover_flush(), V
  *                              V    a look each 5 ms          failover_step()
  *   a record, all news known   B S  a byte; S entries         V, settle()
  *   our bytes are on the anchor B S a byte; S entries         failover_flush()
@@ -224,7 +224,7 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n);
 /* Lock held: read what is missing of the peer's token. */
 void rdma_token_read(struct sock *s, int fd);
-/* Lock held: `n` bytes of token and bells were taken, and are not to be had. */
+/* Lock held: `n` bytes of token and kicks were taken, and are not to be had. */
 void rdma_strayed(struct sock *s, uint64_t n);
 /*
  * ring.c, lock held: the peer has ended; does its token still lie in front of
@@ -234,8 +234,8 @@ bool ring_token(struct sock *s, int fd);
 /* Write what is due of ours; may the anchor carry other bytes then? */
 void rdma_token_write(struct sock *s, int fd);
 bool rdma_anchor_free(struct sock *s);
-/* May a bell be written? */
-bool rdma_may_bell(struct sock *s);
+/* May a kick be written? */
+bool rdma_may_kick(struct sock *s);
 /* Ask to be told of the next completion, before a sleep. */
 void rdma_arm(struct sock *s);
 /*

@@ -15,11 +15,11 @@
 
 #include "socket/transport/transport.h"
 
-/* The token is the next on the anchor: it counts as bells from now on. */
+/* The token is the next on the anchor: it counts as kicks from now on. */
 void rdma_token_begin(struct sock *s)
 {
-	s->at.bells += RDMA_TOKEN;
-	__atomic_store_n(&s->tx->bells, s->at.bells, __ATOMIC_SEQ_CST);
+	s->at.kicks += RDMA_TOKEN;
+	__atomic_store_n(&s->tx->kicks, s->at.kicks, __ATOMIC_SEQ_CST);
 	s->rd->mark.token_due = RDMA_TOKEN;
 	s->rd->mark.ahead = false;
 }

@@ -40,8 +40,8 @@ static void forget_words(struct sock *s)
 		anc_idle(s->tx); /* who said so has not said it of this */
 	memset(&r->words, 0, sizeof(r->words));
 	s->tx->epoch = s->rx->epoch = 0;
-	s->ar.base += (int64_t)s->ar.bells;
-	s->at.bells = s->ar.bells = s->tx->bells = s->rx->bells = 0;
+	s->ar.base += (int64_t)s->ar.kicks;
+	s->at.kicks = s->ar.kicks = s->tx->kicks = s->rx->kicks = 0;
 	s->tx->wait = s->rx->wait = 0;
 	s->ar.unsure = false;
 	r->mark.ahead = false;
@@ -96,7 +96,7 @@ int rdma_up(struct sock *s)
 static void lifted_rx(struct sock *s, struct rdma *r)
 {
 	r->mark.token_wait = true;
-	r->mark.token_at = s->ar.bells;
+	r->mark.token_at = s->ar.kicks;
 	r->due.restless |= rdma_token_urgent(s);
 	rdma_anchor_watch(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
 }
@@ -174,7 +174,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 		failover_seen(s);
 		rdma_token_write(s, fd);
 	}
-	if (news & REMOTE_BELL)
+	if (news & REMOTE_KICK)
 		ring_reader(s, fd);
 	if (news & REMOTE_BURN)
 		conn_burn(&s->conn, r->words.burn);
@@ -215,7 +215,7 @@ const struct link_ops rdma_link = {
 	.room = failover_room,
 	.tell = rdma_tell,
 	.took = rdma_took,
-	.may_bell = rdma_may_bell,
+	.may_kick = rdma_may_kick,
 	.marker_read = rdma_token_read,
 	.raw_left = rdma_left,
 	.raw_took = rdma_took_raw,

@@ -40,7 +40,7 @@ static void token_done(struct sock *s)
 }
 
 /*
- * Bytes at the place of token and bells were taken. What is neither comes from
+ * Bytes at the place of token and kicks were taken. What is neither comes from
  * a peer whose queue pair broke: failover.c has to judge it, and what was taken
  * for the beginning of a token with it. A peer that closed wrote its token
  * before, and nothing else.
@@ -53,14 +53,14 @@ static void token_count(struct sock *s, const uint8_t *got, size_t n)
 	for (; n && (ended || r->state == RDMA_UP); got++, n--) {
 		if (*got !=
 		    (r->mark.token_wait ?
-			     r->mark.token_rx[s->ar.bells - r->mark.token_at] :
+			     r->mark.token_rx[s->ar.kicks - r->mark.token_at] :
 			     0))
 			break;
-		s->ar.bells++;
-		if (r->mark.token_wait && s->ar.bells == TOKEN_END(r))
+		s->ar.kicks++;
+		if (r->mark.token_wait && s->ar.kicks == TOKEN_END(r))
 			token_done(s);
 	}
-	remote_bells_ahead(&r->words);
+	remote_kicks_ahead(&r->words);
 	if (!n)
 		return;
 	if (ended) {
@@ -70,8 +70,8 @@ static void token_count(struct sock *s, const uint8_t *got, size_t n)
 	}
 	if (r->state == RDMA_UP && r->mark.token_wait) {
 		failover_ahead(s, r->mark.token_rx,
-			       s->ar.bells - r->mark.token_at);
-		s->ar.bells = r->mark.token_at;
+			       s->ar.kicks - r->mark.token_at);
+		s->ar.kicks = r->mark.token_at;
 	}
 	failover_ahead(s, got, n);
 	reports.broke(s, -ECONNRESET);
@@ -82,8 +82,8 @@ static void token_lost(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	s->ar.bells = TOKEN_END(r);
-	remote_bells_ahead(&r->words);
+	s->ar.kicks = TOKEN_END(r);
+	remote_kicks_ahead(&r->words);
 	if (s->ar.taken < __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) &&
 	    !rdma_was_reset(s)) {
 		s->conn.fault = "an end without its token";
@@ -100,9 +100,9 @@ void rdma_strayed(struct sock *s, uint64_t n)
 		reports.strayed(s, n);
 		return;
 	}
-	s->ar.bells += n;
-	remote_bells_ahead(&r->words);
-	if (r->mark.token_wait && s->ar.bells >= TOKEN_END(r)) {
+	s->ar.kicks += n;
+	remote_kicks_ahead(&r->words);
+	if (r->mark.token_wait && s->ar.kicks >= TOKEN_END(r)) {
 		token_done(s);
 		r->due.changed = true;
 		rdma_wake(s);
@@ -147,7 +147,7 @@ void rdma_token_read(struct sock *s, int fd)
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
 	    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST))
 		return;
-	n = sys_recv(fd, got, (size_t)(TOKEN_END(r) - s->ar.bells),
+	n = sys_recv(fd, got, (size_t)(TOKEN_END(r) - s->ar.kicks),
 		     MSG_DONTWAIT);
 	sock_eats(s, n);
 	if (n > 0)
@@ -210,7 +210,7 @@ bool rdma_anchor_free(struct sock *s)
 	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
 }
 
-bool rdma_may_bell(struct sock *s)
+bool rdma_may_kick(struct sock *s)
 {
 	return s->rd->state == RDMA_UP && !s->rd->mark.token_due &&
 	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_SWITCHING;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Bells and wake-up bytes.
+ * Kicks and wake-up bytes.
  *
  * Wake-up bytes are numbered: who rings raises `rung` after the send. A
  * thread that wants to take bytes off the wake-up socket first notes the
@@ -33,20 +33,20 @@ static void wake_peer(struct sock *s)
 	COUNT(s, wakeups, 1);
 }
 
-/* One bell, as send() with `flags`. */
+/* One kick, as send() with `flags`. */
 static bool strike(struct sock *s, int fd, int flags)
 {
 	static const char byte;
 
-	anc_bell(s->tx, &s->at);
+	anc_kick(s->tx, &s->at);
 	if (sock_eats(s, sys_send(fd, &byte, 1,
 				  MSG_DONTWAIT | MSG_NOSIGNAL | flags)) == 1)
 		return true;
-	__atomic_store_n(&s->tx->bells, --s->at.bells, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->tx->kicks, --s->at.kicks, __ATOMIC_SEQ_CST);
 	return false;
 }
 
-static void bell(struct sock *s, int fd)
+static void kick(struct sock *s, int fd)
 {
 	static const char byte;
 
@@ -54,12 +54,12 @@ static void bell(struct sock *s, int fd)
 		return;
 	if (s->link) {
 		/* told when it is written: the reader knows of no other */
-		if (!s->link->may_bell(s))
+		if (!s->link->may_kick(s))
 			anc_arm(s->tx, ANC_ANCHOR);
 		else if (sock_eats(s, sys_send(fd, &byte, 1,
 					       MSG_DONTWAIT | MSG_NOSIGNAL)) ==
 			 1)
-			anc_bell(s->tx, &s->at);
+			anc_kick(s->tx, &s->at);
 		s->link->tell(s, false);
 		return;
 	}
@@ -67,14 +67,14 @@ static void bell(struct sock *s, int fd)
 }
 
 /*
- * A bell for our program's own sake: sent with MSG_ZEROCOPY, it puts the
+ * A kick for our program's own sake: sent with MSG_ZEROCOPY, it puts the
  * notification of one send into the error queue of the anchor.
  */
 int ring_told(struct sock *s, int fd)
 {
 	if (s->link || fd < 0)
 		return -ENOSPC;
-	if (!anc_may_bell(s->tx, &s->at) || !strike(s, fd, MSG_ZEROCOPY))
+	if (!anc_may_kick(s->tx, &s->at) || !strike(s, fd, MSG_ZEROCOPY))
 		return -EAGAIN;
 	return 0;
 }
@@ -87,8 +87,8 @@ void ring_reader(struct sock *s, int fd)
 		return;
 	if (who & ANC_WAKE)
 		wake_peer(s);
-	if ((who & ANC_ANCHOR) && anc_may_bell(s->tx, &s->at))
-		bell(s, fd);
+	if ((who & ANC_ANCHOR) && anc_may_kick(s->tx, &s->at))
+		kick(s, fd);
 }
 
 void ring_writer(struct sock *s)
@@ -181,7 +181,7 @@ bool ring_may_eat(struct sock *s)
 	return !s->waits.readers || anc_state(s->rx) == ANC_LIFTED;
 }
 
-void ring_ask_bell(struct sock *s)
+void ring_ask_kick(struct sock *s)
 {
 	const struct link_ops *link = sock_link(s);
 

@@ -5,11 +5,11 @@ libsockettransport_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsockettransport_la_SOURCES = \
 	src/socket/transport/alive.c \
 	src/socket/transport/audit.c \
-	src/socket/transport/bell.c \
 	src/socket/transport/bytebuf.c \
 	src/socket/transport/failover_keep.c \
 	src/socket/transport/holdback.c src/socket/transport/holdback.h \
 	src/socket/transport/inside.c \
+	src/socket/transport/kick.c \
 	src/socket/transport/pump.c \
 	src/socket/transport/raw.c src/socket/transport/raw.h \
 	src/socket/transport/rdma.h \

@@ -33,11 +33,11 @@ uint32_t ring_mark(struct sock *s);
 void ring_eat(struct sock *s, uint32_t mark);
 /* May who does not read eat the bytes that readers may sleep on? */
 bool ring_may_eat(struct sock *s);
-/* A bell was taken while others still sleep on the anchor: one for them. */
-void ring_ask_bell(struct sock *s);
-int ring_bells(struct sock *s, int fd); /* take bells while LIFTED */
-/* ANC_AT_BELLS: takes up to n; lock held. False: waited a moment, without it. */
-bool ring_take_bells(struct sock *s, int fd, uint64_t n);
+/* A kick was taken while others still sleep on the anchor: one for them. */
+void ring_ask_kick(struct sock *s);
+int ring_kicks(struct sock *s, int fd); /* take kicks while LIFTED */
+/* ANC_AT_KICKS: takes up to n; lock held. False: waited a moment, without it. */
+bool ring_take_kicks(struct sock *s, int fd, uint64_t n);
 
 /* Did the peer's last process close its wake-up socket (or die)? */
 bool wake_hung_up(const struct sock *s);
@@ -72,7 +72,7 @@ bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
 /*
  * The peer's process has ended: did it end in a reset, as TCP would show? What
  * went to the anchor is left to the kernel, which shows `revents`: its reset is
- * one, too, but for bells alone (raw_torn()).
+ * one, too, but for kicks alone (raw_torn()).
  */
 bool was_reset(const struct sock *s);
 bool raw_torn(const struct sock *s, short revents);

@@ -26,7 +26,7 @@ static bool kernel_has(int fd)
 
 /*
  * In front of the ring's bytes the anchor's own edges do not count (the entry
- * stands for bells, too): what arrived since the last look is one.
+ * stands for kicks, too): what arrived since the last look is one.
  */
 static void queue_edge(struct sock *s, int fd)
 {
@@ -42,17 +42,17 @@ static void queue_edge(struct sock *s, int fd)
 
 /*
  * The writer has left the ring, and bytes of it are unread still: what arrives
- * on the anchor behind them is an edge. Bells are none.
+ * on the anchor behind them is an edge. Kicks are none.
  */
 static void spill_edge(struct sock *s, int fd)
 {
 	uint64_t there = s->ar.taken + s->got.avail;
-	int64_t bells = anc_bells(s->rx, &s->ar);
+	int64_t kicks = anc_kicks(s->rx, &s->ar);
 	int n = 0;
 
-	if (sys_ioctl(fd, FIONREAD, &n) || bells < 0 || n <= bells)
+	if (sys_ioctl(fd, FIONREAD, &n) || kicks < 0 || n <= kicks)
 		return;
-	there += (uint64_t)(n - bells);
+	there += (uint64_t)(n - kicks);
 	if (there > s->fallback.queue_seen)
 		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 	s->fallback.queue_seen = there;
@@ -63,25 +63,25 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	uint64_t n;
 	int where = raw_where(s, &n);
 
-	if (where == ANC_AT_BELLS &&
+	if (where == ANC_AT_KICKS &&
 	    (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
 	     __atomic_load_n(&s->in.strayed, __ATOMIC_SEQ_CST))) {
 		r->ms = 1; /* a thread may hold one uncounted */
-	} else if (where == ANC_AT_BELLS && s->ar.unsure) {
+	} else if (where == ANC_AT_KICKS && s->ar.unsure) {
 		r->ms = 1; /* the writer has not said yet that it knows */
-	} else if (where == ANC_AT_BELLS && s->rd &&
+	} else if (where == ANC_AT_KICKS && s->rd &&
 		   (s->rd->mark.token_wait || rdma_failing_over(s))) {
 		rdma_token_read(s, fd);
 		r->ms = 1;
-	} else if (where == ANC_AT_BELLS &&
-		   anc_bells(s->rx, &s->ar) == (int64_t)n) {
+	} else if (where == ANC_AT_KICKS &&
+		   anc_kicks(s->rx, &s->ar) == (int64_t)n) {
 		ssize_t got = raw_throw(s, fd, n);
 
 		if (got > 0)
-			s->ar.bells += (uint64_t)got;
+			s->ar.kicks += (uint64_t)got;
 		where = raw_where(s, &n);
-		if (where == ANC_AT_BELLS)
-			r->ms = 1; /* the last bell is still on its way */
+		if (where == ANC_AT_KICKS)
+			r->ms = 1; /* the last kick is still on its way */
 	}
 	/* what comes by the ring is an edge, before x is passed as well */
 	if (where == ANC_AT_ANCHOR && anc_state(s->rx) == ANC_SWITCHING)
@@ -120,14 +120,14 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	else if (s->orphan)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
 	else
-		ring_bells(s, fd);
+		ring_kicks(s, fd);
 	/* a token among them shows what lay behind it */
 	if (unlikely(s->got.avail))
 		r->now |= IN_BITS;
 }
 
 /*
- * The peer's library is gone. The kernel's word counts, but for bells it left
+ * The peer's library is gone. The kernel's word counts, but for kicks it left
  * unread: they make the kernel show a reset where TCP would show an end.
  */
 static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
@@ -158,7 +158,7 @@ static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
 	if (!(r->now & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))) {
 		r->ms = 1; /* its FIN follows within microseconds */
 		if (!s->got.avail && anc_state(s->rx) == ANC_LIFTED)
-			r->now &= ~(uint32_t)IN_BITS; /* bells */
+			r->now &= ~(uint32_t)IN_BITS; /* kicks */
 		return;
 	}
 	r->now |= IN_BITS | OUT_BITS | EPOLLRDHUP;

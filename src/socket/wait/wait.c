@@ -230,7 +230,7 @@ bool wait_idle(struct sock *s)
 	       !s->eos.rx_eof && !s->eos.shut_rd && !s->fallback.falling_back &&
 	       !s->eos.fin_due && anc_state(s->rx) == ANC_LIFTED &&
 	       anc_state(s->tx) <= ANC_DRAINING && !zc_here(s) &&
-	       anc_bells(s->rx, &s->ar) <= 0;
+	       anc_kicks(s->rx, &s->ar) <= 0;
 }
 
 /* Woken there: is there nothing to be looked at but completions? */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Bells, taken: the bytes on the anchor by which threads come out of the kernel
+ * Kicks, taken: the bytes on the anchor by which threads come out of the kernel
  * that slept there since before the lift.
  */
 
@@ -11,16 +11,16 @@
 #define NAPS_THERE 2000 /* of one that does not run, or ended them there */
 
 /*
- * Bells wake threads that slept in the kernel on the anchor since before the
+ * Kicks wake threads that slept in the kernel on the anchor since before the
  * switch; they stay until the last of those is out. This thread counts itself
- * in meanwhile, so that no stream byte can come behind the bells it counted.
+ * in meanwhile, so that no stream byte can come behind the kicks it counted.
  */
-int ring_bells(struct sock *s, int fd)
+int ring_kicks(struct sock *s, int fd)
 {
 	int64_t n;
 
 	lift_strayed(s, fd, 0);
-	n = anc_bells(s->rx, &s->ar);
+	n = anc_kicks(s->rx, &s->ar);
 	if (n <= 0 || rdma_failing_over(s))
 		return n < 0 ? (int)n : 0;
 	if (s->rd && s->rd->mark.token_wait) {
@@ -31,7 +31,7 @@ int ring_bells(struct sock *s, int fd)
 		return 0;
 	if (__atomic_add_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST) == 1 &&
 	    anc_state(s->rx) == ANC_LIFTED)
-		n = anc_bells(s->rx, &s->ar);
+		n = anc_kicks(s->rx, &s->ar);
 	else
 		n = 0;
 	while (n > 0) {
@@ -39,7 +39,7 @@ int ring_bells(struct sock *s, int fd)
 
 		if (got <= 0)
 			break;
-		s->ar.bells += (uint64_t)got;
+		s->ar.kicks += (uint64_t)got;
 		n -= got;
 	}
 	__atomic_sub_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST);
@@ -68,14 +68,14 @@ static void inside_too_long(struct sock *s)
 		for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++)
 			while (s->fallback.missed[part]--)
 				raw_abandoned(s, part);
-	} else if (++s->fallback.bell_naps == NAPS_THERE) {
-		s->fallback.bell_naps = 0;
+	} else if (++s->fallback.kick_naps == NAPS_THERE) {
+		s->fallback.kick_naps = 0;
 		s->in.strayed = true;
 		__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
 	}
 }
 
-bool ring_take_bells(struct sock *s, int fd, uint64_t n)
+bool ring_take_kicks(struct sock *s, int fd, uint64_t n)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec ms = { 0, 1000000 };
@@ -90,7 +90,7 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 		lock_take(&s->lock);
 		return false;
 	}
-	s->fallback.bell_naps = s->fallback.miss_naps = 0;
+	s->fallback.kick_naps = s->fallback.miss_naps = 0;
 	if (s->rd && (s->rd->mark.token_wait || rdma_failing_over(s))) {
 		s->link->marker_read(s, fd);
 		sock_unlock(s);
@@ -101,11 +101,11 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 	}
 	/* counted anew: that thread may have taken it meanwhile */
 	lift_strayed(s, fd, 0);
-	if (anc_bells(s->rx, &s->ar) < (int64_t)n)
+	if (anc_kicks(s->rx, &s->ar) < (int64_t)n)
 		return true;
 	got = raw_throw(s, fd, n);
 	if (got > 0) {
-		s->ar.bells += (uint64_t)got;
+		s->ar.kicks += (uint64_t)got;
 		return true;
 	}
 	if (got == -EAGAIN) {
@@ -115,7 +115,7 @@ bool ring_take_bells(struct sock *s, int fd, uint64_t n)
 		lock_take(&s->lock);
 		return got > 0;
 	}
-	s->ar.bells += n; /* FIN or error instead: W died in between */
+	s->ar.kicks += n; /* FIN or error instead: W died in between */
 	return true;
 }
 
@@ -123,6 +123,6 @@ bool ring_token(struct sock *s, int fd)
 {
 	if (likely(!s->rd) || !s->rd->mark.token_wait || s->conn.error)
 		return false;
-	ring_take_bells(s, fd, 0);
+	ring_take_kicks(s, fd, 0);
 	return true;
 }
