@@ -83,7 +83,7 @@ int resume_given(const uint8_t secret[RESUME_SECRET], const uint8_t *p,
 		       -EPROTO;
 }
 
-void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
+void resume_begin(struct resume *r, enum anc_state st, bool marker_wait,
 		  bool sure)
 {
 	r->skip = 0;
@@ -96,13 +96,13 @@ void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
 	case ANC_LIFTED:
 	case ANC_RECALLED:
 	case ANC_PAUSED:
-		r->phase = token_wait ? RESUME_AT_TOKEN : RESUME_AT_KICKS;
+		r->phase = marker_wait ? RESUME_AT_MARKER : RESUME_AT_KICKS;
 		break;
 	case ANC_DRAINING:
-		/* what the token hides is let go of only behind it */
-		r->phase = token_wait ? RESUME_AT_TOKEN :
-			   sure	      ? RESUME_PLAIN :
-					RESUME_MAYBE;
+		/* what the marker hides is let go of only behind it */
+		r->phase = marker_wait ? RESUME_AT_MARKER :
+			   sure	       ? RESUME_PLAIN :
+					 RESUME_MAYBE;
 		break;
 	case ANC_TCP:
 		r->phase = sure ? RESUME_PLAIN : RESUME_MAYBE;
@@ -121,12 +121,12 @@ static bool like_record(const struct resume *r, const uint8_t *p, size_t n)
 	return like(r->secret, BEGINS, p, n);
 }
 
-/* n more bytes of the token were there. */
-static void token_is(struct resume *r, size_t n)
+/* n more bytes of the marker were there. */
+static void marker_is(struct resume *r, size_t n)
 {
-	r->token_got = (uint8_t)(r->token_got + n);
+	r->marker_got = (uint8_t)(r->marker_got + n);
 	r->kicks -= n;
-	if (r->token_got < RESUME_TOKEN)
+	if (r->marker_got < RESUME_MARKER)
 		return;
 	if (!r->spilled)
 		r->phase = RESUME_AT_KICKS;
@@ -134,12 +134,12 @@ static void token_is(struct resume *r, size_t n)
 		r->phase = r->sure ? RESUME_PLAIN : RESUME_MAYBE;
 }
 
-static int at_token(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
+static int at_marker(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
 {
-	size_t left = RESUME_TOKEN - (size_t)r->token_got;
+	size_t left = RESUME_MARKER - (size_t)r->marker_got;
 
-	if (n && memcmp(p, r->token + r->token_got, n < left ? n : left)) {
-		if (r->token_got || r->spilled)
+	if (n && memcmp(p, r->marker + r->marker_got, n < left ? n : left)) {
+		if (r->marker_got || r->spilled)
 			return -EPROTO;
 		r->phase = RESUME_PLAIN;
 		r->back = true;
@@ -148,17 +148,17 @@ static int at_token(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
 	if (n < left)
 		return 0;
 	*eat = left;
-	token_is(r, left);
+	marker_is(r, left);
 	return r->phase == RESUME_PLAIN;
 }
 
 void resume_lost(struct resume *r, uint64_t n)
 {
-	size_t part = RESUME_TOKEN - (size_t)r->token_got;
+	size_t part = RESUME_MARKER - (size_t)r->marker_got;
 
-	if (r->phase == RESUME_AT_TOKEN) {
+	if (r->phase == RESUME_AT_MARKER) {
 		part = n < part ? (size_t)n : part;
-		token_is(r, part);
+		marker_is(r, part);
 		n -= part;
 	}
 	r->kicks -= n < r->kicks ? n : r->kicks;
@@ -221,8 +221,8 @@ int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 {
 	*eat = 0;
 	switch (r->phase) {
-	case RESUME_AT_TOKEN:
-		return at_token(r, p, n, eat);
+	case RESUME_AT_MARKER:
+		return at_marker(r, p, n, eat);
 	case RESUME_AT_KICKS:
 		*eat = zeros(p, n);
 		if (*eat)
@@ -259,21 +259,21 @@ bool resume_ended(const struct resume *r)
 {
 	return r->phase == RESUME_PLAIN || r->phase == RESUME_AT_GIVEN ||
 	       (r->phase == RESUME_MAYBE && !r->kicks) ||
-	       (r->phase == RESUME_AT_TOKEN && !r->token_got && !r->spilled);
+	       (r->phase == RESUME_AT_MARKER && !r->marker_got && !r->spilled);
 }
 
 bool resume_fatal(const struct resume *r)
 {
-	return (r->phase == RESUME_AT_TOKEN || r->phase == RESUME_AT_KICKS) &&
+	return (r->phase == RESUME_AT_MARKER || r->phase == RESUME_AT_KICKS) &&
 	       !r->spilled;
 }
 
 bool resume_called(const struct resume *r, const uint8_t *p, size_t n)
 {
-	size_t left = RESUME_TOKEN - (size_t)r->token_got;
+	size_t left = RESUME_MARKER - (size_t)r->marker_got;
 
-	if (r->phase == RESUME_AT_TOKEN) {
-		if (n <= left || memcmp(p, r->token + r->token_got, left))
+	if (r->phase == RESUME_AT_MARKER) {
+		if (n <= left || memcmp(p, r->marker + r->marker_got, left))
 			return false;
 		p += left;
 		n -= left;

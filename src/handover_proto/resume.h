@@ -14,13 +14,13 @@
  *   W is in          its anchor then gets        because R is in
  *   TCP              the stream                  TCP, or past y and sure of it
  *   LIFTED, R has    the stream from x           TCP, or LIFTED and waits for
- *   not confirmed                                the token, which does not come
+ *   not confirmed                                the marker, which does not come
  *   SWITCHING           the same: a receive of R's from before the lift may take
  *                    what lies in front of x and what comes behind together
- *   LIFTED, RECALLED    (rest of) token, kicks,     LIFTED or RECALLED
+ *   LIFTED, RECALLED    (rest of) marker, kicks,     LIFTED or RECALLED
  *                    record, stream
  *   RECALLED, PAUSED,   the stream from x           RECALLED, PAUSED or TCP, and no
- *   no token begun                               token has come
+ *   no marker begun                               marker has come
  *   DRAINING, R has     record, stream              LIFTED, DRAINING, TCP
  *   not confirmed
  *   DRAINING, and what  the stream                  DRAINING, all up to y arrived;
@@ -47,7 +47,7 @@
 
 #include "handover_proto/anchor.h"
 
-#define RESUME_TOKEN  16
+#define RESUME_MARKER 16
 #define RESUME_SECRET 16
 #define RESUME_RECORD 32 /* 1, secret, 3 x 0, from, check */
 
@@ -55,7 +55,7 @@
 enum resume_tx {
 	RESUME_NOTHING, /* the stream goes on at `sent` */
 	RESUME_BACK, /* the stream from x, which W kept */
-	RESUME_RECORDED, /* the rest of the token, a record, what is unacked */
+	RESUME_RECORDED, /* the rest of the marker, a record, what is unacked */
 };
 /* `confirmed`: R knows of the state that W is in. */
 enum resume_tx resume_tx(enum anc_state st, bool confirmed);
@@ -71,7 +71,7 @@ int resume_given(const uint8_t secret[RESUME_SECRET], const uint8_t *p,
 
 enum resume_phase {
 	RESUME_PLAIN, /* stream bytes follow */
-	RESUME_AT_TOKEN, /* a token, or the stream from x */
+	RESUME_AT_MARKER, /* a marker, or the stream from x */
 	RESUME_AT_KICKS, /* kicks, then a record */
 	RESUME_MAYBE, /* exactly `kicks` kicks, then a record or the stream */
 	RESUME_AT_GIVEN, /* that of resume_give(), or a record, or the stream */
@@ -82,10 +82,10 @@ enum resume_phase {
 struct resume {
 	uint8_t phase;
 	bool spilled; /* begun in DRAINING, */
-	bool sure; /* and W knew: nothing but token, kicks, stream */
+	bool sure; /* and W knew: nothing but marker, kicks, stream */
 	bool home; /* begun in RESTORING: what is unread was handed back */
-	uint8_t token_got; /* bytes of the token that were taken */
-	const uint8_t *token, *secret;
+	uint8_t marker_got; /* bytes of the marker that were taken */
+	const uint8_t *marker, *secret;
 	uint64_t kicks, skip;
 	bool given; /* it is that of resume_give(): from `from` on */
 	uint64_t from;
@@ -93,11 +93,11 @@ struct resume {
 };
 
 /*
- * R is in `st` and knows that the queue pair is broken. `token_wait`: the
- * token has not come completely; `sure`: W knows that R is there, in RESTORING:
- * what was handed back has come. `token`, `secret`, in RESTORING `from`, `token_got`, and in DRAINING `kicks` (the token counts), are set.
+ * R is in `st` and knows that the queue pair is broken. `marker_wait`: the
+ * marker has not come completely; `sure`: W knows that R is there, in RESTORING:
+ * what was handed back has come. `marker`, `secret`, in RESTORING `from`, `marker_got`, and in DRAINING `kicks` (the marker counts), are set.
  */
-void resume_begin(struct resume *r, enum anc_state st, bool token_wait,
+void resume_begin(struct resume *r, enum anc_state st, bool marker_wait,
 		  bool sure);
 /*
  * Are the next bytes on the anchor for R to look at? Those in front of x, and
@@ -113,7 +113,7 @@ bool resume_turn(const struct resume *r, const struct anc_dir *rx,
  */
 int resume_look(struct resume *r, const uint8_t *p, size_t n, uint64_t arrived,
 		size_t *eat);
-/* `n` bytes of token and kicks were taken, and cannot be looked at. */
+/* `n` bytes of marker and kicks were taken, and cannot be looked at. */
 void resume_lost(struct resume *r, uint64_t n);
 /* Nothing will follow what was looked at: may it be the stream? */
 bool resume_ended(const struct resume *r);

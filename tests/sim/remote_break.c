@@ -17,12 +17,12 @@ uint8_t byte_of(uint32_t off)
 	return (uint8_t)(2 + off % 200);
 }
 
-const uint8_t *token_of(const struct end *writer)
+const uint8_t *marker_of(const struct end *writer)
 {
-	static const uint8_t token[2][TOKEN] = { "\xf1 first writers",
-						 "\xf2 other writers" };
+	static const uint8_t marker[2][MARKER] = { "\xf1 first writers",
+						   "\xf2 other writers" };
 
-	return token[writer - w.end];
+	return marker[writer - w.end];
 }
 
 static struct end *other(const struct end *e)
@@ -101,8 +101,8 @@ static void begin_tx(struct end *e)
 	}
 	switch (resume_tx(st, confirmed)) {
 	case RESUME_RECORDED:
-		for (i = 0; e->token_due && i < TOKEN; i++)
-			out(e, KICK, token_of(e)[i]);
+		for (i = 0; e->marker_due && i < MARKER; i++)
+			out(e, KICK, marker_of(e)[i]);
 		from = e->acked > e->at.x ? e->acked : e->at.x;
 		out_record(e, from);
 		w.records++;
@@ -114,7 +114,7 @@ static void begin_tx(struct end *e)
 	default:
 		break;
 	}
-	e->token_due = e->ahead = false;
+	e->marker_due = e->ahead = false;
 	for (; from < e->at.sent; from++)
 		out(e, (uint32_t)from, byte_of((uint32_t)from));
 	e->at.y = e->at.sent;
@@ -177,15 +177,15 @@ static bool begin_rx(struct end *e)
 			keep_early(e);
 	}
 	memset(&e->in, 0, sizeof(e->in));
-	e->in.token = token_of(other(e));
+	e->in.marker = marker_of(other(e));
 	e->in.secret = secret[other(e) - w.end];
-	e->in.token_got = TOKEN;
+	e->in.marker_got = MARKER;
 	e->in.from = e->ar.from;
-	if (e->token_wait)
-		e->in.token_got = (uint8_t)(e->ar.kicks - e->token_at);
+	if (e->marker_wait)
+		e->in.marker_got = (uint8_t)(e->ar.kicks - e->marker_at);
 	if (st == ANC_DRAINING)
 		e->in.kicks = (uint64_t)anc_kicks(e->rx, &e->ar);
-	resume_begin(&e->in, st, e->token_wait, sure);
+	resume_begin(&e->in, st, e->marker_wait, sure);
 	if (!world_rule(RULE_HIDDEN) && st == ANC_DRAINING && sure)
 		e->in.phase = RESUME_PLAIN;
 	return true;
@@ -207,7 +207,7 @@ static void stash(struct end *e, uint8_t byte, uint32_t off)
 	e->stash[e->stash_n++] = (struct item){ .off = off, .byte = byte };
 }
 
-/* As token_count(): what is neither token nor kick is for parse() to judge. */
+/* As marker_count(): what is neither marker nor kick is for parse() to judge. */
 void take_control(struct end *e, uint64_t n)
 {
 	struct pipe *p = inlet(e);
@@ -215,21 +215,21 @@ void take_control(struct end *e, uint64_t n)
 
 	for (; n && p->got != p->arrived; n--, p->got++) {
 		struct item *i = &p->q[p->got % QUEUE];
-		uint8_t due =
-			e->token_wait ?
-				token_of(other(e))[e->ar.kicks - e->token_at] :
-				0;
+		uint8_t due = e->marker_wait ?
+				      marker_of(other(
+					      e))[e->ar.kicks - e->marker_at] :
+				      0;
 
 		if (!e->broke && i->byte == due) {
 			e->ar.kicks++;
-			e->token_wait = e->token_wait &&
-					e->ar.kicks < e->token_at + TOKEN;
+			e->marker_wait = e->marker_wait &&
+					 e->ar.kicks < e->marker_at + MARKER;
 			continue;
 		}
-		if (!e->broke && e->token_wait) {
-			for (k = 0; k < e->ar.kicks - e->token_at; k++)
-				stash(e, token_of(other(e))[k], KICK);
-			e->ar.kicks = e->token_at;
+		if (!e->broke && e->marker_wait) {
+			for (k = 0; k < e->ar.kicks - e->marker_at; k++)
+				stash(e, marker_of(other(e))[k], KICK);
+			e->ar.kicks = e->marker_at;
 		}
 		stash(e, i->byte, i->off);
 		break_known(e);
@@ -289,9 +289,9 @@ static int parse(struct end *e)
 		ret = resume_look(&e->in, buf, n,
 				  e->ar.taken + e->ring_n + e->given_n, &eat);
 		swallow(e, eat);
-		if (e->token_wait && e->in.token_got == TOKEN) {
-			e->token_wait = false;
-			e->ar.kicks = e->token_at + TOKEN;
+		if (e->marker_wait && e->in.marker_got == MARKER) {
+			e->marker_wait = false;
+			e->ar.kicks = e->marker_at + MARKER;
 			remote_kicks_ahead(&e->r);
 		}
 	} while (!ret && eat);
@@ -306,9 +306,9 @@ static void settle(struct end *e)
 	uint32_t i;
 
 	/* what nobody was shown is gone with the end */
-	if (e->in.back || e->token_wait)
+	if (e->in.back || e->marker_wait)
 		e->ring_n = 0;
-	e->token_wait = false;
+	e->marker_wait = false;
 	for (i = 0; i < e->stash_n; i++) {
 		if (e->stash[i].off == KICK)
 			world_fault("control bytes left for the program");
@@ -332,13 +332,13 @@ static void settle(struct end *e)
 		   st == ANC_RECALLED || st == ANC_PAUSED ||
 		   st == ANC_RESTORING) {
 		if (e->in.back)
-			e->ar.kicks = e->token_at;
+			e->ar.kicks = e->marker_at;
 		e->rx->kicks = e->ar.kicks;
 		if (st == ANC_RESTORING)
 			e->rx->x = e->ar.taken;
 		e->rx->y = e->ar.taken + e->ring_n;
 		e->rx->state = e->ring_n ? ANC_DRAINING : ANC_TCP;
-	} else if (st == ANC_DRAINING && e->in.token_got == TOKEN &&
+	} else if (st == ANC_DRAINING && e->in.marker_got == MARKER &&
 		   !e->in.kicks) {
 		e->ar.kicks = e->rx->kicks;
 	}
@@ -380,17 +380,17 @@ int take_record(struct end *e)
 /* The record says it to who hears nothing else: rdma_called(). */
 static bool called(struct end *e)
 {
-	struct resume in = { .token = token_of(other(e)),
+	struct resume in = { .marker = marker_of(other(e)),
 			     .secret = secret[other(e) - w.end],
-			     .token_got = TOKEN };
+			     .marker_got = MARKER };
 	uint8_t buf[GLANCE + STASH];
 
 	if (anc_state(e->rx) == ANC_TCP || e->in_raw || e->ar.kept ||
 	    (e->ar.taken < e->rx->x && anc_state(e->rx) != ANC_RESTORING))
 		return false;
-	if (e->token_wait)
-		in.token_got = (uint8_t)(e->ar.kicks - e->token_at);
-	resume_begin(&in, ANC_LIFTED, e->token_wait, false);
+	if (e->marker_wait)
+		in.marker_got = (uint8_t)(e->ar.kicks - e->marker_at);
+	resume_begin(&in, ANC_LIFTED, e->marker_wait, false);
 	return resume_called(&in, buf, glance(e, buf));
 }
 
@@ -432,7 +432,8 @@ static void again(void)
 		e->tx->epoch = e->rx->epoch = 0;
 		e->tx->wait = e->rx->wait = 0;
 		e->at.kicks = e->ar.kicks = e->tx->kicks = e->rx->kicks = 0;
-		e->ar.unsure = e->token_wait = e->token_due = e->ahead = false;
+		e->ar.unsure = e->marker_wait = e->marker_due = e->ahead =
+			false;
 		e->broke = e->mended = false;
 		e->source = e->unreported = 0;
 		e->recalled = false;

@@ -36,7 +36,7 @@ static bool may_end(struct end *e)
 	if (!e->dis_sent)
 		p->q[p->put++ % QUEUE] = (struct item){ .kind = ITEM_DISCONN };
 	e->dis_sent = true;
-	return !e->token_due;
+	return !e->marker_due;
 }
 
 /* As last_word() of fallback.c. */
@@ -46,7 +46,7 @@ static bool last_word(struct end *e)
 		return false;
 	switch (anc_state(e->tx)) {
 	case ANC_RECALLED:
-		if (e->token_due || !world_shown(e))
+		if (e->marker_due || !world_shown(e))
 			return false;
 		break;
 	case ANC_RESTORING:
@@ -177,10 +177,10 @@ bool end_over(struct end *e)
 		front = (uint32_t)(e->rx->x - e->ar.taken);
 	while (e->ar.kept < front && (i = next(e)))
 		e->kept[e->ar.kept++] = i->off;
-	if (e->token_wait)
-		take_control(e, e->token_at + TOKEN - e->ar.kicks);
-	if (e->token_wait && e->ring_n)
-		world_fault("no token, and bytes behind it");
+	if (e->marker_wait)
+		take_control(e, e->marker_at + MARKER - e->ar.kicks);
+	if (e->marker_wait && e->ring_n)
+		world_fault("no marker, and bytes behind it");
 	while ((i = next(e)))
 		if (i->off != KICK)
 			world_fault("stream bytes behind both ends");

@@ -66,8 +66,8 @@ static bool pull(struct end *e)
 		i = world_next(inlet(e));
 		if (!i)
 			return false;
-		if (where == ANC_AT_KICKS && e->token_wait) {
-			take_control(e, e->token_at + TOKEN - e->ar.kicks);
+		if (where == ANC_AT_KICKS && e->marker_wait) {
+			take_control(e, e->marker_at + MARKER - e->ar.kicks);
 		} else if (where == ANC_AT_KICKS) {
 			world_sink(e, n);
 		} else {
@@ -97,7 +97,7 @@ static void give_begin(struct end *e)
 		world_fault("not all that was sent has come");
 	e->ring_n = 0;
 	e->ar.kept = 0;
-	e->token_wait = false; /* where nothing was sent there is none */
+	e->marker_wait = false; /* where nothing was sent there is none */
 	e->ar.unsure = true;
 	anc_come_home(e->rx, &e->ar, 0);
 }
@@ -155,10 +155,10 @@ void world_come_home(struct end *e)
 
 	if (!e->pinned && !anc_busy(e->rx))
 		e->pinned = true;
-	if (e->token_wait && !e->broke && !e->in_raw &&
+	if (e->marker_wait && !e->broke && !e->in_raw &&
 	    anc_state(e->rx) != ANC_TCP && anc_state(e->rx) != ANC_RESTORING &&
 	    e->ar.taken + e->ar.kept >= e->rx->x)
-		take_control(e, e->token_at + TOKEN - e->ar.kicks);
+		take_control(e, e->marker_at + MARKER - e->ar.kicks);
 	if (e->broke && !e->mended)
 		return;
 	if (end_silent(e) && end_over(e))

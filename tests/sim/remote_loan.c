@@ -31,7 +31,7 @@ bool loan_begin(struct end *e)
 	uint32_t n = 1 + rnd(12);
 
 	if (!rnd(3) || e->held || e->recalled || e->broke || !e->confirmed ||
-	    e->ahead || e->token_due || anc_state(e->tx) != ANC_LIFTED ||
+	    e->ahead || e->marker_due || anc_state(e->tx) != ANC_LIFTED ||
 	    !remote_seen(&e->r) || e->tx->rawrx || !room(outlet(e)))
 		return false;
 	if (n > world_due(e) - e->at.sent)

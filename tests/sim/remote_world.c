@@ -71,41 +71,41 @@ void world_tell(struct end *e)
 
 /* --- the writer -------------------------------------------------------- */
 
-static void token_begin(struct end *e)
+static void marker_begin(struct end *e)
 {
-	e->at.kicks += TOKEN;
-	e->token_due = true;
+	e->at.kicks += MARKER;
+	e->marker_due = true;
 	e->ahead = false;
 }
 
-static void put_token_bytes(struct end *e)
+static void put_marker_bytes(struct end *e)
 {
 	struct pipe *p = &w.anchor[id(e)];
 	int i;
 
 	if (p->fin)
-		world_fault("a token follows the FIN");
-	for (i = 0; i < TOKEN; i++)
+		world_fault("a marker follows the FIN");
+	for (i = 0; i < MARKER; i++)
 		p->q[p->put++ % QUEUE] =
-			(struct item){ .off = KICK, .byte = token_of(e)[i] };
+			(struct item){ .off = KICK, .byte = marker_of(e)[i] };
 }
 
-static void put_token(struct end *e)
+static void put_marker(struct end *e)
 {
-	if (e->broke || world_full(&w.anchor[id(e)], TOKEN))
+	if (e->broke || world_full(&w.anchor[id(e)], MARKER))
 		return;
 	if (e->ahead &&
 	    (anc_state(e->tx) == ANC_SWITCHING ||
 	     anc_state(e->tx) == ANC_RECALLED) &&
 	    (anc_risen(e->tx, &e->at) || (!world_rule(RULE_PASSED) && !rnd(4))))
-		token_begin(e);
-	if (!e->token_due || (world_rule(RULE_SEEN) && !remote_seen(&e->r)) ||
+		marker_begin(e);
+	if (!e->marker_due || (world_rule(RULE_SEEN) && !remote_seen(&e->r)) ||
 	    (anc_state(e->tx) != ANC_LIFTED &&
 	     anc_state(e->tx) != ANC_RECALLED &&
 	     (world_rule(RULE_PASSED) || anc_state(e->tx) != ANC_SWITCHING)))
 		return;
-	put_token_bytes(e);
-	e->token_due = false;
+	put_marker_bytes(e);
+	e->marker_due = false;
 	e->confirmed = true;
 }
 
@@ -126,7 +126,7 @@ static void lift(struct end *e)
 	if (ret < 0)
 		return;
 	if (!ret)
-		token_begin(e);
+		marker_begin(e);
 	e->confirmed = !world_rule(RULE_KEPT);
 	w.lifts++;
 	e->ahead = ret;
@@ -137,25 +137,25 @@ static void lift(struct end *e)
 /* May the anchor carry stream bytes again, or an answer be given? */
 static bool clear(struct end *e)
 {
-	if (world_rule(RULE_EXACT) && e->token_due)
+	if (world_rule(RULE_EXACT) && e->marker_due)
 		return false;
 	return !world_rule(RULE_RAWRX) || (remote_seen(&e->r) && !e->tx->rawrx);
 }
 
 /*
- * What was sent by SDP since is shown to nobody before the token: it goes out
+ * What was sent by SDP since is shown to nobody before the marker: it goes out
  * before the answer. Where nothing was sent the anchor has the whole stream.
  */
 bool world_shown(struct end *e)
 {
 	if (!world_rule(RULE_SHOWN) || !e->ahead || e->at.sent == e->at.x)
 		return true;
-	if (world_full(&w.anchor[id(e)], TOKEN))
+	if (world_full(&w.anchor[id(e)], MARKER))
 		return false;
-	token_begin(e);
-	put_token_bytes(e);
-	e->token_due = false;
-	e->confirmed = true; /* with the token there is no way back to x */
+	marker_begin(e);
+	put_marker_bytes(e);
+	e->marker_due = false;
+	e->confirmed = true; /* with the marker there is no way back to x */
 	return true;
 }
 
@@ -229,7 +229,7 @@ static void write_some(struct end *e)
 
 static void ring_kick(struct end *e)
 {
-	if (!(anc_ring(e->tx) & ANC_ANCHOR) || e->token_due ||
+	if (!(anc_ring(e->tx) & ANC_ANCHOR) || e->marker_due ||
 	    anc_state(e->tx) != ANC_LIFTED || !remote_seen(&e->r) ||
 	    world_full(&w.anchor[id(e)], 1))
 		return;
@@ -237,16 +237,16 @@ static void ring_kick(struct end *e)
 	anc_kick(e->tx, &e->at);
 }
 
-/* The reader has not passed x: the token goes in front of what follows. */
+/* The reader has not passed x: the marker goes in front of what follows. */
 static void spill_early(struct end *e)
 {
-	if (world_full(&w.anchor[id(e)], TOKEN) || !clear(e))
+	if (world_full(&w.anchor[id(e)], MARKER) || !clear(e))
 		return;
-	put_token_bytes(e);
-	e->at.kicks += TOKEN;
+	put_marker_bytes(e);
+	e->at.kicks += MARKER;
 	e->ahead = false;
 	if (anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
-		world_fault("no spill after the token");
+		world_fault("no spill after the marker");
 	w.early++;
 }
 
@@ -256,7 +256,7 @@ static void spill(struct end *e)
 		return;
 	if (anc_state(e->tx) == ANC_SWITCHING)
 		spill_early(e);
-	else if (anc_state(e->tx) == ANC_LIFTED && clear(e) && !e->token_due &&
+	else if (anc_state(e->tx) == ANC_LIFTED && clear(e) && !e->marker_due &&
 		 !anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
 		w.spills++;
 }
@@ -313,10 +313,10 @@ static void from_ring(struct end *e, uint64_t most)
 {
 	uint64_t n = most < e->ring_n ? most : e->ring_n;
 
-	/* the token lies in front of all else, in whatever state it comes */
-	if (e->token_wait && !e->broke && !e->in_raw)
-		take_control(e, e->token_at + TOKEN - e->ar.kicks);
-	if (e->token_wait)
+	/* the marker lies in front of all else, in whatever state it comes */
+	if (e->marker_wait && !e->broke && !e->in_raw)
+		take_control(e, e->marker_at + MARKER - e->ar.kicks);
+	if (e->marker_wait)
 		return;
 	if (!e->ring_n)
 		loan_read(e, most);
@@ -364,14 +364,14 @@ void world_read_some(struct end *e)
 		break;
 	case ANC_AT_RING:
 		from_ring(e, n < 4 ? n : 1 + rnd(4));
-		if (anc_state(e->rx) == ANC_LIFTED && !e->token_wait &&
+		if (anc_state(e->rx) == ANC_LIFTED && !e->marker_wait &&
 		    !e->in_raw && anc_kicks(e->rx, &e->ar) > 0)
 			world_sink(e, (uint64_t)anc_kicks(e->rx, &e->ar));
 		break;
 	case ANC_AT_KICKS:
-		if (e->token_wait && !e->broke && !e->in_raw)
-			take_control(e, e->token_at + TOKEN - e->ar.kicks);
-		else if (!e->in_raw && !e->token_wait && !e->ar.unsure)
+		if (e->marker_wait && !e->broke && !e->in_raw)
+			take_control(e, e->marker_at + MARKER - e->ar.kicks);
+		else if (!e->in_raw && !e->marker_wait && !e->ar.unsure)
 			world_sink(e, n);
 		break;
 	case ANC_AT_QUEUE:
@@ -441,8 +441,8 @@ static void poll_qp(struct end *e)
 	    (anc_state(e->rx) == ANC_SWITCHING ||
 	     anc_state(e->rx) == ANC_LIFTED ||
 	     anc_state(e->rx) == ANC_DRAINING)) {
-		e->token_at = e->ar.kicks;
-		e->token_wait = true;
+		e->marker_at = e->ar.kicks;
+		e->marker_wait = true;
 	}
 	if (remote_seen(&e->r) && !e->ahead &&
 	    (anc_state(e->tx) == ANC_LIFTED ||
@@ -494,7 +494,7 @@ static void step(struct end *e, bool calm)
 		break;
 	case 6:
 		if (!rnd(4))
-			put_token(e);
+			put_marker(e);
 		ring_kick(e);
 		serve(e);
 		break;

@@ -5,7 +5,7 @@
 /*
  * The words of the anchor machine between two hosts, in a small world: two
  * ends with their mirrors; a queue pair with SDP bytes and snapshots in order;
- * an anchor with bytes, kicks and tokens in order; nothing that orders the two.
+ * an anchor with bytes, kicks and markers in order; nothing that orders the two.
  * A seed decides what happens. Stream bytes carry their offset. In worlds that
  * may break, the queue pair does, between any two steps; each end hears of it
  * when it does, or by the other's record alone, and when both have fall back
@@ -23,7 +23,7 @@
 #define STEPS	   6000
 #define STEPS_LONG 30000
 #define QUEUE	   512
-#define TOKEN	   RESUME_TOKEN /* control bytes */
+#define MARKER	   RESUME_MARKER /* control bytes */
 #define STASH	   64
 #define KICK	   UINT32_MAX
 
@@ -33,16 +33,16 @@ enum rule {
 	RULE_HELD, /* raw use only when the writer holds still */
 	RULE_ANEW, /* and it said so of this time, not of the one before */
 	RULE_DRAINED, /* the switch only in a drained direction */
-	RULE_EXACT, /* the token counts before the writer answers */
+	RULE_EXACT, /* the marker counts before the writer answers */
 	RULE_BOUNDED, /* in front of x only so many bytes are received */
-	RULE_PASSED, /* the token only when x has been passed */
+	RULE_PASSED, /* the marker only when x has been passed */
 	RULE_KEPT, /* what is sent before the lift is known is kept */
 	RULE_STAND, /* nothing follows a spill before it is known */
 	RULE_UNSURE, /* the reader leaves DRAINING when told that it may */
 	RULE_JUDGE, /* who mends takes the control bytes, and nobody else */
 	RULE_TRY, /* who waits for a word tries the queue pair */
-	RULE_SHOWN, /* the token goes out before the answer, if it is needed */
-	RULE_HIDDEN, /* nothing is let go of in front of the token */
+	RULE_SHOWN, /* the marker goes out before the answer, if it is needed */
+	RULE_HIDDEN, /* nothing is let go of in front of the marker */
 	RULE_LENT, /* what is lent when it breaks counts as sent */
 	RULE_RECALL, /* nothing moves while memory is on loan */
 	RULE_REPORT, /* a report goes before words that count it */
@@ -102,9 +102,9 @@ struct end {
 	uint32_t given[QUEUE], given_n, given_at; /* handed back; sent of it */
 	uint32_t put[QUEUE], put_n, put_at; /* came back; on the anchor */
 	bool put_record; /* it is on the anchor */
-	uint64_t token_at; /* kicks before the token that must come */
+	uint64_t marker_at; /* kicks before the marker that must come */
 	uint32_t home_at; /* falls back when so many bytes are taken */
-	bool ahead; /* the token is not due before x has been passed */
+	bool ahead; /* the marker is not due before x has been passed */
 	bool runs_ahead; /* its writer does not wait for that */
 	bool holds; /* its writer waits for a drained moment */
 	uint32_t lent; /* bytes on loan and not reported */
@@ -115,11 +115,11 @@ struct end {
 	uint32_t nond_sent, nond_rcvd; /* bytes that met no offer */
 	bool wrote; /* `lent` was written, and not heard of */
 	bool sink_asked; /* it is to come back */
-	bool token_due, in_raw, falling_back, pinned, raw, closed;
+	bool marker_due, in_raw, falling_back, pinned, raw, closed;
 	/* remote_end.c */
 	bool ends, shut, fin_due, dis_sent, dis_rcvd;
 	/* remote_break.c */
-	bool token_wait, confirmed, deaf, broke, mended;
+	bool marker_wait, confirmed, deaf, broke, mended;
 	uint64_t acked; /* in front of it all has arrived for certain */
 	struct resume in;
 	struct item out[QUEUE], stash[STASH];
@@ -182,7 +182,7 @@ void world_put(struct pipe *p, uint32_t off);
 struct item *world_next(struct pipe *p);
 void world_tell(struct end *e);
 bool world_shown(
-	struct end *e); /* RECALLED: its token is out, if it is needed */
+	struct end *e); /* RECALLED: its marker is out, if it is needed */
 void world_deliver(struct end *e, uint32_t off); /* to its program */
 void world_sink(struct end *e, uint64_t n); /* kicks */
 void world_read_some(struct end *e);
@@ -200,7 +200,7 @@ bool end_done(
 	void); /* all that ended is out, and who wants to fall back is there */
 
 uint8_t byte_of(uint32_t off);
-const uint8_t *token_of(const struct end *writer);
+const uint8_t *marker_of(const struct end *writer);
 void take_control(struct end *e, uint64_t n);
 void break_known(struct end *e);
 void break_step(struct end *e);

@@ -133,7 +133,7 @@ static struct writer {
 	struct conn conn;
 } writer;
 
-static const uint8_t token[RDMA_TOKEN] = "sixteen bytes!!";
+static const uint8_t marker[RDMA_MARKER] = "sixteen bytes!!";
 
 static void both_ends(void)
 {
@@ -186,7 +186,7 @@ static inline int two_hosts(void **state)
 	rd.owner = sock_pid;
 	rd.state = RDMA_UP;
 	rd.far = rd.watch.anchor = -1;
-	memcpy(rd.mark.token_rx, token, sizeof(token));
+	memcpy(rd.mark.marker_rx, marker, sizeof(marker));
 	memset(rd.mark.secret_rx, 0x77, sizeof(rd.mark.secret_rx));
 	bytebuf_init(&rd);
 	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);
@@ -265,9 +265,9 @@ static inline void lifts(void)
 	__atomic_store_n(&writer.dir->taken, sock.ar.taken, __ATOMIC_SEQ_CST);
 	assert_int_equal(anc_switch(writer.dir, &writer.at, false), 0);
 	if (sock.rd) {
-		writer.at.kicks += RDMA_TOKEN;
+		writer.at.kicks += RDMA_MARKER;
 		told();
-		on_anchor(token, sizeof(token));
+		on_anchor(marker, sizeof(marker));
 	} else {
 		anc_kick(writer.dir, &writer.at);
 		on_anchor("", 1);

@@ -13,7 +13,7 @@
 
 #include "socket/life/life.h"
 
-#define TAKEN 4 /* bytes of the token */
+#define TAKEN 4 /* bytes of the marker */
 
 static struct rdma rdma;
 static struct sock sock;
@@ -32,10 +32,10 @@ static void say_record(void)
 	say(rec, sizeof(rec));
 }
 
-/* Lifted, and the rest of the token lies on the anchor. */
+/* Lifted, and the rest of the marker lies on the anchor. */
 static int set_up(void **state)
 {
-	static const uint8_t token[RDMA_TOKEN] = "sixteen bytes!!";
+	static const uint8_t marker[RDMA_MARKER] = "sixteen bytes!!";
 	static const uint8_t secret[RESUME_SECRET] = "sixteen others!";
 	int fd[2];
 
@@ -50,14 +50,14 @@ static int set_up(void **state)
 	sock.peer = rdma.words.peer;
 	sock.rx->state = ANC_LIFTED;
 	rdma.state = RDMA_UP;
-	rdma.mark.token_wait = rdma.failover.called = true;
-	memcpy(rdma.mark.token_rx, token, sizeof(token));
+	rdma.mark.marker_wait = rdma.failover.called = true;
+	memcpy(rdma.mark.marker_rx, marker, sizeof(marker));
 	memcpy(rdma.mark.secret_rx, secret, sizeof(secret));
 	sock.rd = &rdma;
 	sock.link = &rdma_link;
 	sock.waits.ghost = fd[0];
 	peer = fd[1];
-	say(token + TAKEN, sizeof(token) - TAKEN);
+	say(marker + TAKEN, sizeof(marker) - TAKEN);
 	return 0;
 }
 
@@ -79,7 +79,7 @@ static void t_seen(void **state)
 }
 
 /*
- * A receive of before the lift has the token's beginning, or all of it, and has
+ * A receive of before the lift has the marker's beginning, or all of it, and has
  * not counted it: what is looked at now is judged wrong, and nothing more comes
  * that would have it looked at again.
  */
@@ -108,7 +108,7 @@ static void t_in_front(void **state)
 }
 
 /*
- * The token comes when the queue pair is broken: what it hid can be read, and
+ * The marker comes when the queue pair is broken: what it hid can be read, and
  * whoever sleeps hears of it, however long the record takes. Its writer may
  * not know of the break, and wait for what these bytes are answered by.
  */
@@ -126,9 +126,9 @@ static void t_hidden(void **state)
 	rdma.far = wake[1];
 	rdma.watch.anchor = -1;
 	rdma.mark.hidden = 100;
-	rdma.failover.in.token = rdma.mark.token_rx;
+	rdma.failover.in.marker = rdma.mark.marker_rx;
 	rdma.failover.in.secret = rdma.mark.secret_rx;
-	rdma.failover.in.token_got = TAKEN;
+	rdma.failover.in.marker_got = TAKEN;
 	resume_begin(&rdma.failover.in, ANC_LIFTED, true, false);
 	failover_step(&sock);
 	assert_int_equal(sock.got.avail, 100);
@@ -218,7 +218,7 @@ static void up(uint32_t since)
 {
 	sock.end = rdma.end = &an_end;
 	sock.end_pid = rdma.owner = sock_pid;
-	rdma.mark.token_wait = rdma.failover.called = rdma.due.serving = false;
+	rdma.mark.marker_wait = rdma.failover.called = rdma.due.serving = false;
 	memset(&sock.conn, 0, sizeof(sock.conn));
 	sock.conn.state = CONN_EST;
 	sock.conn.credits = sock.conn.posted = sock.conn.bufs_told = 5;

@@ -165,19 +165,19 @@ static void in_resume(struct conn *peer)
 	memcpy(rd.failover.give.mem + WIRE_BSDH, "abc", GIVEN);
 }
 
-/* 100 bytes were taken, the peer lifted: its token has not come. */
+/* 100 bytes were taken, the peer lifted: its marker has not come. */
 static void in_lift(struct conn *peer)
 {
 	in_resume(peer);
 	bytebuf_unmap(rd.failover.give.mem, GIVEN + WIRE_BSDH);
 	memset(&rd.failover.give, 0, sizeof(rd.failover.give));
-	memset(rd.mark.token_rx, 0x55, sizeof(rd.mark.token_rx));
+	memset(rd.mark.marker_rx, 0x55, sizeof(rd.mark.marker_rx));
 	sock.ar.unsure = false;
 	sock.rx->from = 0;
 	sock.rx->sent = sock.rx->x = 100;
 	sock.rx->y = ANC_OPEN;
 	sock.rx->state = ANC_LIFTED;
-	rd.mark.token_wait = true;
+	rd.mark.marker_wait = true;
 }
 
 static void on_anchor(const char *bytes, bool record)
@@ -280,8 +280,8 @@ static void test_kept(void **state)
 
 /* --- the writer is killed behind a lift ---------------------------------- */
 
-/* What it had sent is there, though it wrote no token any more. */
-static void test_no_token(void **state)
+/* What it had sent is there, though it wrote no marker any more. */
+static void test_no_marker(void **state)
 {
 	struct conn peer;
 
@@ -311,9 +311,9 @@ static void test_last(void **state)
 /* Its buffer was full: of what announces the stream a part is there. */
 static void test_cut_short(void **state)
 {
-	/* bytes of token, record; sent by SDP; and it had ended in order */
+	/* bytes of marker, record; sent by SDP; and it had ended in order */
 	static const struct {
-		size_t token, record;
+		size_t marker, record;
 		const char *sent;
 		bool ended, lost;
 	} cases[] = {
@@ -330,11 +330,11 @@ static void test_cut_short(void **state)
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		in_lift(&peer);
 		arrives(&peer, cases[i].sent);
-		rd.mark.token_wait = cases[i].token;
+		rd.mark.marker_wait = cases[i].marker;
 		resume_record(rec, rd.mark.secret_rx, 100);
-		assert_int_equal(write(writer, rd.mark.token_rx,
-				       cases[i].token),
-				 cases[i].token);
+		assert_int_equal(write(writer, rd.mark.marker_rx,
+				       cases[i].marker),
+				 cases[i].marker);
 		assert_int_equal(write(writer, rec, cases[i].record),
 				 cases[i].record);
 		sock.conn.dis_rcvd = sock.eos.rx_eof = cases[i].ended;
@@ -406,7 +406,7 @@ static void both_lifted(struct conn *peer)
 {
 	in_lift(peer);
 	rdma_api = &api_unacked;
-	rd.mark.token_wait = false;
+	rd.mark.marker_wait = false;
 	rd.failover.confirmed = true;
 	sock.tx->state = ANC_LIFTED;
 	sock.at.sent = 105;
@@ -564,7 +564,7 @@ static void test_overtaken(void **state)
 	(void)state;
 	sock_setup(&(struct sock_hooks){ .recv = at_kernel });
 	in_lift(&peer);
-	rd.mark.token_wait = false; /* nobody looks at the anchor here */
+	rd.mark.marker_wait = false; /* nobody looks at the anchor here */
 	sock.id.phase = PH_CONNECTED;
 	sock.seek.look = LOOK_NEVER;
 	arrives(&peer, "defg");
@@ -582,7 +582,7 @@ int main(void)
 		cmocka_unit_test(test_lift_unknown),
 		cmocka_unit_test(test_lift_later),
 		cmocka_unit_test(test_kept),
-		cmocka_unit_test(test_no_token),
+		cmocka_unit_test(test_no_marker),
 		cmocka_unit_test(test_last),
 		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_went_back),

@@ -167,7 +167,7 @@ static void t_sleep(void **state)
 	assert_false(s->in.strayed || s->fallback.pinned);
 }
 
-/* The token of the lift was left to whoever was inside since before. */
+/* The marker of the lift was left to whoever was inside since before. */
 static void t_before_the_pairing(void **state)
 {
 	(void)state;
@@ -271,7 +271,7 @@ static void t_lost(void **state)
 	assert_true(raw_rx_enter(&rx, s));
 	lift_adopt(s, &words[0], &words[1]);
 	assert_int_equal(s->rx->rawrx,
-			 1); /* the token's, while we are inside */
+			 1); /* the marker's, while we are inside */
 	assert_false(holders_lost(s));
 	s->in.rawtx++;
 	assert_true(holders_lost(s));

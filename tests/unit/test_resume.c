@@ -12,7 +12,7 @@
 
 #include "handover_proto/resume.h"
 
-static const uint8_t token[RESUME_TOKEN] = "sixteen bytes!!";
+static const uint8_t marker[RESUME_MARKER] = "sixteen bytes!!";
 static const uint8_t secret[RESUME_SECRET] = "sixteen others!";
 
 static uint8_t wire[256];
@@ -34,17 +34,17 @@ static void put_record(uint64_t from)
  * All that was put arrives piece by piece; the offset at which the stream
  * begins, or an errno; -EAGAIN: it does not.
  */
-static int play(enum anc_state st, bool token_wait, bool sure, uint64_t kicks,
+static int play(enum anc_state st, bool marker_wait, bool sure, uint64_t kicks,
 		uint64_t arrived, size_t piece, struct resume *r)
 {
 	size_t at = 0, there = 0, eat;
 	int ret = 0;
 
-	*r = (struct resume){ .token = token,
+	*r = (struct resume){ .marker = marker,
 			      .secret = secret,
 			      .kicks = kicks };
-	r->token_got = token_wait ? 0 : RESUME_TOKEN;
-	resume_begin(r, st, token_wait, sure);
+	r->marker_got = marker_wait ? 0 : RESUME_MARKER;
+	resume_begin(r, st, marker_wait, sure);
 	while (!ret && there < len) {
 		there += piece;
 		if (there > len)
@@ -65,9 +65,9 @@ static void test_ways(void **state)
 
 	(void)state;
 	for (piece = 1; piece < 80; piece++) {
-		/* confirmed: token, kicks, record, what came already */
+		/* confirmed: marker, kicks, record, what came already */
 		len = 0;
-		put(token, sizeof(token));
+		put(marker, sizeof(marker));
 		put("\0\0\0", 3);
 		put_record(100);
 		put("repeated", 8);
@@ -76,7 +76,7 @@ static void test_ways(void **state)
 				      &r),
 				 (int)len - 4);
 		assert_false(r.back);
-		/* not confirmed: the stream, and no token at all */
+		/* not confirmed: the stream, and no marker at all */
 		len = 0;
 		put("sixteen birds", 13);
 		assert_int_equal(
@@ -94,9 +94,9 @@ static void test_ways(void **state)
 		put("\0\0\1stream", 9);
 		assert_int_equal(
 			play(ANC_DRAINING, false, false, 2, 108, piece, &r), 2);
-		/* one that both know of, but the token is not here yet */
+		/* one that both know of, but the marker is not here yet */
 		len = 0;
-		put(token, sizeof(token));
+		put(marker, sizeof(marker));
 		put("\1stream", 7);
 		assert_int_equal(
 			play(ANC_DRAINING, true, true, 16, 108, piece, &r), 16);
@@ -134,9 +134,9 @@ static void test_unsound(void **state)
 /* A peer that has heard nothing is called by the record alone. */
 static void test_called(void **state)
 {
-	struct resume r = { .token = token,
+	struct resume r = { .marker = marker,
 			    .secret = secret,
-			    .token_got = RESUME_TOKEN };
+			    .marker_got = RESUME_MARKER };
 
 	(void)state;
 	resume_begin(&r, ANC_LIFTED, false, false);
@@ -146,7 +146,7 @@ static void test_called(void **state)
 	put_record(0);
 	assert_false(resume_called(&r, wire, 10));
 	assert_true(resume_called(&r, wire, len));
-	r.token_got = 0;
+	r.marker_got = 0;
 	resume_begin(&r, ANC_LIFTED, true, false);
 	assert_false(resume_called(&r, wire, len));
 }

@@ -468,7 +468,7 @@ static void end_in_front(void **state)
 	assert_int_equal(sock_shutdown(&two.sock, two.fd, SHUT_WR), 0);
 	look(&one);
 	assert_int_equal(anc_state(one.sock.rx), ANC_SWITCHING);
-	one.sock.eos.rx_eof = true; /* not hidden by a token, as on one host */
+	one.sock.eos.rx_eof = true; /* not hidden by a marker, as on one host */
 	sock_ready(&one.sock, one.fd, EPOLLIN | EPOLLRDHUP, &r);
 	assert_false(r.now & EPOLLRDHUP);
 	one.sock.eos.rx_eof = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the kernel gives to a receive that never returns, since a handler jumped
- * out of it or its thread ended in it: the token of a lift, kicks, stream bytes.
+ * out of it or its thread ended in it: the marker of a lift, kicks, stream bytes.
  */
 #include "both_util.h"
 
@@ -86,27 +86,27 @@ static void goes_on(void)
 
 /* --- tests ---------------------------------------------------------------- */
 
-static void t_token(void **state)
+static void t_marker(void **state)
 {
 	(void)state;
-	left(lifts, 64, RDMA_TOKEN);
+	left(lifts, 64, RDMA_MARKER);
 	arrives("abc");
 	gets("abc");
 	gets_nothing();
 	goes_on();
 }
 
-/* What the spill lets out is no token. */
-static void t_token_spill(void **state)
+/* What the spill lets out is no marker. */
+static void t_marker_spill(void **state)
 {
 	(void)state;
-	left(lifts, 64, RDMA_TOKEN);
+	left(lifts, 64, RDMA_MARKER);
 	gets_nothing();
 	goes_on();
 }
 
 /* The rest of it lies on the anchor. */
-static void t_token_part(void **state)
+static void t_marker_part(void **state)
 {
 	(void)state;
 	left(lifts, 5, 5);
@@ -126,7 +126,7 @@ static void t_kick(void **state)
 static void t_thread(void **state)
 {
 	ends = true;
-	sock.rd ? t_token(state) : t_kick(state);
+	sock.rd ? t_marker(state) : t_kick(state);
 	ends = false;
 }
 
@@ -142,7 +142,7 @@ static void t_stream(void **state)
 	left(says_abc, 2, 2);
 	gets("c");
 	assert_int_equal(sock.ar.taken, 3);
-	left(lifts, 64, sock.rd ? RDMA_TOKEN : 1);
+	left(lifts, 64, sock.rd ? RDMA_MARKER : 1);
 	gets_nothing();
 	goes_on();
 }
@@ -150,7 +150,7 @@ static void t_stream(void **state)
 /* A new queue pair counts kicks anew. */
 static void t_up_again(void **state)
 {
-	t_token(state);
+	t_marker(state);
 	assert_int_equal(lock_take(&sock.lock), 0);
 	assert_int_equal(rdma_up(&sock), 0);
 	lock_drop(&sock.lock);
@@ -189,7 +189,7 @@ static void t_doubt(void **state)
 	assert_false(sock.own->counted & ANC_COUNTED_RX);
 }
 
-/* Another one is inside, and gets what came behind the token. */
+/* Another one is inside, and gets what came behind the marker. */
 static void rings(void)
 {
 	on_anchor("", 1);
@@ -201,7 +201,7 @@ static void t_others(void **state)
 	char byte;
 
 	(void)state;
-	left(lifts, 64, RDMA_TOKEN);
+	left(lifts, 64, RDMA_MARKER);
 	sock.rx->rawrx++; /* it began in TCP */
 	gets_nothing();
 	/* it sleeps in the kernel: a kick is asked for */
@@ -210,7 +210,7 @@ static void t_others(void **state)
 	assert_int_equal(recv(fd, &byte, 1, 0), 1);
 	assert_true(rdma_raw_took(&sock, &(struct iovec){ &byte, 1 }, 1, 0, 1));
 	sock.rx->rawrx--;
-	assert_false(rd.mark.token_wait);
+	assert_false(rd.mark.marker_wait);
 	assert_int_equal(rd.state, RDMA_UP);
 	goes_on();
 }
@@ -221,7 +221,7 @@ static void t_broken(void **state)
 	uint8_t rec[RESUME_RECORD];
 
 	(void)state;
-	left(lifts, 64, RDMA_TOKEN);
+	left(lifts, 64, RDMA_MARKER);
 	arrives("abc");
 	resume_record(rec, rd.mark.secret_rx, 3);
 	on_anchor(rec, sizeof(rec));
@@ -304,8 +304,8 @@ static void t_send(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(t_token, two_hosts),	 CASE(t_thread, two_hosts),
-		CASE(t_token_spill, two_hosts),	 CASE(t_token_part, two_hosts),
+		CASE(t_marker, two_hosts),	 CASE(t_thread, two_hosts),
+		CASE(t_marker_spill, two_hosts), CASE(t_marker_part, two_hosts),
 		CASE(t_kick, one_host),		 CASE(t_thread, one_host),
 		CASE(t_stream, one_host),	 CASE(t_stream, two_hosts),
 		CASE(t_up_again, two_hosts),	 CASE(t_stream_ahead, one_host),

@@ -17,7 +17,7 @@ struct sock;
 struct rdma;
 struct page_row;
 
-#define RDMA_TOKEN 16
+#define RDMA_MARKER 16
 
 /* Sent, and not yet known to the reader: failover_keep.c. */
 
@@ -73,14 +73,14 @@ struct rdma_seek {
 
 /* The two marks of a lift, and what lies behind the peer's: rdma_ahead.c. */
 struct rdma_marks {
-	uint8_t token_tx[RDMA_TOKEN], token_rx[RDMA_TOKEN];
+	uint8_t marker_tx[RDMA_MARKER], marker_rx[RDMA_MARKER];
 	uint8_t secret_tx[RESUME_SECRET], secret_rx[RESUME_SECRET];
-	uint8_t token_due; /* bytes of ours to be written into the anchor */
+	uint8_t marker_due; /* bytes of ours to be written into the anchor */
 	bool ahead; /* it is not due yet: the reader has not passed x */
-	bool token_wait; /* the peer's is not complete yet */
+	bool marker_wait; /* the peer's is not complete yet */
 	bool eof_hidden;
-	uint64_t token_at; /* kicks before the peer's token */
-	uint64_t hidden, peeked, peek_at; /* behind the token; peek.c */
+	uint64_t marker_at; /* kicks before the peer's marker */
+	uint64_t hidden, peeked, peek_at; /* behind the marker; peek.c */
 };
 
 /* What the service thread owes, and who hears of completions: rdma_cqwait.c. */

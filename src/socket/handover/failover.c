@@ -37,14 +37,14 @@ static bool recorded(struct sock *s, struct rdma *r)
 	r->failover.out_from = clock_ns() + ALIVE_NS;
 	r->mark.ahead = false;
 	r->failover.out_len =
-		r->mark.token_due + RESUME_RECORD + n + zcr_left(s);
+		r->mark.marker_due + RESUME_RECORD + n + zcr_left(s);
 	r->failover.out = to = bytebuf_map(r->failover.out_len);
 	if (!to)
 		return false;
-	memcpy(to, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
-	       r->mark.token_due);
-	to += r->mark.token_due;
-	r->mark.token_due = 0;
+	memcpy(to, r->mark.marker_tx + RDMA_MARKER - r->mark.marker_due,
+	       r->mark.marker_due);
+	to += r->mark.marker_due;
+	r->mark.marker_due = 0;
 	resume_record(to, r->mark.secret_tx, s->at.sent - n);
 	failover_unacked(r, to + RESUME_RECORD);
 	return zcr_sent(s, to + RESUME_RECORD + n);
@@ -54,7 +54,7 @@ static bool taken_back(struct sock *s, struct rdma *r)
 {
 	size_t n = (size_t)(s->at.sent - s->at.x);
 
-	r->mark.token_due = 0;
+	r->mark.marker_due = 0;
 	r->mark.ahead = false;
 	r->failover.out_len = n;
 	if (!n)
@@ -217,15 +217,15 @@ static void begin_rx(struct sock *s, struct rdma *r)
 	r->failover.in.from = s->ar.from;
 	if (st == ANC_RESTORING && s->ar.unsure && !remote_sure(&r->words))
 		keep_early(s);
-	r->failover.in.token = r->mark.token_rx;
+	r->failover.in.marker = r->mark.marker_rx;
 	r->failover.in.secret = r->mark.secret_rx;
-	r->failover.in.token_got = RDMA_TOKEN;
-	if (r->mark.token_wait)
-		r->failover.in.token_got =
-			(uint8_t)(s->ar.kicks - r->mark.token_at);
+	r->failover.in.marker_got = RDMA_MARKER;
+	if (r->mark.marker_wait)
+		r->failover.in.marker_got =
+			(uint8_t)(s->ar.kicks - r->mark.marker_at);
 	r->failover.in.kicks =
 		st == ANC_DRAINING ? (uint64_t)anc_kicks(s->rx, &s->ar) : 0;
-	resume_begin(&r->failover.in, st, r->mark.token_wait, sure);
+	resume_begin(&r->failover.in, st, r->mark.marker_wait, sure);
 }
 
 void failover_begin(struct sock *s, int error)
@@ -266,10 +266,10 @@ void failover_begin(struct sock *s, int error)
 
 /* --- the receive half, service thread ------------------------------------- */
 
-static void token_came(struct sock *s, struct rdma *r)
+static void marker_came(struct sock *s, struct rdma *r)
 {
-	r->mark.token_wait = false;
-	s->ar.kicks = r->mark.token_at + RDMA_TOKEN;
+	r->mark.marker_wait = false;
+	s->ar.kicks = r->mark.marker_at + RDMA_MARKER;
 	remote_kicks_ahead(&r->words);
 	s->got.avail += r->mark.hidden;
 	s->eos.rx_eof |= r->mark.eof_hidden;
@@ -286,31 +286,31 @@ void failover_strayed(struct sock *s, uint64_t n)
 	struct rdma *r = s->rd;
 
 	resume_lost(&r->failover.in, n);
-	if (r->mark.token_wait && r->failover.in.token_got == RDMA_TOKEN)
-		token_came(s, r);
+	if (r->mark.marker_wait && r->failover.in.marker_got == RDMA_MARKER)
+		marker_came(s, r);
 }
 
 static void drop_hidden(struct rdma *r)
 {
-	r->mark.token_wait = r->mark.eof_hidden = false;
+	r->mark.marker_wait = r->mark.eof_hidden = false;
 	r->mark.hidden = 0;
 }
 
 /*
  * Nothing more comes. A writer that is no more has neither gone back to x nor
- * written its token, but a `part` of it: what came behind it is in order. Nor is
+ * written its marker, but a `part` of it: what came behind it is in order. Nor is
  * anything missing behind its DisConn, and it may still read.
  */
 static int stream_ended(struct sock *s, size_t part)
 {
 	struct rdma *r = s->rd;
-	bool ok = part ? r->mark.token_wait && r->mark.hidden >= part :
+	bool ok = part ? r->mark.marker_wait && r->mark.hidden >= part :
 			 resume_ended(&r->failover.in);
 
 	if (!ok && !s->conn.dis_rcvd)
 		return -ECONNRESET;
-	if (r->mark.token_wait && !r->failover.in.back)
-		token_came(s, r);
+	if (r->mark.marker_wait && !r->failover.in.back)
+		marker_came(s, r);
 	return 1;
 }
 
@@ -347,9 +347,9 @@ static int parse(struct sock *s, int fd)
 				  &eat);
 		if (eat && !bytebuf_swallow(s, fd, buf, eat))
 			return -EPROTO;
-		if (r->mark.token_wait &&
-		    r->failover.in.token_got == RDMA_TOKEN)
-			token_came(s, r);
+		if (r->mark.marker_wait &&
+		    r->failover.in.marker_got == RDMA_MARKER)
+			marker_came(s, r);
 	} while (!ret && eat);
 	if (!ret && rdma_cut_short(s, fd, (size_t)n))
 		return stream_ended(s, (size_t)n);
@@ -362,7 +362,7 @@ static void settle_words(struct sock *s, enum anc_state st)
 	struct rdma *r = s->rd;
 
 	if (st == ANC_DRAINING) {
-		if (r->failover.in.token_got == RDMA_TOKEN &&
+		if (r->failover.in.marker_got == RDMA_MARKER &&
 		    !r->failover.in.kicks)
 			s->ar.kicks = __atomic_load_n(&s->rx->kicks,
 						      __ATOMIC_ACQUIRE);
@@ -372,7 +372,7 @@ static void settle_words(struct sock *s, enum anc_state st)
 		anc_resumed(s->rx); /* with the calls that hold it */
 		return;
 	}
-	s->ar.kicks = r->failover.in.back ? r->mark.token_at : s->ar.kicks;
+	s->ar.kicks = r->failover.in.back ? r->mark.marker_at : s->ar.kicks;
 	__atomic_store_n(&s->rx->kicks, s->ar.kicks, __ATOMIC_SEQ_CST);
 	if (st == ANC_RESTORING) /* none of it in front of x */
 		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);

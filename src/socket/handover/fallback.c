@@ -23,11 +23,11 @@ static bool last_word(struct sock *s, int fd)
 	case ANC_DRAINING: /* behind which nothing comes */
 		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
 		return true;
-	case ANC_RECALLED: /* nobody is shown anything without the token */
-		rdma_token_write(s, fd);
-		if (s->rd->mark.token_due ||
+	case ANC_RECALLED: /* nobody is shown anything without the marker */
+		rdma_marker_write(s, fd);
+		if (s->rd->mark.marker_due ||
 		    (s->rd->mark.ahead && s->at.sent != s->at.x &&
-		     rdma_token_ahead(s, fd)))
+		     rdma_marker_ahead(s, fd)))
 			return false;
 		break;
 	case ANC_RESTORING: /* without all that it was to put back: none of it */
@@ -56,7 +56,7 @@ static void finish(struct sock *s, int fd)
 	switch (anc_state(s->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		/* the token goes before anything else */
+		/* the marker goes before anything else */
 		if (!s->orphan && s->rd && !rdma_may_end(s, false))
 			return;
 		if (!zc_recall(s))
@@ -269,8 +269,8 @@ int fallback_rx(struct sock *s, int fd)
 {
 	int ret;
 
-	if (s->rd && s->rd->mark.token_wait)
-		rdma_token_read(s, fd);
+	if (s->rd && s->rd->mark.marker_wait)
+		rdma_marker_read(s, fd);
 	if (rdma_failing_over(s))
 		return -EAGAIN;
 	if (s->fallback.falling_back && rdma_silent(s) && rdma_over(s, fd))

@@ -93,7 +93,7 @@ int standin_take(struct sock *s, int fd);
 
 /* --- mark.c ------------------------------------------------------------ */
 
-/* Between hosts: may what comes next on the anchor be a token or a record? */
+/* Between hosts: may what comes next on the anchor be a marker or a record? */
 bool peek_no_kick(const struct sock *s);
 
 /* --- failover.c ------------------------------------------------------------ */

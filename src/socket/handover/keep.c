@@ -86,9 +86,9 @@ static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
 
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
 		return 0;
-	if (where == ANC_AT_KICKS && s->rd && s->rd->mark.token_wait) {
-		rdma_token_read(s, fd);
-		return !s->rd->mark.token_wait;
+	if (where == ANC_AT_KICKS && s->rd && s->rd->mark.marker_wait) {
+		rdma_marker_read(s, fd);
+		return !s->rd->mark.marker_wait;
 	}
 	if (where == ANC_AT_KICKS)
 		return !keep_kicks(s, fd);

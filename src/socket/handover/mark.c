@@ -41,5 +41,6 @@ int sock_atmark(struct sock *s, int fd)
 bool peek_no_kick(const struct sock *s)
 {
 	return unlikely(s->rd != NULL) &&
-	       (s->rd->mark.token_wait || s->ar.unsure || rdma_failing_over(s));
+	       (s->rd->mark.marker_wait || s->ar.unsure ||
+		rdma_failing_over(s));
 }

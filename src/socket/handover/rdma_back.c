@@ -49,7 +49,7 @@ int rdma_give_begin(struct sock *s)
 		COUNT(s, bytes_sdp_rx, -n);
 		keep_drop(s);
 	}
-	rdma_token_end(s); /* where nothing was sent there is none */
+	rdma_marker_end(s); /* where nothing was sent there is none */
 	__atomic_store_n(&s->ar.unsure, true, __ATOMIC_SEQ_CST);
 	return 0;
 }

@@ -30,7 +30,7 @@ void rdma_lost(struct sock *s, int error)
 /*
  * Nothing can be handed back any more: once the FIN is there all that is unread
  * lies here, but for what is in front of x, and it goes into a stand-in. What
- * lies behind on the anchor are token and kicks.
+ * lies behind on the anchor are marker and kicks.
  */
 bool rdma_over(struct sock *s, int fd)
 {
@@ -53,9 +53,9 @@ bool rdma_over(struct sock *s, int fd)
 	while (s->ar.kept < front &&
 	       bytebuf_pull(s, fd, front - s->ar.kept) > 0)
 		;
-	rdma_token_read(s, fd);
+	rdma_marker_read(s, fd);
 	if (s->ar.kept < front ||
-	    (s->rd->mark.token_wait && s->rd->mark.hidden))
+	    (s->rd->mark.marker_wait && s->rd->mark.hidden))
 		return true;
 	while (raw_throw(s, fd, UINT64_MAX) > 0)
 		;

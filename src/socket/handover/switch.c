@@ -97,14 +97,14 @@ static int leave_anchor(struct sock *s, int fd)
 
 /*
  * Whoever of R sleeps in the kernel comes out by a byte on the anchor. Over
- * RDMA that is the token, which follows when R knows of the lift.
+ * RDMA that is the marker, which follows when R knows of the lift.
  */
 static void first_kick(struct sock *s, int fd)
 {
 	static const char kick;
 
 	if (s->rd) {
-		rdma_token_begin(s);
+		rdma_marker_begin(s);
 		return;
 	}
 	anc_kick(s->tx, &s->at);
@@ -192,7 +192,7 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 	if (unlikely(s->window.holdback))
 		holdback_show(s);
 	if (s->rd && anc_state(s->tx) == ANC_SWITCHING)
-		ret = rdma_token_ahead(s, fd);
+		ret = rdma_marker_ahead(s, fd);
 	else if (s->rd && !fin && !rdma_anchor_free(s))
 		ret = -EBUSY;
 	if (ret)

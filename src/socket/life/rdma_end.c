@@ -88,7 +88,7 @@ static bool told_all(struct sock *s)
 	struct rdma *r = s->rd;
 
 	/* what comes to a closed socket is answered by a reset */
-	if (r->mark.token_due || r->mark.token_wait ||
+	if (r->mark.marker_due || r->mark.marker_wait ||
 	    conn_wants_send(&s->conn) || anc_state(s->tx) == ANC_SWITCHING ||
 	    anc_state(s->tx) == ANC_RECALLED ||
 	    anc_state(s->tx) == ANC_PAUSED || anc_state(s->tx) == ANC_RESTORING)
@@ -118,7 +118,7 @@ bool rdma_lingered(struct sock *s)
 			lift_spill(s, s->waits.ghost, WHY_CLOSED, true);
 		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_RECALLED)
 			rdma_may_end(s, true);
-		rdma_token_write(s, s->waits.ghost);
+		rdma_marker_write(s, s->waits.ghost);
 	}
 	if (s->conn.error || r->down || clock_ns() > r->seek.give_up_at)
 		return true;
@@ -171,7 +171,7 @@ static void bid_farewell(struct sock *s, void *arg)
 		pump_poll(s);
 		fallback_serve(s, fd);
 		rdma_tell(s, true);
-		rdma_token_write(s, fd);
+		rdma_marker_write(s, fd);
 		*left += !told_all(s);
 	}
 out:

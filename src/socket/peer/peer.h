@@ -165,7 +165,7 @@ bool rdma_find_bare(struct rdma *r);
 /* The check that the dialler (or else the answerer) shows. */
 uint32_t rdma_check(const struct rdma *r, bool dialler, uint64_t key);
 /* Both tokens are known: those that will be written into the anchor. */
-void rdma_tokens(struct rdma *r);
+void rdma_markers(struct rdma *r);
 
 #include "socket/peer/rdma_turn.h"
 

@@ -76,7 +76,7 @@ static int accept_it(struct verbs *v, struct sock *s,
 	n.check = rdma_check(r, false, rdma_answer_key(r));
 	p = rdma_params(r);
 	conn_init(&s->conn, &p);
-	rdma_tokens(r);
+	rdma_markers(r);
 	r->state = RDMA_ANSWERING;
 	if (!conn_on_hello(&s->conn, ev->data, ev->len, &unused)) {
 		conn_hello_ack(&s->conn, &n, ack);

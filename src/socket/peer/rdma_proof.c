@@ -287,10 +287,10 @@ static void token(const struct rdma *r, bool dialler, uint64_t key, uint8_t *to)
 	}
 }
 
-void rdma_tokens(struct rdma *r)
+void rdma_markers(struct rdma *r)
 {
-	token(r, r->seek.dials, KEY_TOKEN, r->mark.token_tx);
-	token(r, !r->seek.dials, KEY_TOKEN, r->mark.token_rx);
+	token(r, r->seek.dials, KEY_TOKEN, r->mark.marker_tx);
+	token(r, !r->seek.dials, KEY_TOKEN, r->mark.marker_rx);
 	token(r, r->seek.dials, KEY_RECORD, r->mark.secret_tx);
 	token(r, !r->seek.dials, KEY_RECORD, r->mark.secret_rx);
 }

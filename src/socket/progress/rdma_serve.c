@@ -85,10 +85,10 @@ static bool unsettled(const struct sock *s)
 {
 	enum anc_state tx = anc_state(s->tx);
 
-	return s->rd->state != RDMA_UP || s->rd->mark.token_due ||
+	return s->rd->state != RDMA_UP || s->rd->mark.marker_due ||
 	       s->rd->watch.dead_at ||
 	       (s->eos.fin_due && (!s->conn.dis_sent || s->conn.dis_rcvd)) ||
-	       rdma_token_urgent(s) || rdma_update_waits(s) || waits(s) ||
+	       rdma_marker_urgent(s) || rdma_update_waits(s) || waits(s) ||
 	       tx == ANC_RECALLED || tx == ANC_PAUSED || tx == ANC_RESTORING;
 }
 
@@ -138,7 +138,7 @@ static bool may_look(const struct sock *s)
 bool rdma_called(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	struct resume in = { .token = r->mark.token_rx,
+	struct resume in = { .marker = r->mark.marker_rx,
 			     .secret = r->mark.secret_rx };
 	struct pollfd p = { .fd = s->waits.ghost >= 0 ? s->waits.ghost :
 							sock_fd(s),
@@ -172,10 +172,10 @@ bool rdma_called(struct sock *s)
 		r->watch.dead_at = clock_ns();
 	if (n <= 0)
 		return false;
-	in.token_got = RDMA_TOKEN;
-	if (r->mark.token_wait)
-		in.token_got = (uint8_t)(s->ar.kicks - r->mark.token_at);
-	resume_begin(&in, ANC_LIFTED, r->mark.token_wait, false);
+	in.marker_got = RDMA_MARKER;
+	if (r->mark.marker_wait)
+		in.marker_got = (uint8_t)(s->ar.kicks - r->mark.marker_at);
+	resume_begin(&in, ANC_LIFTED, r->mark.marker_wait, false);
 	return resume_called(&in, buf, (size_t)n);
 }
 
@@ -219,8 +219,8 @@ void rdma_look_after(struct sock *s)
 		fallback_serve(s, fd);
 		/* its writer waits, and the program may not come by */
 		fallback_abandoned(s, fd);
-		rdma_token_write(s, fd);
-		rdma_token_read(s, fd);
+		rdma_marker_write(s, fd);
+		rdma_marker_read(s, fd);
 		rdma_passed(s);
 		rdma_tell(s, read && !s->conn.spare);
 		/* its own calls find what comes: see rdma_readable() */

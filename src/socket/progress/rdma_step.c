@@ -44,7 +44,7 @@ static int on_answered(struct sock *s, const struct verbs_event *ev)
 	r->seek.answered = true;
 	if (n.check != rdma_check(r, false, rdma_answer_key(r)))
 		return -EKEYREJECTED;
-	rdma_tokens(r);
+	rdma_markers(r);
 	return rdma_api->establish(r->end);
 }
 

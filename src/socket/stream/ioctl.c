@@ -22,7 +22,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		return -EDEADLK;
 	fd = sock_at(s, fd);
 	pump_poll(s);
-	/* what the token hides has come, and a program may wait for it */
+	/* what the marker hides has come, and a program may wait for it */
 	if (unlikely(s->rd))
 		sum = peek_hidden(s, fd);
 	kicks = anc_kicks(s->rx, &s->ar);

@@ -170,7 +170,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	ssize_t got, ret;
 	size_t done = 0;
 
-	/* over RDMA the switch is not ours to hold off: a token could come */
+	/* over RDMA the switch is not ours to hold off: a marker could come */
 	if (!s->rd &&
 	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_TCP)) {
 		struct rawrx in = { 0 };

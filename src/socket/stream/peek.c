@@ -30,7 +30,7 @@ static size_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
 
 uint64_t peek_hidden(struct sock *s, int fd)
 {
-	rdma_token_read(s, fd);
+	rdma_marker_read(s, fd);
 	return s->rd->mark.hidden;
 }
 
@@ -121,7 +121,7 @@ bool peek_left(struct sock *s, int fd)
 }
 
 /*
- * Between hosts nothing behind x is shown before the token, and that waits for
+ * Between hosts nothing behind x is shown before the marker, and that waits for
  * x to be passed: by whoever looks on and on for more, never.
  */
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was)

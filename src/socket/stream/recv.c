@@ -155,7 +155,7 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 	*ret = 0;
 	if (pump_poll(s) || s->orphan)
 		return true;
-	rdma_token_read(s, fd); /* the DisConn may be hidden by it */
+	rdma_marker_read(s, fd); /* the DisConn may be hidden by it */
 	if (!s->ar.unsure || s->eos.rx_eof)
 		return s->ar.unsure;
 	if (w->done && !w->all)
@@ -313,7 +313,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		}
 		if ((w->done && !w->all) || s->eos.rx_eof || s->eos.shut_rd)
 			return 0;
-		if (s->orphan && ring_token(s, fd))
+		if (s->orphan && ring_marker(s, fd))
 			continue;
 		if (s->orphan)
 			return orphan_recv(s, fd, w, raw);
@@ -321,7 +321,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		if (err)
 			return pump_fail(s, err);
 		if (unlikely(s->got.avail || s->eos.rx_eof) && !s->got.stale)
-			continue; /* what was behind the token */
+			continue; /* what was behind the marker */
 		if (w->nonblock) {
 			if (s->waits.sleepers || s->waits.watched > 1) {
 				anc_arm(s->rx, ANC_WAKE);

@@ -23,7 +23,7 @@ int ring_kicks(struct sock *s, int fd)
 	n = anc_kicks(s->rx, &s->ar);
 	if (n <= 0 || rdma_failing_over(s))
 		return n < 0 ? (int)n : 0;
-	if (s->rd && s->rd->mark.token_wait) {
+	if (s->rd && s->rd->mark.marker_wait) {
 		s->link->marker_read(s, fd);
 		return 0;
 	}
@@ -91,7 +91,7 @@ bool ring_take_kicks(struct sock *s, int fd, uint64_t n)
 		return false;
 	}
 	s->fallback.kick_naps = s->fallback.miss_naps = 0;
-	if (s->rd && (s->rd->mark.token_wait || rdma_failing_over(s))) {
+	if (s->rd && (s->rd->mark.marker_wait || rdma_failing_over(s))) {
 		s->link->marker_read(s, fd);
 		sock_unlock(s);
 		sys_ppoll(rdma_failing_over(s) ? NULL : &p,
@@ -119,9 +119,9 @@ bool ring_take_kicks(struct sock *s, int fd, uint64_t n)
 	return true;
 }
 
-bool ring_token(struct sock *s, int fd)
+bool ring_marker(struct sock *s, int fd)
 {
-	if (likely(!s->rd) || !s->rd->mark.token_wait || s->conn.error)
+	if (likely(!s->rd) || !s->rd->mark.marker_wait || s->conn.error)
 		return false;
 	ring_take_kicks(s, fd, 0);
 	return true;

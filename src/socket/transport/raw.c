@@ -6,7 +6,7 @@
  *
  * Until the socket is paired the counters lie in the sock itself. Pairing
  * moves s->rx to the shared words while threads may still be inside: they
- * leave by the words they entered by, and the last one out takes the token
+ * leave by the words they entered by, and the last one out takes the marker
  * (s->carry) that lift.c left for them in the new words.
  */
 

@@ -14,7 +14,7 @@
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
  * rdma_link.c  a lifted sock: words that came; rdma_tell.c: words that go, waking
- * rdma_token.c what shows that anchor and queue pair have the same two ends
+ * rdma_marker.c what shows that anchor and queue pair have the same two ends
  * rdma_back.c  unread bytes handed back, falling back
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
  * rdma_cqwait.c   a sleep on its completions; rdma_end.c: its end
@@ -44,7 +44,7 @@
  *      spill at most; in all other states calls nap for 1 ms and look
  *   K  receives and sends asleep in the kernel on the anchor
  *   S  poll, select, sets: on both; a set's entries follow the states
- *   C  the other end, for words, credits, a token, a record
+ *   C  the other end, for words, credits, a marker, a record
  *
  *   found                      owed to                        paid in
  *   stream bytes, the end      B S  a byte, if armed          wake_readers()
@@ -53,7 +53,7 @@
  *   credits to be given late   C    an update, when it is due V, update_waits()
  *   bytes taken, credits left  C    an update, or the answer  wait_read(), V
  *   words: another state       B S  a byte; S entries         rdma_polled(), V
- *   words: our lift is known   C    the token                 rdma_token_write()
+ *   words: our lift is known   C    the marker                 rdma_marker_write()
  *                              B S  room beyond what is kept  failover_seen()
  *   words: our spill is known  B S  a byte; S entries         failover_seen(), V
  *   words: taken, our wait     B S  a byte                    rdma_polled()
@@ -61,14 +61,14 @@
  *   the last byte of a         C    the end of it             V, fallback_abandoned()
  *   fallback refused
  *   words: a kick is wanted    C    the kick, when it may be  ring_reader(), V
- *   the token                  K S  they have come out by it
- *                              B    a byte, V leaves it there rdma_token_read()
- *   the token, when broken     B S  a byte; S entries         V, token_came()
+ *   the marker                  K S  they have come out by it
+ *                              B    a byte, V leaves it there rdma_marker_read()
+ *   the marker, when broken     B S  a byte; S entries         V, marker_came()
  *   x passed, a receive of     C    words                     rdma_took_raw(),
  *   before the lift over                                      rdma_left()
  *   the machine has failed     B S  a byte; S entries         rdma_failed()
  *   broken (event, poll,       B S  a byte; S entries         failover_begin()
- *   token or kicks amiss)      C    the record                failover_flush(), V
+ *   marker or kicks amiss)      C    the record                failover_flush(), V
  *                              V    a look each 5 ms          failover_step()
  *   a record, all news known   B S  a byte; S entries         V, settle()
  *   our bytes are on the anchor B S a byte; S entries         failover_flush()
@@ -82,7 +82,7 @@
  *   looks again, and does not leave it unarmed without a debt of its own.
  * 3 Who goes to sleep notes the number of the last wake-up byte, arms itself
  *   and the channel, and then looks at all that might have been found since:
- *   messages, the state, in_gen, room, the token.
+ *   messages, the state, in_gen, room, the marker.
  */
 
 #include "fabric/verbs/verbs.h"
@@ -189,17 +189,17 @@ static inline uint16_t rdma_port(uint16_t tcp)
 	return tcp < 1024 ? tcp | 0xfc00 : tcp;
 }
 
-/* All with the lock held. The writer: the token is the next on the anchor. */
-void rdma_token_begin(struct sock *s);
+/* All with the lock held. The writer: the marker is the next on the anchor. */
+void rdma_marker_begin(struct sock *s);
 /* It has left the anchor ahead of the reader; has that one passed x now? */
 void rdma_rising(struct sock *s);
 void rdma_risen(struct sock *s);
-/* SWITCHING, about to spill: 0, the whole token is on the anchor; -EBUSY. */
-int rdma_token_ahead(struct sock *s, int fd);
+/* SWITCHING, about to spill: 0, the whole marker is on the anchor; -EBUSY. */
+int rdma_marker_ahead(struct sock *s, int fd);
 /* RECALLED: may the answer be given? */
 bool rdma_may_answer(struct sock *s, int fd);
-/* The reader: the direction is the anchor's, no token will come. */
-void rdma_token_end(struct sock *s);
+/* The reader: the direction is the anchor's, no marker will come. */
+void rdma_marker_end(struct sock *s);
 
 /* VE_UP, lock held: 0, or the sock stays on TCP. */
 int rdma_up(struct sock *s);
@@ -222,17 +222,17 @@ bool rdma_hide(struct sock *s, uint32_t len, bool eof);
 /* A receive that began in TCP returned these bytes: were they not stream? */
 bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n);
-/* Lock held: read what is missing of the peer's token. */
-void rdma_token_read(struct sock *s, int fd);
-/* Lock held: `n` bytes of token and kicks were taken, and are not to be had. */
+/* Lock held: read what is missing of the peer's marker. */
+void rdma_marker_read(struct sock *s, int fd);
+/* Lock held: `n` bytes of marker and kicks were taken, and are not to be had. */
 void rdma_strayed(struct sock *s, uint64_t n);
 /*
- * ring.c, lock held: the peer has ended; does its token still lie in front of
+ * ring.c, lock held: the peer has ended; does its marker still lie in front of
  * what it sent? Then it was read, or waited for a little: look again.
  */
-bool ring_token(struct sock *s, int fd);
+bool ring_marker(struct sock *s, int fd);
 /* Write what is due of ours; may the anchor carry other bytes then? */
-void rdma_token_write(struct sock *s, int fd);
+void rdma_marker_write(struct sock *s, int fd);
 bool rdma_anchor_free(struct sock *s);
 /* May a kick be written? */
 bool rdma_may_kick(struct sock *s);
@@ -243,8 +243,8 @@ void rdma_arm(struct sock *s);
  * and stays until then, the poke only says so early.
  */
 void rdma_owe(struct sock *s);
-/* Does the service thread have to see to it that the token is taken? */
-bool rdma_token_urgent(const struct sock *s);
+/* Does the service thread have to see to it that the marker is taken? */
+bool rdma_marker_urgent(const struct sock *s);
 bool rdma_update_waits(const struct sock *s); /* for its time */
 void rdma_wake_writers(struct sock *s);
 /* The machine has failed; whoever sleeps has to hear of it. */

@@ -9,24 +9,24 @@
  *   is about to spill;
  * - only the writer moves the direction on to LIFTED (anc_dir.far), when it
  *   hears that x was passed: so there are never two who decide;
- * - the token follows then, or, if the writer has to spill before, in front of
+ * - the marker follows then, or, if the writer has to spill before, in front of
  *   the bytes that go to the anchor again.
  */
 
 #include "socket/transport/transport.h"
 
-/* The token is the next on the anchor: it counts as kicks from now on. */
-void rdma_token_begin(struct sock *s)
+/* The marker is the next on the anchor: it counts as kicks from now on. */
+void rdma_marker_begin(struct sock *s)
 {
-	s->at.kicks += RDMA_TOKEN;
+	s->at.kicks += RDMA_MARKER;
 	__atomic_store_n(&s->tx->kicks, s->at.kicks, __ATOMIC_SEQ_CST);
-	s->rd->mark.token_due = RDMA_TOKEN;
+	s->rd->mark.marker_due = RDMA_MARKER;
 	s->rd->mark.ahead = false;
 }
 
 /*
  * Asked home, too: who of the reader sleeps in the kernel since before the lift
- * comes out by the token, and has to before the answer.
+ * comes out by the marker, and has to before the answer.
  */
 void rdma_risen(struct sock *s)
 {
@@ -35,7 +35,7 @@ void rdma_risen(struct sock *s)
 	if ((st != ANC_SWITCHING && st != ANC_RECALLED) ||
 	    !anc_risen(s->tx, &s->at))
 		return;
-	rdma_token_begin(s);
+	rdma_marker_begin(s);
 	s->rd->due.changed = true;
 	rdma_tell(s, false);
 }
@@ -49,7 +49,7 @@ void rdma_rising(struct sock *s)
 	rdma_arm(s);
 }
 
-int rdma_token_ahead(struct sock *s, int fd)
+int rdma_marker_ahead(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
 	ssize_t n;
@@ -58,23 +58,23 @@ int rdma_token_ahead(struct sock *s, int fd)
 	if (fd < 0 || !remote_seen(&r->words) ||
 	    __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
-	n = sys_send(fd, r->mark.token_tx, RDMA_TOKEN,
+	n = sys_send(fd, r->mark.marker_tx, RDMA_MARKER,
 		     MSG_DONTWAIT | MSG_NOSIGNAL);
 	sock_eats(s, n);
 	if (n <= 0)
 		return n == -EAGAIN ? -EBUSY : (int)n;
-	rdma_token_begin(s);
-	r->mark.token_due = (uint8_t)(RDMA_TOKEN - n);
-	if (!r->mark.token_due)
+	rdma_marker_begin(s);
+	r->mark.marker_due = (uint8_t)(RDMA_MARKER - n);
+	if (!r->mark.marker_due)
 		return 0;
 	/* the kernel takes so few bytes whole, or none */
-	s->conn.fault = "half a token";
+	s->conn.fault = "half a marker";
 	return pump_fail(s, -EPROTO);
 }
 
 /*
- * What was sent by SDP is shown to nobody before the token, and after the
- * answer none would come. Where nothing was sent the reader needs no token: the
+ * What was sent by SDP is shown to nobody before the marker, and after the
+ * answer none would come. Where nothing was sent the reader needs no marker: the
  * anchor has the whole stream.
  */
 bool rdma_may_answer(struct sock *s, int fd)
@@ -83,18 +83,18 @@ bool rdma_may_answer(struct sock *s, int fd)
 		return false;
 	if (!s->rd->mark.ahead || s->at.sent == s->at.x)
 		return true;
-	if (rdma_token_ahead(s, fd))
+	if (rdma_marker_ahead(s, fd))
 		return false;
 	s->rd->failover.confirmed =
-		true; /* with the token no way leads back to x */
+		true; /* with the marker no way leads back to x */
 	return true;
 }
 
-void rdma_token_end(struct sock *s)
+void rdma_marker_end(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	r->mark.token_wait = false;
+	r->mark.marker_wait = false;
 	r->mark.hidden = 0;
 	r->mark.eof_hidden = false;
 }

@@ -17,7 +17,7 @@ bool rdma_was_reset(const struct sock *s)
 
 /*
  * DisConn is queued as soon as the reader knows of the lift. Who has sent his
- * own gets no word out once ours has come, and his knowing is what the token
+ * own gets no word out once ours has come, and his knowing is what the marker
  * waits for.
  */
 bool rdma_may_end(struct sock *s, bool closes)
@@ -30,7 +30,7 @@ bool rdma_may_end(struct sock *s, bool closes)
 		return false;
 	conn_shutdown(&s->conn, clock_ns(), closes);
 	pump_control(s);
-	return !r->mark.token_due;
+	return !r->mark.marker_due;
 }
 
 static bool peer_may_write(int fd)
@@ -86,7 +86,7 @@ void rdma_anchor_watch(struct sock *s, int fd)
 }
 
 /*
- * To whoever is counted in and never counted out a token would be left, and what
+ * To whoever is counted in and never counted out a marker would be left, and what
  * comes behind it would not be shown.
  */
 bool rdma_alone(struct sock *s)

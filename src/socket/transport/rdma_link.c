@@ -45,8 +45,8 @@ static void forget_words(struct sock *s)
 	s->tx->wait = s->rx->wait = 0;
 	s->ar.unsure = false;
 	r->mark.ahead = false;
-	r->mark.token_at = r->mark.hidden = r->mark.token_due = 0;
-	r->mark.token_wait = r->mark.eof_hidden = false;
+	r->mark.marker_at = r->mark.hidden = r->mark.marker_due = 0;
+	r->mark.marker_wait = r->mark.eof_hidden = false;
 	s->fallback.lift_not_before = clock_ns() + 100000000u;
 }
 
@@ -92,12 +92,12 @@ int rdma_up(struct sock *s)
 
 /* --- words ------------------------------------------------------------- */
 
-/* The lift of the peer's direction: its token is the next on the anchor. */
+/* The lift of the peer's direction: its marker is the next on the anchor. */
 static void lifted_rx(struct sock *s, struct rdma *r)
 {
-	r->mark.token_wait = true;
-	r->mark.token_at = s->ar.kicks;
-	r->due.restless |= rdma_token_urgent(s);
+	r->mark.marker_wait = true;
+	r->mark.marker_at = s->ar.kicks;
+	r->due.restless |= rdma_marker_urgent(s);
 	rdma_anchor_watch(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
 }
 
@@ -120,8 +120,8 @@ int rdma_words(struct sock *s, const uint8_t *in)
 	if ((was == ANC_TCP || was == ANC_RESTORING) &&
 	    (now == ANC_SWITCHING || now == ANC_LIFTED || now == ANC_DRAINING))
 		lifted_rx(s, r);
-	/* all in front of x is taken, and no token comes before our answer */
-	if (now == ANC_LIFTED && was != ANC_LIFTED && r->mark.token_wait)
+	/* all in front of x is taken, and no marker comes before our answer */
+	if (now == ANC_LIFTED && was != ANC_LIFTED && r->mark.marker_wait)
 		lift_base(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
 	return news;
 }
@@ -172,7 +172,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 		s->fallback.pins &= (uint8_t)~2u;
 	if (news & REMOTE_SEEN) {
 		failover_seen(s);
-		rdma_token_write(s, fd);
+		rdma_marker_write(s, fd);
 	}
 	if (news & REMOTE_KICK)
 		ring_reader(s, fd);
@@ -184,7 +184,7 @@ void rdma_polled(struct sock *s, int news, bool in, bool credits)
 		rdma_wake(s);
 	rdma_passed(s);
 	rdma_tell(s, false);
-	rdma_token_read(s, fd);
+	rdma_marker_read(s, fd);
 	rdma_owe(s);
 }
 
@@ -197,7 +197,7 @@ void rdma_moved(struct sock *s)
 	r->due.shown_rx = (uint8_t)anc_state(s->rx);
 	r->due.shown_tx = (uint8_t)anc_state(s->tx);
 	if (r->due.shown_rx == ANC_TCP || r->due.shown_rx == ANC_RESTORING)
-		rdma_token_end(s);
+		rdma_marker_end(s);
 	if (r->due.shown_rx == ANC_TCP) {
 		lift_base(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
 		rdma_anchor_watch(s, -1);
@@ -216,7 +216,7 @@ const struct link_ops rdma_link = {
 	.tell = rdma_tell,
 	.took = rdma_took,
 	.may_kick = rdma_may_kick,
-	.marker_read = rdma_token_read,
+	.marker_read = rdma_marker_read,
 	.raw_left = rdma_left,
 	.raw_took = rdma_took_raw,
 	.strayed = rdma_strayed,

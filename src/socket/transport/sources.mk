@@ -18,10 +18,10 @@ libsockettransport_la_SOURCES = \
 	src/socket/transport/rdma_end.h \
 	src/socket/transport/rdma_fate.c \
 	src/socket/transport/rdma_link.c \
+	src/socket/transport/rdma_marker.c \
 	src/socket/transport/rdma_room.h \
 	src/socket/transport/rdma_size.c src/socket/transport/rdma_size.h \
 	src/socket/transport/rdma_tell.c \
-	src/socket/transport/rdma_token.c \
 	src/socket/transport/rdma_woken.c \
 	src/socket/transport/ring.c \
 	src/socket/transport/transport.h \

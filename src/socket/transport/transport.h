@@ -92,7 +92,7 @@ static inline bool zc_live(const struct sock *s)
 
 static inline bool zc_shown(const struct sock *s)
 {
-	return zc_live(s) && !(s->rd && s->rd->mark.token_wait);
+	return zc_live(s) && !(s->rd && s->rd->mark.marker_wait);
 }
 
 /* The next bytes of the stream lie in the peer's memory, behind rx_avail. */

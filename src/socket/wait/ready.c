@@ -70,8 +70,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	} else if (where == ANC_AT_KICKS && s->ar.unsure) {
 		r->ms = 1; /* the writer has not said yet that it knows */
 	} else if (where == ANC_AT_KICKS && s->rd &&
-		   (s->rd->mark.token_wait || rdma_failing_over(s))) {
-		rdma_token_read(s, fd);
+		   (s->rd->mark.marker_wait || rdma_failing_over(s))) {
+		rdma_marker_read(s, fd);
 		r->ms = 1;
 	} else if (where == ANC_AT_KICKS &&
 		   anc_kicks(s->rx, &s->ar) == (int64_t)n) {
@@ -111,9 +111,9 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		pump_poll(s); /* unread data or not: each arrival is an edge */
 	if (unlikely(anc_state(s->rx) == ANC_DRAINING) && !s->rd)
 		spill_edge(s, fd);
-	/* before it is said what there is: it may be what the token hid */
-	if (unlikely(s->rd) && s->rd->mark.token_wait)
-		rdma_token_read(s, fd);
+	/* before it is said what there is: it may be what the marker hid */
+	if (unlikely(s->rd) && s->rd->mark.marker_wait)
+		rdma_marker_read(s, fd);
 	if (s->got.avail || s->eos.rx_eof || s->conn.error || s->eos.shut_rd ||
 	    zc_here(s))
 		r->now |= IN_BITS;
@@ -121,7 +121,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
 	else
 		ring_kicks(s, fd);
-	/* a token among them shows what lay behind it */
+	/* a marker among them shows what lay behind it */
 	if (unlikely(s->got.avail))
 		r->now |= IN_BITS;
 }

@@ -213,10 +213,10 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 	/* over RDMA the service thread may have taken it in meanwhile, */
 	if (fab_pending(s) || anc_state(s->rx) != was || s->waits.in_gen != gen)
 		return 0;
-	/* or have heard of the token while nobody slept */
-	if (unlikely(s->rd) && s->rd->mark.token_wait) {
-		rdma_token_read(s, fd);
-		if (!s->rd->mark.token_wait)
+	/* or have heard of the marker while nobody slept */
+	if (unlikely(s->rd) && s->rd->mark.marker_wait) {
+		rdma_marker_read(s, fd);
+		if (!s->rd->mark.marker_wait)
 			return 0;
 	}
 	if (!wait_room_due(s))
@@ -239,7 +239,7 @@ static bool undisturbed(struct sock *s, uint32_t gen)
 	if (s->paired && !s->conn.error && fab_pending(s))
 		pump_poll(s);
 	if (!wait_idle(s) || s->waits.in_gen != gen ||
-	    !rdma_cqwait_free(s, false) || s->rd->mark.token_wait ||
+	    !rdma_cqwait_free(s, false) || s->rd->mark.marker_wait ||
 	    s->ar.unsure)
 		return false;
 	pump_control(s);

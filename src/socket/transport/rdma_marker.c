@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The tokens that prove that anchor and queue pair have the same two ends: each
+ * The markers that prove that anchor and queue pair have the same two ends: each
  * is written by the writer of a direction that was lifted, and is the first on
  * the anchor behind the lift.
  */
 
 #include "socket/transport/transport.h"
 
-#define TOKEN_END(r) ((r)->mark.token_at + RDMA_TOKEN)
+#define MARKER_END(r) ((r)->mark.marker_at + RDMA_MARKER)
 
 bool rdma_hide(struct sock *s, uint32_t len, bool eof)
 {
@@ -17,18 +17,18 @@ bool rdma_hide(struct sock *s, uint32_t len, bool eof)
 	if (unlikely(r->state == RDMA_FAILOVER) &&
 	    anc_state(s->rx) == ANC_RESTORING)
 		return true;
-	if (!r->mark.token_wait)
+	if (!r->mark.marker_wait)
 		return false;
 	r->mark.hidden += len;
 	r->mark.eof_hidden |= eof;
 	return true;
 }
 
-static void token_done(struct sock *s)
+static void marker_done(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	r->mark.token_wait = false;
+	r->mark.marker_wait = false;
 	s->got.avail += r->mark.hidden;
 	s->eos.rx_eof |= r->mark.eof_hidden;
 	r->mark.hidden = 0;
@@ -40,56 +40,56 @@ static void token_done(struct sock *s)
 }
 
 /*
- * Bytes at the place of token and kicks were taken. What is neither comes from
+ * Bytes at the place of marker and kicks were taken. What is neither comes from
  * a peer whose queue pair broke: failover.c has to judge it, and what was taken
- * for the beginning of a token with it. A peer that closed wrote its token
+ * for the beginning of a marker with it. A peer that closed wrote its marker
  * before, and nothing else.
  */
-static void token_count(struct sock *s, const uint8_t *got, size_t n)
+static void marker_count(struct sock *s, const uint8_t *got, size_t n)
 {
 	struct rdma *r = s->rd;
 	bool ended = r->state == RDMA_ENDED;
 
 	for (; n && (ended || r->state == RDMA_UP); got++, n--) {
 		if (*got !=
-		    (r->mark.token_wait ?
-			     r->mark.token_rx[s->ar.kicks - r->mark.token_at] :
+		    (r->mark.marker_wait ?
+			     r->mark.marker_rx[s->ar.kicks - r->mark.marker_at] :
 			     0))
 			break;
 		s->ar.kicks++;
-		if (r->mark.token_wait && s->ar.kicks == TOKEN_END(r))
-			token_done(s);
+		if (r->mark.marker_wait && s->ar.kicks == MARKER_END(r))
+			marker_done(s);
 	}
 	remote_kicks_ahead(&r->words);
 	if (!n)
 		return;
 	if (ended) {
-		s->conn.fault = "no token";
+		s->conn.fault = "no marker";
 		pump_fail(s, -EPROTO);
 		return;
 	}
-	if (r->state == RDMA_UP && r->mark.token_wait) {
-		failover_ahead(s, r->mark.token_rx,
-			       s->ar.kicks - r->mark.token_at);
-		s->ar.kicks = r->mark.token_at;
+	if (r->state == RDMA_UP && r->mark.marker_wait) {
+		failover_ahead(s, r->mark.marker_rx,
+			       s->ar.kicks - r->mark.marker_at);
+		s->ar.kicks = r->mark.marker_at;
 	}
 	failover_ahead(s, got, n);
 	reports.broke(s, -ECONNRESET);
 }
 
 /* Its writer is no more, and what came behind it is shown to nobody. */
-static void token_lost(struct sock *s)
+static void marker_lost(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
-	s->ar.kicks = TOKEN_END(r);
+	s->ar.kicks = MARKER_END(r);
 	remote_kicks_ahead(&r->words);
 	if (s->ar.taken < __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) &&
 	    !rdma_was_reset(s)) {
-		s->conn.fault = "an end without its token";
+		s->conn.fault = "an end without its marker";
 		pump_fail(s, -EPROTO);
 	}
-	rdma_token_end(s);
+	rdma_marker_end(s);
 }
 
 void rdma_strayed(struct sock *s, uint64_t n)
@@ -102,15 +102,15 @@ void rdma_strayed(struct sock *s, uint64_t n)
 	}
 	s->ar.kicks += n;
 	remote_kicks_ahead(&r->words);
-	if (r->mark.token_wait && s->ar.kicks >= TOKEN_END(r)) {
-		token_done(s);
+	if (r->mark.marker_wait && s->ar.kicks >= MARKER_END(r)) {
+		marker_done(s);
 		r->due.changed = true;
 		rdma_wake(s);
 	}
 }
 
-/* Is the token the next on the anchor, and no stream byte in front of it? */
-static bool token_next(const struct sock *s)
+/* Is the marker the next on the anchor, and no stream byte in front of it? */
+static bool marker_next(const struct sock *s)
 {
 	enum anc_state st = anc_state(s->rx);
 
@@ -120,24 +120,24 @@ static bool token_next(const struct sock *s)
 }
 
 /*
- * The token lies in front of all else on the anchor, in whatever state it
+ * The marker lies in front of all else on the anchor, in whatever state it
  * comes. While threads are inside receives that began before the lift it is
  * theirs, and while others sleep in poll on it, it has to wake them first. The
  * service thread cannot know of those who have slept in the kernel since
- * before the lift, so it leaves the token to a thread of the program: to one
+ * before the lift, so it leaves the marker to a thread of the program: to one
  * that sleeps elsewhere it says so.
  */
-void rdma_token_read(struct sock *s, int fd)
+void rdma_marker_read(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
-	uint8_t got[RDMA_TOKEN];
+	uint8_t got[RDMA_MARKER];
 	ssize_t n;
 
 	lift_strayed(s, fd, 0);
-	if (!r->mark.token_wait || fd < 0 || s->conn.error || !token_next(s) ||
-	    r->state == RDMA_FAILOVER)
+	if (!r->mark.marker_wait || fd < 0 || s->conn.error ||
+	    !marker_next(s) || r->state == RDMA_FAILOVER)
 		return;
-	r->due.restless |= rdma_token_urgent(s);
+	r->due.restless |= rdma_marker_urgent(s);
 	if (r->due.serving && s->waits.ghost < 0) {
 		if (s->waits.readers &&
 		    sys_recv(fd, got, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
@@ -147,14 +147,14 @@ void rdma_token_read(struct sock *s, int fd)
 	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
 	    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST))
 		return;
-	n = sys_recv(fd, got, (size_t)(TOKEN_END(r) - s->ar.kicks),
+	n = sys_recv(fd, got, (size_t)(MARKER_END(r) - s->ar.kicks),
 		     MSG_DONTWAIT);
 	sock_eats(s, n);
 	if (n > 0)
-		token_count(s, got, (size_t)n);
+		marker_count(s, got, (size_t)n);
 	else if (n != -EAGAIN && r->state == RDMA_ENDED)
-		token_lost(s);
-	if (n > 0 && !r->mark.token_wait)
+		marker_lost(s);
+	if (n > 0 && !r->mark.marker_wait)
 		rdma_wake(s);
 }
 
@@ -168,12 +168,12 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 	if (!s->paired || sock_lock(s))
 		return false;
 	lift_strayed(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s), n);
-	ours = s->rd && token_next(s);
+	ours = s->rd && marker_next(s);
 	while (ours && n) {
 		size_t part = n < sizeof(got) ? n : sizeof(got);
 
 		cursor_get(&c, got, part);
-		token_count(s, got, part);
+		marker_count(s, got, part);
 		n -= part;
 	}
 	if (ours)
@@ -182,23 +182,23 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 	return ours;
 }
 
-void rdma_token_write(struct sock *s, int fd)
+void rdma_marker_write(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
 	enum anc_state st = anc_state(s->tx);
 	ssize_t n;
 
-	if (!r->mark.token_due || fd < 0 || r->state != RDMA_UP)
+	if (!r->mark.marker_due || fd < 0 || r->state != RDMA_UP)
 		return;
 	if (!remote_seen(&r->words) || (st != ANC_LIFTED && st != ANC_RECALLED))
 		return;
-	failover_seen(s); /* with the token no way leads back to x */
-	n = sys_send(fd, r->mark.token_tx + RDMA_TOKEN - r->mark.token_due,
-		     r->mark.token_due, MSG_DONTWAIT | MSG_NOSIGNAL);
+	failover_seen(s); /* with the marker no way leads back to x */
+	n = sys_send(fd, r->mark.marker_tx + RDMA_MARKER - r->mark.marker_due,
+		     r->mark.marker_due, MSG_DONTWAIT | MSG_NOSIGNAL);
 	sock_eats(s, n);
 	if (n > 0)
-		r->mark.token_due = (uint8_t)(r->mark.token_due - n);
-	if (r->mark.token_due)
+		r->mark.marker_due = (uint8_t)(r->mark.marker_due - n);
+	if (r->mark.marker_due)
 		r->due.restless = true;
 }
 
@@ -206,19 +206,19 @@ bool rdma_anchor_free(struct sock *s)
 {
 	if (s->rd->state != RDMA_UP)
 		return false;
-	return !s->rd->mark.token_due && remote_seen(&s->rd->words) &&
+	return !s->rd->mark.marker_due && remote_seen(&s->rd->words) &&
 	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
 }
 
 bool rdma_may_kick(struct sock *s)
 {
-	return s->rd->state == RDMA_UP && !s->rd->mark.token_due &&
+	return s->rd->state == RDMA_UP && !s->rd->mark.marker_due &&
 	       remote_seen(&s->rd->words) && anc_state(s->tx) != ANC_SWITCHING;
 }
 
-/* Does the service thread have to see to it that the token is taken? */
-bool rdma_token_urgent(const struct sock *s)
+/* Does the service thread have to see to it that the marker is taken? */
+bool rdma_marker_urgent(const struct sock *s)
 {
-	return s->rd->mark.token_wait &&
+	return s->rd->mark.marker_wait &&
 	       (s->waits.readers || s->waits.ghost >= 0);
 }
