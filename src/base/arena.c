@@ -56,8 +56,8 @@ static int chunk_take(struct chunk *c)
 }
 
 /*
- * Here may have lain what another thread was too late with and gave back a moment
- * ago, by a call that the thread sanitizer does not see.
+ * Here may have lain what another thread was too late with and gave back a
+ * moment ago, by a call that the thread sanitizer does not see.
  */
 __attribute__((noinline, no_sanitize("thread"))) static struct chunk *
 chunk_new(size_t size, uint32_t slots)

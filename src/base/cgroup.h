@@ -3,9 +3,9 @@
 #define LIBSDP_BASE_CGROUP_H
 
 /*
- * Limits of the control groups that this process is in: its own and those above,
- * of version 1 and 2. What cannot be read limits nothing. Files are read anew at
- * each question, without memory or libc.
+ * Limits of the control groups that this process is in: its own and those
+ * above, of version 1 and 2. What cannot be read limits nothing. Files are read
+ * anew at each question, without memory or libc.
  */
 
 #include <stdint.h>
@@ -18,8 +18,8 @@ struct cgroup {
 };
 
 /*
- * Bytes of memory. What holds back (memory.high) counts as what refuses; what the
- * kernel would drop first, files that were read once, counts as free.
+ * Bytes of memory. What holds back (memory.high) counts as what refuses; what
+ * the kernel would drop first, files that were read once, counts as free.
  */
 void cgroup_memory(struct cgroup *g);
 /* Threads (pids.max). */

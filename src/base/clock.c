@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where the time comes from, and spinning, a step at a time. An x86 processor that QEMU emulates leaves its
- * loop at each pause and takes the lock that the devices need: whoever spins
- * for a message holds up the one that is to bring it. There it is not used.
+ * Where the time comes from, and spinning, a step at a time. An x86 processor
+ * that QEMU emulates leaves its loop at each pause and takes the lock that the
+ * devices need: whoever spins for a message holds up the one that is to bring
+ * it. There it is not used.
  */
 
 #include "base/clock.h"

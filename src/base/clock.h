@@ -8,8 +8,9 @@
 
 /*
  * Where the time comes from: the vDSO, past the PLT, so that a preloaded
- * clock_gettime() (libfaketime) neither sees nor alters the library's limits; the
- * system call where there is none. As clock_gettime(); tests put another here.
+ * clock_gettime() (libfaketime) neither sees nor alters the library's limits;
+ * the system call where there is none. As clock_gettime(); tests put another
+ * here.
  */
 extern int (*clock_source)(clockid_t id, struct timespec *ts);
 
@@ -49,8 +50,8 @@ static inline uint64_t clock_looks(uint64_t ns)
  */
 void clock_relax(void);
 /*
- * Once, before the program runs: later it may have made CPUID fault. True: this is
- * an emulated processor, and clock_relax() does not pause from here on.
+ * Once, before the program runs: later it may have made CPUID fault. True: this
+ * is an emulated processor, and clock_relax() does not pause from here on.
  */
 bool clock_learn(void);
 /* Is this the name of a hypervisor, as CPUID gives it, whose pause does so? */

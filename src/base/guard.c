@@ -332,7 +332,9 @@ static uint64_t oldest(uint64_t now)
 	return now;
 }
 
-/* A barrier on every thread that runs: what each had stored is seen behind it. */
+/*
+ * A barrier on every thread that runs: what each had stored is seen behind it.
+ */
 static void barrier(void)
 {
 	const int cmd = MEMBARRIER_CMD_PRIVATE_EXPEDITED;

@@ -27,7 +27,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A thread's own part. Slots are never unmapped; those of the dead are reused. */
+/*
+ * A thread's own part. Slots are never unmapped; those of the dead are reused.
+ */
 struct guard {
 	uint64_t epoch; /* atomic; of the moment it went inside, 0: outside */
 	uintptr_t frame; /* of the call that is inside; 0: not known */
@@ -66,8 +68,8 @@ void guard_exit(void);
 void guard_forked(void);
 /*
  * It is inside already. In a call of that call it stays as it is; but if that
- * one's frame is below this one's it is no more: a handler jumped out of it, and
- * this is the first call again. Returns what guard_enter() does.
+ * one's frame is below this one's it is no more: a handler jumped out of it,
+ * and this is the first call again. Returns what guard_enter() does.
  */
 uint64_t guard_nested(struct guard *g, uintptr_t frame);
 /* Does a frame lie on this thread's stack for signals? In doubt: true. */
@@ -174,7 +176,9 @@ static inline bool guard_inside(void)
 	return guard_own && guard_own->epoch;
 }
 
-/* Something was put off: a thread that spins goes to sleep, which ends there. */
+/*
+ * Something was put off: a thread that spins goes to sleep, which ends there.
+ */
 static inline bool guard_called(void)
 {
 	return guard_own &&
@@ -339,14 +343,16 @@ struct retired {
 };
 void guard_retire(struct retired *r);
 /*
- * How many of weight RETIRED_HEAVY are not freed yet. Sequentially consistent: a
- * thread that says when it looks next, and then finds none here, is seen to have
- * said so by whoever retires one behind that.
+ * How many of weight RETIRED_HEAVY are not freed yet. Sequentially consistent:
+ * a thread that says when it looks next, and then finds none here, is seen to
+ * have said so by whoever retires one behind that.
  */
 uint32_t guard_heavy(void);
 /* Frees what can be by now: of the background thread, or for want of memory. */
 void guard_reap(void);
-/* Inside: found idle, then freed; from inside the caller would be waited for. */
+/*
+ * Inside: found idle, then freed; from inside the caller would be waited for.
+ */
 static inline void guard_drain(void)
 {
 	uint64_t was = guard_sleep();

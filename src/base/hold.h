@@ -40,8 +40,8 @@ static inline void hold_on(const struct hold *h)
 }
 
 /*
- * Block `all`; hold_on() behind it. What was put off is blocked already, but not
- * by the program: it comes as soon as its mask is there again.
+ * Block `all`; hold_on() behind it. What was put off is blocked already, but
+ * not by the program: it comes as soon as its mask is there again.
  */
 static inline bool hold_block(struct hold *h, uint64_t all)
 {

@@ -36,7 +36,8 @@ enum page_path { PATH_TCP, PATH_SHM, PATH_RDMA, PATH_LISTEN };
 /*
  * Counters of a process; the list makes the struct, the JSON and sdpstat. What
  * a row counts is added here when its socket closes, so readers add both
- * (page_totals()). bytes_rdma_* is the part of bytes_sdp_* that went by a device.
+ * (page_totals()). bytes_rdma_* is the part of bytes_sdp_* that went by a
+ * device.
  */
 /* clang-format off */
 #define PAGE_COUNTERS(X)                                       \
@@ -208,10 +209,10 @@ int page_append_json(const char *path, const struct page_counters *c);
 /*
  * Readers (sdpstat): a private copy of a page, checked: a regular file of the
  * right size, magic and version, writable by its owner alone, whose id as seen
- * from here becomes `uid`, strings terminated. Rows that are free, or were being
- * written, have fd -1; `rows` ends behind the last that is not, and so does the
- * memory. munmap() it with `len`. NULL and errno on failure (EPROTO: unsound
- * content).
+ * from here becomes `uid`, strings terminated. Rows that are free, or were
+ * being written, have fd -1; `rows` ends behind the last that is not, and so
+ * does the memory. munmap() it with `len`. NULL and errno on failure (EPROTO:
+ * unsound content).
  */
 const struct page *page_map(const char *path, size_t *len);
 

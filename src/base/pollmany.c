@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The kernel's poll() takes no more entries than RLIMIT_NOFILE, which a program
- * may take down to nothing when its work is set up; select() does not ask. So the
- * sleep is a select() here, and what woke it is asked for piece by piece.
+ * may take down to nothing when its work is set up; select() does not ask. So
+ * the sleep is a select() here, and what woke it is asked for piece by piece.
  */
 #include "base/pollmany.h"
 

@@ -13,9 +13,9 @@ typedef long pollmany_sleep(long nr, const long arg[6], const void *mask);
 /* Are these more entries than the kernel takes of the program? */
 bool pollmany_refused(size_t n);
 /*
- * ppoll() for more entries than RLIMIT_NOFILE, for which the kernel says EINVAL.
- * `sleep` makes the calls that wait, NULL: bare ones. What poll() returns, or a
- * negative errno, -ENOMEM among them. Async-signal-safe.
+ * ppoll() for more entries than RLIMIT_NOFILE, for which the kernel says
+ * EINVAL. `sleep` makes the calls that wait, NULL: bare ones. What poll()
+ * returns, or a negative errno, -ENOMEM among them. Async-signal-safe.
  */
 int pollmany(struct pollfd *p, size_t n, const struct timespec *ts,
 	     const void *mask, pollmany_sleep *sleep);

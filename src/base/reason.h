@@ -2,7 +2,9 @@
 #ifndef LIBSDP_BASE_REASON_H
 #define LIBSDP_BASE_REASON_H
 
-/* Why a socket is where it is. One list, reason.def; documented in libsdp(7). */
+/*
+ * Why a socket is where it is. One list, reason.def; documented in libsdp(7).
+ */
 enum reason {
 #define REASON(code, name, text) WHY_##code,
 #include "base/reason.def"

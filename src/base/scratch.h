@@ -4,10 +4,10 @@
 
 /*
  * Memory for a call that needs more than some hundred bytes: the stack is the
- * program's, and may be the smallest there is, with a signal's frame on it. Each
- * thread has a mapping of its own, made at the first use, in which calls take
- * pieces one above the other. Where it is full a piece is mapped for itself;
- * a few threads have one though the program's address space is used up.
+ * program's, and may be the smallest there is, with a signal's frame on it.
+ * Each thread has a mapping of its own, made at the first use, in which calls
+ * take pieces one above the other. Where it is full a piece is mapped for
+ * itself; a few threads have one though the program's address space is used up.
  *
  * Async-signal-safe: a handler that interrupts a taker gives back what it took
  * before it returns, and what a jump out of a handler leaves is taken back by
@@ -32,7 +32,10 @@ void *scratch_take(struct scratch *s, size_t n);
 void scratch_give(struct scratch *s);
 /* Another thread has the mapping `mem` (NULL: none) from here on. */
 void scratch_fresh(void *mem);
-/* `mem` is nobody's any more; what its slot keeps of it: NULL if it is unmapped. */
+/*
+ * `mem` is nobody's any more; what its slot keeps of it: NULL if it is
+ * unmapped.
+ */
 void *scratch_drop(void *mem);
 /* Has this thread taken a piece? */
 bool scratch_held(void);

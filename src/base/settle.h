@@ -11,9 +11,9 @@
 
 /*
  * The kernel notes a reset as an error, a hang-up and an end, one after the
- * other, and poll() looks at them without the socket's lock: who looks just then
- * sees half of it. All that is noted under the lock, so behind a call that takes
- * it the whole is there.
+ * other, and poll() looks at them without the socket's lock: who looks just
+ * then sees half of it. All that is noted under the lock, so behind a call that
+ * takes it the whole is there.
  *
  * `revents`: what poll() said of `fd`, a TCP socket, when asked for `events`.
  * Returns that, or what it says behind such a call if it looks like half.

@@ -60,8 +60,8 @@ void sigdefer_forked(void);
  * The thread is inside, and sleeps outside in the system call `nr`. A signal
  * that was put off, and `mask` lets in (NULL: all), ends the sleep, also one
  * that came between the last test and the system call: -EINTR; `restarts`: as
- * the kernel restarts that call after a handler with SA_RESTART, the caller does:
- * SIGDEFER_AGAIN. A cancellation point. Inside again when it returns.
+ * the kernel restarts that call after a handler with SA_RESTART, the caller
+ * does: SIGDEFER_AGAIN. A cancellation point. Inside again when it returns.
  */
 #define SIGDEFER_AGAIN (-513)
 struct sigdefer_sleep {
@@ -77,8 +77,8 @@ int sigdefer_ppoll(struct pollfd *fds, size_t n, size_t theirs,
 		   const struct timespec *ts, const void *mask);
 /*
  * recv() of one byte with MSG_PEEK, to wait for it. As the kernel has it, it
- * `restarts` where the socket has no SO_RCVTIMEO; else a handler, and a stop and
- * SIGCONT without one, end it.
+ * `restarts` where the socket has no SO_RCVTIMEO; else a handler, and a stop
+ * and SIGCONT without one, end it.
  */
 long sigdefer_await(int fd, char *byte, bool restarts);
 

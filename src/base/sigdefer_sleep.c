@@ -28,8 +28,8 @@
  * From sigdefer_window, where the thread is outside, to sigdefer_asleep, behind
  * the system call, nothing tells the kernel's sleep of a handler that has just
  * run. So the entry moves a thread that it finds there to sigdefer_moved, or to
- * sigdefer_again if the call is one that is made again. Where the kernel restarts
- * a call, a thread that sleeps is found there, too.
+ * sigdefer_again if the call is one that is made again. Where the kernel
+ * restarts a call, a thread that sleeps is found there, too.
  */
 struct asleep {
 	uint64_t *epoch, *put_off;
@@ -225,8 +225,8 @@ static uint64_t let_in_by(const void *mask)
 }
 
 /*
- * Inside again, in a new epoch: the one from before the sleep would keep what was
- * retired meanwhile. One that is cancelled is cleaned up inside, too.
+ * Inside again, in a new epoch: the one from before the sleep would keep what
+ * was retired meanwhile. One that is cancelled is cleaned up inside, too.
  */
 struct back {
 	struct guard *g; /* NULL: it was outside, or is in another call */

@@ -180,7 +180,10 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int flags)
 	return sys_call3(SYS_recvmsg, fd, m, flags);
 }
 
-/* As many entries as one likes. *ts is not written (a copy goes to the kernel). NULL waits for ever. */
+/*
+ * As many entries as one likes. *ts is not written (a copy goes to the kernel).
+ * NULL waits for ever.
+ */
 static inline int sys_ppoll(struct pollfd *fds, unsigned long n,
 			    const struct timespec *ts, const void *mask)
 {

@@ -227,7 +227,9 @@ void anc_resumed(struct anc_dir *d)
 
 /* --- reader ------------------------------------------------------------ */
 
-/* Of the stream, taken off the anchor. The state is read first: see past_x(). */
+/*
+ * Of the stream, taken off the anchor. The state is read first: see past_x().
+ */
 static uint64_t off_anchor(const struct anc_dir *d, const struct anc_rx *r,
 			   uint64_t kept)
 {

@@ -258,8 +258,8 @@ enum anc_where {
 };
 
 /*
- * Where does the next stream byte come from, and how much? Moves DRAINING to TCP
- * when R has passed it. Negative: -EPROTO.
+ * Where does the next stream byte come from, and how much? Moves DRAINING to
+ * TCP when R has passed it. Negative: -EPROTO.
  */
 int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n);
 /* Kicks that may lie on the anchor while LIFTED; -EPROTO if unsound. */
@@ -308,10 +308,10 @@ bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r);
 /* R wants to fall back: 0 asked, or -EALREADY / -EAGAIN (TCP: use anc_busy). */
 int anc_ask(struct anc_dir *d);
 /*
- * RECALLED or PAUSED, lock held: what R has to take off the anchor now and keep.
- * `n` more stream bytes (ANC_AT_QUEUE, never for kicks), or `n` kicks
- * (ANC_AT_KICKS); ANC_AT_ANCHOR: nothing, or nothing more. While RECALLED `n` may
- * be more than will come. Negative: -EPROTO.
+ * RECALLED or PAUSED, lock held: what R has to take off the anchor now and
+ * keep. `n` more stream bytes (ANC_AT_QUEUE, never for kicks), or `n` kicks
+ * (ANC_AT_KICKS); ANC_AT_ANCHOR: nothing, or nothing more. While RECALLED `n`
+ * may be more than will come. Negative: -EPROTO.
  */
 int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
 /*

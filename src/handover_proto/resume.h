@@ -31,9 +31,10 @@
  *   RESTORING           a record of its own, the    RESTORING, until that record came
  *                    stream from `from`
  *
- * In RESTORING R cannot tell which of the last two it is before it comes, and may
- * wait for it only if it does come: so the last piece of what is handed back is
- * sent when W has said that it is in RESTORING. If it had not, what R has counts.
+ * In RESTORING R cannot tell which of the last two it is before it comes, and
+ * may wait for it only if it does come: so the last piece of what is handed
+ * back is sent when W has said that it is in RESTORING. If it had not, what R
+ * has counts.
  *
  * For this W, until R has confirmed, keeps a copy of what it sends after a lift
  * and writes nothing to the anchor after a spill; and R, having passed y, does
@@ -101,7 +102,8 @@ void resume_begin(struct resume *r, enum anc_state st, bool marker_wait,
 		  bool sure);
 /*
  * Are the next bytes on the anchor for R to look at? Those in front of x, and
- * those that a receive from before the lift gets, are the program's; falling back there are none of either, and x says nothing of what was handed back.
+ * those that a receive from before the lift gets, are the program's; falling
+ * back there are none of either, and x says nothing of what was handed back.
  */
 bool resume_turn(const struct resume *r, const struct anc_dir *rx,
 		 const struct anc_rx *ar);

@@ -11,8 +11,8 @@
 #include "preload/preload.h"
 
 /*
- * The kernel moves no more in one call, and refuses a buffer that reaches beyond
- * a process's memory: without a socket's part in it.
+ * The kernel moves no more in one call, and refuses a buffer that reaches
+ * beyond a process's memory: without a socket's part in it.
  */
 /* Of a 32-bit program, inside the kernel; libc has no name for it. */
 #define COMPAT 0x80000000u

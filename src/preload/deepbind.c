@@ -249,7 +249,9 @@ static void rebind_new(struct link_map *map, struct loaded *old)
 
 /* --- where the caller would have found it ----------------------------------- */
 
-/* Does the object that called have a search path of its own? Its map, or NULL. */
+/*
+ * Does the object that called have a search path of its own? Its map, or NULL.
+ */
 static struct link_map *with_path(const void *caller)
 {
 	struct link_map *map = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * exec: the next program does not know us. Every socket that it inherits is
- * brought back to TCP before; all are asked first and then waited for. libc's own
- * functions call each other unseen, so each name is caught by itself.
+ * brought back to TCP before; all are asked first and then waited for. libc's
+ * own functions call each other unseen, so each name is caught by itself.
  */
 #include "preload/fd/real.h"
 

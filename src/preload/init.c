@@ -54,9 +54,9 @@ static int ppoll_outside(struct pollfd *p, nfds_t n, const struct timespec *ts,
 /*
  * Programs built with gcc's address sanitizer refuse to start where its library
  * is not the first one, unless told that it need not be. Nothing in here stands
- * in its way: what libsdp calls is found behind it, in that library. A program's
- * own function of this name and ASAN_OPTIONS go before. It is asked before any
- * constructor has run.
+ * in its way: what libsdp calls is found behind it, in that library. A
+ * program's own function of this name and ASAN_OPTIONS go before. It is asked
+ * before any constructor has run.
  */
 SDP_EXPORT const char *__asan_default_options(void);
 

@@ -64,8 +64,8 @@ static void look(const struct io_uring *ring)
 }
 
 /*
- * WRAP(name, params, args, before, after): `before` runs ahead of liburing's own
- * function, `after` sees its result in `ret`.
+ * WRAP(name, params, args, before, after): `before` runs ahead of liburing's
+ * own function, `after` sees its result in `ret`.
  */
 #define WRAP(name, params, args, before, after)                       \
 	SDP_EXPORT int name params;                                   \

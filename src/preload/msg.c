@@ -17,7 +17,9 @@
 
 enum rights { RIGHTS_BEGIN, RIGHTS_HOME, RIGHTS_UNDO, RIGHTS_FORGET };
 
-/* One descriptor in a control message; -EAGAIN: cannot be brought back to TCP. */
+/*
+ * One descriptor in a control message; -EAGAIN: cannot be brought back to TCP.
+ */
 static int right_do(int fd, enum rights what)
 {
 	if (what == RIGHTS_FORGET) {

@@ -54,8 +54,8 @@ struct pollset {
 };
 
 /*
- * Prepare; `in`, `fds`, `n`, `mask` and `kind` are set. The caller holds the set in
- * a variable with cleanup(pollset_end). 0 or -ENOMEM.
+ * Prepare; `in`, `fds`, `n`, `mask` and `kind` are set. The caller holds the
+ * set in a variable with cleanup(pollset_end). 0 or -ENOMEM.
  */
 int pollset_begin(struct pollset *p);
 void pollset_end(struct pollset *p);

@@ -25,7 +25,9 @@ bool yield_that(int fd);
 
 /* --- numbers.c ----------------------------------------------------------- */
 
-/* fn for each open number, that of the walk excepted; false: /proc tells none. */
+/*
+ * fn for each open number, that of the walk excepted; false: /proc tells none.
+ */
 bool numbers_each(void (*fn)(int fd, void *arg), void *arg);
 /* As exec_home(), in the child of a vfork(): by what its numbers really are. */
 void numbers_home(enum reason why);
@@ -38,8 +40,9 @@ void proc_child(void);
 void fork_handlers(void);
 
 /*
- * Foreign code is about to get descriptors (exec, spawn): bring back to TCP every
- * sock whose number is not close-on-exec. `undo`: it did not come to pass.
+ * Foreign code is about to get descriptors (exec, spawn): bring back to TCP
+ * every sock whose number is not close-on-exec. `undo`: it did not come to
+ * pass.
  */
 void exec_home(enum reason why);
 bool number_survives(int fd); /* it is open, and not close-on-exec */
@@ -52,8 +55,8 @@ void fatal_begin(void);
 /* No more of that: the defaults are the kernel's again. */
 void fatal_end(void);
 /*
- * sigaction() of what is no handler of the program. *was is the kernel's; seen()
- * makes of it what the program is to see.
+ * sigaction() of what is no handler of the program. *was is the kernel's;
+ * seen() makes of it what the program is to see.
  */
 struct sigaction;
 int fatal_action(int sig, const struct sigaction *sa, struct sigaction *was);

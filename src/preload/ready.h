@@ -3,8 +3,8 @@
 #define LIBSDP_PRELOAD_READY_H
 
 /*
- * poll and select with managed sockets among the descriptors. The calls return a
- * result or a negative errno.
+ * poll and select with managed sockets among the descriptors. The calls return
+ * a result or a negative errno.
  */
 
 #include <poll.h>

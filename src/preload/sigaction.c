@@ -59,7 +59,10 @@ static void to_table(int sig, const struct sigaction *sa)
 	sigdefer_set(sig, &a);
 }
 
-/* Flags that it does not know, and signals nobody blocks, the kernel leaves out. */
+/*
+ * Flags that it does not know, and signals nobody blocks, the kernel leaves
+ * out.
+ */
 static void from_table(const struct sigdefer_action *a, struct sigaction *sa)
 {
 	const int own = SA_SIGINFO | (int)SA_RESETHAND;
@@ -124,8 +127,8 @@ static sighandler_t seen(int sig, sighandler_t was)
 }
 
 /*
- * All signals are blocked meanwhile: a handler that is set may come at once, and
- * set another.
+ * All signals are blocked meanwhile: a handler that is set may come at once,
+ * and set another.
  */
 static int change(int sig, const struct sigaction *sa, struct sigaction *old)
 {

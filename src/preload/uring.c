@@ -4,12 +4,12 @@
  *
  * What lies in a submission ring the kernel does by itself, on the anchor. So
  * before io_uring_enter() goes its way the new entries are read as the kernel
- * will read them. Those that say what a call of libc says, and can be done
- * here and now, are done here and become IORING_OP_NOP, which ends with the
- * same 0: libuv tells its epoll sets everything in this way. Where ours fails
- * the entry stays and fails in the kernel, too; but what the kernel still knows
- * and the program has deleted (ENOENT) becomes an entry that ends so. All others
- * bring their stream back to TCP.
+ * will read them. Those that say what a call of libc says, and can be done here
+ * and now, are done here and become IORING_OP_NOP, which ends with the same 0:
+ * libuv tells its epoll sets everything in this way. Where ours fails the entry
+ * stays and fails in the kernel, too; but what the kernel still knows and the
+ * program has deleted (ENOENT) becomes an entry that ends so. All others bring
+ * their stream back to TCP.
  *
  * A ring that cannot be read (its entries are taken by a kernel thread, or we
  * did not see it made) may do anything: then nothing is lifted any more.
@@ -303,7 +303,9 @@ static void bring_home(int fd)
 		log_warn("descriptor %d could not be brought back to TCP", fd);
 }
 
-/* From the program's memory, if there is any: false, and the kernel tells it. */
+/*
+ * From the program's memory, if there is any: false, and the kernel tells it.
+ */
 static bool copy_in(void *to, uint64_t from, size_t n)
 {
 	struct iovec here = { to, n };

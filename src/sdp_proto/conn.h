@@ -551,10 +551,10 @@ static inline uint64_t conn_suspend_service(const struct conn *c)
 int conn_suspend_ack(struct conn *c);
 
 /*
- * Tell the peer one set of words (handover_proto/remote.h), before any stream bytes
- * offered later. A set that has not left yet is replaced. -EOPNOTSUPP without
- * the capability of both, or where the peer's receives are too small; -EINVAL:
- * no such set; lost when the connection is about to end.
+ * Tell the peer one set of words (handover_proto/remote.h), before any stream
+ * bytes offered later. A set that has not left yet is replaced. -EOPNOTSUPP
+ * without the capability of both, or where the peer's receives are too small;
+ * -EINVAL: no such set; lost when the connection is about to end.
  */
 int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS]);
 

@@ -112,7 +112,10 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 			 socklen_t len);
 /* connect() returned `ret` (0 or negative errno, -EINPROGRESS included). */
 void sock_after_connect(struct sock *s, int fd, int ret);
-/* connect() to AF_UNSPEC: it was brought back to TCP, and may be connected again. */
+/*
+ * connect() to AF_UNSPEC: it was brought back to TCP, and may be connected
+ * again.
+ */
 void sock_dissolved(struct sock *s);
 /* Is it a listener (never lifted, but accept() must make socks)? */
 bool sock_listening(const struct sock *s);
@@ -194,16 +197,19 @@ void sock_fork_resume(void);
 void sock_forked(void);
 
 /*
- * Bring both directions back to TCP to the anchor and keep them there: from 0 on
- * code that libsdp does not see may use the descriptor. Waits (bounded,
+ * Bring both directions back to TCP to the anchor and keep them there: from 0
+ * on code that libsdp does not see may use the descriptor. Waits (bounded,
  * settings.fallback_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
- * Many at once: fallback_begin() for each, then sock_fallback() for each. `fd` -1: by
- * any number that this process has, as long as it has one. One that is closed
- * meanwhile by another thread is back on TCP.
+ * Many at once: fallback_begin() for each, then sock_fallback() for each. `fd`
+ * -1: by any number that this process has, as long as it has one. One that is
+ * closed meanwhile by another thread is back on TCP.
  */
 void sock_fallback_begin(struct sock *s, int fd, enum reason why);
 int sock_fallback(struct sock *s, int fd, enum reason why);
-/* Bring all back to TCP and never lift again in this process (seccomp, unshare). */
+/*
+ * Bring all back to TCP and never lift again in this process (seccomp,
+ * unshare).
+ */
 void sock_fallback_all(enum reason why);
 /*
  * This process has taken a descriptor of process `pid`, a socket with this
@@ -392,8 +398,8 @@ bool sock_doze(struct sock_doze *in, struct sock *s);
 void sock_dozed(struct sock_doze *in);
 /*
  * Is this thread inside of a call, which it must be in a signal handler then?
- * It is about to jump to where the stack pointer is `to`, and what lies below is
- * left for good.
+ * It is about to jump to where the stack pointer is `to`, and what lies below
+ * is left for good.
  */
 bool sock_within(void);
 void sock_jumping(uintptr_t to);

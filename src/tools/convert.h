@@ -5,8 +5,8 @@
 /*
  * Prints the rules of another library as libsdp.conf: the JDK's sdp.conf, the
  * preload_config of rsockets' librspreload, libvma.conf and libxlio.conf; which
- * it is shows by its first line. What has no equivalent becomes a comment, and a
- * message on standard error. 0: all of it; 1: not all; 2: it cannot be read.
+ * it is shows by its first line. What has no equivalent becomes a comment, and
+ * a message on standard error. 0: all of it; 1: not all; 2: it cannot be read.
  */
 int convert(const char *file);
 

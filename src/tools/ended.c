@@ -30,7 +30,9 @@ void ended_add(uint64_t *to, uint64_t n)
 		*to = UINT64_MAX;
 }
 
-/* The user whose sums they are by name; false: not sums, or of another layout. */
+/*
+ * The user whose sums they are by name; false: not sums, or of another layout.
+ */
 static bool sums_owner(const char *name, uid_t *uid)
 {
 	uint64_t of = 0, layout = 0;

@@ -9,14 +9,14 @@
 #include <sys/types.h>
 
 /*
- * An event a line, the oldest first. A process that was killed is read from what
- * it left. 0; 1: nothing is known of it.
+ * An event a line, the oldest first. A process that was killed is read from
+ * what it left. 0; 1: nothing is known of it.
  */
 int story_log(pid_t pid, bool json);
 
 /*
- * In sentences: where the socket that is number `fd` of the process is, why, and
- * how it came there. 0; 1: there is none.
+ * In sentences: where the socket that is number `fd` of the process is, why,
+ * and how it came there. 0; 1: there is none.
  */
 int story_why(pid_t pid, int64_t fd);
 

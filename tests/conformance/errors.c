@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * errors [-v] [STATE]...: prints what differs, and how many calls were compared.
+ * errors [-v] [STATE]...: prints what differs, and how many calls were
+ * compared.
  */
 #include "errors.h"
 

@@ -65,7 +65,9 @@ void state_rest(struct side *s);
 void state_end(struct side *s);
 /* Everything that can be read at once, at most n bytes. */
 size_t state_drain(struct side *s, uint8_t *buf, size_t n);
-/* Both are to be seen ready for the same, after a while: false, they are not. */
+/*
+ * Both are to be seen ready for the same, after a while: false, they are not.
+ */
 bool state_settled(struct side *a, struct side *b, int *left, int *right);
 /* What FIONREAD says of fd, or a negative errno. */
 long state_unread(const struct side *s);

@@ -266,7 +266,9 @@ static bool far_write(const struct fend *e, uint64_t to, const void *from,
 			 (long)&far, 1, 0) == (ssize_t)len;
 }
 
-/* Its key over there, marked busy and looked at after that; 0: there is none. */
+/*
+ * Its key over there, marked busy and looked at after that; 0: there is none.
+ */
 static uint64_t enter(const struct fend *e, struct key *k)
 {
 	struct key there[KEYS];

@@ -289,7 +289,9 @@ static int stream_file(struct flow *f, bool disk, size_t n)
 	return fd;
 }
 
-/* By the file's own position; a reader that is slow, and a file that is cold. */
+/*
+ * By the file's own position; a reader that is slow, and a file that is cold.
+ */
 static void whole(struct end *e, bool disk, bool now)
 {
 	int fd = stream_file(&e->l.tx, disk, BIG);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * halts - what ends a sleeping call though nothing came: a stop with SIGCONT
- * behind it, where signal(7) says so, and a handler with SA_RESTART that changes
- * what the call is made again with. And what is refused at once.
+ * behind it, where signal(7) says so, and a handler with SA_RESTART that
+ * changes what the call is made again with. And what is refused at once.
  */
 #include "prog.h"
 
@@ -321,7 +321,9 @@ static __attribute__((noinline)) void slipped_out(int set)
 	handler(NULL);
 }
 
-/* Nobody sleeps there any more, so that nobody is woken: the bats test counts. */
+/*
+ * Nobody sleeps there any more, so that nobody is woken: the bats test counts.
+ */
 static void jumps_run(struct end *e)
 {
 	struct epoll_event ev = { .events = EPOLLIN };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * handlers - what a signal handler may call, it may call wherever it interrupts:
- * a timer fires every 150 us at a thread in a dialogue, and its handler uses the
- * same socket and others.
+ * handlers - what a signal handler may call, it may call wherever it
+ * interrupts: a timer fires every 150 us at a thread in a dialogue, and its
+ * handler uses the same socket and others.
  */
 #include "prog.h"
 

@@ -522,9 +522,9 @@ static void anew_peer(struct end *e)
 }
 
 /*
- * The kernel notes a reset bit by bit, and its poll() looks without a lock: one in
- * some thousand calls sees but a part of it, on plain TCP, too. Behind a call
- * that takes the lock the whole is there.
+ * The kernel notes a reset bit by bit, and its poll() looks without a lock: one
+ * in some thousand calls sees but a part of it, on plain TCP, too. Behind a
+ * call that takes the lock the whole is there.
  */
 static void polls_reset(struct pollfd *p)
 {

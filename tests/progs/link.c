@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* link - stream patterns, plain transfers, and what brings a socket back to TCP. */
+/*
+ * link - stream patterns, plain transfers, and what brings a socket back to
+ * TCP.
+ */
 #include "prog.h"
 
 #include <fcntl.h>

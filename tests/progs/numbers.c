@@ -433,7 +433,9 @@ static int64_t copies_ns(int fd, bool alone)
 	       from.tv_nsec;
 }
 
-/* What a close costs depends on nothing else that is open; the first is gone. */
+/*
+ * What a close costs depends on nothing else that is open; the first is gone.
+ */
 static void copies_run(struct end *e)
 {
 	static int other[COPIES];

@@ -2,10 +2,10 @@
 /*
  * wants - a program with many connections that wants its resources for itself
  *
- * wants maps COUNT LEFT	has all mappings that there may be, but LEFT
- * wants locked COUNT		locks all memory that it gets
- * wants queue COUNT SECONDS	fills connections whose other end reads slowly
- * wants space 1 KIB		has no more address space than that left when its reader,
+ * wants maps COUNT LEFT   has all mappings that there may be, but LEFT wants
+ * locked COUNT         locks all memory that it gets wants queue COUNT SECONDS
+ * fills connections whose other end reads slowly wants space 1 KIB
+ * has no more address space than that left when its reader,
  *	which is behind, needs the stream on the descriptor; -1: and ends then
  *
  * COUNT connections to a child of its own; "ok" when it got what it wanted.
@@ -348,7 +348,9 @@ static void space(long kib)
 	else
 		close(fd[0]);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-	/* who ends early may leave its reader with less, and without an error */
+	/*
+	 * who ends early may leave its reader with less, and without an error
+	 */
 	CHECK(!WEXITSTATUS(status) || (kib < 0 && sent < STREAM));
 	puts("ok");
 }

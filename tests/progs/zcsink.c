@@ -280,9 +280,9 @@ static void *thrower(void *arg)
 }
 
 /*
- * With nothing there to receive: EINTR it must be, or the handler's way. He jumps
- * out of sleeps only: a jump out of the microsecond with the socket's lock held
- * is one of the library's limits.
+ * With nothing there to receive: EINTR it must be, or the handler's way. He
+ * jumps out of sleeps only: a jump out of the microsecond with the socket's
+ * lock held is one of the library's limits.
  */
 static void jump_peer(struct end *e)
 {

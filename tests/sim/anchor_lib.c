@@ -16,7 +16,9 @@ static bool unlocked(struct sim_thread *t)
 	return !t->e->locked;
 }
 
-/* Where nobody is inside the counts are right: a receive that was left shows. */
+/*
+ * Where nobody is inside the counts are right: a receive that was left shows.
+ */
 static void judge_drawn(const struct sim_end *e)
 {
 	uint32_t drawn = sim.pipe[!e->id].drawn;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The queue pair of the world breaks (resume.h): what failover.c does about it, by
- * the same words and the same machine.
+ * The queue pair of the world breaks (resume.h): what failover.c does about it,
+ * by the same words and the same machine.
  */
 #include "remote_world.h"
 
@@ -207,7 +207,9 @@ static void stash(struct end *e, uint8_t byte, uint32_t off)
 	e->stash[e->stash_n++] = (struct item){ .off = off, .byte = byte };
 }
 
-/* As marker_count(): what is neither marker nor kick is for parse() to judge. */
+/*
+ * As marker_count(): what is neither marker nor kick is for parse() to judge.
+ */
 void take_control(struct end *e, uint64_t n)
 {
 	struct pipe *p = inlet(e);
@@ -396,8 +398,8 @@ static bool called(struct end *e)
 
 /*
  * As rdma_serve.c: for the other end, which may have heard of the break. Who
- * wrote, and is not told that it was heard, or asked for what it has lent, gives
- * up after a while (zc_seize()).
+ * wrote, and is not told that it was heard, or asked for what it has lent,
+ * gives up after a while (zc_seize()).
  */
 static bool waits(const struct end *e)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Directions end in the world of remote_world.h: as fallback.c and rdma_end.c. */
+/*
+ * Directions end in the world of remote_world.h: as fallback.c and rdma_end.c.
+ */
 #include "remote_world.h"
 
 static struct pipe *outlet(const struct end *e)

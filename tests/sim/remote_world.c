@@ -529,7 +529,10 @@ static void step(struct end *e, bool calm)
 			sink_offer(e);
 		if (e->sink && !rnd(40) && sink_back(e))
 			break_sink(e);
-		/* what it does not read before it wants to fall back is unread then */
+		/*
+		 * what it does not read before it wants to fall back is unread
+		 * then
+		 */
 		if (!e->raw &&
 		    (e->in_raw || !w.ends || e->home_at > e->ar.taken))
 			world_read_some(e);

@@ -96,7 +96,8 @@ static void no_more_than_a_byte_counts(void **state)
 
 /*
  * Who reads much says so, and the peer, which has credits, does not look: three
- * credits are left as long as the peer can send bytes. Then it is told, and can.
+ * credits are left as long as the peer can send bytes. Then it is told, and
+ * can.
  */
 static void reports_leave_room(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Two machines joined by a queue of messages in each direction, few receives,
- * random sizes, delays and readers: every byte arrives once and in order, urgent
- * bytes keep their place, and both ends close cleanly. A failing world prints
- * its seed; `test_conn_stream SEED` runs that one alone.
+ * random sizes, delays and readers: every byte arrives once and in order,
+ * urgent bytes keep their place, and both ends close cleanly. A failing world
+ * prints its seed; `test_conn_stream SEED` runs that one alone.
  */
 #include "conn_util.h"
 

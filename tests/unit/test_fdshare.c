@@ -50,7 +50,9 @@ static void drop(int fd)
 	close(fd);
 }
 
-/* The limit is read again at the 64th question, or when it is known to differ. */
+/*
+ * The limit is read again at the 64th question, or when it is known to differ.
+ */
 static void t_left(void **state)
 {
 	int fd[8], i;

@@ -334,7 +334,10 @@ static void threads(void **state)
 	assert_int_equal(fdt_any, 0);
 }
 
-/* The numbers of one sock are found from each other, however far apart they lie. */
+/*
+ * The numbers of one sock are found from each other, however far apart they
+ * lie.
+ */
 static void ring(void **state)
 {
 	const int numbers[] = { 40, 900, 5000, 60000, 41, 7 };

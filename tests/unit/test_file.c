@@ -180,7 +180,9 @@ static void test_end(void **state)
 	holds(0, SIZE - 10, 10);
 }
 
-/* It does not fit: what is left waits for room, and the file is not at fault. */
+/*
+ * It does not fit: what is left waits for room, and the file is not at fault.
+ */
 static void test_full(void **state)
 {
 	ssize_t n;
@@ -199,7 +201,10 @@ static void test_full(void **state)
 	holds(0, 0, SIZE);
 }
 
-/* A control message that is due goes first, and takes nothing of the file with it. */
+/*
+ * A control message that is due goes first, and takes nothing of the file with
+ * it.
+ */
 static void test_control(void **state)
 {
 	struct wire_msg m;

@@ -363,7 +363,8 @@ static void test_alone(void **state)
 
 /*
  * The first thread holds it back itself, for a while; or is kept off its
- * processor at the end of that, with its lock mask off already (hold_unblock()).
+ * processor at the end of that, with its lock mask off already
+ * (hold_unblock()).
  */
 static atomic_bool sent;
 

@@ -486,9 +486,9 @@ static void t_between(void **state)
 
 /*
  * Levels that never end fill each array: a lifted member that may have to come
- * behind something of the kernel's is not put off for ever. `lift`: a level that
- * is a member's, by the direction that is the kernel's; `anew`: what is lifted is
- * read, and something comes.
+ * behind something of the kernel's is not put off for ever. `lift`: a level
+ * that is a member's, by the direction that is the kernel's; `anew`: what is
+ * lifted is read, and something comes.
  */
 static void crowd(int n, int max, bool lift, bool anew)
 {

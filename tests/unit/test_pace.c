@@ -241,7 +241,9 @@ static void test_rests(void **state)
 	assert_int_equal(s.zc.awakes, 0);
 }
 
-/* A read that does not end gives the queue pair up, however fast the last was. */
+/*
+ * A read that does not end gives the queue pair up, however fast the last was.
+ */
 static void test_gives_up(void **state)
 {
 	uint64_t begun;

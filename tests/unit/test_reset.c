@@ -181,7 +181,9 @@ static void test_kick(void **state)
 	told_reset_then_end();
 }
 
-/* Bytes are on their way by the anchor, and a look for them is told of its end. */
+/*
+ * Bytes are on their way by the anchor, and a look for them is told of its end.
+ */
 static void test_look(void **state)
 {
 	char byte;
@@ -198,8 +200,9 @@ static void test_look(void **state)
 }
 
 /*
- * We had sent an urgent byte, on the anchor, where its reader took it beside the
- * stream. The peer has ended in order, with bytes for us in the ring or none.
+ * We had sent an urgent byte, on the anchor, where its reader took it beside
+ * the stream. The peer has ended in order, with bytes for us in the ring or
+ * none.
  */
 static void urgent(void **state, enum anc_state tx, enum anc_state rx)
 {

@@ -105,7 +105,9 @@ static struct fab_msg come(uint32_t len)
 	return come_as(0xff, len);
 }
 
-/* Who takes it for the last does not ask again: there must have been no more. */
+/*
+ * Who takes it for the last does not ask again: there must have been no more.
+ */
 static void only_what_was_looked_for_is_the_last(void **state)
 {
 	struct fab_msg m;

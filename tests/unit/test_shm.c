@@ -52,7 +52,10 @@ static uint8_t pattern(uint64_t at)
 	return (uint8_t)(at * 7 + (at >> 12));
 }
 
-/* n bytes from `at` on, written or compared. Returns windows it took, or -errno. */
+/*
+ * n bytes from `at` on, written or compared. Returns windows it took, or
+ * -errno.
+ */
 static int attic(struct shm_end *e, bool tx, uint64_t at, size_t n, bool put)
 {
 	struct shm_attic a = { 0 };

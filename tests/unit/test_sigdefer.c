@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Signals that come while a thread is inside, and sleeps that let them in. For
- * the sleeps a thread is stepped to each of their instructions, up to the system
- * call, and gets one signal there.
+ * the sleeps a thread is stepped to each of their instructions, up to the
+ * system call, and gets one signal there.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the kernel gives to a receive that never returns, since a handler jumped
- * out of it or its thread ended in it: the marker of a lift, kicks, stream bytes.
+ * out of it or its thread ended in it: the marker of a lift, kicks, stream
+ * bytes.
  */
 #include "both_util.h"
 
@@ -263,8 +264,8 @@ static ssize_t kernel_send_plain(int to, const void *buf, size_t n, int flags)
 }
 
 /*
- * Behind a spill. When the reader wants to fall back all that it has to take off the
- * anchor first is what was written, whatever its writer was told.
+ * Behind a spill. When the reader wants to fall back all that it has to take
+ * off the anchor first is what was written, whatever its writer was told.
  */
 static void t_send(void **state)
 {

@@ -221,7 +221,9 @@ static void test_asked(void **state)
 			 WHY_PEER_DECLINED);
 }
 
-/* Who serves and dials has clients at ports of their own: they count together. */
+/*
+ * Who serves and dials has clients at ports of their own: they count together.
+ */
 static void test_serves(void **state)
 {
 	struct rdma r;
@@ -312,7 +314,9 @@ static void test_left(void **state)
 	rdma_turn_left(&r[4]);
 	assert_false(rdma_turn_free(&r[4]));
 	r[3].state = RDMA_ENDED;
-	/* where all are short it is not barred sooner than by one that is not */
+	/*
+	 * where all are short it is not barred sooner than by one that is not
+	 */
 	begun = now_ms;
 	for (i = 5; !rdma_barred(&r[4].seek.names, false); i++) {
 		assert_true(i < 40);

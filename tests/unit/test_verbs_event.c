@@ -7,7 +7,10 @@
 
 #include "fabric/verbs/int.h"
 
-/* event.c and dispatch.c alone: what else it would call is not reached from here. */
+/*
+ * event.c and dispatch.c alone: what else it would call is not reached from
+ * here.
+ */
 static unsigned int left, gone;
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -130,7 +133,9 @@ static void who_is_inside_goes_when_it_is_out(void **state)
 	assert_int_equal(v.lock.word, 0);
 }
 
-/* Of a host that is silent the kernel says so after 102 s (rdma-facts.md 1.6). */
+/*
+ * Of a host that is silent the kernel says so after 102 s (rdma-facts.md 1.6).
+ */
 static void our_own_time_is_up(void **state)
 {
 	struct verbs_event ev;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Windows into the attics. Nobody keeps a descriptor of the segment's file, but a
- * mapping that is shared can be doubled, and the double may reach further: from
- * the last page of the segment, window by window, to any place behind it. So
- * neither the 64 MiB of an attic nor those of the other in front of it need
+ * Windows into the attics. Nobody keeps a descriptor of the segment's file, but
+ * a mapping that is shared can be doubled, and the double may reach further:
+ * from the last page of the segment, window by window, to any place behind it.
+ * So neither the 64 MiB of an attic nor those of the other in front of it need
  * address space.
  */
 

@@ -19,7 +19,10 @@
 /* Even, and keys are odd: no tag is 0, what fresh memory holds. */
 #define TAG_STEP   0x3c6ef372fe94f82aull
 
-/* What lies where the message of a frame would; `len` is where BSDH.Len would be. */
+/*
+ * What lies where the message of a frame would; `len` is where BSDH.Len would
+ * be.
+ */
 struct jump {
 	uint32_t to, len, cap;
 };
@@ -113,10 +116,10 @@ static inline uint32_t jump_sound(const struct shm_end *e, const uint8_t *ring,
 /* Look how far the reader is. */
 void shm_tx_look(struct shm_end *e);
 /*
- * pay.c: the ring up to `end` is used from now on. The writer was promised it, so
- * nothing is refused; behind the placing of the frame shm_settle() walls an end
- * whose account is overdrawn: from then on shm_raise() gives room that is paid for,
- * or none.
+ * pay.c: the ring up to `end` is used from now on. The writer was promised it,
+ * so nothing is refused; behind the placing of the frame shm_settle() walls an
+ * end whose account is overdrawn: from then on shm_raise() gives room that is
+ * paid for, or none.
  */
 void shm_pay(struct shm_end *e, uint32_t end);
 void shm_settle(struct shm_end *e);

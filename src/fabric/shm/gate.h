@@ -23,8 +23,8 @@
  *	was not there. A thread that is stopped, or dead, is not in the kernel.
  * The word is changed by compare and swap only, so both ends read the same
  * count from it at the end: its value is the truth, whoever wrote it. It stays
- * until the writer's end has said, by a message, that it knows of the end of the
- * sink; then there may be another.
+ * until the writer's end has said, by a message, that it knows of the end of
+ * the sink; then there may be another.
  *
  * These functions are the steps of it; each is one atomic access. tests/sim
  * goes through all orders of them.

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The memory of rings, as an account of the process. A ring pays as it grows.
- * An end is free as long as the account allows: its writer is promised room that
- * is paid for when it is used. Once the account is overdrawn, by the room for one
- * message at each end at most, ends are walled: what they are promised is paid
- * for, and they grow only as the account allows.
+ * An end is free as long as the account allows: its writer is promised room
+ * that is paid for when it is used. Once the account is overdrawn, by the room
+ * for one message at each end at most, ends are walled: what they are promised
+ * is paid for, and they grow only as the account allows.
  *
- * Where the kernel may refuse a page when it is touched (strict overcommit: that
- * would be SIGBUS), ends are walled from the beginning, and pages asked for ahead.
+ * Where the kernel may refuse a page when it is touched (strict overcommit:
+ * that would be SIGBUS), ends are walled from the beginning, and pages asked
+ * for ahead.
  */
 
 #include <sys/mman.h>
@@ -51,7 +52,9 @@ static void looked(uint64_t sum)
 		shm_account.look();
 }
 
-/* Pages [from, to) of the ring, if they have to be there before they are used. */
+/*
+ * Pages [from, to) of the ring, if they have to be there before they are used.
+ */
 static bool backed(const struct shm_end *e, uint32_t from, uint32_t to)
 {
 	/* the first half page of the ring and the last are there */
@@ -122,9 +125,9 @@ bool shm_raise(struct shm_end *e)
 }
 
 /*
- * The least that a writer needs is paid whatever the account says: how many ends
- * there are is the socket room's to decide. Where not even that is to be had the
- * ring has no room for anything, and shm_raise() asks again.
+ * The least that a writer needs is paid whatever the account says: how many
+ * ends there are is the socket room's to decide. Where not even that is to be
+ * had the ring has no room for anything, and shm_raise() asks again.
  */
 void shm_pay_begin(struct shm_end *e)
 {

@@ -30,13 +30,14 @@
  * and the lanes are seldom needed: a connection whose messages are small
  * costs two pages.
  *
- * The ring. A message is a frame of whole 64-byte lines, starting at a line:
- * an 8-byte tag, an 8-byte stamp of when it was sent, then the message (BSDH
- * first, so the first line carries 32 bytes of payload). The tag is a keyed value of the frame's number: neither
- * stale bytes of an earlier lap nor anything a program sends can look like
- * it, so the reader polls the frame itself and a small message costs one
- * cache line. The frame's length is BSDH.Len (message bytes 4..7), copied
- * once and checked against the ring before use.
+ * The ring. A message is a frame of whole 64-byte lines, starting at a line: an
+ * 8-byte tag, an 8-byte stamp of when it was sent, then the message (BSDH
+ * first, so the first line carries 32 bytes of payload). The tag is a keyed
+ * value of the frame's number: neither stale bytes of an earlier lap nor
+ * anything a program sends can look like it, so the reader polls the frame
+ * itself and a small message costs one cache line. The frame's length is
+ * BSDH.Len (message bytes 4..7), copied once and checked against the ring
+ * before use.
  *
  * Only the writer decides where frames go: a jump frame (Len 0) sends the
  * reader to another offset. The writer begins with SHM_RING_BIRTH bytes,
@@ -50,11 +51,11 @@
  * that the reader can write it if the writer is no more.
  *
  * The lane. Frames are released in order, so a control message behind stream
- * bytes that the program does not read would keep its line. When the ring
- * has no room, control messages travel in the lane: SHM_LANE frames of one
- * line, without a stamp, numbered together with the ring's, copied out and released when they
- * are polled. With it a credit update gets through however long the ring is
- * full, as long as the other side polls.
+ * bytes that the program does not read would keep its line. When the ring has
+ * no room, control messages travel in the lane: SHM_LANE frames of one line,
+ * without a stamp, numbered together with the ring's, copied out and released
+ * when they are polled. With it a credit update gets through however long the
+ * ring is full, as long as the other side polls.
  */
 
 #include "base/stamp.h"

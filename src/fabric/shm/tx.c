@@ -26,7 +26,9 @@ static bool progress_sound(const struct shm_end *e, uint32_t seq, uint32_t off)
 	return off < e->tx_head;
 }
 
-/* The last line of the ring that a frame at `from` may reach; a jump needs it. */
+/*
+ * The last line of the ring that a frame at `from` may reach; a jump needs it.
+ */
 static uint32_t ring_end(const struct shm_end *e, uint32_t from)
 {
 	uint32_t end = e->tx_walled ? e->tx_paid : e->seg.ring;

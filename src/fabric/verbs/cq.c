@@ -110,7 +110,9 @@ static void use(struct vend *e, const struct done *d)
 		cq_break(e, err);
 }
 
-/* False: nothing is there, or a signal handler is in the middle of pending(). */
+/*
+ * False: nothing is there, or a signal handler is in the middle of pending().
+ */
 static bool ask(struct vend *e)
 {
 	struct stash *s = &e->stash;

@@ -41,7 +41,8 @@ static bool may_use(const struct verbs *v, struct ibv_device *dev)
 
 /*
  * librdmacm would say of a device whose file may not be opened that there is
- * none. Where the file has another name than usual it is for libibverbs to find.
+ * none. Where the file has another name than usual it is for libibverbs to
+ * find.
  */
 static bool may_open(const struct verbs *v, const struct ibv_device *dev)
 {

@@ -205,7 +205,10 @@ struct vend {
 	uint32_t rd_atom; /* RDMA reads under way each way */
 	struct region rest;
 	uint32_t registered; /* bytes of message memory */
-	/* What completions mean; set by tx_init() and rx_init(), called by cq.c. */
+	/*
+	 * What completions mean; set by tx_init() and rx_init(), called by
+	 * cq.c.
+	 */
 	void (*completed)(struct vend *e, uint32_t seq, int status);
 	void (*arrived)(struct vend *e, uint32_t slot, uint32_t len);
 	struct tx tx;

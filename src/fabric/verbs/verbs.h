@@ -18,9 +18,10 @@
  * forget(), which releases nothing that belongs to the parent, and opens its
  * own. Calls on one end are serialised by the caller, but for pending(), which
  * any thread may ask any time; calls on struct verbs (event(), listen(), dial()
- * ...) may come from any thread, with the credentials that open() had (-EACCES). An end that event() named may be destroyed by
- * then: the caller serialises destroy() with event() and what it makes of it.
- * Nothing blocks. Results are 0 or positive, or a negative errno.
+ * ...) may come from any thread, with the credentials that open() had
+ * (-EACCES). An end that event() named may be destroyed by then: the caller
+ * serialises destroy() with event() and what it makes of it. Nothing blocks.
+ * Results are 0 or positive, or a negative errno.
  *
  * Set-up (D2): dial -> VE_READY (route known, QP made, receives posted)
  * -> connect(Hello) -> VE_ANSWERED (HelloAck; may still be refused)
@@ -310,7 +311,9 @@ struct verbs_api {
 	int (*reg)(struct end *e, void *mem, size_t len, bool remote_read,
 		   bool remote_write, struct verbs_region *r);
 	void (*dereg)(struct end *e, struct verbs_region *r);
-	/* The same for write() from us: nobody writes there, or reads by a key. */
+	/*
+	 * The same for write() from us: nobody writes there, or reads by a key.
+	 */
 	int (*reg_from)(struct end *e, const void *mem, size_t len,
 			struct verbs_region *r);
 };

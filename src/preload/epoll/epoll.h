@@ -3,8 +3,8 @@
 #define LIBSDP_PRELOAD_EPOLL_EPOLL_H
 
 /*
- * epoll sets with managed sockets among their members. The calls return a result
- * or a negative errno.
+ * epoll sets with managed sockets among their members. The calls return a
+ * result or a negative errno.
  *
  * What the descriptor calls owe to this room:
  *  - ep_born() for every new set.

@@ -173,7 +173,9 @@ static struct epreg **last_of(struct epreg **taken)
 	return taken;
 }
 
-/* The member of whose anchor `e` tells, if it is the kernel's alone; or NULL. */
+/*
+ * The member of whose anchor `e` tells, if it is the kernel's alone; or NULL.
+ */
 static struct epreg *cold_one(struct epset *set, const struct epoll_event *e)
 {
 	struct epreg *k;
@@ -216,7 +218,9 @@ static bool settled_by_last(const struct epset *set, struct epreg **taken)
 	return !*taken || (k && !last_behind(set, *last_of(taken), k));
 }
 
-/* What was rung for just now may come in between. Returns how many there are. */
+/*
+ * What was rung for just now may come in between. Returns how many there are.
+ */
 static int take_anew(struct epset *set, struct epreg **taken, int room)
 {
 	struct epreg **to = taken, *r = *taken;

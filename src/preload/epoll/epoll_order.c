@@ -311,7 +311,9 @@ static bool look_at_all(struct epset *set, struct epoll_event *ev)
 	return all;
 }
 
-/* Does the list fill the array with what is older than all that is not on it? */
+/*
+ * Does the list fill the array with what is older than all that is not on it?
+ */
 bool epready_enough(const struct epset *set, int room)
 {
 	return room <= 0 || (set->nready >= (uint32_t)room &&

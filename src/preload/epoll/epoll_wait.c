@@ -86,8 +86,9 @@ static int begin(struct epwait *w)
 }
 
 /*
- * The wake-up socket of `r` was rung: that concerns every set of the sock. A kick,
- * EPOLLOUT alone, is this set's: passed on it might come back to us for ever.
+ * The wake-up socket of `r` was rung: that concerns every set of the sock. A
+ * kick, EPOLLOUT alone, is this set's: passed on it might come back to us for
+ * ever.
  */
 static void rang(struct epreg *r, uint32_t events)
 {
@@ -281,8 +282,8 @@ static int fill(struct epwait *w, int got, bool rest)
 
 /*
  * Everything that was ready before the call, the kernel's members too, as long
- * as there is room: a program may count on seeing what it has just written to
- * a pipe. Where the array may well be too small for all, the hot ones are looked
+ * as there is room: a program may count on seeing what it has just written to a
+ * pipe. Where the array may well be too small for all, the hot ones are looked
  * at first, to know how much of the kernel's can be taken.
  */
 static int harvest(struct epwait *w)

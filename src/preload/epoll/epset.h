@@ -301,7 +301,8 @@ void epset_settle(struct epset *set, bool give_away);
 
 /*
  * One filling of an event array is a turn: epset_turn(), epset_put() for the
- * kernel's events, epset_collect(). The lock is held from the first to the last.
+ * kernel's events, epset_collect(). The lock is held from the first to the
+ * last.
  */
 void epset_turn(struct epset *set);
 /*
@@ -329,7 +330,9 @@ struct epask {
 	bool whole;
 	bool rest; /* one is due, as far as there is room */
 	bool rearm; /* the next one begins with epset_rearm() */
-	/* A look for up to `room` events; puts them from ev[n] on, returns n. */
+	/*
+	 * A look for up to `room` events; puts them from ev[n] on, returns n.
+	 */
 	int (*more)(struct epask *a, int n, int room);
 	/* One event, as the kernel has it: 1 or 0; and put it to ev[n]. */
 	int (*one)(struct epask *a, struct epoll_event *e);
@@ -350,8 +353,8 @@ uint64_t epreg_came(const struct epreg *r, uint32_t bits);
 
 /*
  * What `r` has to report now (program's bits, 0: nothing). `kernel`: bits of a
- * kernel event. It is reported, and epreg_told(); or, not now, epreg_kept(): the
- * next look finds it again. Lock held.
+ * kernel event. It is reported, and epreg_told(); or, not now, epreg_kept():
+ * the next look finds it again. Lock held.
  */
 uint32_t epreg_look(struct epreg *r, uint32_t kernel);
 void epreg_told(struct epreg *r);

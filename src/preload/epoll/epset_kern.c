@@ -151,8 +151,8 @@ void epreg_unkick(struct epreg *r)
 /* --- leaving ------------------------------------------------------------ */
 
 /*
- * Take the next member that was not brought back to TCP yet. They are counted off
- * by ms = -2, which no look ever leaves behind.
+ * Take the next member that was not brought back to TCP yet. They are counted
+ * off by ms = -2, which no look ever leaves behind.
  */
 static struct sock *next_lifted(struct epset *set, int *fd)
 {

@@ -21,8 +21,8 @@ bool asleep_any(void)
 }
 
 /*
- * What lies at or above `at`, on the same stack, did not make this call. The frame
- * is another one's by now: a pollset is forgotten, with what it counted.
+ * What lies at or above `at`, on the same stack, did not make this call. The
+ * frame is another one's by now: a pollset is forgotten, with what it counted.
  */
 static void drop_left(uintptr_t at)
 {
@@ -58,7 +58,9 @@ void asleep_out(const void *frame)
 			row.n = i;
 }
 
-/* Its frames are whole: the handler that jumps lies below them, or elsewhere. */
+/*
+ * Its frames are whole: the handler that jumps lies below them, or elsewhere.
+ */
 void asleep_jumping(uintptr_t to)
 {
 	GUARDED(in);

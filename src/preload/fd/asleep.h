@@ -3,10 +3,11 @@
 #define LIBSDP_PRELOAD_FD_ASLEEP_H
 
 /*
- * Waits of a thread that are counted as sleepers, and that a handler may jump out
- * of (siglongjmp), which unwinds nothing: a count that stays has every writer ring
- * for nobody. Announced by libc's functions (jump.c) they are counted out at once;
- * else one in a set is when the thread sleeps again from no deeper.
+ * Waits of a thread that are counted as sleepers, and that a handler may jump
+ * out of (siglongjmp), which unwinds nothing: a count that stays has every
+ * writer ring for nobody. Announced by libc's functions (jump.c) they are
+ * counted out at once; else one in a set is when the thread sleeps again from
+ * no deeper.
  *
  * All of the calling thread, inside; asleep_jumping() goes there itself.
  */

@@ -97,7 +97,9 @@ static int told(struct sock *s, int fd)
 	return err;
 }
 
-/* Where the kernel's connect() goes on; its address does not matter any more. */
+/*
+ * Where the kernel's connect() goes on; its address does not matter any more.
+ */
 static void door(const struct sock *s, int fd, struct sockaddr_storage *to,
 		 socklen_t *to_len)
 {

@@ -237,7 +237,9 @@ static enum reason begin(void)
 	return WHY_NONE;
 }
 
-/* A quarter of what is left for one: those that come later get smaller rings. */
+/*
+ * A quarter of what is left for one: those that come later get smaller rings.
+ */
 enum reason budget_make(uint32_t *ring)
 {
 	enum reason why = begin();

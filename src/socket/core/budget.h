@@ -6,11 +6,12 @@
  * The program's resources are an account (H7): of each limit the library uses a
  * sixteenth at most, and never the last sixteenth, which is the program's. What
  * it has is counted where it is taken (shm_account); the limits, and what the
- * program itself uses of them, are read anew at each 64th lift, and as rings grow.
+ * program itself uses of them, are read anew at each 64th lift, and as rings
+ * grow.
  *
  * Limits: mappings (vm.max_map_count), address space (RLIMIT_AS), memory of the
- * control groups, size of files (RLIMIT_FSIZE), threads (RLIMIT_NPROC, pids.max).
- * Descriptors have a share of their own (fdhide.c).
+ * control groups, size of files (RLIMIT_FSIZE), threads (RLIMIT_NPROC,
+ * pids.max). Descriptors have a share of their own (fdhide.c).
  *
  * Over it connections get smaller rings, then they stay on TCP, each with its
  * reason. Everything here is async-signal-safe.
@@ -34,8 +35,8 @@ struct budget {
 };
 
 /*
- * May one more segment be made? `*ring`, the largest that is wanted, becomes the
- * largest that fits. WHY_NONE or the reason.
+ * May one more segment be made? `*ring`, the largest that is wanted, becomes
+ * the largest that fits. WHY_NONE or the reason.
  */
 enum reason budget_make(uint32_t *ring);
 /* May a segment of that size, which the peer made, be mapped? */
@@ -46,8 +47,8 @@ enum reason budget_refused(int err);
 bool budget_thread(void);
 
 /*
- * Is most of the share of memory in use? Then what idle connections have is given
- * back within a second (service.c), not within a minute.
+ * Is most of the share of memory in use? Then what idle connections have is
+ * given back within a second (service.c), not within a minute.
  */
 bool budget_pressed(void);
 

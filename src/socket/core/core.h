@@ -163,8 +163,8 @@ void bed_out(struct sock *s, struct bed *me);
 uint32_t bed_others(struct sock *s);
 /*
  * The name of a thread that is inside a receive without the lock or a bed, for
- * who closes the sock meanwhile. One that began later may lie over it: then that
- * one keeps the sock for both.
+ * who closes the sock meanwhile. One that began later may lie over it: then
+ * that one keeps the sock for both.
  */
 void sock_named(struct sock *s);
 void sock_unnamed(struct sock *s);

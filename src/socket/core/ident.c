@@ -72,7 +72,9 @@ bool sock_cold(const struct sock *s)
 	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
 }
 
-/* A connection's is known; another's is asked for seldom, and looked up then. */
+/*
+ * A connection's is known; another's is asked for seldom, and looked up then.
+ */
 uint64_t sock_inode(struct sock *s)
 {
 	struct stat st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the service thread gives back: segments of closed connections, and what
- * idle ones have of their rings. A close frees what was closed before it, in lots
- * (guard.h); the last lot is due here.
+ * idle ones have of their rings. A close frees what was closed before it, in
+ * lots (guard.h); the last lot is due here.
  */
 
 #include "base/clock.h"

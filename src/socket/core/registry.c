@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The registry: the connections of this process that the background thread serves. */
+/*
+ * The registry: the connections of this process that the background thread
+ * serves.
+ */
 
 #include <pthread.h>
 #include <sys/epoll.h>

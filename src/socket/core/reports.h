@@ -30,7 +30,9 @@ struct sock_reports {
 	void (*strayed)(struct sock *s, uint64_t n);
 	/* What was set aside of the anchor must not be used any more. */
 	void (*kept_is_void)(struct sock *s);
-	/* On the fallback between hosts: unread bytes may go back now; n came. */
+	/*
+	 * On the fallback between hosts: unread bytes may go back now; n came.
+	 */
 	void (*give)(struct sock *s);
 	int (*put_came)(struct sock *s, const uint8_t *bytes, uint32_t n);
 

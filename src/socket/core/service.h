@@ -27,12 +27,16 @@ void service_by(uint64_t ns);
  */
 void service_retired(void);
 /*
- * Of the service thread, outside visits. reap(): frees what is due; true: it has
- * to look again before it may end. reap_ms(): when, `most` if there is nothing.
+ * Of the service thread, outside visits. reap(): frees what is due; true: it
+ * has to look again before it may end. reap_ms(): when, `most` if there is
+ * nothing.
  */
 bool reap(uint64_t now);
 int reap_ms(uint64_t now, int most);
-/* For service_each(), once a tick: idle for a whole one it gives its pages back. */
+/*
+ * For service_each(), once a tick: idle for a whole one it gives its pages
+ * back.
+ */
 void reap_trim(struct sock *s, void *arg);
 void reap_forked(void);
 /* Calls `fn` for every paired sock of this process. */

@@ -189,7 +189,9 @@ static void let_go(struct sock *s)
 	r->end = NULL;
 }
 
-/* In RESTORING, and the writer cannot have all of it: the program may have it. */
+/*
+ * In RESTORING, and the writer cannot have all of it: the program may have it.
+ */
 static void keep_early(struct sock *s)
 {
 	bytebuf_again(s);
@@ -298,8 +300,8 @@ static void drop_hidden(struct rdma *r)
 
 /*
  * Nothing more comes. A writer that is no more has neither gone back to x nor
- * written its marker, but a `part` of it: what came behind it is in order. Nor is
- * anything missing behind its DisConn, and it may still read.
+ * written its marker, but a `part` of it: what came behind it is in order. Nor
+ * is anything missing behind its DisConn, and it may still read.
  */
 static int stream_ended(struct sock *s, size_t part)
 {

@@ -67,8 +67,8 @@ int keep_kicks(struct sock *s, int fd); /* exactly those there; -EAGAIN */
 int keep_rest(struct sock *s, int fd); /* the peer is dead: everything */
 void keep_drop(struct sock *s); /* it was written back */
 /*
- * Lock not held. A receive in RESTORING returned n (0, -ECONNRESET): the peer died
- * over it, and what it did not write back is unread where it was.
+ * Lock not held. A receive in RESTORING returned n (0, -ECONNRESET): the peer
+ * died over it, and what it did not write back is unread where it was.
  */
 bool keep_revived(struct sock *s, ssize_t n);
 /*
@@ -79,7 +79,9 @@ bool keep_revive(struct sock *s);
 /* Up to n bytes behind the first `skip`; c may be NULL. */
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);
-/* All that is unread and not the kernel's, by a look: false, it is not there. */
+/*
+ * All that is unread and not the kernel's, by a look: false, it is not there.
+ */
 bool keep_unread(struct sock *s, struct cursor *c);
 void keep_put_back(struct sock *s, int fd); /* the writer, in RESTORING */
 
@@ -132,8 +134,8 @@ void rdma_put_back(struct sock *s, int fd);
 void rdma_lost(struct sock *s, int error);
 void rdma_ended(struct sock *s); /* nothing more comes or goes */
 /*
- * Lock held, who wants to fall back finds it silent: true, not yet; false: it is back on TCP,
- * or as if the peer were gone.
+ * Lock held, who wants to fall back finds it silent: true, not yet; false: it
+ * is back on TCP, or as if the peer were gone.
  */
 bool rdma_over(struct sock *s, int fd);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a reader that wants to fall back takes off the anchor before its turn, and how
- * the writer puts it back (anchor.md 6.1). Behind a spill the stream lies in
- * the ring first and then on the anchor; nobody can put the ring's bytes in
- * front of those. So the reader takes the anchor's into the attic, memory that
- * both ends can map and that outlives an exec, and the writer writes ring and
- * attic to the anchor anew, in order.
+ * What a reader that wants to fall back takes off the anchor before its turn,
+ * and how the writer puts it back (anchor.md 6.1). Behind a spill the stream
+ * lies in the ring first and then on the anchor; nobody can put the ring's
+ * bytes in front of those. So the reader takes the anchor's into the attic,
+ * memory that both ends can map and that outlives an exec, and the writer
+ * writes ring and attic to the anchor anew, in order.
  *
  * s->ar.kept counts the bytes, s->kept_at is where the first one lies.
  */
@@ -16,8 +16,8 @@
 #define CHUNK 16384
 
 /*
- * Where byte `at` of the attic lies: bytes from there, or a negative errno. Between
- * hosts each end has one of its own: s->rd->stash.
+ * Where byte `at` of the attic lies: bytes from there, or a negative errno.
+ * Between hosts each end has one of its own: s->rd->stash.
  */
 static ssize_t attic_at(struct shm_attic *a, const struct sock *s, bool tx,
 			uint64_t at, uint8_t **mem)

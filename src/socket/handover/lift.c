@@ -53,7 +53,9 @@ void lift_connected(struct sock *s, int fd)
 	}
 	if (s->id.use == USE_SDP) {
 		s->seek.look = 0;
-		/* the program may wait in ways we do not see: serve() goes on */
+		/*
+		 * the program may wait in ways we do not see: serve() goes on
+		 */
 		if (settings.background_thread && !service_start())
 			service_add(s);
 	}

@@ -16,8 +16,9 @@
 /* --- to the ring ------------------------------------------------------- */
 
 /*
- * No Nagle, for the kicks' sake. Set even where it is on: that sends what the last call
- * left lying with MSG_MORE, which the reader has to take before the ring.
+ * No Nagle, for the kicks' sake. Set even where it is on: that sends what the
+ * last call left lying with MSG_MORE, which the reader has to take before the
+ * ring.
  */
 static void options_ours(struct sock *s, int fd)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The program has run out of descriptors, and gets some of the library's: first
- * those of connections that look for their peer, which costs nothing, then those
- * of lifted ones, which fall back for it.
+ * those of connections that look for their peer, which costs nothing, then
+ * those of lifted ones, which fall back for it.
  */
 #include "base/clock.h"
 #include "socket/life/life.h"

@@ -29,7 +29,9 @@ bool rdma_unread(const struct sock *s, int fd)
 	int64_t kicks = st == ANC_TCP ? 0 : anc_kicks(s->rx, &s->ar);
 	int n;
 
-	/* brought back to TCP: what the kernel has may be for who was given it */
+	/*
+	 * brought back to TCP: what the kernel has may be for who was given it
+	 */
 	if (s->fallback.homes)
 		return false;
 	if ((st == ANC_SWITCHING || st == ANC_DRAINING) &&

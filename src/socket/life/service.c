@@ -30,10 +30,11 @@
 /*
  * Who goes through the registry looks at a sock without its lock, or waits for
  * the lock, while another thread closes it. So the visitor leaves a note of
- * where it is: until it has gone on, the sock's memory is nobody else's
- * and its segment stays mapped here (store.c). The first note is the service thread's. A handler that
- * jumps out of a fallback leaves its note lying: the others have their own.
- * Who brings one back to TCP goes through them all again meanwhile: two notes each.
+ * where it is: until it has gone on, the sock's memory is nobody else's and its
+ * segment stays mapped here (store.c). The first note is the service thread's.
+ * A handler that jumps out of a fallback leaves its note lying: the others have
+ * their own. Who brings one back to TCP goes through them all again meanwhile:
+ * two notes each.
  */
 
 /* --- the thread -------------------------------------------------------- */

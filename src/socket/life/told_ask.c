@@ -77,7 +77,9 @@ int sock_passed_by(int pid, uint64_t inode)
 	ret = sock < 0 ? sock : exchange(sock, p->service, inode);
 	if (sock >= 0)
 		sys_close(sock);
-	/* no background thread there: nothing is lifted, or it cannot be asked */
+	/*
+	 * no background thread there: nothing is lifted, or it cannot be asked
+	 */
 	if (ret && ret != -EAGAIN)
 		ret = on_sdp(p, inode) ? -EAGAIN : 0;
 	sys_munmap((void *)(uintptr_t)p, len);

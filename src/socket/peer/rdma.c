@@ -113,7 +113,9 @@ enum reason rdma_begin(struct sock *s, int fd)
 		return why;
 	if (diag_names(fd, &n))
 		return WHY_REMOTE;
-	/* before the first byte there is no proof: what a rule forbids to send */
+	/*
+	 * before the first byte there is no proof: what a rule forbids to send
+	 */
 	if (s->id.use == USE_SDP && !s->id.native && !trusted(&n))
 		return WHY_UNVERIFIED;
 	serves = rdma_order(&n) > 0 && s->id.role == 2;

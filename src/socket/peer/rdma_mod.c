@@ -152,7 +152,9 @@ struct device {
 	bool bare; /* without a file */
 };
 
-/* Is this its device file, and not here? A container may see it in /sys alone. */
+/*
+ * Is this its device file, and not here? A container may see it in /sys alone.
+ */
 static bool file_of(const char *uverbs, void *arg)
 {
 	struct device *d = arg;

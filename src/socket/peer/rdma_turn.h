@@ -26,7 +26,9 @@ void rdma_answers(const struct rdma *r, bool met);
  * may be too short to find that out, each for itself.
  */
 bool rdma_fails(const struct rdma *r, unsigned int count);
-/* May this candidate dial now, or are others dialled, or does one try for it? */
+/*
+ * May this candidate dial now, or are others dialled, or does one try for it?
+ */
 bool rdma_turn_free(const struct rdma *r);
 void rdma_turn(const struct rdma *r); /* it does, having asked */
 /* It tried for others, perhaps, and goes: another may, when it would have. */

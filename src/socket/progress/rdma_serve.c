@@ -164,7 +164,9 @@ bool rdma_called(struct sock *s)
 	}
 	if (sys_ppoll(&p, 1, &now, NULL) != 1)
 		return false;
-	/* told once, not for us; without the end it is what MSG_ZEROCOPY says */
+	/*
+	 * told once, not for us; without the end it is what MSG_ZEROCOPY says
+	 */
 	dead = (p.revents & POLLERR) && (p.revents & POLLHUP);
 	n = dead ? 0 : sys_recv(fd, buf, size, MSG_PEEK | MSG_DONTWAIT);
 	sock_eats(s, n);
@@ -186,7 +188,9 @@ void rdma_look_after(struct sock *s)
 	uint64_t moved = s->at.sent + s->ar.taken;
 	bool quiet = moved == r->load.idle_moved,
 	     busy = r->due.active && !quiet;
-	/* told before a long send is over, too: a killed process tells nothing */
+	/*
+	 * told before a long send is over, too: a killed process tells nothing
+	 */
 	bool read = s->ar.taken == r->load.idle_taken;
 
 	if (r->state != RDMA_UP) {

@@ -126,9 +126,9 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 }
 
 /*
- * What was received goes into the pipe, now or when another writer has left room
- * again. Without a reader it is lost, as it is when the reader goes a moment
- * later.
+ * What was received goes into the pipe, now or when another writer has left
+ * room again. Without a reader it is lost, as it is when the reader goes a
+ * moment later.
  */
 static void into_pipe(int pipe, const uint8_t *buf, size_t n)
 {

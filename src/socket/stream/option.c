@@ -74,9 +74,9 @@ static void unbar(struct sock *s, uint16_t bit)
 }
 
 /*
- * What a receive sleeps for in the kernel was settled when it began: a kick would
- * not bring it out. So BAR_LEFT takes the place of the bit, and its count, until
- * nobody is inside any more.
+ * What a receive sleeps for in the kernel was settled when it began: a kick
+ * would not bring it out. So BAR_LEFT takes the place of the bit, and its
+ * count, until nobody is inside any more.
  */
 static void unbar_lowat(struct sock *s)
 {
@@ -386,8 +386,8 @@ static int shown_error(struct sock *s)
 
 /*
  * The end of the connection is told once, whoever tells it. The kernel may say
- * EPIPE, of a reset behind an end that the program has not seen. Under the lock:
- * the service thread may be about to note what it was told.
+ * EPIPE, of a reset behind an end that the program has not seen. Under the
+ * lock: the service thread may be about to note what it was told.
  */
 static int end_error(struct sock *s, int fd)
 {

@@ -84,8 +84,8 @@ static void serve_one(struct sock *s, void *arg)
 }
 
 /*
- * Another thread closed it meanwhile: nothing is left to bring back to TCP. Whoever
- * has it still is free to lift it; `tx` are the words that were held.
+ * Another thread closed it meanwhile: nothing is left to bring back to TCP.
+ * Whoever has it still is free to lift it; `tx` are the words that were held.
  */
 static int left(struct sock *s, const struct anc_dir *tx)
 {

@@ -74,8 +74,8 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 }
 
 /*
- * Where a look for `len` bytes of the anchor saw n: does the urgent mark end it,
- * as it ends a read? FIONREAD counts up to it, or all if it is in line.
+ * Where a look for `len` bytes of the anchor saw n: does the urgent mark end
+ * it, as it ends a read? FIONREAD counts up to it, or all if it is in line.
  */
 static bool marked(struct sock *s, int fd, size_t len, size_t n)
 {

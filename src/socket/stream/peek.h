@@ -22,17 +22,17 @@ bool peek_left(struct sock *s, int fd);
 uint64_t peek_hidden(struct sock *s, int fd);
 /*
  * Between hosts, before a look for `len` bytes: would it wait for ever, or has
- * it been in vain before? Then, but once a call (`was`), peek_fallback() brings the
- * stream back to TCP; where that fails not again for a while.
+ * it been in vain before? Then, but once a call (`was`), peek_fallback() brings
+ * the stream back to TCP; where that fails not again for a while.
  */
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was);
 void peek_fallback(struct sock *s, int fd);
 /* Where the anchor shows nothing: -EAGAIN, 0 at its end, or its error, once. */
 ssize_t peek_end(struct sock *s, int fd);
 /*
- * Only n of the `len` bytes that MSG_WAITALL looks for are on the anchor; asleep
- * in the kernel it would be lifted over. True: look again; false: no more comes
- * or is shown, or not in time, or a signal did.
+ * Only n of the `len` bytes that MSG_WAITALL looks for are on the anchor;
+ * asleep in the kernel it would be lifted over. True: look again; false: no
+ * more comes or is shown, or not in time, or a signal did.
  */
 bool peek_wait(struct sock *s, int fd, size_t len, size_t n, uint64_t until);
 

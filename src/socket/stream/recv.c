@@ -147,8 +147,8 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 }
 
 /*
- * The writer has not said that it knows of the spill, and behind its DisConn may
- * never. True: the answer is *ret, or the peer is gone; false: look again.
+ * The writer has not said that it knows of the spill, and behind its DisConn
+ * may never. True: the answer is *ret, or the peer is gone; false: look again.
  */
 static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 {

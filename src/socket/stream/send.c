@@ -135,8 +135,8 @@ static bool await_reader(struct sock *s, int fd, struct load *w)
 /*
  * MSG_ZEROCOPY in the ring: the bytes are copied, as they are between any two
  * sockets of one host, and the notification that says so, with its number, is
- * the kernel's, for a kick. It goes first, when bytes are sure to follow. False:
- * look again.
+ * the kernel's, for a kick. It goes first, when bytes are sure to follow.
+ * False: look again.
  */
 static bool announced(struct sock *s, int fd, struct load *w)
 {

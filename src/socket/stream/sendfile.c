@@ -6,8 +6,8 @@
  * any send does.
  *
  * Most files are regular and have a size: those are read with pread(). Which
- * others sendfile() takes, and what it says of the rest, the kernel alone knows:
- * it sends them into a socket of ours.
+ * others sendfile() takes, and what it says of the rest, the kernel alone
+ * knows: it sends them into a socket of ours.
  */
 
 #include "socket/stream/stream.h"
@@ -53,8 +53,9 @@ static void buffer_give(void *buf)
 /* --- the kernel's ------------------------------------------------------- */
 
 /*
- * In front of a piece that is not the first. The kernel would take it for a call
- * of its own, and restart it behind a handler. False: so the call ends here.
+ * In front of a piece that is not the first. The kernel would take it for a
+ * call of its own, and restart it behind a handler. False: so the call ends
+ * here.
  */
 static bool await_room(const struct sock *s, int fd)
 {

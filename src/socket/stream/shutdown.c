@@ -12,9 +12,9 @@ static bool sends_in_kernel(const struct sock *s)
 
 /*
  * True: the FIN is taken care of. DisConn goes out as the last message. The
- * kernel's FIN follows as soon as the reader has taken the last byte (fallback.c,
- * finish()): at once when it has already, else by our next call or the service
- * thread.
+ * kernel's FIN follows as soon as the reader has taken the last byte
+ * (fallback.c, finish()): at once when it has already, else by our next call or
+ * the service thread.
  */
 static bool shut_write(struct sock *s, int fd)
 {

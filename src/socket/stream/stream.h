@@ -31,8 +31,8 @@ int lift_demand(struct sock *s, int fd, bool tx);
 /* --- move.c ------------------------------------------------------------ */
 
 /*
- * The same from a pipe (move.c). What was read cannot be put back: it is no more
- * than the ring takes, and the lock is held meanwhile.
+ * The same from a pipe (move.c). What was read cannot be put back: it is no
+ * more than the ring takes, and the lock is held meanwhile.
  */
 ssize_t load_from_pipe(struct sock *s, struct load *w);
 

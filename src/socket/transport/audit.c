@@ -63,7 +63,9 @@ int32_t lift_audit(struct sock *s, int fd)
 		return LOOK_NEVER; /* its birth was not seen */
 	}
 	look(fd, &c);
-	/* even with somebody inside: he would have taken more than was counted */
+	/*
+	 * even with somebody inside: he would have taken more than was counted
+	 */
 	if (c.good && anc_state(s->rx) == ANC_TCP && !s->ar.kicks &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
 	    c.received == taken + (uint64_t)c.in + c.fin_in) {
@@ -179,7 +181,10 @@ static void count_lost(struct sock *s, uint64_t n)
 	n -= front;
 	if (!n)
 		return;
-	/* between hosts it is told of kicks when they are there, but for DRAINING */
+	/*
+	 * between hosts it is told of kicks when they are there, but for
+	 * DRAINING
+	 */
 	if ((!s->rd || st == ANC_DRAINING) &&
 	    anc_kicks(s->rx, &s->ar) < (int64_t)n)
 		doubt(s);

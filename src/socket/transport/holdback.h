@@ -4,12 +4,12 @@
 
 /*
  * What MSG_MORE and TCP_CORK hold back. On TCP that is what does not fill a
- * segment, until more comes, the cork is taken off, or 200 ms have passed. While
- * lifted it lies in the ring and its reader is not shown it (fabric_ops.hold):
- * so nothing is lost with a process that is killed, and what follows is in
- * order. Whatever else goes to the ring shows it, and so does all that ends the
- * direction. The service thread keeps the time; without one, and between hosts,
- * nothing is held back.
+ * segment, until more comes, the cork is taken off, or 200 ms have passed.
+ * While lifted it lies in the ring and its reader is not shown it
+ * (fabric_ops.hold): so nothing is lost with a process that is killed, and what
+ * follows is in order. Whatever else goes to the ring shows it, and so does all
+ * that ends the direction. The service thread keeps the time; without one, and
+ * between hosts, nothing is held back.
  */
 
 #include "socket/transport/transport.h"

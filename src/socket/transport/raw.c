@@ -27,7 +27,9 @@ static enum holder_part part_of(const struct sock *s, const struct anc_dir *d)
 	return d == &s->local[1] ? HOLDS_OLD_RX : HOLDS_RX;
 }
 
-/* A call is over. True: taken for left, it was counted out, and it came back. */
+/*
+ * A call is over. True: taken for left, it was counted out, and it came back.
+ */
 static bool over(const void *c, bool noted)
 {
 	return unlikely(!inside_end(c)) && noted;

@@ -28,9 +28,9 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s);
 bool raw_rx_hold(struct rawrx *c);
 void raw_rx_leave(struct rawrx *c);
 /*
- * As raw_rx_leave(), but the call goes on where the lock is needed: it counts as
- * inside until it has it or is over. In *stays the sock, or NULL. `kick`: what
- * it took may have been one.
+ * As raw_rx_leave(), but the call goes on where the lock is needed: it counts
+ * as inside until it has it or is over. In *stays the sock, or NULL. `kick`:
+ * what it took may have been one.
  */
 void raw_rx_stay(struct rawrx *c, struct sock **stays, bool kick);
 void raw_rx_stayed(struct sock **stays);
@@ -41,7 +41,9 @@ void raw_abandoned(struct sock *s, enum holder_part part);
 void sock_awoken(struct sock *s, uint32_t number);
 bool raw_tx_enter(struct rawtx *c, struct sock *s);
 
-/* Its place on the anchor could not be put back: the reader asks for nothing. */
+/*
+ * Its place on the anchor could not be put back: the reader asks for nothing.
+ */
 static inline void raw_urgent(struct sock *s, int flags)
 {
 	if ((flags & MSG_OOB) && s->paired)
@@ -77,8 +79,8 @@ bool raw_overtaken(struct sock *s, ssize_t n);
 /* A receive that is the kernel's alone: out of band, the error queue. */
 ssize_t raw_answer(int fd, struct msghdr *m, int flags);
 /*
- * What the kernel says of the control messages of a send that may go by the ring:
- * 0, or why they are refused.
+ * What the kernel says of the control messages of a send that may go by the
+ * ring: 0, or why they are refused.
  */
 ssize_t raw_judged(struct sock *s, int fd, const struct msghdr *m);
 /* recv() of kicks and the like by the library, never asleep. */
@@ -89,9 +91,9 @@ ssize_t raw_throw(struct sock *s, int fd, uint64_t n);
 void raw_abort(int fd);
 
 /*
- * What the kernel said to a call of the library's own at the anchor, a look or a
- * send included: its word on the end of the connection, which it says but once,
- * is kept for the program. Returns n.
+ * What the kernel said to a call of the library's own at the anchor, a look or
+ * a send included: its word on the end of the connection, which it says but
+ * once, is kept for the program. Returns n.
  */
 static inline ssize_t sock_eats(struct sock *s, ssize_t n)
 {
@@ -135,8 +137,8 @@ static inline void inside_set(struct inside *in, struct sock *s)
 
 struct inside *inside_of(const void *at); /* NULL: it is not noted */
 /*
- * False: it is not noted, or, if it was, it has been counted out by now, or it is
- * for the parent to do so, who came into it.
+ * False: it is not noted, or, if it was, it has been counted out by now, or it
+ * is for the parent to do so, who came into it.
  */
 bool inside_end(const void *at);
 /* Counts out what this thread jumped out of, seen from `frame`. */

@@ -224,7 +224,9 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n);
 /* Lock held: read what is missing of the peer's marker. */
 void rdma_marker_read(struct sock *s, int fd);
-/* Lock held: `n` bytes of marker and kicks were taken, and are not to be had. */
+/*
+ * Lock held: `n` bytes of marker and kicks were taken, and are not to be had.
+ */
 void rdma_strayed(struct sock *s, uint64_t n);
 /*
  * ring.c, lock held: the peer has ended; does its marker still lie in front of
@@ -308,7 +310,10 @@ static inline bool rdma_seeks(const struct sock *s)
 	return unlikely(r != NULL) && r->seek.hist && r->owner == sock_pid;
 }
 
-/* What lies on the anchor is for failover.c to judge, and for nobody else to take. */
+/*
+ * What lies on the anchor is for failover.c to judge, and for nobody else to
+ * take.
+ */
 static inline bool rdma_failing_over(const struct sock *s)
 {
 	const struct rdma *r = s->rd;

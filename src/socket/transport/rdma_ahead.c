@@ -2,7 +2,8 @@
 /*
  * Over RDMA, too, a writer may leave the anchor before its reader has taken
  * everything, if both vouch for their counts (D3). Until the reader has passed
- * x the direction is SWITCHING, and there the rules are stricter than on one host:
+ * x the direction is SWITCHING, and there the rules are stricter than on one
+ * host:
  *
  * - the reader takes what lies in front of x by receives of exactly so many
  *   bytes (anc_dir.closing), since nothing tells it when the writer, far away,
@@ -74,8 +75,8 @@ int rdma_marker_ahead(struct sock *s, int fd)
 
 /*
  * What was sent by SDP is shown to nobody before the marker, and after the
- * answer none would come. Where nothing was sent the reader needs no marker: the
- * anchor has the whole stream.
+ * answer none would come. Where nothing was sent the reader needs no marker:
+ * the anchor has the whole stream.
  */
 bool rdma_may_answer(struct sock *s, int fd)
 {

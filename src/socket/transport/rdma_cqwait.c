@@ -9,8 +9,9 @@
  * watch it. To watch it again costs a system call, so it stays lent when the
  * sleep is over: most often the next one comes soon.
  *
- * All of this is under the sock's lock. `cqwait_by` is the thread that hears, from
- * before it arms until it has left. While the ear is lent one of these holds:
+ * All of this is under the sock's lock. `cqwait_by` is the thread that hears,
+ * from before it arms until it has left. While the ear is lent one of these
+ * holds:
  *
  *   cqwait_by    that thread sleeps or is about to look for the last time. What it
  *             is to be told of comes after it armed: so the ear is readable, or
@@ -27,8 +28,9 @@
  * hear any more (below). What was armed, came and was not taken still makes the
  * ear readable when V watches it again. Who takes it owes what V would pay.
  *
- * What has woken a thread is taken off the ear before it arms the next time, not
- * when it leaves (cqwait_rang): that is a system call less in front of its answer.
+ * What has woken a thread is taken off the ear before it arms the next time,
+ * not when it leaves (cqwait_rang): that is a system call less in front of its
+ * answer.
  *
  * A thread that was jumped out of its sleep could not leave: signals are put
  * off meanwhile (hush.h), and one that is cancelled leaves in wait_cancelled().
@@ -42,8 +44,8 @@
 #include "socket/transport/transport.h"
 
 /*
- * Others who wait for what comes here: who takes it in rings them. Who waits for
- * room has said so himself, and takes it back when he sends.
+ * Others who wait for what comes here: who takes it in rings them. Who waits
+ * for room has said so himself, and takes it back when he sends.
  */
 static bool others(const struct sock *s, bool room)
 {

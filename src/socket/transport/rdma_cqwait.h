@@ -17,8 +17,8 @@
 bool rdma_cqwait_free(const struct sock *s, bool room);
 /*
  * Then, before it arms and looks for the last time: a descriptor to sleep on
- * beside the wake-up socket. rdma_cqwait_leave() behind it, and once more before
- * the next sleep.
+ * beside the wake-up socket. rdma_cqwait_leave() behind it, and once more
+ * before the next sleep.
  */
 int rdma_cqwait_take(struct sock *s, bool room);
 void rdma_cqwait_arm(struct sock *s);

@@ -21,8 +21,8 @@ bool rdma_may_end(struct sock *s, bool closes);
  */
 bool rdma_fin_came(const struct sock *s, int fd);
 /*
- * `n` bytes on the anchor begin a marker or a record: was the writer killed over
- * it? They are taken away then.
+ * `n` bytes on the anchor begin a marker or a record: was the writer killed
+ * over it? They are taken away then.
  */
 bool rdma_cut_short(struct sock *s, int fd, size_t n);
 /* Before it is up once more: is nothing left of the time before? */

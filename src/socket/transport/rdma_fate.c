@@ -86,8 +86,8 @@ void rdma_anchor_watch(struct sock *s, int fd)
 }
 
 /*
- * To whoever is counted in and never counted out a marker would be left, and what
- * comes behind it would not be shown.
+ * To whoever is counted in and never counted out a marker would be left, and
+ * what comes behind it would not be shown.
  */
 bool rdma_alone(struct sock *s)
 {

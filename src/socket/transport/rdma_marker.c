@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The markers that prove that anchor and queue pair have the same two ends: each
- * is written by the writer of a direction that was lifted, and is the first on
- * the anchor behind the lift.
+ * The markers that prove that anchor and queue pair have the same two ends:
+ * each is written by the writer of a direction that was lifted, and is the
+ * first on the anchor behind the lift.
  */
 
 #include "socket/transport/transport.h"
@@ -13,7 +13,9 @@ bool rdma_hide(struct sock *s, uint32_t len, bool eof)
 {
 	struct rdma *r = s->rd;
 
-	/* of a lift that was never known of here: it comes again, on the anchor */
+	/*
+	 * of a lift that was never known of here: it comes again, on the anchor
+	 */
 	if (unlikely(r->state == RDMA_FAILOVER) &&
 	    anc_state(s->rx) == ANC_RESTORING)
 		return true;

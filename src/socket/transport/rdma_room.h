@@ -8,8 +8,9 @@
 
 /*
  * Lock held. `by`, a wait of this thread or 0, tells the program that there is
- * room: that stays so until something is sent, until the thread looks in another
- * wait, sleeps in a call or does something else with the sock, or for SPARE_NS.
+ * room: that stays so until something is sent, until the thread looks in
+ * another wait, sleeps in a call or does something else with the sock, or for
+ * SPARE_NS.
  */
 void rdma_spare(struct sock *s, uint64_t by);
 void rdma_spared(struct sock *s); /* the end of it */

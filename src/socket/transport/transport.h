@@ -36,7 +36,9 @@ bool ring_may_eat(struct sock *s);
 /* A kick was taken while others still sleep on the anchor: one for them. */
 void ring_ask_kick(struct sock *s);
 int ring_kicks(struct sock *s, int fd); /* take kicks while LIFTED */
-/* ANC_AT_KICKS: takes up to n; lock held. False: waited a moment, without it. */
+/*
+ * ANC_AT_KICKS: takes up to n; lock held. False: waited a moment, without it.
+ */
 bool ring_take_kicks(struct sock *s, int fd, uint64_t n);
 
 /* Did the peer's last process close its wake-up socket (or die)? */

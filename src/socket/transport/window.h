@@ -12,7 +12,8 @@
  *
  * The reader says in its words (anc_side.room) what its socket holds. The
  * writer looks there, and at what was taken, when it has sent as much as the
- * last look allowed (sock.may_send), so that nothing is looked at for a message.
+ * last look allowed (sock.may_send), so that nothing is looked at for a
+ * message.
  *
  * Between hosts the reader posts fewer receives instead; the writer's own
  * buffer is the queue pair's.
@@ -50,7 +51,10 @@ static inline bool window_open(struct sock *s)
 	return likely(s->at.sent < s->window.may_send) || window_look(s);
 }
 
-/* None, or only the last eighth: how much the kernel takes is no closer a bound. */
+/*
+ * None, or only the last eighth: how much the kernel takes is no closer a
+ * bound.
+ */
 bool window_tight(struct sock *s);
 /* And so many that TCP would say so to a program that waits for room? */
 bool window_roomy(struct sock *s);

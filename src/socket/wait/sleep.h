@@ -18,18 +18,19 @@ struct beside {
 #define AGAIN 3
 
 /*
- * Lock held, in front of sleep_on(): does it sleep so that a stop ends it, if the
- * caller wants that?
+ * Lock held, in front of sleep_on(): does it sleep so that a stop ends it, if
+ * the caller wants that?
  */
 bool sleep_limit(struct sock *s, uint64_t deadline, struct beside also);
 /*
- * Lock not held, counted as a sleeper. 1: rung, 0: hung up, HEARD: to be looked at
- * anew, AGAIN: behind a handler, or a negative errno: -EAGAIN at `deadline`, clock_ns() or UINT64_MAX.
+ * Lock not held, counted as a sleeper. 1: rung, 0: hung up, HEARD: to be looked
+ * at anew, AGAIN: behind a handler, or a negative errno: -EAGAIN at `deadline`,
+ * clock_ns() or UINT64_MAX.
  */
 int sleep_on(struct sock *s, uint64_t deadline, struct beside also);
 /*
- * `ret` of a sleep the kernel does not restart: 0 where a call without a time limit
- * goes on behind the handler.
+ * `ret` of a sleep the kernel does not restart: 0 where a call without a time
+ * limit goes on behind the handler.
  */
 int sleep_heeded(int ret, uint64_t deadline, bool part);
 /* wait_tx() of a send under way. */

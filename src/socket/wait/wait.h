@@ -19,8 +19,8 @@
 
 /*
  * Lock held at entry and exit. 1: there is something to look at; 0: nothing in
- * time, or it does not pay now; -EINTR: by a signal that ends the kernel's wait.
- * `was`: the state seen before the ring was found empty.
+ * time, or it does not pay now; -EINTR: by a signal that ends the kernel's
+ * wait. `was`: the state seen before the ring was found empty.
  */
 int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 	    enum spin_how how);
@@ -38,8 +38,8 @@ int lift_leave(struct sock *s, int fd, enum reason why);
  * program's went since the peer gave credits last, it is our reports that used
  * them up, the peer gives others as soon as it looks, and the kernel would have
  * taken the bytes: to some programs EAGAIN for the few that a reader sends is
- * an error. Waits for credits, but not for long: *until is 0 at first. True: look
- * again.
+ * an error. Waits for credits, but not for long: *until is 0 at first. True:
+ * look again.
  */
 bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until);
 
@@ -84,8 +84,8 @@ int wait_rest(struct sock *s, int fd, uint64_t deadline);
 /*
  * Lock not held: until the anchor has the next byte of a call that has some
  * already. Its number from here on, or -1 and errno: EAGAIN also where another
- * thread has closed it, or, with `some` bytes of this message, the urgent mark is
- * in front. For a MSG_WAITALL, which is many receives here, but has one time
+ * thread has closed it, or, with `some` bytes of this message, the urgent mark
+ * is in front. For a MSG_WAITALL, which is many receives here, but has one time
  * limit, is not restarted behind a signal, and ends at that mark; and for the
  * second message of one call.
  */

@@ -369,7 +369,9 @@ static void offer_sink(struct sock *s, const struct cursor *c, size_t len)
 		FAB(s)->sunk(END(s), true);
 		FAB(s)->unsink(END(s));
 	}
-	/* who reads there need not wake up for it; who lends has lent in vain */
+	/*
+	 * who reads there need not wake up for it; who lends has lent in vain
+	 */
 	if (op.type == CONN_SEND && !pump_post(s, NULL, &op))
 		ring_writer(s);
 }
@@ -411,7 +413,9 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 	bool offered = false, restarts;
 	int err;
 
-	/* in time for a writer that sends on and on; else it would be crossed */
+	/*
+	 * in time for a writer that sends on and on; else it would be crossed
+	 */
 	if (spin_rx(s, ANC_LIFTED, until, SPIN_BRIEF))
 		return 0;
 	if (!hush_begin(&h))

@@ -182,7 +182,9 @@ void zcr_sink_over(struct sock *s); /* the queue pair is given up */
 
 /* This thread will not return to its receive (cancellation). */
 void zc_abandon_sink(struct sock *s);
-/* Lock held: is what is on offer of this thread? What came into it; void now. */
+/*
+ * Lock held: is what is on offer of this thread? What came into it; void now.
+ */
 bool zc_sink_mine(const struct sock *s);
 size_t zc_sink_finish(struct sock *s, bool wait);
 

@@ -246,8 +246,8 @@ void fab_removed(struct rig *r)
 	while (r->api->event(r->v, &ev))
 		CHECK(!ev.end);
 	/*
-	 * Nothing of ours keeps the device: the test's command comes back, while
-	 * this process stays.
+	 * Nothing of ours keeps the device: the test's command comes back,
+	 * while this process stays.
 	 */
 	if (!r->server) {
 		IS(r->down_error, -ENODEV);
