@@ -10,7 +10,7 @@
 
 static const char *const names[ANC_STATES] = {
 	[ANC_TCP] = "raw",	    [ANC_SWITCHING] = "rising",
-	[ANC_LIFTED] = "lifted",    [ANC_DRAINING] = "spill",
+	[ANC_LIFTED] = "lifted",    [ANC_DRAINING] = "stall",
 	[ANC_RECALLED] = "asked",   [ANC_PAUSED] = "paused",
 	[ANC_RESTORING] = "resume", [ANC_GONE] = "gone",
 };
@@ -136,7 +136,7 @@ bool anc_may_kick(const struct anc_dir *d, const struct anc_tx *t)
 }
 
 /* In SWITCHING a receive could begin while we look whether one is inside. */
-static int spill_rising(struct anc_dir *d, bool fin)
+static int stall_switching(struct anc_dir *d, bool fin)
 {
 	int ret = -EBUSY;
 
@@ -147,7 +147,7 @@ static int spill_rising(struct anc_dir *d, bool fin)
 	return ret;
 }
 
-int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin)
+int anc_stall(struct anc_dir *d, struct anc_tx *t, bool fin)
 {
 	/* once it is DRAINING others of W may send */
 	uint64_t y = __atomic_load_n(&t->sent, __ATOMIC_SEQ_CST);
@@ -156,7 +156,7 @@ int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin)
 	if (!fin && __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
 	if (!move(d, ANC_LIFTED, ANC_DRAINING))
-		ret = spill_rising(d, fin);
+		ret = stall_switching(d, fin);
 	if (ret)
 		return ret;
 	/* only now: R must not find it in another state */
@@ -336,7 +336,7 @@ bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r)
 	bool closing;
 
 	__atomic_add_fetch(&d->rawrx, 1, __ATOMIC_SEQ_CST);
-	/* before the state: see spill_rising() */
+	/* before the state: see stall_switching() */
 	closing = __atomic_load_n(&d->closing, __ATOMIC_SEQ_CST);
 	switch (anc_state(d)) {
 	case ANC_TCP:
@@ -434,7 +434,7 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n)
 	return *n ? ANC_AT_QUEUE : ANC_AT_ANCHOR;
 }
 
-bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
+bool anc_fall_back(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
 {
 	uint64_t x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
 	uint64_t y = __atomic_load_n(&d->y, __ATOMIC_ACQUIRE);

@@ -15,7 +15,7 @@
  *        switch (W)            passed x (R or W)
  *   TCP -----------> SWITCHING ---------------------> LIFTED
  *    ^                 |  \                        /  |
- *    |           spill |   \---- ask (R) ----+----/   | spill
+ *    |           stall |   \---- ask (R) ----+----/   | stall
  *    | passed          v                      |        v
  *    +---------------DRAINING <------------------|--------+
  *    |                 +------- ask (R) ----->|
@@ -33,12 +33,12 @@
  *   [taken, x) on the anchor, [x, y) in the ring, kicks, [y, ...) on the anchor
  *
  * as far as it is unread, whoever asks and answers meanwhile. y is ANC_OPEN
- * until W spills. What R takes off the anchor before its turn it keeps
+ * until W stalls. What R takes off the anchor before its turn it keeps
  * (anc_rx.kept), and `taken` counts it when its turn comes.
  *
  * The rules, each with its control in tests/sim/test_anchor.c:
  *  1 no kick before R passed x: in front of x lie stream bytes only;
- *  2 spill only when no thread of R is inside a receive begun before y;
+ *  2 stall only when no thread of R is inside a receive begun before y;
  *  3 R uses the descriptor raw only after PAUSED (or in TCP, held busy), and
  *    W answers only when no thread of its own is inside a send;
  *  4 kicks are taken exactly, and only when the ring is empty.
@@ -196,7 +196,7 @@ bool anc_may_kick(const struct anc_dir *d, const struct anc_tx *t);
  * not lifted. `fin`: nothing but the kernel's FIN will follow, so that rule 2
  * has nothing to protect.
  */
-int anc_spill(struct anc_dir *d, struct anc_tx *t, bool fin);
+int anc_stall(struct anc_dir *d, struct anc_tx *t, bool fin);
 /*
  * R asked: PAUSED at exactly sent, kicks. 0 or -EAGAIN (nobody asked). No
  * thread of W is inside a send and none can begin one (it finds RECALLED).
@@ -320,7 +320,7 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
  * attic it begins. Between hosts (anc_dir.far) nothing unread is left on the
  * anchor, and it is always RESTORING.
  */
-bool anc_come_home(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
+bool anc_fall_back(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
 /*
  * R finds W dead in RESTORING: what W did not write back, R has, in the ring and
  * kept; it lies as in RECALLED.

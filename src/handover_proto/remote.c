@@ -316,7 +316,7 @@ static int take_writer(struct remote *r, const uint8_t *in)
 	__atomic_store_n(&d->sent, sent, __ATOMIC_RELEASE);
 	if (st != ANC_DRAINING)
 		__atomic_store_n(&d->x, at, __ATOMIC_RELEASE);
-	/* asked behind a spill: y is what it was */
+	/* asked behind a stall: y is what it was */
 	if (st == ANC_DRAINING || st < ANC_DRAINING)
 		__atomic_store_n(&d->y, st == ANC_DRAINING ? at : ANC_OPEN,
 				 __ATOMIC_RELEASE);

@@ -17,7 +17,7 @@
  * that came before it. Nothing orders them with the bytes on the anchor; where
  * that matters, the writer waits until the reader has seen its state
  * (remote_seen()): before the first byte after a lift, and before the first
- * after a spill. The reader in turn leaves DRAINING only when it was told that
+ * after a stall. The reader in turn leaves DRAINING only when it was told that
  * the writer knows (anc_rx.unsure): who finds the queue pair broken then knows
  * what the other may have written (resume.h).
  *

@@ -88,7 +88,7 @@ void resume_begin(struct resume *r, enum anc_state st, bool marker_wait,
 {
 	r->skip = 0;
 	r->back = r->given = false;
-	r->spilled = st == ANC_DRAINING;
+	r->stalled = st == ANC_DRAINING;
 	r->home = st == ANC_RESTORING;
 	r->sure = sure;
 	switch (st) {
@@ -128,7 +128,7 @@ static void marker_is(struct resume *r, size_t n)
 	r->kicks -= n;
 	if (r->marker_got < RESUME_MARKER)
 		return;
-	if (!r->spilled)
+	if (!r->stalled)
 		r->phase = RESUME_AT_KICKS;
 	else
 		r->phase = r->sure ? RESUME_PLAIN : RESUME_MAYBE;
@@ -139,7 +139,7 @@ static int at_marker(struct resume *r, const uint8_t *p, size_t n, size_t *eat)
 	size_t left = RESUME_MARKER - (size_t)r->marker_got;
 
 	if (n && memcmp(p, r->marker + r->marker_got, n < left ? n : left)) {
-		if (r->marker_got || r->spilled)
+		if (r->marker_got || r->stalled)
 			return -EPROTO;
 		r->phase = RESUME_PLAIN;
 		r->back = true;
@@ -259,13 +259,13 @@ bool resume_ended(const struct resume *r)
 {
 	return r->phase == RESUME_PLAIN || r->phase == RESUME_AT_GIVEN ||
 	       (r->phase == RESUME_MAYBE && !r->kicks) ||
-	       (r->phase == RESUME_AT_MARKER && !r->marker_got && !r->spilled);
+	       (r->phase == RESUME_AT_MARKER && !r->marker_got && !r->stalled);
 }
 
 bool resume_fatal(const struct resume *r)
 {
 	return (r->phase == RESUME_AT_MARKER || r->phase == RESUME_AT_KICKS) &&
-	       !r->spilled;
+	       !r->stalled;
 }
 
 bool resume_called(const struct resume *r, const uint8_t *p, size_t n)

@@ -37,7 +37,7 @@
  * has counts.
  *
  * For this W, until R has confirmed, keeps a copy of what it sends after a lift
- * and writes nothing to the anchor after a spill; and R, having passed y, does
+ * and writes nothing to the anchor after a stall; and R, having passed y, does
  * not let go of the direction before W has said that it knows. A record cannot
  * be mistaken: it begins with a secret that both ends made at the pairing.
  *
@@ -82,7 +82,7 @@ enum resume_phase {
 /* R's account of what lies on the anchor. */
 struct resume {
 	uint8_t phase;
-	bool spilled; /* begun in DRAINING, */
+	bool stalled; /* begun in DRAINING, */
 	bool sure; /* and W knew: nothing but marker, kicks, stream */
 	bool home; /* begun in RESTORING: what is unread was handed back */
 	uint8_t marker_got; /* bytes of the marker that were taken */

@@ -56,7 +56,7 @@ static void leave(bool leaves)
 	}
 }
 
-void exec_home(enum reason why)
+void exec_fallback(enum reason why)
 {
 	struct sock *s;
 	int fd;
@@ -65,7 +65,7 @@ void exec_home(enum reason why)
 	if (!fdt_any)
 		return;
 	if (!fdt_is_owner()) {
-		numbers_home(why);
+		numbers_fallback(why);
 		return;
 	}
 	guarded_begin(&in);
@@ -87,7 +87,7 @@ void exec_home(enum reason why)
 /* Not for spawn: there it is a child that becomes another program. */
 static void exec_begin(void)
 {
-	exec_home(WHY_EXEC);
+	exec_fallback(WHY_EXEC);
 	if (fdt_ever && fdt_is_owner())
 		sock_leave(true);
 }

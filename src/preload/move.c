@@ -43,7 +43,7 @@ ssize_t do_splice(int in, off64_t *ioff, int out, off64_t *ooff, size_t n,
 }
 
 /* 0, or a negative errno: the socket cannot be brought back to TCP. */
-static int aio_home(const struct aiocb *cb)
+static int aio_fallback(const struct aiocb *cb)
 {
 	ENTER(e, cb ? cb->aio_fildes : -1);
 
@@ -52,14 +52,14 @@ static int aio_home(const struct aiocb *cb)
 
 int do_aio_read(struct aiocb *cb)
 {
-	int ret = fdt_any ? aio_home(cb) : 0;
+	int ret = fdt_any ? aio_fallback(cb) : 0;
 
 	return ret ? (int)ret_errno(ret) : real_aio_read(cb);
 }
 
 int do_aio_write(struct aiocb *cb)
 {
-	int ret = fdt_any ? aio_home(cb) : 0;
+	int ret = fdt_any ? aio_fallback(cb) : 0;
 
 	return ret ? (int)ret_errno(ret) : real_aio_write(cb);
 }
@@ -70,7 +70,7 @@ int do_lio_listio(int mode, struct aiocb *const *list, int n,
 	int i, ret;
 
 	for (i = 0; fdt_any && list && i < n; i++) {
-		ret = aio_home(list[i]);
+		ret = aio_fallback(list[i]);
 		if (ret)
 			return (int)ret_errno(ret);
 	}

@@ -146,7 +146,7 @@ struct falling_back {
 	size_t n, room;
 };
 
-static void home_end(struct falling_back *h, int fd, uint64_t inode)
+static void fallback_end(struct falling_back *h, int fd, uint64_t inode)
 {
 	struct sock *s;
 	GUARDED(in);
@@ -175,10 +175,10 @@ static void fallback_begin(int fd, void *arg)
 	if (h->n < h->room)
 		h->asked[h->n++] = (struct asked){ st.st_ino, fd };
 	else
-		home_end(h, fd, st.st_ino);
+		fallback_end(h, fd, st.st_ino);
 }
 
-void numbers_home(enum reason why)
+void numbers_fallback(enum reason why)
 {
 	struct falling_back h = { .why = why };
 	size_t i, bytes;
@@ -194,7 +194,7 @@ void numbers_home(enum reason why)
 		for (fd = 0; fd <= fdt_top() || fd < 64; fd++)
 			fallback_begin(fd, &h);
 	for (i = 0; i < h.n; i++)
-		home_end(&h, h.asked[i].fd, h.asked[i].inode);
+		fallback_end(&h, h.asked[i].fd, h.asked[i].inode);
 	index_end(&h.index);
 	if (h.room)
 		sys_munmap(h.asked, bytes);

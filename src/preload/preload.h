@@ -29,8 +29,8 @@ bool yield_that(int fd);
  * fn for each open number, that of the walk excepted; false: /proc tells none.
  */
 bool numbers_each(void (*fn)(int fd, void *arg), void *arg);
-/* As exec_home(), in the child of a vfork(): by what its numbers really are. */
-void numbers_home(enum reason why);
+/* As exec_fallback(), in the child of a vfork(): by what its numbers really are. */
+void numbers_fallback(enum reason why);
 
 /* --- fork.c, exec.c ---------------------------------------------------- */
 
@@ -44,7 +44,7 @@ void fork_handlers(void);
  * every sock whose number is not close-on-exec. `undo`: it did not come to
  * pass.
  */
-void exec_home(enum reason why);
+void exec_fallback(enum reason why);
 bool number_survives(int fd); /* it is open, and not close-on-exec */
 void exec_undo(void);
 

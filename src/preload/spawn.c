@@ -30,7 +30,7 @@ int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 #define SPAWN(call)          \
 	int ret_;            \
                              \
-	exec_home(WHY_EXEC); \
+	exec_fallback(WHY_EXEC); \
 	ep_parent_forked();  \
 	ret_ = call;         \
 	if (ret_)            \
@@ -74,7 +74,7 @@ int do_system(const char *command)
 	int ret;
 
 	if (command) {
-		exec_home(WHY_EXEC);
+		exec_fallback(WHY_EXEC);
 		ep_parent_forked();
 	}
 	ret = real_system(command);
@@ -87,7 +87,7 @@ FILE *do_popen(const char *command, const char *mode)
 {
 	FILE *f;
 
-	exec_home(WHY_EXEC);
+	exec_fallback(WHY_EXEC);
 	ep_parent_forked();
 	do
 		f = real_popen(command, mode);

@@ -294,7 +294,7 @@ void uring_closing_slow(unsigned int first, unsigned int last)
 
 /* --- entries ------------------------------------------------------------ */
 
-static void bring_home(int fd)
+static void fall_back(int fd)
 {
 	ENTER(e, fd);
 
@@ -315,12 +315,12 @@ static bool copy_in(void *to, uint64_t from, size_t n)
 			 (long)&there, 1, 0) == (long)n;
 }
 
-static void bring_home_all(uint64_t list, uint64_t n)
+static void fall_back_all(uint64_t list, uint64_t n)
 {
 	int32_t fd;
 
 	for (; n && copy_in(&fd, list, sizeof(fd)); n--, list += sizeof(fd))
-		bring_home(fd);
+		fall_back(fd);
 }
 
 /* Those that a call of ours can do. 0: done; 1: not among them. */
@@ -371,14 +371,14 @@ static void kernels(const struct io_uring_sqe *e)
 	case OP_POLL_REMOVE:
 		return;
 	case OP_FILES_UPDATE:
-		bring_home_all(e->addr, e->len);
+		fall_back_all(e->addr, e->len);
 		return;
 	case OP_EPOLL_CTL:
-		bring_home((int)e->off);
+		fall_back((int)e->off);
 		return;
 	case OP_SPLICE:
 	case OP_TEE:
-		bring_home(e->splice_fd_in);
+		fall_back(e->splice_fd_in);
 		break;
 	case OP_POLL_ADD:
 	case OP_EPOLL_WAIT:
@@ -389,7 +389,7 @@ static void kernels(const struct io_uring_sqe *e)
 		break;
 	}
 	if (!(e->flags & FIXED))
-		bring_home(e->fd);
+		fall_back(e->fd);
 }
 
 /* Behind another entry it has to wait, so nothing can be done before that. */
@@ -451,7 +451,7 @@ void uring_entering(int fd, unsigned int n, unsigned int flags)
 void uring_files(const int *fds, unsigned int n)
 {
 	if (fdt_any && fdt_is_owner())
-		bring_home_all((uintptr_t)fds, n);
+		fall_back_all((uintptr_t)fds, n);
 }
 
 /* From there on the kernel uses them by other numbers. */
@@ -474,19 +474,19 @@ void uring_registering(unsigned int op, uint64_t arg, unsigned int n)
 		return;
 	switch (op) {
 	case REGISTER_FILES:
-		bring_home_all(arg, n);
+		fall_back_all(arg, n);
 		break;
 	case REGISTER_FILES_UPDATE:
 		if (copy_in(&update, arg, offsetof(__typeof__(update), tags)))
-			bring_home_all(update.data, n);
+			fall_back_all(update.data, n);
 		break;
 	case REGISTER_FILES2:
 		if (copy_in(&files, arg, sizeof(files)))
-			bring_home_all(files.data, files.nr);
+			fall_back_all(files.data, files.nr);
 		break;
 	case REGISTER_FILES_UPDATE2:
 		if (copy_in(&update, arg, sizeof(update)))
-			bring_home_all(update.data, update.nr);
+			fall_back_all(update.data, update.nr);
 		break;
 	}
 }

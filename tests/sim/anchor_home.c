@@ -19,7 +19,7 @@ static void finish(struct sim_end *e)
 			    __atomic_load_n(&e->tx->taken, __ATOMIC_ACQUIRE))
 			return;
 		anc_risen(e->tx, &e->at);
-		if (anc_spill(e->tx, &e->at, true))
+		if (anc_stall(e->tx, &e->at, true))
 			return;
 		lib_note(e);
 		break;
@@ -156,7 +156,7 @@ static int paused(struct sim_end *e)
 		return -EAGAIN;
 	e->stale = e->rx_avail || e->ar.kept;
 	e->stale_to = e->parsed;
-	ret = anc_come_home(e->rx, &e->ar, e->kept_at) ? 0 : -EAGAIN;
+	ret = anc_fall_back(e->rx, &e->ar, e->kept_at) ? 0 : -EAGAIN;
 	if (ret)
 		lib_note(e);
 	lib_service(e); /* to write back, or for a FIN that is due */
@@ -170,8 +170,8 @@ static void ask(struct sim_end *e)
 	lib_service(e);
 }
 
-/* Behind a spill: 0 when the ring is passed, or ask. */
-static int spilled(struct sim_end *e)
+/* Behind a stall: 0 when the ring is passed, or ask. */
+static int stalled(struct sim_end *e)
 {
 	uint64_t n;
 	int ret;
@@ -220,7 +220,7 @@ int fallback_rx(struct sim_end *e)
 			return 0; /* the rest comes when this is read */
 		return e->orphan ? -ECONNRESET : -EAGAIN;
 	case ANC_DRAINING:
-		return spilled(e);
+		return stalled(e);
 	default:
 		return 0;
 	}

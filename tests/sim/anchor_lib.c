@@ -192,7 +192,7 @@ void lib_ring_kicks(struct sim_end *e)
 	     __atomic_load_n(&e->asleep_anchor, __ATOMIC_SEQ_CST)))
 		return;
 	/*
-	 * While we are counted W cannot spill, so that a kick which failed and
+	 * While we are counted W cannot stall, so that a kick which failed and
 	 * is taken back from the count is not made up for by a stream byte.
 	 */
 	__atomic_add_fetch(&e->rx->rawrx, 1, __ATOMIC_SEQ_CST);
@@ -447,7 +447,7 @@ int lib_wait_tx(struct sim_end *e)
 		e->taken_seen = taken;
 	}
 	limit = e->full_since + SPILL_TIME;
-	if (!sim.plan.spills)
+	if (!sim.plan.stalls)
 		limit = sim.now + SPILL_TIME;
 	if (sim.now >= limit) {
 		if (!lib_spill(e, false))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The library's steps that move bytes: receive and send over anchor and ring,
- * lift and spill, half-close and close.
+ * lift and stall, half-close and close.
  */
 
 #define SIM_ATOMS
@@ -85,7 +85,7 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 
 /*
  * Lock held, ring empty, and nobody will fill it. W may have died in the
- * middle of a spill, with bytes on the anchor already.
+ * middle of a stall, with bytes on the anchor already.
  */
 static int orphan_recv(struct sim_end *e, bool *raw)
 {
@@ -291,7 +291,7 @@ void lib_poll_in(struct sim_end *e)
 	}
 }
 
-/* --- lift and spill ---------------------------------------------------- */
+/* --- lift and stall ---------------------------------------------------- */
 
 static int do_switch(struct sim_end *e)
 {
@@ -331,13 +331,13 @@ static void switch_tx(struct sim_end *e)
 
 int lib_spill(struct sim_end *e, bool fin)
 {
-	int ret = anc_spill(e->tx, &e->at, fin || !sim_on(RULE_RAWRX));
+	int ret = anc_stall(e->tx, &e->at, fin || !sim_on(RULE_RAWRX));
 
 	if (ret)
 		return ret;
 	e->full = false;
 	lib_note(e);
-	sim.spilled++;
+	sim.stalled++;
 	return 0;
 }
 

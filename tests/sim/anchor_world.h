@@ -55,7 +55,7 @@ void sim_step(void);
 enum sim_rule {
 	/* anchor.md section 9 */
 	RULE_DRAINED, /* switch only when taken == sent */
-	RULE_RAWRX, /* no spill around a receive begun in TCP */
+	RULE_RAWRX, /* no stall around a receive begun in TCP */
 	RULE_PAUSED, /* raw use only after the writer's word */
 	RULE_KICKS, /* kicks stay while anybody sleeps on the anchor */
 	RULE_EAT_LAST, /* mark, arm, find nothing, and only then eat */
@@ -72,10 +72,10 @@ enum sim_rule {
 	RULE_SALVAGE, /* what a dead writer did not put back is in the ring */
 	RULE_WIDOW, /* nobody waits for the word of a dead reader */
 	RULE_FULL, /* a full wake-up socket is not emptied */
-	/* W ahead of R, and home from behind a spill */
+	/* W ahead of R, and home from behind a stall */
 	RULE_AHEAD, /* no kick before R passed x */
 	RULE_PASSED, /* who passes x asks for a kick */
-	RULE_BOUND, /* behind a spill no receive goes beyond x */
+	RULE_BOUND, /* behind a stall no receive goes beyond x */
 	RULE_INSIDE, /* no answer while a send of ours is inside */
 	RULE_KEEP, /* while it waits R keeps what lies on the anchor */
 	RULE_DUE, /* no FIN while R may still ask for bytes */
@@ -124,7 +124,7 @@ struct sim_end {
 	bool locked, orphan, shut_wr, left, full, rx_eof, switching;
 	uint32_t rawtx, watched, asleep_anchor, falling_back;
 	uint32_t sleepers, writers; /* asleep on the wake-up socket */
-	uint32_t rung_eaten, spills;
+	uint32_t rung_eaten, stalls;
 	uint64_t full_since, taken_seen;
 	uint64_t resume_at, resume_from, resume_kept;
 	/* ring: reader's half */
@@ -181,7 +181,7 @@ struct sim_plan {
 	unsigned int sticky; /* percent: the same thread goes on */
 	unsigned int pipe_cap, ring_depth, msg_max, wake_cap;
 	unsigned int lift_at[2]; /* not before offset; UINT32_MAX: never */
-	bool spills; /* full rings spill */
+	bool stalls; /* full rings stall */
 	bool ahead; /* both ends counted every byte */
 	bool insist; /* nobody gives up coming home */
 	unsigned int kill_step; /* 0: nobody dies */
@@ -208,7 +208,7 @@ struct sim {
 	uint32_t without; /* bit per rule removed */
 	bool killed;
 	/* what happened, to see that the worlds are not empty */
-	uint64_t lifts, rises, spilled, homes, resumes, eofs;
+	uint64_t lifts, rises, stalled, homes, resumes, eofs;
 	uint64_t kept, back; /* bytes put into attics, and back by W */
 	const char *fault; /* first fault, NULL: sound */
 	char where[512];

@@ -139,7 +139,7 @@ static void flush(struct end *e)
 
 /* --- the reader -------------------------------------------------------- */
 
-static bool behind_spill(const struct end *e)
+static bool behind_stall(const struct end *e)
 {
 	enum anc_state st = anc_state(e->rx);
 
@@ -168,7 +168,7 @@ static bool begin_rx(struct end *e)
 
 	if (st == ANC_TCP && !sure)
 		return false; /* nobody falls back without a record */
-	if (behind_spill(e)) {
+	if (behind_stall(e)) {
 		st = ANC_DRAINING;
 		sure = true;
 	} else if (st == ANC_RESTORING) {
@@ -303,7 +303,7 @@ static int parse(struct end *e)
 static void settle(struct end *e)
 {
 	enum anc_state st = anc_state(e->rx);
-	bool spilled = behind_spill(e) && !e->ar.kept &&
+	bool stalled = behind_stall(e) && !e->ar.kept &&
 		       anc_kicks(e->rx, &e->ar) > 0;
 	uint32_t i;
 
@@ -326,7 +326,7 @@ static void settle(struct end *e)
 		e->ring[e->ring_n++] = e->given[i];
 	e->given_n = e->given_at = 0;
 	e->ar.unsure = false;
-	if (spilled) {
+	if (stalled) {
 		e->rx->state = ANC_DRAINING;
 	} else if (st == ANC_RESTORING && !e->ring_n) {
 		anc_resumed(e->rx);

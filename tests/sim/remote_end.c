@@ -78,7 +78,7 @@ static void finish(struct end *e)
 		if (silent ? !last_word(e) : e->at.sent != e->tx->taken)
 			return;
 		anc_risen(e->tx, &e->at);
-		if (anc_spill(e->tx, &e->at, true))
+		if (anc_stall(e->tx, &e->at, true))
 			return;
 		break;
 	case ANC_DRAINING:

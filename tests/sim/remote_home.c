@@ -99,7 +99,7 @@ static void give_begin(struct end *e)
 	e->ar.kept = 0;
 	e->marker_wait = false; /* where nothing was sent there is none */
 	e->ar.unsure = true;
-	anc_come_home(e->rx, &e->ar, 0);
+	anc_fall_back(e->rx, &e->ar, 0);
 }
 
 /* As rdma_back_to_tcp(). */

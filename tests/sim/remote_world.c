@@ -245,20 +245,20 @@ static void spill_early(struct end *e)
 	put_marker_bytes(e);
 	e->at.kicks += MARKER;
 	e->ahead = false;
-	if (anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
-		world_fault("no spill after the marker");
+	if (anc_stall(e->tx, &e->at, !world_rule(RULE_RAWRX)))
+		world_fault("no stall after the marker");
 	w.early++;
 }
 
-static void spill(struct end *e)
+static void stall(struct end *e)
 {
 	if (e->broke || !loan_back(e))
 		return;
 	if (anc_state(e->tx) == ANC_SWITCHING)
 		spill_early(e);
 	else if (anc_state(e->tx) == ANC_LIFTED && clear(e) && !e->marker_due &&
-		 !anc_spill(e->tx, &e->at, !world_rule(RULE_RAWRX)))
-		w.spills++;
+		 !anc_stall(e->tx, &e->at, !world_rule(RULE_RAWRX)))
+		w.stalls++;
 }
 
 /* --- the reader -------------------------------------------------------- */
@@ -509,7 +509,7 @@ static void step(struct end *e, bool calm)
 		break;
 	case 9:
 		if (!calm && !rnd(3))
-			spill(e);
+			stall(e);
 		break;
 	case 10:
 		if (!calm && !rnd(8))

@@ -37,7 +37,7 @@ enum rule {
 	RULE_BOUNDED, /* in front of x only so many bytes are received */
 	RULE_PASSED, /* the marker only when x has been passed */
 	RULE_KEPT, /* what is sent before the lift is known is kept */
-	RULE_STAND, /* nothing follows a spill before it is known */
+	RULE_STAND, /* nothing follows a stall before it is known */
 	RULE_UNSURE, /* the reader leaves DRAINING when told that it may */
 	RULE_JUDGE, /* who mends takes the control bytes, and nobody else */
 	RULE_TRY, /* who waits for a word tries the queue pair */
@@ -134,7 +134,7 @@ struct world {
 	bool may_break, longer, ends, severed;
 	uint32_t gust; /* what arrives at a time, at most */
 	bool lost; /* the stream ends: the reader cannot be held */
-	uint64_t lifts, aheads, early, spills, homes, resumes, ties;
+	uint64_t lifts, aheads, early, stalls, homes, resumes, ties;
 	uint64_t ended, silent; /* homes behind both ends, and unread bytes */
 	uint64_t breaks, records, backs, again, loans, read, given_up;
 	uint64_t writes, sunk, sinks_up;

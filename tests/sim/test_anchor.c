@@ -51,7 +51,7 @@ static void begin(struct sim_plan *p, uint64_t seed)
 	p->ring_depth = 3 + sim_rand(6);
 	p->msg_max = 1 + sim_rand(4);
 	p->wake_cap = sim_rand(3) ? 278 : 2 + sim_rand(3);
-	p->spills = sim_rand(2);
+	p->stalls = sim_rand(2);
 	p->ahead = sim_rand(2);
 	p->insist = sim_rand(2);
 }
@@ -120,7 +120,7 @@ static void tight(struct sim_plan *p, uint64_t seed)
 	p->pipe_cap = 1;
 	p->ring_depth = 3;
 	p->msg_max = 1;
-	p->spills = true;
+	p->stalls = true;
 	for (i = 0; i < 2; i++)
 		add(p, KIND_WRITER, 0, 2 + sim_rand(4), 0);
 	for (i = 1 + sim_rand(3); i; i--)
@@ -132,7 +132,7 @@ static void tight(struct sim_plan *p, uint64_t seed)
 	p->lift_at[1] = UINT32_MAX;
 }
 
-/* W runs ahead of R, spills, and R wants to fall back from behind it. */
+/* W runs ahead of R, stalls, and R wants to fall back from behind it. */
 static void behind(struct sim_plan *p, uint64_t seed)
 {
 	unsigned int i;
@@ -140,7 +140,7 @@ static void behind(struct sim_plan *p, uint64_t seed)
 	begin(p, seed);
 	p->ring_depth = 3;
 	p->pipe_cap = 2 + sim_rand(12);
-	p->spills = p->ahead = true;
+	p->stalls = p->ahead = true;
 	for (i = 1 + !sim_rand(3); i; i--)
 		add(p, KIND_WRITER, 0, 10 + sim_rand(40), 0);
 	p->insist = sim_rand(2);
@@ -217,7 +217,7 @@ static void test_offsets(void **state)
 
 static void test_random(void **state)
 {
-	uint64_t lifts = 0, spills = 0, homes = 0, resumes = 0, seed;
+	uint64_t lifts = 0, stalls = 0, homes = 0, resumes = 0, seed;
 	uint64_t rises = 0, kept = 0, back = 0;
 	struct sim_plan p;
 
@@ -234,7 +234,7 @@ static void test_random(void **state)
 			any(&p, seed);
 		sound(&p);
 		lifts += sim.lifts;
-		spills += sim.spilled;
+		stalls += sim.stalled;
 		homes += sim.homes;
 		resumes += sim.resumes;
 		rises += sim.rises;
@@ -243,7 +243,7 @@ static void test_random(void **state)
 	}
 	/* the worlds are not empty */
 	assert_true(lifts > RANDOM_WORLDS / 2);
-	assert_true(spills > RANDOM_WORLDS / 4);
+	assert_true(stalls > RANDOM_WORLDS / 4);
 	assert_true(homes > RANDOM_WORLDS / 2);
 	assert_true(resumes > RANDOM_WORLDS / 40);
 	assert_true(rises > RANDOM_WORLDS / 8);
@@ -319,7 +319,7 @@ static void test_control(void **state)
 
 static struct control controls[] = {
 	{ "switch only when drained", RULE_DRAINED, any, 4 },
-	{ "no spill around an old receive", RULE_RAWRX, any, 413 },
+	{ "no stall around an old receive", RULE_RAWRX, any, 413 },
 	{ "raw use only after PAUSED", RULE_PAUSED, any, 8 },
 	{ "kicks stay for sleepers", RULE_KICKS, any, 372 },
 	{ "wake-up bytes are eaten last", RULE_EAT_LAST, any, 22519 },

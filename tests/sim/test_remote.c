@@ -20,7 +20,7 @@
 
 static void test_worlds(void **state)
 {
-	uint64_t lifts = 0, spills = 0, homes = 0, resumes = 0, ties = 0, seed;
+	uint64_t lifts = 0, stalls = 0, homes = 0, resumes = 0, ties = 0, seed;
 	uint64_t aheads = 0, early = 0, loans = 0, read = 0, sunk = 0;
 
 	(void)state;
@@ -31,7 +31,7 @@ static void test_worlds(void **state)
 		lifts += w.lifts;
 		aheads += w.aheads;
 		early += w.early;
-		spills += w.spills;
+		stalls += w.stalls;
 		homes += w.homes;
 		resumes += w.resumes;
 		ties += w.ties;
@@ -43,7 +43,7 @@ static void test_worlds(void **state)
 	assert_true(lifts > WORLDS / 2);
 	assert_true(aheads > WORLDS / 8);
 	assert_true(early > WORLDS / 100);
-	assert_true(spills > WORLDS / 8);
+	assert_true(stalls > WORLDS / 8);
 	assert_true(homes > WORLDS / 8);
 	assert_true(resumes > WORLDS / 200);
 	assert_true(ties > WORLDS / 1000);
@@ -86,10 +86,10 @@ static void test_breaks(void **state)
 	assert_int_equal(lost, 0);
 }
 
-/* Lifts and spills in a row, and ways home that were in vain. */
+/* Lifts and stalls in a row, and ways home that were in vain. */
 static void test_long(void **state)
 {
-	uint64_t lifts = 0, spills = 0, early = 0, homes = 0, loans = 0;
+	uint64_t lifts = 0, stalls = 0, early = 0, homes = 0, loans = 0;
 	uint64_t breaks = 0, again = 0, writes = 0, sinks_up = 0, seed;
 	unsigned int kind;
 
@@ -100,7 +100,7 @@ static void test_long(void **state)
 			fail_msg("seed %llu: %s", (unsigned long long)seed,
 				 w.fault);
 		lifts += w.lifts;
-		spills += w.spills;
+		stalls += w.stalls;
 		early += w.early;
 		homes += w.homes;
 		loans += w.loans;
@@ -112,7 +112,7 @@ static void test_long(void **state)
 	assert_true(writes > LONGS);
 	assert_true(sinks_up > LONGS / 200);
 	assert_true(lifts > 8 * LONGS);
-	assert_true(spills > 4 * LONGS);
+	assert_true(stalls > 4 * LONGS);
 	assert_true(early > LONGS);
 	assert_true(homes > LONGS);
 	assert_true(loans > 4 * LONGS);
@@ -181,7 +181,7 @@ static const char *const rules[RULES] = {
 	[RULE_BOUNDED] = "in front of x exact receives",
 	[RULE_PASSED] = "no marker before x has been passed",
 	[RULE_KEPT] = "what is sent before the lift is known is kept",
-	[RULE_STAND] = "nothing follows a spill before it is known",
+	[RULE_STAND] = "nothing follows a stall before it is known",
 	[RULE_UNSURE] = "the reader leaves DRAINING when told",
 	[RULE_JUDGE] = "who mends takes the control bytes",
 	[RULE_TRY] = "who waits for a word tries the queue pair",

@@ -329,7 +329,7 @@ int sock_fallback(struct sock *s, int fd, enum reason why)
 {
 	(void)fd;
 	(void)why;
-	s->homed++;
+	s->fell_back++;
 	s->ours = s->now = 0;
 	return 0;
 }

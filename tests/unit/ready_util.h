@@ -30,7 +30,7 @@ struct sock {
 	uint64_t read_at;
 	int ms;
 	_Atomic bool armed; /* a change must ring */
-	_Atomic int watched, sleepers, homed, unwaited;
+	_Atomic int watched, sleepers, fell_back, unwaited;
 	_Atomic int slept; /* all that slept here so far */
 	_Atomic uint32_t looks, asked, rang;
 	_Atomic bool shared; /* another process has it */

@@ -485,7 +485,7 @@ static void t_numbers(void **state)
 	assert_int_equal(set_one(two, WORD, 0), EPOLLIN);
 	/* its own number goes first: from now on it is the kernel's */
 	ep_fd_closing(s->fd, s, false);
-	assert_int_equal(s->homed, 1);
+	assert_int_equal(s->fell_back, 1);
 	assert_ptr_equal(fdt_take_sock(s->fd), s);
 	close(s->fd);
 	assert_int_equal(write(s->peer, "x", 1), 1);
@@ -532,7 +532,7 @@ static void t_fork(void **state)
 	if (!pid) {
 		lock_forked();
 		ep_forked();
-		st = set_one(ep, WORD, 0) != 0 || s->homed != 1 ||
+		st = set_one(ep, WORD, 0) != 0 || s->fell_back != 1 ||
 		     write(s->peer, "x", 1) != 1 ||
 		     set_one(ep, WORD, -1) != EPOLLIN ||
 		     set_ctl(ep, MOD, s->fd, EPOLLOUT, 9) != 0 ||

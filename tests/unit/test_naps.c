@@ -20,11 +20,11 @@ static void *reads_tail(void *got)
 	return got;
 }
 
-/* Behind a spill: a kick, and then what a receive is to bring. */
+/* Behind a stall: a kick, and then what a receive is to bring. */
 static void kick_and_tail(void)
 {
 	lifts();
-	spills();
+	stalls();
 	says("tail");
 }
 

@@ -41,7 +41,7 @@ static void in_ring_and_behind(void)
 	lifts();
 	gets_nothing();
 	arrives("abc");
-	spills();
+	stalls();
 	says("tail");
 }
 
@@ -60,7 +60,7 @@ static void t_nothing_behind(void **state)
 	lifts();
 	gets_nothing();
 	arrives("abc");
-	spills();
+	stalls();
 	gets("abc");
 	says("tail");
 	gets("tail");
@@ -118,7 +118,7 @@ static void t_kick_to_come(void **state)
 	gets_nothing();
 	arrives("abc");
 	anc_kick(writer.dir, &writer.at);
-	spills();
+	stalls();
 	gets("abc");
 	on_anchor("", 1);
 	says("tail");
@@ -181,7 +181,7 @@ static void t_end_before_fin(void **state)
 	gets("abc");
 	ends_in_ring();
 	found();
-	spills();
+	stalls();
 	end_found();
 }
 
@@ -194,7 +194,7 @@ static void t_end_unseen(void **state)
 	arrives("abc");
 	gets("abc");
 	ends_in_ring();
-	spills();
+	stalls();
 	end_found();
 }
 
@@ -219,7 +219,7 @@ static void t_both(void **state)
 	assert_int_equal(anc_switch(writer.dir, &writer.at, true), 1);
 	told();
 	arrives("abc");
-	spills();
+	stalls();
 	says("tail");
 	gets("headabctail");
 }

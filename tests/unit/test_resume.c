@@ -82,7 +82,7 @@ static void test_ways(void **state)
 		assert_int_equal(
 			play(ANC_LIFTED, true, false, 0, 108, piece, &r), 0);
 		assert_true(r.back);
-		/* behind a spill: two kicks, a record or none */
+		/* behind a stall: two kicks, a record or none */
 		len = 0;
 		put("\0\0", 2);
 		put_record(108);

@@ -404,8 +404,8 @@ static void leaving(void **state)
 	assert_int_equal(get(&two), 1);
 }
 
-/* The ring stays full, and the look spills: the reader has to know first. */
-static void spilled(void **state)
+/* The ring stays full, and the look stalls: the reader has to know first. */
+static void stalled(void **state)
 {
 	struct sock_ready r;
 
@@ -585,7 +585,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(in_one_wait, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(edges, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(leaving, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(spilled, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(stalled, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(margin, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(end_in_front, set_up,
 						tear_down),

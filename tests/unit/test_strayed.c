@@ -73,10 +73,10 @@ static void gets_nothing(void)
 	assert_int_equal(sock_recv(&sock, fd, &byte, 1, MSG_DONTWAIT), -EAGAIN);
 }
 
-/* Lifted, spilled and lifted once more: each byte comes, once. */
+/* Lifted, stalled and lifted once more: each byte comes, once. */
 static void goes_on(void)
 {
-	spills();
+	stalls();
 	says("tail");
 	gets("tail");
 	assert_int_equal(anc_state(sock.rx), ANC_TCP);
@@ -97,7 +97,7 @@ static void t_marker(void **state)
 	goes_on();
 }
 
-/* What the spill lets out is no marker. */
+/* What the stall lets out is no marker. */
 static void t_marker_spill(void **state)
 {
 	(void)state;
@@ -264,7 +264,7 @@ static ssize_t kernel_send_plain(int to, const void *buf, size_t n, int flags)
 }
 
 /*
- * Behind a spill. When the reader wants to fall back all that it has to take
+ * Behind a stall. When the reader wants to fall back all that it has to take
  * off the anchor first is what was written, whatever its writer was told.
  */
 static void t_send(void **state)
@@ -283,7 +283,7 @@ static void t_send(void **state)
 	assert_int_equal(anc_state(d), ANC_LIFTED);
 	assert_int_equal(lock_take(&sock.lock), 0);
 	anc_sent(d, &sock.at, 10); /* by the ring */
-	assert_int_equal(anc_spill(d, &sock.at, false), 0);
+	assert_int_equal(anc_stall(d, &sock.at, false), 0);
 	lock_drop(&sock.lock);
 	assert_int_equal(sock_send(&sock, fd, "defg", 4, 0), 4);
 	cut_off = 2;

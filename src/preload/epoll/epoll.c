@@ -465,7 +465,7 @@ static void closing_one(struct sock *s, int fd)
 	struct epbucket *b = epbucket_of(s, fd);
 	struct epset *set = NULL;
 	struct epreg *r;
-	bool homed = false;
+	bool fell_back = false;
 
 	for (;;) {
 		if (!epbucket_take(b))
@@ -477,9 +477,9 @@ static void closing_one(struct sock *s, int fd)
 		epbucket_drop(b);
 		if (!set)
 			return;
-		if (!homed)
+		if (!fell_back)
 			sock_fallback(s, fd, WHY_BYPASSED);
-		homed = true;
+		fell_back = true;
 		if (!epset_take(set))
 			return;
 		for (r = set->all; r; r = r->anext)

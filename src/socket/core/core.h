@@ -272,7 +272,7 @@ static inline bool told_reset(struct sock *s)
 /* May it be lifted at all? */
 static inline bool never_lift(const struct sock *s)
 {
-	return s->fallback.pinned || s->fallback.homes || s->fallback.apart ||
+	return s->fallback.pinned || s->fallback.callers || s->fallback.apart ||
 	       s->id.use == USE_NATIVE;
 }
 

@@ -228,16 +228,16 @@ struct sock_waits {
 /* Back to TCP, and how often it went there. */
 struct sock_fallback {
 	uint32_t falling_back; /* threads that bring it back to TCP */
-	uint32_t homes; /* calls that need it on TCP, */
+	uint32_t callers; /* calls that need it on TCP, */
 	bool apart; /* and over RDMA so does a child */
 	bool pinned; /* never again (foreign holder) */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
-	uint8_t spills;
+	uint8_t stalls;
 	uint8_t audits; /* times the counts were compared */
 	uint8_t miss_naps, missed[2]; /* of kick_naps for nobody's (ring.c) */
 	uint16_t kick_naps; /* waits for threads that hold a kick uncounted */
 	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */
-	bool given; /* behind this spill another program may write, uncounted */
+	bool given; /* behind this stall another program may write, uncounted */
 	bool resuming; /* RESTORING, begun: */
 	uint64_t resume_at; /* next byte to write back, */
 	uint64_t resume_from, resume_kept; /* as the reader said */

@@ -166,8 +166,8 @@ static void end_it(struct sock *s)
 	lift_orphan(s);
 }
 
-/* Asked or answered behind a spill, of which the writer knew. */
-static bool behind_spill(const struct sock *s)
+/* Asked or answered behind a stall, of which the writer knew. */
+static bool behind_stall(const struct sock *s)
 {
 	enum anc_state st = anc_state(s->rx);
 
@@ -210,7 +210,7 @@ static void begin_rx(struct sock *s, struct rdma *r)
 	bool sure = remote_sure(&r->words);
 	enum anc_state st = anc_state(s->rx);
 
-	if (behind_spill(s)) {
+	if (behind_stall(s)) {
 		st = ANC_DRAINING;
 		sure = true;
 	} else if (st == ANC_RESTORING) {
@@ -384,10 +384,10 @@ static void settle_words(struct sock *s, enum anc_state st)
 			 __ATOMIC_SEQ_CST);
 }
 
-/* Asked behind a spill, and not all kicks are taken: as before. */
-static bool spilled_again(struct sock *s)
+/* Asked behind a stall, and not all kicks are taken: as before. */
+static bool stalled_again(struct sock *s)
 {
-	if (!behind_spill(s) || s->ar.kept || anc_kicks(s->rx, &s->ar) <= 0)
+	if (!behind_stall(s) || s->ar.kept || anc_kicks(s->rx, &s->ar) <= 0)
 		return false;
 	__atomic_store_n(&s->rx->state, ANC_DRAINING, __ATOMIC_SEQ_CST);
 	return true;
@@ -397,7 +397,7 @@ static bool spilled_again(struct sock *s)
 static bool settle(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	bool spilled = spilled_again(s);
+	bool stalled = stalled_again(s);
 	enum anc_state st = anc_state(s->rx);
 
 	if (r->failover.in.back)
@@ -409,7 +409,7 @@ static bool settle(struct sock *s)
 	rdma_give_end(r);
 	let_go(s);
 	s->ar.based = false;
-	if (!spilled && st != ANC_TCP && st != ANC_GONE)
+	if (!stalled && st != ANC_TCP && st != ANC_GONE)
 		settle_words(s, st);
 	__atomic_store_n(&s->ar.unsure, false, __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Home (D4): both directions back on the anchor, so that code libsdp does not
- * see reads and writes the true stream. Our transmit direction spills by our
+ * see reads and writes the true stream. Our transmit direction stalls by our
  * own decision; the receive direction is asked for, and what our program has
  * not consumed is written to the anchor by the peer (anchor.md 6.1).
  */
@@ -69,7 +69,7 @@ static void finish(struct sock *s, int fd)
 			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 			return;
 		anc_risen(s->tx, &s->at);
-		if (anc_spill(s->tx, &s->at, true))
+		if (anc_stall(s->tx, &s->at, true))
 			return; /* asked home this instant: after that */
 		ring_note(s);
 		break;
@@ -110,7 +110,7 @@ static void answer(struct sock *s, int fd)
 		ring_note(s);
 		return;
 	}
-	/* a send behind a spill: the reader makes room for it */
+	/* a send behind a stall: the reader makes room for it */
 	if (__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
 		return;
 	if (!zc_recall(s))
@@ -152,7 +152,7 @@ void fallback_serve(struct sock *s, int fd)
 /* --- reader's part ----------------------------------------------------- */
 
 /* The peer's process is gone: nothing can be put back by it. */
-static int dead_home(struct sock *s, int fd)
+static int dead_fallback(struct sock *s, int fd)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	int ret;
@@ -186,8 +186,8 @@ static int ask(struct sock *s)
 	return -EAGAIN;
 }
 
-/* Behind a spill: on TCP when the ring is passed, else it is asked for. */
-static int spilled_home(struct sock *s, int fd)
+/* Behind a stall: on TCP when the ring is passed, else it is asked for. */
+static int stalled_back(struct sock *s, int fd)
 {
 	uint64_t n;
 	int where;
@@ -207,8 +207,8 @@ static int spilled_home(struct sock *s, int fd)
 	if (!s->orphan && wake_hung_up(s))
 		lift_orphan(s);
 	if (s->orphan)
-		return dead_home(s, fd);
-	/* the writer knows of the spill, or it is not there any more */
+		return dead_fallback(s, fd);
+	/* the writer knows of the stall, or it is not there any more */
 	if (s->rd && s->rd->state != RDMA_UP)
 		return -EBUSY;
 	/* the place of urgent data could not be kept */
@@ -217,7 +217,7 @@ static int spilled_home(struct sock *s, int fd)
 	return ask(s);
 }
 
-static int paused_home(struct sock *s, int fd)
+static int paused_back(struct sock *s, int fd)
 {
 	bool home;
 	int ret;
@@ -232,7 +232,7 @@ static int paused_home(struct sock *s, int fd)
 	if (s->rd && (ret = rdma_give_begin(s)))
 		return ret;
 	s->got.stale = s->got.avail || s->ar.kept;
-	home = anc_come_home(s->rx, &s->ar, s->fallback.kept_at);
+	home = anc_fall_back(s->rx, &s->ar, s->fallback.kept_at);
 	if (!home)
 		ring_note(s);
 	ring_service(s); /* to write back, or for a FIN that is due */
@@ -243,7 +243,7 @@ static int paused_home(struct sock *s, int fd)
  * The writer was gone before all was written back. What came is the beginning
  * of what still lies here: it is dropped there.
  */
-static int late_home(struct sock *s, int fd)
+static int late_back(struct sock *s, int fd)
 {
 	if (s->rd || !s->got.stale || s->ar.taken < s->ar.from)
 		return -ECONNRESET;
@@ -251,7 +251,7 @@ static int late_home(struct sock *s, int fd)
 		return -EAGAIN;
 	while (raw_throw(s, fd, UINT64_MAX) > 0)
 		;
-	return keep_revive(s) ? dead_home(s, fd) : -ECONNRESET;
+	return keep_revive(s) ? dead_fallback(s, fd) : -ECONNRESET;
 }
 
 /*
@@ -280,10 +280,10 @@ int fallback_rx(struct sock *s, int fd)
 		return fallback_unheld(s) ? -EAGAIN : 0;
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		return s->orphan ? dead_home(s, fd) : ask(s);
+		return s->orphan ? dead_fallback(s, fd) : ask(s);
 	case ANC_RECALLED:
 		if (s->orphan)
-			return dead_home(s, fd);
+			return dead_fallback(s, fd);
 		if (pump_poll(s))
 			return -ECONNRESET;
 		/* a writer blocked in the kernel could not answer */
@@ -291,10 +291,10 @@ int fallback_rx(struct sock *s, int fd)
 		ring_service(s);
 		return ret < 0 ? ret : -EAGAIN;
 	case ANC_PAUSED:
-		return s->orphan ? dead_home(s, fd) : paused_home(s, fd);
+		return s->orphan ? dead_fallback(s, fd) : paused_back(s, fd);
 	case ANC_RESTORING:
 		if (s->orphan)
-			return late_home(s, fd);
+			return late_back(s, fd);
 		if (s->rd)
 			return rdma_back_to_tcp(s, fd);
 		/* the rest comes when this has been read */
@@ -302,7 +302,7 @@ int fallback_rx(struct sock *s, int fd)
 			       0 :
 			       -EAGAIN;
 	case ANC_DRAINING:
-		return spilled_home(s, fd);
+		return stalled_back(s, fd);
 	default:
 		return 0;
 	}
@@ -329,13 +329,13 @@ static void let_go(struct sock *s, bool ours)
 
 void fallback_unpin(struct sock *s, bool ours)
 {
-	if (s->fallback.homes && --s->fallback.homes == 0 && !s->fallback.apart)
+	if (s->fallback.callers && --s->fallback.callers == 0 && !s->fallback.apart)
 		let_go(s, ours);
 }
 
 void fallback_left(struct sock *s)
 {
-	if (!s->fallback.homes && !s->fallback.apart)
+	if (!s->fallback.callers && !s->fallback.apart)
 		let_go(s, true);
 }
 

@@ -52,7 +52,7 @@ ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
 
 /* Before a transmit in TCP: switch if that can be. Lock not held. */
 void lift_try_tx(struct sock *s, int fd);
-int lift_spill(struct sock *s, int fd, enum reason why, bool fin);
+int lift_stall(struct sock *s, int fd, enum reason why, bool fin);
 /* The anchor has the direction again: its options are the program's. */
 void lift_left(struct sock *s, int fd);
 

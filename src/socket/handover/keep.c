@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a reader that wants to fall back takes off the anchor before its turn,
- * and how the writer puts it back (anchor.md 6.1). Behind a spill the stream
+ * and how the writer puts it back (anchor.md 6.1). Behind a stall the stream
  * lies in the ring first and then on the anchor; nobody can put the ring's
  * bytes in front of those. So the reader takes the anchor's into the attic,
  * memory that both ends can map and that outlives an exec, and the writer

@@ -186,7 +186,7 @@ bool lift_tx(struct sock *s, int fd)
 
 /* --- back to the anchor ------------------------------------------------ */
 
-int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
+int lift_stall(struct sock *s, int fd, enum reason why, bool fin)
 {
 	int ret = 0;
 
@@ -202,14 +202,14 @@ int lift_spill(struct sock *s, int fd, enum reason why, bool fin)
 		return -EBUSY;
 	if (s->rd && !fin)
 		__atomic_store_n(&s->fallback.stand, 1, __ATOMIC_SEQ_CST);
-	ret = anc_spill(s->tx, &s->at, fin);
+	ret = anc_stall(s->tx, &s->at, fin);
 	if (ret) {
 		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
 		return ret;
 	}
-	if (s->fallback.spills < 255)
-		s->fallback.spills++;
-	if (s->fallback.spills >= 2)
+	if (s->fallback.stalls < 255)
+		s->fallback.stalls++;
+	if (s->fallback.stalls >= 2)
 		s->fallback.lift_not_before = clock_ns() + 1000000000u;
 	s->waits.full = false;
 	lift_left(s, fd);

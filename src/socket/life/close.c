@@ -184,7 +184,7 @@ static void close_lifted(struct sock *s, int fd)
 		conn_shutdown(&s->conn, clock_ns(), true);
 		pump_control(s);
 	}
-	if (anc_state(s->tx) == ANC_LIFTED && anc_spill(s->tx, &s->at, true))
+	if (anc_state(s->tx) == ANC_LIFTED && anc_stall(s->tx, &s->at, true))
 		fallback_serve(s, fd);
 	anc_gone(s->rx);
 	ring_note(s);

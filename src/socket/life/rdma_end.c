@@ -32,7 +32,7 @@ bool rdma_unread(const struct sock *s, int fd)
 	/*
 	 * brought back to TCP: what the kernel has may be for who was given it
 	 */
-	if (s->fallback.homes)
+	if (s->fallback.callers)
 		return false;
 	if ((st == ANC_SWITCHING || st == ANC_DRAINING) &&
 	    s->ar.taken < remote_awaited(s->rx))
@@ -117,7 +117,7 @@ bool rdma_lingered(struct sock *s)
 		fallback_serve(s, s->waits.ghost);
 		rdma_tell(s, true);
 		if (anc_state(s->tx) == ANC_SWITCHING)
-			lift_spill(s, s->waits.ghost, WHY_CLOSED, true);
+			lift_stall(s, s->waits.ghost, WHY_CLOSED, true);
 		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_RECALLED)
 			rdma_may_end(s, true);
 		rdma_marker_write(s, s->waits.ghost);

@@ -41,7 +41,7 @@ static bool waits(const struct sock *s)
 /*
  * ... and what that end says when its program has come by: that x was passed,
  * that a receive of before the lift is over, how much is taken. Who waits for
- * room spills after a while, and then waits for one of these words.
+ * room stalls after a while, and then waits for one of these words.
  */
 static bool waits_long(const struct sock *s)
 {

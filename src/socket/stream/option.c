@@ -155,7 +155,7 @@ int option_shown(struct sock *s, int fd)
 void option_heir(struct sock *s, uint16_t bars)
 {
 	s->opt.bars = bars & (uint16_t) ~(BAR_ASYNC | BAR_LEFT);
-	s->fallback.homes = (uint8_t)__builtin_popcount(s->opt.bars);
+	s->fallback.callers = (uint8_t)__builtin_popcount(s->opt.bars);
 	sock_why(s, option_reason(s));
 }
 

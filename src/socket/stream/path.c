@@ -3,13 +3,13 @@
 
 #include "socket/stream/stream.h"
 
-static int tx_home(struct sock *s, int fd, enum reason why)
+static int tx_fallback(struct sock *s, int fd, enum reason why)
 {
 	fallback_serve(s, fd);
 	switch (anc_state(s->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		return lift_spill(s, fd, why, s->orphan) || s->fallback.stand ?
+		return lift_stall(s, fd, why, s->orphan) || s->fallback.stand ?
 			       -EAGAIN :
 			       0;
 	case ANC_RECALLED:
@@ -68,7 +68,7 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 	pin(s);
 	rdma_unspare(s);
 	if (s->paired && sock_lifted(s)) {
-		tx_home(s, fd, why);
+		tx_fallback(s, fd, why);
 		fallback_rx(s, fd);
 	}
 	sock_unlock(s);
@@ -111,7 +111,7 @@ int sock_fallback(struct sock *s, int fd, enum reason why)
 	rdma_unspare(s);
 	was = sock_lifted(s);
 	words = s->tx;
-	s->fallback.homes++;
+	s->fallback.callers++;
 	s->fallback.falling_back++;
 	sock_keep(s);
 	sock_unlock(s);
@@ -127,7 +127,7 @@ int sock_fallback(struct sock *s, int fd, enum reason why)
 				pump_poll(s);
 			rdma_tell(s, true);
 		}
-		tx = s->paired ? tx_home(s, fd, why) : 0;
+		tx = s->paired ? tx_fallback(s, fd, why) : 0;
 		rx = s->paired ? fallback_rx(s, fd) : 0;
 		if (!tx || !rx)
 			pin(s);

@@ -16,7 +16,7 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
  * it is all, or lies in front of the urgent mark?
  */
 bool peek_final(struct sock *s, int fd, size_t len, size_t n);
-/* Its writer died in the middle of a spill: the anchor has more than kicks. */
+/* Its writer died in the middle of a stall: the anchor has more than kicks. */
 bool peek_left(struct sock *s, int fd);
 /* Reads the marker if it is there; how much has come that it still hides? */
 uint64_t peek_hidden(struct sock *s, int fd);

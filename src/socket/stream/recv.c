@@ -98,7 +98,7 @@ static bool goes_over(struct want *w)
 
 /*
  * One look at ANC_AT_QUEUE. 1: the answer is *ret; 0: look again. A writer
- * that asks, spills or falls back meanwhile changes where to look.
+ * that asks, stalls or falls back meanwhile changes where to look.
  */
 static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 		       ssize_t *ret)
@@ -147,7 +147,7 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 }
 
 /*
- * The writer has not said that it knows of the spill, and behind its DisConn
+ * The writer has not said that it knows of the stall, and behind its DisConn
  * may never. True: the answer is *ret, or the peer is gone; false: look again.
  */
 static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)

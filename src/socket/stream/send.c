@@ -45,7 +45,7 @@ static bool refused(struct sock *s, int fd)
 }
 
 /*
- * Over RDMA the reader has to know of a spill before bytes follow it. 1: look
+ * Over RDMA the reader has to know of a stall before bytes follow it. 1: look
  * again.
  */
 static int stand_by(struct sock *s, int fd, struct load *w)
@@ -125,7 +125,7 @@ static bool await_reader(struct sock *s, int fd, struct load *w)
 
 	if (w->nonblock || anc_state(s->tx) != ANC_SWITCHING ||
 	    w->naps++ >= NAPS)
-		return !lift_spill(s, fd, WHY_SOCKET_OPTION, false);
+		return !lift_stall(s, fd, WHY_SOCKET_OPTION, false);
 	sock_unlock(s);
 	sys_ppoll(NULL, 0, &ms, NULL);
 	lock_take(&s->lock);
@@ -151,7 +151,7 @@ static bool announced(struct sock *s, int fd, struct load *w)
 }
 
 /* The peer is taking the direction home. 1: look again; 0: by the kernel. */
-static int taken_home(struct sock *s, int fd, struct load *w)
+static int taken_back(struct sock *s, int fd, struct load *w)
 {
 	int err;
 
@@ -199,7 +199,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		case ANC_LIFTED:
 			break;
 		default:
-			err = taken_home(s, fd, w);
+			err = taken_back(s, fd, w);
 			if (err > 0)
 				continue;
 			*raw = !err;
@@ -209,7 +209,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			return reset(s, w->flags);
 		if (s->orphan) {
 			/* as on TCP: the kernel answers RST, then EPIPE */
-			lift_spill(s, fd, WHY_CLOSED, true);
+			lift_stall(s, fd, WHY_CLOSED, true);
 			*raw = true;
 			return 0;
 		}

@@ -60,13 +60,13 @@ void raw_tx_lost(struct rawtx *c);
 
 /*
  * How much of n bytes one call of a sender that may block hands to the kernel.
- * Behind a spill the reader may ask for the direction, and the answer waits for
+ * Behind a stall the reader may ask for the direction, and the answer waits for
  * that call; and what is still to be lifted looks for its moment in between.
  */
 size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock);
 /* Account n bytes; false: they were kicks, the direction is lifted now. */
 bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
-/* Lock held: anc_where(), and the peer is told that a spill was passed. */
+/* Lock held: anc_where(), and the peer is told that a stall was passed. */
 int raw_where(struct sock *s, uint64_t *n);
 /* The last byte in front of the ring was taken. */
 void raw_passed(struct sock *s, struct anc_dir *d);
@@ -189,7 +189,7 @@ static inline void lift_strayed(struct sock *s, int fd, uint64_t own)
 void raw_strayed(struct sock *s, int fd); /* raw.c: the lock is not held */
 /*
  * Lock held, no thread inside a raw send and none can begin one. The anchor was
- * just left: anc_tx.base; behind a spill: sends that never returned (s->unsent)
+ * just left: anc_tx.base; behind a stall: sends that never returned (s->unsent)
  * are counted. False: that cannot be known.
  */
 void lift_sent_base(struct sock *s, int fd);

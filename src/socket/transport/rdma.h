@@ -41,7 +41,7 @@
  *
  *   B  receives and sends asleep on the wake-up socket, a receive on its
  *      completions, too (rdma_cqwait.c). Receives in LIFTED only, sends until the
- *      spill at most; in all other states calls nap for 1 ms and look
+ *      stall at most; in all other states calls nap for 1 ms and look
  *   K  receives and sends asleep in the kernel on the anchor
  *   S  poll, select, sets: on both; a set's entries follow the states
  *   C  the other end, for words, credits, a marker, a record
@@ -55,7 +55,7 @@
  *   words: another state       B S  a byte; S entries         rdma_polled(), V
  *   words: our lift is known   C    the marker                 rdma_marker_write()
  *                              B S  room beyond what is kept  failover_seen()
- *   words: our spill is known  B S  a byte; S entries         failover_seen(), V
+ *   words: our stall is known  B S  a byte; S entries         failover_seen(), V
  *   words: taken, our wait     B S  a byte                    rdma_polled()
  *                              C    a FIN, an answer due      V, fallback_serve()
  *   the last byte of a         C    the end of it             V, fallback_abandoned()
@@ -194,7 +194,7 @@ void rdma_marker_begin(struct sock *s);
 /* It has left the anchor ahead of the reader; has that one passed x now? */
 void rdma_rising(struct sock *s);
 void rdma_risen(struct sock *s);
-/* SWITCHING, about to spill: 0, the whole marker is on the anchor; -EBUSY. */
+/* SWITCHING, about to stall: 0, the whole marker is on the anchor; -EBUSY. */
 int rdma_marker_ahead(struct sock *s, int fd);
 /* RECALLED: may the answer be given? */
 bool rdma_may_answer(struct sock *s, int fd);

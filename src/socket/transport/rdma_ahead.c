@@ -7,10 +7,10 @@
  *
  * - the reader takes what lies in front of x by receives of exactly so many
  *   bytes (anc_dir.closing), since nothing tells it when the writer, far away,
- *   is about to spill;
+ *   is about to stall;
  * - only the writer moves the direction on to LIFTED (anc_dir.far), when it
  *   hears that x was passed: so there are never two who decide;
- * - the marker follows then, or, if the writer has to spill before, in front of
+ * - the marker follows then, or, if the writer has to stall before, in front of
  *   the bytes that go to the anchor again.
  */
 

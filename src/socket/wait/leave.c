@@ -23,7 +23,7 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 		fallback_serve(s, fd = sock_at(s, fd));
 		if (s->fallback.stand)
 			pump_poll(s);
-		else if (!lift_spill(s, fd, why, false) && !s->fallback.stand)
+		else if (!lift_stall(s, fd, why, false) && !s->fallback.stand)
 			break;
 		if (clock_ns() > until) {
 			ret = -EAGAIN;

@@ -44,7 +44,7 @@ static void queue_edge(struct sock *s, int fd)
  * The writer has left the ring, and bytes of it are unread still: what arrives
  * on the anchor behind them is an edge. Kicks are none.
  */
-static void spill_edge(struct sock *s, int fd)
+static void stall_edge(struct sock *s, int fd)
 {
 	uint64_t there = s->ar.taken + s->got.avail;
 	int64_t kicks = anc_kicks(s->rx, &s->ar);
@@ -110,7 +110,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	else
 		pump_poll(s); /* unread data or not: each arrival is an edge */
 	if (unlikely(anc_state(s->rx) == ANC_DRAINING) && !s->rd)
-		spill_edge(s, fd);
+		stall_edge(s, fd);
 	/* before it is said what there is: it may be what the marker hid */
 	if (unlikely(s->rd) && s->rd->mark.marker_wait)
 		rdma_marker_read(s, fd);
@@ -229,7 +229,7 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 
 	if (window_waits(s, true))
 		return;
-	if (now >= limit && !lift_spill(s, fd, WHY_STALLED, false)) {
+	if (now >= limit && !lift_stall(s, fd, WHY_STALLED, false)) {
 		if (likely(!s->fallback.stand))
 			r->ours &= ~(uint32_t)OUT_BITS;
 		else

@@ -379,7 +379,7 @@ static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
 	if (window_waits(s, false))
 		limit = UINT64_MAX;
 	if (now >= limit) {
-		if (!lift_spill(s, fd, WHY_STALLED, false))
+		if (!lift_stall(s, fd, WHY_STALLED, false))
 			return 0;
 		limit = now + 1000000u;
 	}

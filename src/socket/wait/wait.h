@@ -67,7 +67,7 @@ void wait_away(struct sleep *in, struct sock *s, bool writer);
 void wait_back(struct sleep *in);
 void wait_cancelled(struct sleep *in);
 /*
- * Lock held, there is no room: when the direction is to be spilled, unless
+ * Lock held, there is no room: when the direction is to be stalled, unless
  * there is progress meanwhile.
  */
 uint64_t wait_full(struct sock *s, uint64_t now);

@@ -131,7 +131,7 @@ static void tidy(struct sock *s)
  * Until the reader has answered a recall the ring is closed, and if it is
  * stopped the anchor has to do. So it must have left the anchor.
  */
-static bool may_spill(struct sock *s)
+static bool may_stall(struct sock *s)
 {
 	if (unlikely(s->rd) && !zcr_may(s))
 		return false;
@@ -214,7 +214,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 		return false;
 	}
 	if (len < s->zc.least || s->zc.home != sock_pid ||
-	    s->zc.out != ZC_NONE || s->conn.src_count || !may_spill(s) ||
+	    s->zc.out != ZC_NONE || s->conn.src_count || !may_stall(s) ||
 	    alone(s))
 		return false;
 	z->lend = hush_begin(&h);

@@ -10,7 +10,7 @@
  *
  * One thread at a time has memory lent, from within its send; it leaves the
  * send only when the memory is its own again. Everything that takes the
- * direction out of the ring (spill, home, half-close, close) takes the memory
+ * direction out of the ring (stall, home, half-close, close) takes the memory
  * back first, by zc_recall(): once that is true `sent` counts what was read
  * and no more will be. On one host it is at once; between hosts it has to be
  * asked again (zcopy_rdma.c).
