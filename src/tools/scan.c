@@ -5,6 +5,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,6 +166,31 @@ static void add_found(struct scan *s, pid_t pid, const struct page *page,
 		(struct found){ .pid = pid, .page = page, .len = len };
 }
 
+/* One that cannot be read: if it is a living process's, it is said why. */
+static void other_version(const char *path, const char *name)
+{
+	uint64_t pid = 0;
+	struct {
+		uint64_t magic;
+		uint32_t version;
+	} head = { 0 };
+	int fd;
+
+	text_number(name + sizeof(PAGE_PREFIX) - 1, INT32_MAX, &pid);
+	if (!pid || (kill((pid_t)pid, 0) && errno == ESRCH))
+		return;
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (read(fd, &head, sizeof(head)) == sizeof(head) &&
+	    head.magic == PAGE_MAGIC && head.version != PAGE_VERSION &&
+	    head.version != PAGE_LEFT)
+		warnx("process %d runs with another version of libsdp (page %u, "
+		      "not %u): not shown",
+		      (int)pid, head.version, PAGE_VERSION);
+	close(fd);
+}
+
 static void take_page(struct scan *s, const char *dir, const char *name,
 		      bool own)
 {
@@ -175,8 +201,10 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	p = page_map(path, &len);
-	if (!p)
+	if (!p) {
+		other_version(path, name);
 		return;
+	}
 	if (named_for(name, p) && !known(s, p)) {
 		owner = owner_of(s, p);
 		if (!owner && own && stale(s, p))

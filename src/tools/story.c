@@ -84,6 +84,20 @@ static bool has_reason(const struct page_event *e)
 
 /* --- where a page is ---------------------------------------------------- */
 
+/*
+ * Is it of the user whose name it has? What others put there under that name is
+ * not believed. The process id is one of our own process namespace.
+ */
+static bool believed(const char *name, const struct page *p)
+{
+	uint64_t uid;
+	size_t n =
+		text_number(name + sizeof(PAGE_KILLED) - 1, UINT32_MAX, &uid);
+
+	return n && !name[sizeof(PAGE_KILLED) - 1 + n] && uid == p->uid &&
+	       p->pidns == page_pidns();
+}
+
 /* One whose process was killed: page_sweep() keeps the last of each user. */
 static const struct page *left_behind(pid_t pid, size_t *len)
 {
@@ -97,7 +111,7 @@ static const struct page *left_behind(pid_t pid, size_t *len)
 			continue;
 		snprintf(path, sizeof(path), PAGE_DIR "/%s", d->d_name);
 		p = page_map(path, len);
-		if (p && p->pid != pid) {
+		if (p && (p->pid != pid || !believed(d->d_name, p))) {
 			munmap((void *)(uintptr_t)p, *len);
 			p = NULL;
 		}
@@ -177,8 +191,11 @@ int story_log(pid_t pid, bool json)
 			warnx("process %d shows nothing", pid);
 			return 1;
 		}
-		if (!json)
-			warnx("%d (%s) was killed", pid, dead->program);
+		if (!json) {
+			fprintf(stderr, "%d (", pid);
+			out_clean(stderr, dead->program);
+			fprintf(stderr, ") was killed\n");
+		}
 		log_page(dead, json);
 		munmap((void *)(uintptr_t)dead, len);
 	}

@@ -97,8 +97,15 @@ assert all(x["reason"] for x in e if x["event"] == "fallback")
 	client "$SDP_PROGS/stream" -p fork turns
 	run sdpstat --log "$pid"
 	[[ $output == *"was killed"* ]]
+	cp "${files[0]}" "$TMP/kept"
 	rm -f "${files[0]}"
-	# what stands there may be anybody's
+	# what stands there may be anybody's: a page, but of another user
+	if [ "$(id -u)" -eq 0 ]; then
+		cp "$TMP/kept" "/dev/shm/libsdp.killed.65534"
+		run sdpstat --log "$pid"
+		rm -f "/dev/shm/libsdp.killed.65534"
+		[ "$status" -eq 1 ]
+	fi
 	head -c 100000 /dev/urandom >"${files[0]}"
 	run sdpstat --log "$pid"
 	[ "$status" -eq 1 ]

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # sdpstat as a user of ss(8) expects it: filters, rates, counters.
+# shellcheck disable=SC2154 # `run` sets stderr
+
+bats_require_minimum_version 1.5.0
 
 load helpers
 
@@ -118,6 +121,19 @@ assert c["lifted"] == 2 and c["sockets"] == 3, c
 	wait_end pair
 	after=$(sdpstat --stats -a | awk '$1 == "fallbacks.requested" { print $2 }')
 	[ "$after" -ge "$before" ]
+}
+
+@test "stat: a page of another version is said to be one, and no more" {
+	local page=/dev/shm/libsdp.${PID[pair]}.1
+	cp "/dev/shm/libsdp.${PID[pair]}."* "$TMP/page"
+	printf '\001\000\000\000' |
+		dd of="$TMP/page" bs=1 seek=8 conv=notrunc status=none
+	cp "$TMP/page" "$page"
+	run --separate-stderr sdpstat -H "port=$PORT"
+	rm -f "$page"
+	[ "$status" -eq 0 ]
+	[[ $stderr == *"another version of libsdp (page 1, not "* ]]
+	[ "${#lines[@]}" -eq 3 ]
 }
 
 @test "stat: wrong words are refused, with what would be right" {
