@@ -12,6 +12,7 @@
 #include "tools/convert.h"
 #include "tools/lint.h"
 #include "tools/out.h"
+#include "tools/suggest.h"
 
 #define SYSTEM_FILE SYSCONFDIR "/libsdp.conf"
 
@@ -31,6 +32,7 @@ struct options {
 
 static void print_error(const struct config_error *e, void *arg)
 {
+	const char *meant = e->level == LOG_ERR ? suggest(e->token) : NULL;
 	int *quiet = arg;
 
 	if (*quiet)
@@ -39,7 +41,10 @@ static void print_error(const struct config_error *e, void *arg)
 	fprintf(stderr, ":%u:%u: %s: `", e->line, e->column,
 		e->level == LOG_WARN ? "warning" : "error");
 	out_clean(stderr, e->token);
-	fprintf(stderr, "`: expected %s\n", e->expected);
+	fprintf(stderr, "`: expected %s", e->expected);
+	if (meant)
+		fprintf(stderr, "; did you mean `%s`?", meant);
+	fputc('\n', stderr);
 }
 
 static const char *file_error(int bad)

@@ -7,7 +7,9 @@ sdpconf_SOURCES = \
 	src/tools/lint.h \
 	src/tools/out.c \
 	src/tools/out.h \
-	src/tools/sdpconf.c
+	src/tools/sdpconf.c \
+	src/tools/suggest.c \
+	src/tools/suggest.h
 sdpconf_LDADD = libconfig.la libbase.la
 sdprun_SOURCES = \
 	src/tools/check.c \

@@ -183,3 +183,23 @@ use both client ttcp *:*" ]]
 	[ -s shown ]
 	diff shown is
 }
+
+@test "check: what was meant" {
+	meant() {
+		printf '%s\n' "$1" >rules
+		run sdpconf check rules
+		[ "$status" -eq 1 ]
+		[[ $output == *"did you mean \`$2\`?"* ]] || {
+			echo "$output"
+			return 1
+		}
+	}
+	meant 'set spin_uss 3' spin_us
+	meant 'set zcopy alwyas' always
+	meant 'use sdp clinet * *:*' client
+	meant 'log min-levl 3' min-level
+	printf 'use sdp client * *:*x\nset qqqq 1\n' >rules
+	run sdpconf check rules
+	[ "$status" -eq 1 ]
+	[[ $output != *"did you mean"* ]]
+}
