@@ -27,14 +27,14 @@ int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 	return real_posix_spawn_file_actions_adddup2(fa, from, to);
 }
 
-#define SPAWN(call)          \
-	int ret_;            \
-                             \
+#define SPAWN(call)              \
+	int ret_;                \
+                                 \
 	exec_fallback(WHY_EXEC); \
-	ep_parent_forked();  \
-	ret_ = call;         \
-	if (ret_)            \
-		exec_undo(); \
+	ep_parent_forked();      \
+	ret_ = call;             \
+	if (ret_)                \
+		exec_undo();     \
 	return ret_
 
 int do_posix_spawn(pid_t *pid, const char *path,

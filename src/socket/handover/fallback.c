@@ -329,7 +329,8 @@ static void let_go(struct sock *s, bool ours)
 
 void fallback_unpin(struct sock *s, bool ours)
 {
-	if (s->fallback.callers && --s->fallback.callers == 0 && !s->fallback.apart)
+	if (s->fallback.callers && --s->fallback.callers == 0 &&
+	    !s->fallback.apart)
 		let_go(s, ours);
 }
 
