@@ -134,8 +134,6 @@ int page_open(const char *program);
  * PAGE_KILLED. By page_open().
  */
 void page_sweep(void);
-/* This page of a killed process, of this user, is the last one: PAGE_KILLED. */
-void page_keep(int dir, const char *name);
 /*
  * Add what was counted to the sums (sums.h) and remove the file; further
  * counting goes on in memory nobody else sees.

@@ -67,17 +67,6 @@ static uint32_t rows_used(const struct page *p)
 	return n;
 }
 
-/* For who wants to know what happened to it: one of each user, no more. */
-void page_keep(int dir, const char *name)
-{
-	char kept[48];
-	struct text t = TEXT_IN(kept);
-
-	text_add(&t, PAGE_KILLED "%u", (unsigned int)sys_geteuid());
-	sys_call3(SYS_unlinkat, dir, (long)kept, 0);
-	sys_call6(SYS_linkat, dir, (long)name, dir, (long)kept, 0, 0);
-}
-
 /* Who removes the name has the counters: nobody adds them twice. */
 static void sweep_page(int dir, const char *name, int pid)
 {
@@ -93,7 +82,6 @@ static void sweep_page(int dir, const char *name, int pid)
 		if (p->version == PAGE_VERSION && p->rows == PAGE_ROWS) {
 			page_totals(p, rows_used(p), c);
 			*had = p->summed;
-			page_keep(dir, name);
 			sums_inherit(c, had, dir, name);
 		} else {
 			sys_call3(SYS_unlinkat, dir, name, 0);

@@ -2,6 +2,7 @@
 #include "base/sums.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -101,6 +102,25 @@ void sums_add(const struct page_counters *now, struct page_counters *had)
 	sums_count(&s->done, 1);
 }
 
+/*
+ * Of all who find the page of a killed process one has it. It is the last one
+ * of its user from then on, which sdpstat --log reads; where that name is not
+ * to be had it goes.
+ */
+static bool claim(int dir, const char *name)
+{
+	const bool whole = strchr(name, '/');
+	char kept[64];
+	struct text t = TEXT_IN(kept);
+
+	text_add(&t, "%s" PAGE_KILLED "%u", whole ? PAGE_DIR "/" : "",
+		 (unsigned int)sys_geteuid());
+	if ((!whole || !strncmp(name, PAGE_DIR "/", sizeof(PAGE_DIR))) &&
+	    !sys_call6(SYS_renameat2, dir, (long)name, dir, (long)kept, 0, 0))
+		return true;
+	return !sys_call3(SYS_unlinkat, dir, name, 0);
+}
+
 void sums_inherit(const struct page_counters *now, struct page_counters *had,
 		  int dir, const char *name)
 {
@@ -110,7 +130,7 @@ void sums_inherit(const struct page_counters *now, struct page_counters *had,
 	s = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
 	if (s)
 		sums_count(&s->begun, 1);
-	if (!sys_call3(SYS_unlinkat, dir, name, 0) && s)
+	if (claim(dir, name) && s)
 		sums_words(s, now, had);
 	if (s)
 		sums_count(&s->done, 1);

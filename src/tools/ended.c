@@ -145,13 +145,7 @@ struct found *ended_scan(size_t *count, struct page_counters *ended)
 static void retire(const char *path, const struct page *p)
 {
 	struct page_counters now, had = p->summed;
-	int dir = open(PAGE_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (dir >= 0) {
-		if (!strncmp(path, PAGE_DIR "/", sizeof(PAGE_DIR)))
-			page_keep(dir, path + sizeof(PAGE_DIR));
-		close(dir);
-	}
 	page_totals(p, p->rows, &now);
 	sums_inherit(&now, &had, AT_FDCWD, path);
 }
