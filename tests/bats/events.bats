@@ -101,6 +101,7 @@ assert all(x["reason"] for x in e if x["event"] == "fallback")
 	rm -f "${files[0]}"
 	# what stands there may be anybody's: a page, but of another user
 	if [ "$(id -u)" -eq 0 ]; then
+		rm -f "/dev/shm/libsdp.killed.65534"
 		cp "$TMP/kept" "/dev/shm/libsdp.killed.65534"
 		run sdpstat --log "$pid"
 		rm -f "/dev/shm/libsdp.killed.65534"

@@ -206,7 +206,7 @@ one_call() {
 	local case cases=(state forked looking polled waited left kept
 		renumbered yielding crowded)
 	# sdpstat asks the library
-	[ -n "${SDP_BATS_PLAIN-}" ] || cases+=(homing)
+	[ -n "${SDP_BATS_PLAIN-}" ] || cases+=(falling_back)
 	for case in "${cases[@]}"; do
 		mode now
 		# for a peer that stands still: longer than the case takes
