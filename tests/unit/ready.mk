@@ -45,5 +45,5 @@ tests_unit_test_spin_SOURCES = tests/unit/test_spin.c $(READY_SOURCES)
 tests_unit_test_spin_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_spin_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
 tests_unit_test_spin_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
-tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/socket/wait/hush.c
+tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/socket/wait/sigblock.c
 tests_unit_test_hold_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread

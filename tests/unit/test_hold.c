@@ -112,7 +112,7 @@ static void *holds(void *arg)
 	return NULL;
 }
 
-/* --- with memory out on loan (hush.h) ----------------------------------- */
+/* --- with memory out on loan (sigblock.h) ------------------------------- */
 
 struct settings settings = { .zcopy = SET_ZCOPY_AUTO };
 struct sock_hooks hooks = { .ppoll = ppoll };
@@ -166,7 +166,7 @@ void fd_unhide(int fd)
 static void *lends(void *own)
 {
 	struct sock *s = calloc(1, sizeof(*s));
-	struct hush h = { .fd = -1 };
+	struct sigblock h = { .fd = -1 };
 	struct pollfd p = { .events = POLLIN };
 	uint64_t since;
 	bool restarts;
@@ -176,7 +176,7 @@ static void *lends(void *own)
 	while (!atomic_load(busy))
 		usleep(100);
 	assert_int_equal(lock_take(&s->lock), 0);
-	assert_true(hush_begin(&h));
+	assert_true(sigblock_begin(&h));
 	if (own)
 		pthread_kill(pthread_self(), SIGUSR1);
 	else
@@ -187,10 +187,10 @@ static void *lends(void *own)
 	} while (!n && !atomic_load(&by_first));
 	assert_true(n >= 0);
 	since = clock_ns();
-	if (hush_heed(s, &h, &restarts) == -EINTR)
+	if (sigblock_heed(s, &h, &restarts) == -EINTR)
 		assert_true(restarts);
 	waited = clock_ns() - since;
-	hush_end(s, &h);
+	sigblock_end(s, &h);
 	assert_int_equal(h.fd, -1);
 	settle();
 	free(s);
@@ -207,10 +207,10 @@ static void *stays(void *end)
 
 static bool may_lend(void)
 {
-	struct hush h = { .fd = -1 };
-	bool may = hush_begin(&h);
+	struct sigblock h = { .fd = -1 };
+	bool may = sigblock_begin(&h);
 
-	hush_drop(&h);
+	sigblock_drop(&h);
 	return may;
 }
 
@@ -421,18 +421,18 @@ static atomic_bool at_lock;
 static void *wants(void *as)
 {
 	struct hold h = { .on = false };
-	struct hush q = { .fd = -1 };
+	struct sigblock q = { .fd = -1 };
 
 	let_in();
 	if (as)
-		assert_true(hush_begin(&q));
+		assert_true(sigblock_begin(&q));
 	else
 		hold_signals(&h);
 	atomic_store(&at_lock, true);
 	assert_int_equal(lock_take(&stopped), 0);
 	lock_drop(&stopped);
 	if (as)
-		hush_drop(&q);
+		sigblock_drop(&q);
 	else
 		hold_end(&h);
 	return NULL;

@@ -271,7 +271,7 @@ void sock_forked(void)
 	budget_forked();
 	diag_forked();
 	service_forked();
-	hush_forked();
+	sigblock_forked();
 	rdma_open_forked();
 	rdma_forked();
 	bridge_forked();

@@ -33,9 +33,10 @@
  * answer.
  *
  * A thread that was jumped out of its sleep could not leave: signals are put
- * off meanwhile (hush.h), and one that is cancelled leaves in wait_cancelled().
- * Not put off is what a fault raises, and anybody may send that: who comes here
- * again and is still noted was jumped out, or is a handler above its own sleep.
+ * off meanwhile (sigblock.h), and one that is cancelled leaves in
+ * wait_cancelled(). Not put off is what a fault raises, and any process may send
+ * that: a thread that comes here again and is still noted was jumped out, or is
+ * in a handler above its own sleep.
  * The end may be destroyed under the sleeper, and another file have its
  * number: then the wake-up socket tells as always, and rdma_up() has cleared
  * `cqwait_by`, or the sock has no such end any more.

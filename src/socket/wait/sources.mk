@@ -4,10 +4,10 @@ noinst_LTLIBRARIES += libsocketwait.la
 libsocketwait_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocketwait_la_SOURCES = \
 	src/socket/wait/asleep.c \
-	src/socket/wait/hush.c src/socket/wait/hush.h \
 	src/socket/wait/leave.c \
 	src/socket/wait/load.h \
 	src/socket/wait/ready.c \
+	src/socket/wait/sigblock.c src/socket/wait/sigblock.h \
 	src/socket/wait/sleep.c src/socket/wait/sleep.h \
 	src/socket/wait/spin.c \
 	src/socket/wait/wait.c src/socket/wait/wait.h \

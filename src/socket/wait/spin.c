@@ -204,7 +204,8 @@ static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
  * Signals were held back. In vain: what came meanwhile ends the wait as it
  * would have ended the kernel's.
  */
-static int let_in(struct sock *s, struct hush *h, bool paid, enum spin_how how)
+static int let_in(struct sock *s, struct sigblock *h, bool paid,
+		  enum spin_how how)
 {
 	uint64_t pending = 0;
 	bool restarts = true;
@@ -214,7 +215,7 @@ static int let_in(struct sock *s, struct hush *h, bool paid, enum spin_how how)
 	if (!paid)
 		sys_call3(SYS_rt_sigpending, (long)&pending, 8, 0);
 	if (unlikely(pending & ~h->hold.saved[0]))
-		ret = hush_heed(s, h, &restarts);
+		ret = sigblock_heed(s, h, &restarts);
 	wait_away(&in, s, false);
 	hold_end(&h->hold);
 	wait_back(&in);
@@ -226,7 +227,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 {
 	uint64_t ns = sock_spin_ns(s), begin, end, now = 0;
 	const uint64_t open = (uint64_t)settings.spin_us * 1000;
-	struct hush hush = { .fd = -1 };
+	struct sigblock sigblock = { .fd = -1 };
 	uint32_t gen = s->waits.in_gen;
 	bool paid;
 	int ret;
@@ -245,7 +246,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 	paid = look_till(s, was, gen, end, &now);
 	if (!paid && ns > open && how != SPIN_BRIEF) {
 		if (how != SPIN_DEAF)
-			hold_signals(&hush.hold);
+			hold_signals(&sigblock.hold);
 		end = begin + ns;
 		paid = look_till(s, was, gen, end, &now);
 	}
@@ -257,7 +258,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 	sock_unnamed(s);
 	go_on(s);
 	sock_spun(s, paid);
-	ret = hush.hold.on ? let_in(s, &hush, paid, how) : 0;
+	ret = sigblock.hold.on ? let_in(s, &sigblock, paid, how) : 0;
 	return paid ? 1 : ret;
 }
 

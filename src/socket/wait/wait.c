@@ -249,17 +249,18 @@ static bool undisturbed(struct sock *s, uint32_t gen)
 /*
  * Woken by each completion itself, which may be nothing to the receive. ppoll()
  * is never restarted after a handler, a receive is: so signals are put off as
- * hush.h has it, and until there is something to be received: one that came
+ * sigblock.h has it, and until there is something to be received: one that came
  * between two sleeps ends the second.
  */
 static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 		     enum anc_state was, uint32_t gen, bool part)
 {
-	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	struct sigblock h
+		__attribute__((cleanup(sigblock_drop))) = { .fd = -1 };
 	bool restarts = true;
 	int ret;
 
-	if (!rdma_cqwait_free(s, false) || !hush_begin(&h))
+	if (!rdma_cqwait_free(s, false) || !sigblock_begin(&h))
 		return sleep_read(s, fd, deadline, was, gen,
 				  (struct beside){ -1, -1, part, true });
 	do {
@@ -274,11 +275,11 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 		}
 	} while (!ret);
 	if (ret == -EINTR) {
-		ret = hush_heed(s, &h, &restarts);
+		ret = sigblock_heed(s, &h, &restarts);
 		if (deadline == UINT64_MAX && restarts && !part)
 			ret = 0;
 	}
-	hush_end(s, &h);
+	sigblock_end(s, &h);
 	return ret;
 }
 
@@ -408,7 +409,8 @@ static bool in_vain(struct sock *s)
  */
 int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 {
-	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	struct sigblock h
+		__attribute__((cleanup(sigblock_drop))) = { .fd = -1 };
 	bool restarts;
 	int ret;
 
@@ -418,7 +420,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	}
 	if (spin_tx(s))
 		return 0;
-	if (likely(!s->rd) || !rdma_cqwait_free(s, true) || !hush_begin(&h)) {
+	if (likely(!s->rd) || !rdma_cqwait_free(s, true) ||
+	    !sigblock_begin(&h)) {
 		ret = sleep_write(s, fd, deadline, -1,
 				  deadline != UINT64_MAX || part);
 		return sleep_heeded(ret, deadline, part);
@@ -426,15 +429,15 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	do {
 		ret = sleep_write(s, fd, deadline, h.fd, false);
 		rdma_cqwait_leave(s);
-		if (!ret && hush_pending(&h))
+		if (!ret && sigblock_pending(&h))
 			ret = -EINTR;
 	} while (!ret && in_vain(s));
 	if (ret == -EINTR) {
-		ret = hush_heed(s, &h, &restarts);
+		ret = sigblock_heed(s, &h, &restarts);
 		if (deadline == UINT64_MAX && restarts && !part)
 			ret = 0;
 	}
-	hush_end(s, &h);
+	sigblock_end(s, &h);
 	return ret;
 }
 

@@ -111,7 +111,7 @@ bool wait_idle(struct sock *s);
  * taken back. True: the lock was let go; *n: bytes that went, perhaps none, the
  * cursor is past them; *err: why the send has to end; z->lend: is another worth
  * it? False: nothing was begun, go on by copy. Sleeps without the lock, with
- * its signals put off (hush.h); a cancellation point.
+ * its signals put off (sigblock.h); a cancellation point.
  */
 bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	     uint64_t deadline, size_t *n, int *err);
@@ -126,7 +126,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 /* As await() of zcopy.c; nothing is lent then. */
 int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals);
 
-#include "socket/wait/hush.h"
+#include "socket/wait/sigblock.h"
 #include "socket/wait/load.h"
 #include "socket/wait/sleep.h"
 

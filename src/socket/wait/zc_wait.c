@@ -189,10 +189,11 @@ static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 }
 
 /* The handlers run, now that nothing is lent: why the send ends, or 0. */
-static int heed(struct sock *s, struct hush *h, uint64_t deadline, bool part)
+static int heed(struct sock *s, struct sigblock *h, uint64_t deadline,
+		bool part)
 {
 	bool restarts;
-	int err = hush_heed(s, h, &restarts);
+	int err = sigblock_heed(s, h, &restarts);
 
 	if (err == -EINTR && deadline == UINT64_MAX && restarts && !part)
 		return 0;
@@ -202,7 +203,8 @@ static int heed(struct sock *s, struct hush *h, uint64_t deadline, bool part)
 bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	     uint64_t deadline, size_t *n, int *err)
 {
-	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	struct sigblock h
+		__attribute__((cleanup(sigblock_drop))) = { .fd = -1 };
 	size_t len = c->iov->iov_len - c->at;
 	size_t most = s->rd ? LEND_RDMA : LEND_MAX;
 
@@ -217,7 +219,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	    s->zc.out != ZC_NONE || s->conn.src_count || !may_stall(s) ||
 	    alone(s))
 		return false;
-	z->lend = hush_begin(&h);
+	z->lend = sigblock_begin(&h);
 	if (!z->lend)
 		return false;
 	if ((s->rd && s->conn.peer_sink_count &&
@@ -227,7 +229,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	if (s->zc.out == ZC_NONE) {
 		/* handlers run now, and may not find the lock held */
 		z->passed = !*n;
-		hush_end(s, &h);
+		sigblock_end(s, &h);
 		return true;
 	}
 	*err = s->rd ? zcr_await(s, fd, deadline, h.fd) :
@@ -236,7 +238,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	z->lend = over(s, c, n, *err) || sink_there(s);
 	if (*err == -EINTR)
 		*err = heed(s, &h, deadline, z->part || *n);
-	hush_end(s, &h);
+	sigblock_end(s, &h);
 	return true;
 }
 
@@ -392,7 +394,7 @@ static void paid(struct sock *s, bool well)
 }
 
 /* 0: there is something to look at; else why the receive ends. */
-static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
+static int wait_out(struct sock *s, int fd, uint64_t until, struct sigblock *h)
 {
 	int err = 0;
 
@@ -408,7 +410,8 @@ static int wait_out(struct sock *s, int fd, uint64_t until, struct hush *h)
 ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 		uint64_t until, bool part)
 {
-	__attribute__((cleanup(hush_drop))) struct hush h = { .fd = -1 };
+	struct sigblock h
+		__attribute__((cleanup(sigblock_drop))) = { .fd = -1 };
 	size_t room = c->iov->iov_len - c->at, n = 0;
 	bool offered = false, restarts;
 	int err;
@@ -418,7 +421,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 	 */
 	if (spin_rx(s, ANC_LIFTED, until, SPIN_BRIEF))
 		return 0;
-	if (!hush_begin(&h))
+	if (!sigblock_begin(&h))
 		return wait_rx(s, fd, until, ANC_LIFTED, part);
 	do {
 		offer_sink(s, c, len < room ? len : room);
@@ -428,7 +431,7 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 			n = zc_sink_finish(s, true);
 		if (n || err != -EINTR)
 			break;
-		err = hush_heed(s, &h, &restarts);
+		err = sigblock_heed(s, &h, &restarts);
 		if (err == -EINTR && until == UINT64_MAX && restarts && !part)
 			err = 0;
 	} while (!err && undisturbed(s));
@@ -436,6 +439,6 @@ ssize_t zc_wait(struct sock *s, int fd, struct cursor *c, size_t len,
 	/* a writer that is to be read from now on has voided it */
 	if (offered && (n || s->conn.rx_mode == WIRE_PIPELINED))
 		paid(s, n > 0);
-	hush_end(s, &h);
+	sigblock_end(s, &h);
 	return n ? (ssize_t)n : err;
 }

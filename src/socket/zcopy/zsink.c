@@ -5,7 +5,7 @@
  * zcopy.h.
  *
  * The memory is the program's again before its receive returns, however that
- * comes: gate.h has how, and hush.h what becomes of signals meanwhile.
+ * comes: gate.h has how, and sigblock.h what becomes of signals meanwhile.
  */
 
 #include "sdp_proto/wire.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Signals that are put off; see hush.h. */
+/* Signals that are put off; see sigblock.h. */
 
 #include "socket/wait/wait.h"
 
@@ -18,12 +18,12 @@ static struct lock known_lock;
 static int tasks_fd = -1; /* of tasks() */
 
 /* In the child: another thread may have had it. */
-void hush_forked(void)
+void sigblock_forked(void)
 {
 	known_lock = (struct lock){ 0 };
 }
 
-bool hush_vacate(int fd)
+bool sigblock_vacate(int fd)
 {
 	int i, n;
 
@@ -116,7 +116,7 @@ static bool missed(void)
 	       (tasks(&st) || st.st_nlink > 4);
 }
 
-bool hush_begin(struct hush *h)
+bool sigblock_begin(struct sigblock *h)
 {
 	/*
 	 * What the thread's own code brings about is not put off; nor are
@@ -139,7 +139,7 @@ bool hush_begin(struct hush *h)
 	return h->hold.on;
 }
 
-void hush_drop(struct hush *h)
+void sigblock_drop(struct sigblock *h)
 {
 	if (h->fd < 0)
 		return;
@@ -147,17 +147,17 @@ void hush_drop(struct hush *h)
 	hold_unblock(&h->hold);
 }
 
-void hush_end(struct sock *s, struct hush *h)
+void sigblock_end(struct sock *s, struct sigblock *h)
 {
 	SLEEP(in);
 
 	wait_away(&in, s, false);
 	hold_give_way(&h->hold);
-	hush_drop(h);
+	sigblock_drop(h);
 	wait_back(&in);
 }
 
-static uint64_t pending_of(const struct hush *h)
+static uint64_t pending_of(const struct sigblock *h)
 {
 	uint64_t pending = 0;
 
@@ -165,12 +165,12 @@ static uint64_t pending_of(const struct hush *h)
 	return pending & ~h->hold.saved[0];
 }
 
-bool hush_pending(const struct hush *h)
+bool sigblock_pending(const struct sigblock *h)
 {
 	return pending_of(h) != 0;
 }
 
-int hush_heed(struct sock *s, struct hush *h, bool *restarts)
+int sigblock_heed(struct sock *s, struct sigblock *h, bool *restarts)
 {
 	struct timespec now = { 0, 0 };
 	uint64_t pending;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_SOCKET_WAIT_HUSH_H
-#define LIBSDP_SOCKET_WAIT_HUSH_H
+#ifndef LIBSDP_SOCKET_WAIT_SIGBLOCK_H
+#define LIBSDP_SOCKET_WAIT_SIGBLOCK_H
 
 /*
  * While the peer may read or write the memory of a call, this thread's signals
@@ -20,27 +20,27 @@
 #include "base/hold.h"
 #include "socket/wait/wait.h"
 
-struct hush {
+struct sigblock {
 	struct hold hold; /* the program's mask */
 	int fd; /* readable: something is pending; -1: nothing is blocked */
 };
 
 /* False: it cannot be done (no descriptor), or had better not be. */
-bool hush_begin(struct hush *h);
+bool sigblock_begin(struct sigblock *h);
 /* Is there something pending that the program's mask lets in? */
-bool hush_pending(const struct hush *h);
+bool sigblock_pending(const struct sigblock *h);
 /*
  * Something is pending: handlers run now. -EINTR, or 0 if there was none;
  * *restarts: the kernel would have gone on behind them (SA_RESTART).
  */
-int hush_heed(struct sock *s, struct hush *h, bool *restarts);
+int sigblock_heed(struct sock *s, struct sigblock *h, bool *restarts);
 /* What is pending is delivered after this. The lock is held again at exit. */
-void hush_end(struct sock *s, struct hush *h);
+void sigblock_end(struct sock *s, struct sigblock *h);
 /* The same where the lock stays as it is, and for threads that unwind. */
-void hush_drop(struct hush *h);
+void sigblock_drop(struct sigblock *h);
 /* Let go of a number (fd_move()); false: none has it. */
-bool hush_vacate(int fd);
+bool sigblock_vacate(int fd);
 /* In a forked child. */
-void hush_forked(void);
+void sigblock_forked(void);
 
 #endif
