@@ -75,7 +75,7 @@ int pollset_begin(struct pollset *p)
 }
 
 /* A sleeper no more: of itself, or of a jump out of it (asleep.h). */
-static void out_of_bed(struct pollset *p)
+static void uncount_sleeper(struct pollset *p)
 {
 	nfds_t i;
 
@@ -99,14 +99,14 @@ static void out_of_bed(struct pollset *p)
 static void jumped_out(void *p, void *what)
 {
 	(void)what;
-	out_of_bed(p);
+	uncount_sleeper(p);
 }
 
 static const struct asleep_kind in_poll = { .out = jumped_out };
 
 void pollset_end(struct pollset *p)
 {
-	out_of_bed(p);
+	uncount_sleeper(p);
 	hold_end(&p->hold);
 	scratch_give(&p->room);
 }
@@ -468,7 +468,7 @@ static bool spin(struct pollset *p, uint64_t left, int *ret)
 
 /* --- sleeping ----------------------------------------------------------------- */
 
-/* To bed: count, arm, look once more. True: there is something after all. */
+/* To sleep: count, arm, look once more. True: there is something after all. */
 static bool arm(struct pollset *p, uint64_t *nap)
 {
 	bool found = false;
@@ -527,7 +527,7 @@ static void woken(struct pollset *p)
 		if (rang || p->kern[e->at].revents)
 			e->strikes++;
 	}
-	out_of_bed(p);
+	uncount_sleeper(p);
 	/* what was not counted may be no more, or the number another's */
 	for (i = 0; i < p->nent; i++) {
 		struct pollent *e = &p->ent[i], now = entry_of(p, e->at);
@@ -569,7 +569,7 @@ int pollset_wait(struct pollset *p, uint64_t span)
 		}
 		nap = left;
 		if (left && arm(p, &nap)) {
-			out_of_bed(p);
+			uncount_sleeper(p);
 			continue;
 		}
 		translate(p, left != 0);

@@ -44,7 +44,7 @@ static void *idle(void *arg)
 }
 
 /* Is it asleep in a wait for a set, not only on its way there? */
-static bool in_bed(const struct idler *i)
+static bool is_asleep(const struct idler *i)
 {
 	char path[64], line[64] = "";
 	long nr = -1;
@@ -67,7 +67,7 @@ static void idler_begin(struct idler *i, int ep)
 {
 	*i = (struct idler){ .ep = ep };
 	CHECK(!pthread_create(&i->thread, NULL, idle, i));
-	while (!atomic_load(&i->tid) || !in_bed(i))
+	while (!atomic_load(&i->tid) || !is_asleep(i))
 		prog_nap_ms(1);
 }
 
@@ -210,7 +210,7 @@ static void second_run(struct end *e)
 	set_end(ep, event);
 }
 
-/* --- one waits, another re-arms while it goes to bed ---------------------- */
+/* --- one waits, another re-arms while it goes to sleep -------------------- */
 
 #define TURNS 20000
 

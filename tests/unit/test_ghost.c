@@ -207,7 +207,7 @@ static void t_between(void **state)
 	assert_int_equal(sock_lock(&sock), 0);
 	assert_int_equal(sem_post(&on), 0);
 	for (i = 0; i < 50; i++) {
-		assert_int_equal(bed_others(&sock), 1);
+		assert_int_equal(sleeper_others(&sock), 1);
 		usleep(1000);
 	}
 	arrives("abc");

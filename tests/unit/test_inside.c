@@ -98,7 +98,7 @@ static void stay(const void *frame)
 
 __attribute__((noinline)) static void stays(void)
 {
-	struct sleep bed = { NULL, { 0 } };
+	struct sleep sleep = { NULL, { 0 } };
 	struct rawrx in = { 0 };
 	struct rawtx out = { NULL, false };
 
@@ -114,10 +114,10 @@ __attribute__((noinline)) static void stays(void)
 	raw_tx_done(&out, &s, -EINTR);
 	nobody();
 	assert_int_equal(lock_take(&s.lock), 0);
-	wait_away(&bed, &s, true);
-	stay(&bed);
+	wait_away(&sleep, &s, true);
+	stay(&sleep);
 	assert_int_equal(s.waits.writers, 1);
-	wait_back(&bed);
+	wait_back(&sleep);
 	sock_unlock(&s);
 	nobody();
 }

@@ -65,10 +65,10 @@ static void t_sleeper(void **state)
 	struct sock *s = left_behind();
 
 	(void)state;
-	s->waits.bed[SOCK_BEDS - 1].tid = lock_tid();
+	s->waits.sleeper[SOCK_SLEEPERS - 1].tid = lock_tid();
 	store_ward(s);
 	assert_false(used_again(s));
-	s->waits.bed[SOCK_BEDS - 1].tid = 0;
+	s->waits.sleeper[SOCK_SLEEPERS - 1].tid = 0;
 	assert_int_equal(lock_take(&s->lock), 0);
 	assert_false(used_again(s));
 	lock_drop(&s->lock);
@@ -81,7 +81,7 @@ static void t_killed(void **state)
 	struct sock *s = left_behind();
 
 	(void)state;
-	s->waits.bed[0].tid = 1;
+	s->waits.sleeper[0].tid = 1;
 	s->lock.word = 1 | LOCK_WAITERS;
 	s->waits.sleepers = s->waits.readers = s->in.users = 1;
 	store_ward(s);

@@ -83,7 +83,7 @@ static void setup_one(void)
 
 static void woken_after(uint64_t ns)
 {
-	spin_to_bed(&s);
+	spin_to_sleep(&s);
 	now_ns += 5000000;
 	spin_rung(&s);
 	now_ns += ns;
@@ -126,7 +126,7 @@ static void test_measure(void **state)
 	assert_in_range(sock_spin_ns(&s), 800000, 801000);
 	/* a wake-up that found nobody asleep is none */
 	spin_rung(&s);
-	spin_to_bed(&s);
+	spin_to_sleep(&s);
 	spin_awake(&s);
 	assert_in_range(sock_spin_ns(&s), 800000, 801000);
 	woken_all(100);

@@ -351,7 +351,7 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 
 /* --- sleeping ------------------------------------------------------------ */
 
-static void out_of_bed(struct epwait *w)
+static void uncount_sleeper(struct epwait *w)
 {
 	epset_wakes(&w->asleep, w->set);
 }
@@ -359,7 +359,7 @@ static void out_of_bed(struct epwait *w)
 /* However the call ends, cancellation included. */
 static void leave(struct epwait *w)
 {
-	out_of_bed(w);
+	uncount_sleeper(w);
 	hold_end(&w->hold);
 }
 
@@ -382,7 +382,7 @@ static int sleep_once(struct epwait *w, uint64_t *left, bool *again)
 		epset_falls_asleep(&w->asleep, w->set);
 		if (epset_arm(w->set, &nap) ||
 		    ep_unlikely(epset_mail(w->set))) {
-			out_of_bed(w);
+			uncount_sleeper(w);
 			*again = true;
 			return 0;
 		}
@@ -390,7 +390,7 @@ static int sleep_once(struct epwait *w, uint64_t *left, bool *again)
 	epset_rearm_open(w->set);
 	n = kernel_wait(w, nap, hold_mask(&w->hold, w->mask));
 	hold_on(&w->hold);
-	out_of_bed(w);
+	uncount_sleeper(w);
 	if (dl_slept(n, nap, *left))
 		*left = 0;
 	return n;
@@ -450,7 +450,7 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 	for (;;) {
 		epset_falls_asleep(&w->asleep, w->set);
 		got = kernel_wait(w, left, w->mask);
-		out_of_bed(w);
+		uncount_sleeper(w);
 		if (got <= 0)
 			return got;
 		if (begin(w))

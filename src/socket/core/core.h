@@ -76,7 +76,7 @@ struct inside {
 	bool parents; /* counted in by the process that forked this one */
 	union {
 		struct rawrx rx;
-		struct bed bed;
+		struct sleeper sleeper;
 	};
 };
 
@@ -151,20 +151,20 @@ extern struct end rdma_nowhere;
 
 extern const struct verbs_api *rdma_api; /* NULL until it is loaded */
 
-/* --- bed.c ------------------------------------------------------------- */
+/* --- sleeper.c --------------------------------------------------------- */
 
 /* All with the lock held. `me` is of the frame that sleeps. */
-void bed_in(struct sock *s, struct bed *me, bool writer);
-void bed_out(struct sock *s, struct bed *me);
+void sleeper_in(struct sock *s, struct sleeper *me, bool writer);
+void sleeper_out(struct sock *s, struct sleeper *me);
 /*
  * Readers and writers asleep, and threads in a raw receive, as far as they are
  * known by name: of this process, but for this thread.
  */
-uint32_t bed_others(struct sock *s);
+uint32_t sleeper_others(struct sock *s);
 /*
- * The name of a thread that is inside a receive without the lock or a bed, for
- * who closes the sock meanwhile. One that began later may lie over it: then
- * that one keeps the sock for both.
+ * The name of a thread that is inside a receive without the lock and without a
+ * struct sleeper, for the one that closes the sock meanwhile. A later one may
+ * lie over it: then that one keeps the sock for both.
  */
 void sock_named(struct sock *s);
 void sock_unnamed(struct sock *s);
@@ -227,7 +227,7 @@ static inline bool fab_publish(const struct sock *s)
 	return FAB(s)->publish && FAB(s)->publish(END(s));
 }
 
-static inline void spin_to_bed(struct sock *s)
+static inline void spin_to_sleep(struct sock *s)
 {
 	__atomic_store_n(&s->waits.rung_at, 0, __ATOMIC_RELAXED);
 }

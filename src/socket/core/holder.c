@@ -172,7 +172,7 @@ bool holders_lost(struct sock *s)
 		      __atomic_load_n(&s->in.carry, __ATOMIC_SEQ_CST), h,
 		      HOLDS_RX)) ||
 	       above(&s->in.rawtx, 0, h, HOLDS_TX) ||
-	       above(&s->waits.asleep_anchor, 0, h, HOLDS_BED);
+	       above(&s->waits.asleep_anchor, 0, h, HOLDS_SLEEP);
 }
 
 /* How much of a count is no living holder's. */

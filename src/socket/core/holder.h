@@ -22,7 +22,7 @@ enum holder_part {
 	HOLDS_OLD_RX, /* raw receives, by the words of before the pairing */
 	HOLDS_RX, /* and by those since */
 	HOLDS_TX, /* raw sends */
-	HOLDS_BED, /* asleep in poll on the anchor */
+	HOLDS_SLEEP, /* asleep in poll on the anchor */
 	HOLDS_PARTS,
 };
 

@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += libsocketcore.la
 # Cancellation unwinds through these.
 libsocketcore_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocketcore_la_SOURCES = \
-	src/socket/core/bed.c \
 	src/socket/core/bridged.h \
 	src/socket/core/budget.c src/socket/core/budget.h \
 	src/socket/core/core.h \
@@ -27,5 +26,6 @@ libsocketcore_la_SOURCES = \
 	src/socket/core/reports.h \
 	src/socket/core/row.c \
 	src/socket/core/service.h \
+	src/socket/core/sleeper.c \
 	src/socket/core/state.h \
 	src/socket/core/store.c

@@ -28,10 +28,10 @@ struct page_row;
 #define NAMES_AT   4 /* turns after which the page shows names */
 #define LOOK_NEVER INT32_MAX
 
-#define SOCK_BEDS 4
+#define SOCK_SLEEPERS 4
 
 /* A thread asleep on the wake-up socket. */
-struct bed {
+struct sleeper {
 	uint32_t tid; /* 0: free */
 	bool writer;
 	uintptr_t frame; /* of its sleep */
@@ -44,7 +44,7 @@ struct bed {
  */
 struct sleep {
 	struct sock *s;
-	struct bed bed;
+	struct sleeper sleeper;
 };
 
 enum zc_out {
@@ -175,7 +175,7 @@ struct sock_inflight {
 	uint32_t rawtx; /* inside a raw send */
 	uint32_t resting; /* asleep between two raw sends of a call */
 	uint32_t switching; /* no raw send may begin */
-	uint32_t inside[SOCK_BEDS]; /* who receives, see sock_named() */
+	uint32_t inside[SOCK_SLEEPERS]; /* who receives, see sock_named() */
 	uint32_t lookers; /* threads that look at END() unlocked */
 	uint32_t carry; /* see raw_rx_leave() */
 	uint32_t held; /* raw receives that keep it unpaired, */
@@ -214,7 +214,7 @@ struct sock_waits {
 	GEN_COUNT(watched); /* atomic: the same, and epoll sets that hold it */
 	uint32_t writers; /* threads asleep waiting for room */
 	uint32_t readers; /* threads asleep waiting for data */
-	struct bed bed[SOCK_BEDS];
+	struct sleeper sleeper[SOCK_SLEEPERS];
 	uint32_t in_gen, out_gen; /* atomic */
 	uint64_t in_since, in_news; /* stamps, see order_came() */
 	uint64_t read_at; /* atomic: see sock_peer_port() */

@@ -175,8 +175,8 @@ static bool own_inside(const struct sock *s)
 	uint32_t owner = __atomic_load_n(&s->lock.word, __ATOMIC_ACQUIRE);
 	int i;
 
-	for (i = 0; i < SOCK_BEDS; i++)
-		if (own_thread(__atomic_load_n(&s->waits.bed[i].tid,
+	for (i = 0; i < SOCK_SLEEPERS; i++)
+		if (own_thread(__atomic_load_n(&s->waits.sleeper[i].tid,
 					       __ATOMIC_ACQUIRE)))
 			return true;
 	return own_thread(owner & ~LOCK_WAITERS);

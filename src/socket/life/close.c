@@ -248,7 +248,7 @@ static bool haunt(struct sock *s, int fd)
 {
 	int ghost;
 
-	if (!s->paired || !bed_others(s))
+	if (!s->paired || !sleeper_others(s))
 		return false;
 	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (ghost < 0)
@@ -256,7 +256,7 @@ static bool haunt(struct sock *s, int fd)
 	ghost = fd_hide(ghost);
 	__atomic_store_n(&s->waits.ghost, ghost, __ATOMIC_SEQ_CST);
 	/* who came out of the kernel just before this looked in vain */
-	if (ghost < 0 || bed_others(s))
+	if (ghost < 0 || sleeper_others(s))
 		return ghost >= 0;
 	__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);
 	fd_unhide(ghost);
@@ -280,7 +280,7 @@ void sock_exorcise(struct sock *s)
 	if (sock_lock(s))
 		return;
 	if (s->waits.ghost >= 0 && s->mem.closer == sock_pid &&
-	    !bed_others(s) && !inside(s) &&
+	    !sleeper_others(s) && !inside(s) &&
 	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		ghost = s->waits.ghost;
 		__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);

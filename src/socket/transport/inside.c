@@ -111,7 +111,7 @@ static void leave_from(uint32_t i)
 {
 	while (raw_inside.n > i) {
 		struct inside in = raw_inside.call[raw_inside.n - 1];
-		struct sleep bed = { in.s, in.bed };
+		struct sleep sleep = { in.s, in.sleeper };
 		struct rawrx rx = { .s = in.s,
 				    .d = in.rx.d,
 				    .held = in.rx.held };
@@ -126,7 +126,7 @@ static void leave_from(uint32_t i)
 		else if (in.kind == INSIDE_TX)
 			raw_tx_lost(&tx);
 		else if (in.left && lies(in.at, in.s))
-			reports.sleep_left(&bed); /* else bed.c finds it */
+			reports.sleep_left(&sleep); /* else sleeper.c does */
 	}
 	trim();
 }
@@ -289,15 +289,15 @@ uint32_t sock_sleep(struct sock *s)
 
 	if (unlikely(next != gen)) /* used anew just now */
 		gen_out(&s->waits.watched_word, next);
-	holder_in(s, HOLDS_BED);
-	spin_to_bed(s);
+	holder_in(s, HOLDS_SLEEP);
+	spin_to_sleep(s);
 	return gen;
 }
 
 void sock_awake(struct sock *s, uint32_t number)
 {
 	if (likely(number == s->waits.asleep_anchor_gen))
-		holder_out(s, HOLDS_BED);
+		holder_out(s, HOLDS_SLEEP);
 	sock_awoken(s, number);
 	spin_awake(s);
 }

@@ -268,7 +268,7 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 {
 	struct anc_dir *d = part == HOLDS_OLD_RX ? &s->local[1] : s->rx;
 
-	if (part == HOLDS_BED) {
+	if (part == HOLDS_SLEEP) {
 		sock_awoken(s, s->waits.asleep_anchor_gen);
 		return;
 	}

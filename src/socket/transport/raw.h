@@ -113,7 +113,7 @@ static inline int reset_errno(const struct sock *s)
  * handler): begun before it is counted in, set behind that, and ended before it
  * is counted out. NULL: there is no room, it is not noted.
  */
-enum inside_kind { INSIDE_RX, INSIDE_TX, INSIDE_BED };
+enum inside_kind { INSIDE_RX, INSIDE_TX, INSIDE_SLEEP };
 
 /* The thread's own; n and dozes are 0 while nothing can have been left. */
 

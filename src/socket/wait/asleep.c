@@ -12,12 +12,12 @@ void wait_away(struct sleep *in, struct sock *s, bool writer)
 {
 	struct inside *noted;
 
-	bed_in(s, &in->bed, writer);
+	sleeper_in(s, &in->sleeper, writer);
 	in->s = s;
 	PROBE3(sleep, s->id.inode, writer, 0);
-	noted = inside_begin(INSIDE_BED, in);
+	noted = inside_begin(INSIDE_SLEEP, in);
 	if (likely(noted != NULL)) {
-		noted->bed = in->bed;
+		noted->sleeper = in->sleeper;
 		inside_set(noted, s);
 	}
 	sock_unlock(s);
@@ -26,8 +26,8 @@ void wait_away(struct sleep *in, struct sock *s, bool writer)
 void wait_back(struct sleep *in)
 {
 	lock_take(&in->s->lock);
-	bed_out(in->s, &in->bed);
-	PROBE3(wake, in->s->id.inode, in->bed.writer, 0);
+	sleeper_out(in->s, &in->sleeper);
+	PROBE3(wake, in->s->id.inode, in->sleeper.writer, 0);
 	in->s = NULL;
 	inside_end(in);
 }
@@ -42,7 +42,7 @@ void wait_cancelled(struct sleep *in)
 	zc_abandon(in->s);
 	zc_abandon_sink(in->s);
 	rdma_cqwait_leave(in->s);
-	bed_out(in->s, &in->bed);
+	sleeper_out(in->s, &in->sleeper);
 	sock_unlock(in->s);
 	if (in->s->waits.ghost >= 0)
 		reports.left(in->s);

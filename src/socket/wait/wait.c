@@ -94,7 +94,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	int saved = errno, ret;
 
 	rdma_unspare(s);
-	spin_to_bed(s);
+	spin_to_sleep(s);
 	also.stops = sleep_limit(s, deadline, also) && also.stops;
 	wait_away(&in, s, writer);
 	ret = sleep_on(s, deadline, also);

@@ -14,7 +14,7 @@ static uint32_t *count_of(struct sock *s, bool writer)
 	return writer ? &s->waits.writers : &s->waits.readers;
 }
 
-static void strike_off(struct sock *s, struct bed *b)
+static void strike_off(struct sock *s, struct sleeper *b)
 {
 	--*count_of(s, b->writer);
 	__atomic_sub_fetch(&s->waits.sleepers, 1, __ATOMIC_RELAXED);
@@ -32,8 +32,8 @@ static uint32_t mine(struct sock *s, uintptr_t here)
 	uint32_t n = 0;
 	int i;
 
-	for (i = 0; i < SOCK_BEDS; i++) {
-		struct bed *b = &s->waits.bed[i];
+	for (i = 0; i < SOCK_SLEEPERS; i++) {
+		struct sleeper *b = &s->waits.sleeper[i];
 
 		if (b->tid != lock_tid())
 			continue;
@@ -47,7 +47,7 @@ static uint32_t mine(struct sock *s, uintptr_t here)
 
 static uint32_t *name_of(struct sock *s)
 {
-	return &s->in.inside[lock_tid() % SOCK_BEDS];
+	return &s->in.inside[lock_tid() % SOCK_SLEEPERS];
 }
 
 void sock_named(struct sock *s)
@@ -72,7 +72,7 @@ static uint32_t named_others(const struct sock *s)
 
 	if (!__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST))
 		return 0;
-	for (i = 0; i < SOCK_BEDS; i++) {
+	for (i = 0; i < SOCK_SLEEPERS; i++) {
 		tid = __atomic_load_n(&s->in.inside[i], __ATOMIC_RELAXED);
 		n += tid && tid != lock_tid() &&
 		     !sys_call3(SYS_tgkill, sock_pid, (long)tid, 0);
@@ -80,7 +80,7 @@ static uint32_t named_others(const struct sock *s)
 	return n;
 }
 
-uint32_t bed_others(struct sock *s)
+uint32_t sleeper_others(struct sock *s)
 {
 	uint32_t named = named_others(s), own;
 	int i;
@@ -88,32 +88,32 @@ uint32_t bed_others(struct sock *s)
 	if (likely(!(s->waits.readers + s->waits.writers)))
 		return named;
 	own = mine(s, (uintptr_t)__builtin_frame_address(0));
-	for (i = 0; i < SOCK_BEDS; i++)
-		if (s->waits.bed[i].tid && dead(s->waits.bed[i].tid))
-			strike_off(s, &s->waits.bed[i]);
+	for (i = 0; i < SOCK_SLEEPERS; i++)
+		if (s->waits.sleeper[i].tid && dead(s->waits.sleeper[i].tid))
+			strike_off(s, &s->waits.sleeper[i]);
 	return s->waits.readers + s->waits.writers - own + named;
 }
 
-void bed_in(struct sock *s, struct bed *me, bool writer)
+void sleeper_in(struct sock *s, struct sleeper *me, bool writer)
 {
 	int i;
 
-	*me = (struct bed){ .tid = lock_tid(),
-			    .writer = writer,
-			    .frame = (uintptr_t)me };
+	*me = (struct sleeper){ .tid = lock_tid(),
+				.writer = writer,
+				.frame = (uintptr_t)me };
 	if (unlikely(s->waits.readers + s->waits.writers))
 		mine(s, me->frame);
 	++*count_of(s, writer);
 	__atomic_add_fetch(&s->waits.sleepers, 1, __ATOMIC_RELAXED);
-	for (i = 0; i < SOCK_BEDS; i++)
-		if (!s->waits.bed[i].tid) {
-			s->waits.bed[i] = *me;
+	for (i = 0; i < SOCK_SLEEPERS; i++)
+		if (!s->waits.sleeper[i].tid) {
+			s->waits.sleeper[i] = *me;
 			return;
 		}
 	me->tid = 0;
 }
 
-void bed_out(struct sock *s, struct bed *me)
+void sleeper_out(struct sock *s, struct sleeper *me)
 {
 	int i;
 
@@ -122,9 +122,9 @@ void bed_out(struct sock *s, struct bed *me)
 		return;
 	}
 	/* not there: taken for one that will not come back */
-	for (i = 0; i < SOCK_BEDS; i++)
-		if (s->waits.bed[i].tid == me->tid &&
-		    s->waits.bed[i].frame == me->frame)
-			strike_off(s, &s->waits.bed[i]);
+	for (i = 0; i < SOCK_SLEEPERS; i++)
+		if (s->waits.sleeper[i].tid == me->tid &&
+		    s->waits.sleeper[i].frame == me->frame)
+			strike_off(s, &s->waits.sleeper[i]);
 	me->tid = 0;
 }
