@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
-#define PAGE_VERSION 6
+#define PAGE_VERSION 7
 #define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
@@ -47,16 +47,36 @@ enum page_path { PATH_TCP, PATH_SHM, PATH_RDMA, PATH_LISTEN };
 	X(msgs_tx) X(msgs_rx) X(wakeups_tx) X(wakeups_rx)      \
 	X(zcopy_tx) X(zcopy_rx) X(zcopy_cancelled)             \
 	X(zcopy_unregistered)                                  \
-	X(bytes_rdma_tx) X(bytes_rdma_rx) X(spin_ns)
+	X(bytes_rdma_tx) X(bytes_rdma_rx) X(spin_ns) X(sleep_ns)
 /* clang-format on */
 
 /* Former names, which JSON has beside the present ones: scripts read them. */
 #define PAGE_FORMER(X) X(fallbacks, homecomings) X(stalls, spills)
 
+/*
+ * Histograms: what a socket counts and, in `slept`, what only a process does.
+ * Buckets by powers of two (page_bucket()), the last for all that is more.
+ */
+#define PAGE_SIZE_LEAST 4 /* up to 16 bytes, 32, ... 64 KiB */
+#define PAGE_SIZES	14
+#define PAGE_SPUN	15 /* up to 1 us, 2 us, ... 2^13 us */
+#define PAGE_SLEPT	22 /* up to 1 us, 2 us, ... 2^20 us */
+
+struct page_sizes {
+	uint64_t bytes, n[PAGE_SIZES]; /* of the stream; messages */
+};
+
+struct page_histograms {
+	struct page_sizes sizes_tx, sizes_rx; /* of messages with such bytes */
+	uint64_t spun[PAGE_SPUN]; /* waits, by what spin_ns has of them */
+};
+
 struct page_counters {
 #define X(name) uint64_t name;
 	PAGE_COUNTERS(X)
 #undef X
+	struct page_histograms h;
+	uint64_t slept[PAGE_SLEPT]; /* sleeps, by what sleep_ns has of them */
 	uint64_t reasons[PAGE_REASONS]; /* of sockets that ended or stay on TCP */
 	uint64_t fallbacks_for[PAGE_REASONS]; /* from SDP to TCP, by cause */
 };
@@ -86,6 +106,7 @@ struct page_row {
 	uint64_t registered; /* bytes of memory that the device may use */
 	uint64_t bytes_sdp_tx, bytes_sdp_rx, bytes_tcp_tx, bytes_tcp_rx;
 	uint64_t msgs_tx, msgs_rx, wakeups, zcopy, fallbacks, spin_ns;
+	struct page_histograms h;
 };
 
 /* Something that happened to a connection: event.h. */
@@ -186,6 +207,13 @@ static inline void page_row_end(struct page_row *r)
 /* Into the counters of the page or a copy of them. */
 static inline void page_fold(struct page_counters *c, const struct page_row *r)
 {
+	const uint64_t *from = (const void *)&r->h;
+	uint64_t *to = (void *)&c->h;
+	size_t i;
+
+	for (i = 0; i < sizeof(r->h) / sizeof(*from); i++)
+		if (from[i])
+			__atomic_add_fetch(&to[i], from[i], __ATOMIC_RELAXED);
 #define FOLD(to, from) __atomic_add_fetch(&c->to, r->from, __ATOMIC_RELAXED);
 	PAGE_FOLDED(FOLD)
 	if (r->carrier == PATH_RDMA) {
@@ -195,8 +223,40 @@ static inline void page_fold(struct page_counters *c, const struct page_row *r)
 #undef FOLD
 }
 
+/* Of `count` buckets the one for n: up to 1 << least, twice that, ... */
+static inline uint32_t page_bucket(uint64_t n, uint32_t least, uint32_t count)
+{
+	uint64_t over = n ? (n - 1) >> least : 0;
+	uint32_t i = over ? 64 - (uint32_t)__builtin_clzll(over) : 0;
+
+	return i < count ? i : count - 1;
+}
+
+static inline uint32_t page_size_bucket(uint64_t bytes)
+{
+	return page_bucket(bytes, PAGE_SIZE_LEAST, PAGE_SIZES);
+}
+
+/* By microseconds: what is more than one belongs to the next bucket. */
+static inline uint32_t page_time_bucket(uint64_t ns, uint32_t count)
+{
+	return page_bucket(ns / 1000 + (ns % 1000 != 0), 0, count);
+}
+
 #define page_add(name, n) \
 	__atomic_add_fetch(&page_self->c.name, (uint64_t)(n), __ATOMIC_RELAXED)
+
+/* A spin is over that ended for no socket's sake. */
+static inline void page_spun(uint64_t ns)
+{
+	page_add(h.spun[page_time_bucket(ns, PAGE_SPUN)], 1);
+}
+
+static inline void page_slept(uint64_t ns)
+{
+	page_add(sleep_ns, ns);
+	page_add(slept[page_time_bucket(ns, PAGE_SLEPT)], 1);
+}
 
 /*
  * Append one JSON line with these counters to `path` (LIBSDP_STATS_FILE): one

@@ -421,7 +421,8 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 				if (looks > SPIN_SURE) {
 					now = clock_ns();
 					sock_spin_ended(now, end, sp->ns);
-					sock_spin_spent(socks[i], now - begin);
+					sock_spin_spent(socks[i], now - begin,
+							now - begin);
 				}
 				sock_spun(socks[i], true);
 				return true;
@@ -447,7 +448,7 @@ static bool spin_for(struct pollset *p, const struct spinners *sp,
 			return true;
 	}
 	sock_spin_ended(now, end, sp->ns);
-	sock_spin_spent(sp->best, now - begin);
+	sock_spin_spent(sp->best, now - begin, now - begin);
 	sock_spun(sp->best, false);
 	return false;
 }

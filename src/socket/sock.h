@@ -433,8 +433,11 @@ static inline void sock_stayed(struct sock **s)
  * ending? `ns`: so long the whole spin was to be.
  */
 void sock_spin_ended(uint64_t now, uint64_t end, uint64_t ns);
-/* So long this thread has spun, for s among others: statistics. */
-void sock_spin_spent(struct sock *s, uint64_t ns);
+/*
+ * So long this thread has spun, for s among others: statistics. `whole`: the
+ * spin is over, and took so long with its earlier parts; 0: it goes on.
+ */
+void sock_spin_spent(struct sock *s, uint64_t ns, uint64_t whole);
 /* Feedback: spinning found something / did not. */
 void sock_spun(struct sock *s, bool paid);
 

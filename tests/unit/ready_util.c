@@ -241,10 +241,11 @@ uint64_t sock_spin_ns(struct sock *s)
 	return fake_spin_ns;
 }
 
-void sock_spin_spent(struct sock *s, uint64_t ns)
+void sock_spin_spent(struct sock *s, uint64_t ns, uint64_t whole)
 {
 	(void)s;
 	(void)ns;
+	(void)whole;
 }
 
 void sock_spin_ended(uint64_t now, uint64_t end, uint64_t ns)

@@ -109,6 +109,55 @@ static void published(void)
 	must(page_self->c.sockets == 4);
 }
 
+static void page_buckets(void **state)
+{
+	(void)state;
+	assert_int_equal(page_size_bucket(1), 0);
+	assert_int_equal(page_size_bucket(16), 0);
+	assert_int_equal(page_size_bucket(17), 1);
+	assert_int_equal(page_size_bucket(32), 1);
+	assert_int_equal(page_size_bucket(33), 2);
+	assert_int_equal(page_size_bucket(65536), PAGE_SIZES - 2);
+	assert_int_equal(page_size_bucket(65537), PAGE_SIZES - 1);
+	assert_int_equal(page_size_bucket(UINT64_MAX), PAGE_SIZES - 1);
+	assert_int_equal(page_time_bucket(0, PAGE_SPUN), 0);
+	assert_int_equal(page_time_bucket(1000, PAGE_SPUN), 0);
+	assert_int_equal(page_time_bucket(1001, PAGE_SPUN), 1);
+	assert_int_equal(page_time_bucket(2001, PAGE_SPUN), 2);
+	assert_int_equal(page_time_bucket(8192000, PAGE_SPUN), PAGE_SPUN - 2);
+	assert_int_equal(page_time_bucket(8192001, PAGE_SPUN), PAGE_SPUN - 1);
+	assert_int_equal(page_time_bucket(UINT64_MAX, PAGE_SLEPT),
+			 PAGE_SLEPT - 1);
+}
+
+static void histograms(void)
+{
+	struct page_row *open = page_row_get(1), *closed = page_row_get(2);
+	struct page_counters c;
+
+	open->h.sizes_tx.n[3] = 5;
+	closed->h.sizes_tx.n[3] = 2;
+	closed->h.sizes_rx.bytes = 70;
+	closed->h.spun[PAGE_SPUN - 1] = 4;
+	page_row_put(closed);
+	must(page_self->c.h.sizes_tx.n[3] == 2);
+	page_slept(3000);
+	page_spun(9000000);
+	page_totals(page_self, page_rows(), &c);
+	must(c.h.sizes_tx.n[3] == 7 && c.h.sizes_rx.bytes == 70);
+	must(c.h.spun[PAGE_SPUN - 1] == 5);
+	must(c.slept[2] == 1 && c.sleep_ns == 3000);
+	closed = page_row_get(3); /* the same row, at zero */
+	must(closed->h.sizes_tx.n[3] == 0 &&
+	     closed->h.spun[PAGE_SPUN - 1] == 0);
+}
+
+static void page_histograms(void **state)
+{
+	(void)state;
+	in_child(histograms);
+}
+
 static void page_is_published(void **state)
 {
 	(void)state;
@@ -424,6 +473,8 @@ static void json_is_appended(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(page_buckets),
+		cmocka_unit_test(page_histograms),
 		cmocka_unit_test(page_is_published),
 		cmocka_unit_test(children_have_their_own),
 		cmocka_unit_test(rows_run_out_quietly),

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/hold.h"
+#include "base/page.h"
 #include "base/sigdefer.h"
 #include "base/stamp.h"
 #include "base/sys.h"
@@ -315,8 +316,10 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 {
 	struct epset *set = w->set;
 	uint64_t now = clock_ns(), end = 0, till, begin, slice = SPIN_OPEN;
+	const uint64_t first = now;
 	struct epspin sp;
 	enum spun out;
+	bool over;
 	int n;
 
 	*again = false;
@@ -332,20 +335,23 @@ static int spin(struct epwait *w, uint64_t left, bool *again)
 		out = epspin_some(set, &sp, till < end ? till : end);
 		now = clock_ns();
 		sock_spin_ended(now, till < end ? till : end, sp.ns);
-		sock_spin_spent(sp.best, now - begin);
-		if (out == SPUN_PAID || (out == SPUN_OUT && now >= end))
+		*again = out != SPUN_OUT;
+		over = *again || now >= end || !sp.clocks || guard_called();
+		sock_spin_spent(sp.best, now - begin, over ? now - first : 0);
+		if (out == SPUN_PAID || (!*again && now >= end))
 			sock_spun(sp.best, out == SPUN_PAID);
 		epspin_end(set, &sp);
-		*again = out != SPUN_OUT;
-		if (*again || now >= end || !sp.clocks || guard_called())
+		if (over)
 			return 0;
 		hold_signals(&w->hold);
 		n = slice == SPIN_OPEN ? 0 : kernel_wait(w, 0, NULL);
 		slice = SPIN_LOOK;
 		if (n > 0)
 			n = fill(w, n, false);
-		if (n)
+		if (n) {
+			page_spun(now - first);
 			return n;
+		}
 	}
 }
 

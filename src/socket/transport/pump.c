@@ -11,18 +11,44 @@
 
 #define FILE_TURN 131072u /* bytes */
 
+/* Lock held: does the sock have a row that it shares with no other? */
+static inline bool row_held(struct sock *s)
+{
+	if (likely(s->stats.row_pid == sock_pid && s->stats.row != &sock_spare))
+		return true;
+	row_seek(s);
+	return false;
+}
+
+static inline void held_add(uint64_t *word, uint64_t n)
+{
+	__atomic_store_n(word, *word + n, __ATOMIC_RELAXED);
+}
+
 /* COUNT() for what only the holder of the lock counts. */
 #define COUNT_HELD(s, name, n)                                          \
 	do {                                                            \
-		uint64_t *held_ = &(s)->stats.row->name;                \
-		if (likely((s)->stats.row_pid == sock_pid &&            \
-			   (s)->stats.row != &sock_spare)) {            \
-			__atomic_store_n(held_, *held_ + (uint64_t)(n), \
-					 __ATOMIC_RELAXED);             \
-		} else {                                                \
-			row_seek(s);                                    \
+		if (row_held(s))                                        \
+			held_add(&(s)->stats.row->name, (uint64_t)(n)); \
+		else                                                    \
 			COUNT(s, name, n);                              \
-		}                                                       \
+	} while (0)
+
+/* A message with so many bytes of the stream; of one without any no size. */
+#define COUNT_MESSAGE(s, way, len)                                         \
+	do {                                                               \
+		const uint32_t at_ = page_size_bucket(len);                \
+		struct page_row *row_;                                     \
+		if (row_held(s)) {                                         \
+			row_ = (s)->stats.row;                             \
+			held_add(&row_->msgs_##way, 1);                    \
+			held_add(&row_->h.sizes_##way.bytes, len);         \
+			held_add(&row_->h.sizes_##way.n[at_], (len) != 0); \
+		} else {                                                   \
+			COUNT(s, msgs_##way, 1);                           \
+			COUNT(s, h.sizes_##way.bytes, len);                \
+			COUNT(s, h.sizes_##way.n[at_], (len) != 0);        \
+		}                                                          \
 	} while (0)
 
 int pump_fail(struct sock *s, int err)
@@ -128,7 +154,7 @@ int pump_poll(struct sock *s)
 		}
 		if (unlikely(in.reset))
 			return pump_fail(s, -ECONNRESET);
-		COUNT_HELD(s, msgs_rx, 1);
+		COUNT_MESSAGE(s, rx, in.len);
 	}
 	if (unlikely(ret < 0) && !(s->rd && ret == -ECONNRESET))
 		return pump_fail(s, ret);
@@ -292,7 +318,7 @@ static inline void post(struct sock *s, struct cursor *c, uint8_t *mem,
 		cursor_get(c, mem + op->hdr_len, op->payload);
 	FAB(s)->send(END(s), op->hdr_len + op->payload, op->solicited);
 	PROBE3(message__out, s->id.inode, s->at.sent, op->payload);
-	COUNT_HELD(s, msgs_tx, 1);
+	COUNT_MESSAGE(s, tx, op->payload);
 }
 
 int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
@@ -378,7 +404,7 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 		memcpy(mem, op.hdr, op.hdr_len);
 		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
 		PROBE3(message__out, s->id.inode, s->at.sent, op.payload);
-		COUNT_HELD(s, msgs_tx, 1);
+		COUNT_MESSAGE(s, tx, op.payload);
 		done += op.payload;
 		f->at += op.payload;
 	}

@@ -89,9 +89,11 @@ void sock_spin_ended(uint64_t now, uint64_t end, uint64_t ns)
 		rest.step = step + 1;
 }
 
-void sock_spin_spent(struct sock *s, uint64_t ns)
+void sock_spin_spent(struct sock *s, uint64_t ns, uint64_t whole)
 {
 	COUNT(s, spin_ns, ns);
+	if (whole)
+		COUNT(s, h.spun[page_time_bucket(whole, PAGE_SPUN)], 1);
 }
 
 uint64_t sock_spin_ns(struct sock *s)
@@ -252,7 +254,7 @@ int spin_rx(struct sock *s, enum anc_state was, uint64_t deadline,
 	}
 	if (now) {
 		sock_spin_ended(now, end, end - begin);
-		COUNT(s, spin_ns, now - begin);
+		sock_spin_spent(s, now - begin, now - begin);
 	}
 	lock_take(&s->lock);
 	sock_unnamed(s);
@@ -295,7 +297,7 @@ bool spin_tx(struct sock *s)
 		now = clock_ns();
 	} while (!paid && now < end && clocks-- && !guard_called());
 	sock_spin_ended(now, end, ns);
-	COUNT(s, spin_ns, now - (end - ns));
+	sock_spin_spent(s, now - (end - ns), now - (end - ns));
 	sock_spun(s, paid);
 	return paid;
 }

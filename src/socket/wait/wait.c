@@ -92,12 +92,15 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	SLEEP(in);
 	uint32_t eaten = s->waits.rung_eaten;
 	int saved = errno, ret;
+	uint64_t at;
 
 	rdma_unspare(s);
 	spin_to_sleep(s);
 	also.stops = sleep_limit(s, deadline, also) && also.stops;
 	wait_away(&in, s, writer);
+	at = clock_ns();
 	ret = sleep_on(s, deadline, also);
+	page_slept(clock_ns() - at);
 	if (ret == 1)
 		page_add(wakeups_rx, 1);
 	if (ret == 0 && s->eos.shut_rd) {
