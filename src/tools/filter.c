@@ -166,6 +166,21 @@ bool filter_rows(const struct filter *f)
 	       f->state >= 0 || f->reason >= 0 || f->sdp;
 }
 
+bool filter_any(const struct filter *f, const struct found *in)
+{
+	size_t i;
+
+	if (!filter_rows(f))
+		return filter_process(f, in);
+	for (i = 0; i < in->page->rows; i++)
+		if (filter_fits(f, in, &in->page->row[i]))
+			return true;
+	for (i = 0; i < in->strays; i++)
+		if (filter_fits(f, in, &in->stray[i]))
+			return true;
+	return false;
+}
+
 bool filter_fits(const struct filter *f, const struct found *in,
 		 const struct page_row *r)
 {

@@ -38,5 +38,7 @@ bool filter_process(const struct filter *f, const struct found *in);
 bool filter_rows(const struct filter *f);
 bool filter_fits(const struct filter *f, const struct found *in,
 		 const struct page_row *r);
+/* Has it a socket that fits; where none is asked for, does it fit itself? */
+bool filter_any(const struct filter *f, const struct found *in);
 
 #endif

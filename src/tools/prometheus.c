@@ -7,6 +7,7 @@
 
 #include "base/reason.h"
 #include "tools/ended.h"
+#include "tools/histogram.h"
 
 _Static_assert(WHY_COUNT <= PAGE_REASONS, "room for each reason");
 
@@ -123,6 +124,7 @@ void prometheus_print(const struct found *found, size_t count,
 	     "Open sockets on TCP both ways, by reason.");
 	by_reason("unlifted_sockets", s.unlifted);
 	print_counters(&s.c);
+	histogram_prometheus(&s.c);
 	plain("shared_memory_bytes", "gauge",
 	      "Shared memory of connections within the host.", s.shared);
 	plain("registered_memory_bytes", "gauge",

@@ -16,6 +16,7 @@
 
 #include "base/text.h"
 #include "tools/ended.h"
+#include "tools/names.h"
 #include "tools/stray.h"
 
 /* A process of this machine. */
@@ -359,4 +360,13 @@ struct found *scan_pages(pid_t only, size_t *count)
 void scan_totals(const struct page *p, struct page_counters *c)
 {
 	page_totals(p, p->rows, c);
+}
+
+size_t scan_open(const struct found *f)
+{
+	size_t n = f->strays, i;
+
+	for (i = 0; i < f->page->rows; i++)
+		n += row_used(&f->page->row[i]);
+	return n;
 }

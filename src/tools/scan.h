@@ -31,4 +31,7 @@ void scan_free(struct found *found, size_t count);
 /* The counters of a process, its open sockets included. */
 void scan_totals(const struct page *p, struct page_counters *c);
 
+/* How many sockets it has open, strays included. */
+size_t scan_open(const struct found *f);
+
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include <argp.h>
-#include <arpa/inet.h>
 #include <err.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -13,6 +12,8 @@
 #include "tools/ended.h"
 #include "tools/filter.h"
 #include "tools/fallback.h"
+#include "tools/histogram.h"
+#include "tools/json.h"
 #include "tools/names.h"
 #include "tools/out.h"
 #include "tools/prometheus.h"
@@ -25,7 +26,8 @@ __attribute__((visibility("default")))
 const char *argp_program_version = "sdpstat (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	bool json, summary, fallback, prometheus, stats, watch, log, why;
+	bool json, summary, histogram, fallback, prometheus, stats, watch, log,
+		why;
 	bool all, extended, bare; /* -a, -e, -H */
 	struct filter filter;
 	int64_t fd; /* of --fallback; -1: all */
@@ -114,15 +116,6 @@ static void print_sockets(const struct found *found, size_t count,
 
 /* --- one line for each process ---------------------------------------- */
 
-static size_t sockets_open(const struct found *f)
-{
-	size_t n = f->strays, i;
-
-	for (i = 0; i < f->page->rows; i++)
-		n += row_used(&f->page->row[i]);
-	return n;
-}
-
 /* "rule:3 peer-declined:1" */
 static const char *reasons_text(const struct page_counters *c, char *buf,
 				size_t size)
@@ -136,22 +129,6 @@ static const char *reasons_text(const struct page_counters *c, char *buf,
 			text_add(&t, "%s%s:%lu", t.len ? " " : "",
 				 reason_name((enum reason)i), c->reasons[i]);
 	return buf;
-}
-
-/* Has it a socket that fits, or was none asked for? */
-static bool any_fits(const struct found *f, const struct options *o)
-{
-	size_t i;
-
-	if (!filter_rows(&o->filter))
-		return filter_process(&o->filter, f);
-	for (i = 0; i < f->page->rows; i++)
-		if (filter_fits(&o->filter, f, &f->page->row[i]))
-			return true;
-	for (i = 0; i < f->strays; i++)
-		if (filter_fits(&o->filter, f, &f->stray[i]))
-			return true;
-	return false;
 }
 
 static void print_summary(const struct found *found, size_t count,
@@ -168,12 +145,12 @@ static void print_summary(const struct found *found, size_t count,
 	for (i = 0; i < count; i++) {
 		const struct page *p = found[i].page;
 
-		if (!any_fits(&found[i], o))
+		if (!filter_any(&o->filter, &found[i]))
 			continue;
 		scan_totals(p, &c);
 		table_cell(t, "%d", found[i].pid);
 		table_cell(t, "%s", p->program);
-		table_cell(t, "%zu", sockets_open(&found[i]));
+		table_cell(t, "%zu", scan_open(&found[i]));
 		table_count(t, c.sockets);
 		table_count(t, c.lifted);
 		table_count(t, c.fallbacks);
@@ -192,128 +169,14 @@ static void print_summary(const struct found *found, size_t count,
 	table_body(t, stdout, !o->bare);
 }
 
-/* --- JSON ------------------------------------------------------------- */
-
-static void json_addr(const char *name, const struct page_addr *a)
+static void print_histograms(const struct found *found, size_t count,
+			     const struct options *o)
 {
-	char ip[INET6_ADDRSTRLEN];
-
-	if (a->family != AF_INET && a->family != AF_INET6) {
-		printf(",\"%s\":null", name);
-		return;
-	}
-	inet_ntop(a->family, a->ip, ip, sizeof(ip));
-	printf(",\"%s\":{\"address\":\"%s\",\"port\":%u}", name, ip, a->port);
-}
-
-static void json_socket(const struct page_row *r)
-{
-	enum reason why = (enum reason)r->why;
-
-	printf("{\"fd\":%d,\"inode\":%" PRIu64 ",\"state\":\"%s\","
-	       "\"role\":\"%s\"",
-	       r->fd, r->inode, state_name(r->state), role_name(r->role));
-	json_addr("local", &r->local);
-	json_addr("peer", &r->peer);
-	printf(",\"path\":{\"tx\":\"%s\",\"rx\":\"%s\"},\"rule\":\"%s\","
-	       "\"rule_line\":%u,\"reason\":\"%s\",\"text\":",
-	       path_name(r->path[0]), path_name(r->path[1]), rule_name(r->rule),
-	       r->rule_line, reason_name(why));
-	out_json(stdout, reason_text(why));
-#define X(name) printf(",\"" #name "\":%" PRIu64, r->name);
-	X(bytes_sdp_tx)
-	X(bytes_sdp_rx)
-	X(bytes_tcp_tx)
-	X(bytes_tcp_rx)
-	X(msgs_tx)
-	X(msgs_rx)
-	X(wakeups)
-	X(zcopy)
-	X(fallbacks)
-#undef X
-	printf(",\"homecomings\":%" PRIu64, r->fallbacks);
-	if (r->device[0]) {
-		printf(",\"device\":");
-		out_json(stdout, r->device);
-		printf(",\"registered\":%" PRIu64, r->registered);
-	}
-	printf("}");
-}
-
-static uint64_t registered(const struct found *f)
-{
-	uint64_t sum = 0;
 	size_t i;
 
-	for (i = 0; i < f->page->rows; i++)
-		if (row_used(&f->page->row[i]))
-			sum += f->page->row[i].registered;
-	return sum;
-}
-
-static void json_process(const struct found *f, const struct options *o)
-{
-	bool sockets = !o->summary;
-	const struct page *p = f->page;
-	const char *comma = "";
-	struct page_counters c;
-	size_t i;
-
-	scan_totals(p, &c);
-	printf("{\"pid\":%d,\"program\":", f->pid);
-	out_json(stdout, p->program);
-	printf(",\"uid\":%u,\"start\":%" PRIu64, p->uid, p->start);
-#define X(name) printf(",\"" #name "\":%" PRIu64, c.name);
-	PAGE_COUNTERS(X)
-#undef X
-#define X(name, former) printf(",\"" #former "\":%" PRIu64, c.name);
-	PAGE_FORMER(X)
-#undef X
-	printf(",\"reasons\":{");
-	for (i = 0; i < WHY_COUNT; i++) {
-		if (!c.reasons[i])
-			continue;
-		printf("%s\"%s\":%" PRIu64, comma, reason_name((enum reason)i),
-		       c.reasons[i]);
-		comma = ",";
-	}
-	printf("},\"open\":%zu,\"registered\":%" PRIu64, sockets_open(f),
-	       registered(f));
-	if (sockets)
-		printf(",\"list\":[");
-	for (i = 0, comma = ""; sockets && i < p->rows; i++) {
-		if (!filter_fits(&o->filter, f, &p->row[i]))
-			continue;
-		printf("%s", comma);
-		json_socket(&p->row[i]);
-		comma = ",";
-	}
-	for (i = 0; sockets && i < f->strays; i++) {
-		if (!filter_fits(&o->filter, f, &f->stray[i]))
-			continue;
-		printf("%s", comma);
-		json_socket(&f->stray[i]);
-		comma = ",";
-	}
-	printf(sockets ? "]}" : "}");
-}
-
-/* One array on several lines: a process a line. */
-static void print_json(const struct found *found, size_t count,
-		       const struct options *o)
-{
-	const char *comma = "";
-	size_t i;
-
-	printf("[");
-	for (i = 0; i < count; i++) {
-		if (!any_fits(&found[i], o))
-			continue;
-		printf("%s\n", comma);
-		json_process(&found[i], o);
-		comma = ",";
-	}
-	printf("\n]\n");
+	for (i = 0; i < count; i++)
+		if (filter_any(&o->filter, &found[i]))
+			histogram_print(&found[i]);
 }
 
 /* --- command line ----------------------------------------------------- */
@@ -400,7 +263,7 @@ static bool valued(struct options *o, int key, char *arg,
 {
 	switch (key) {
 	case 'p':
-		if (arg && strchr("alnteoHO", *arg))
+		if (arg && strchr("alnteogHO", *arg))
 			cluster(arg, state);
 		else if (arg && !process(arg, &o->filter.pid, NULL))
 			argp_error(state, "%s: expected a process id", arg);
@@ -438,7 +301,8 @@ static void whole(const struct options *o, struct argp_state *state)
 		argp_error(state, "expected a state behind `state`");
 	if (o->prometheus && o->filter.pid)
 		argp_error(state, "metrics are of all processes");
-	if (o->watch && (o->json || o->summary || o->stats || o->fallback))
+	if (o->watch &&
+	    (o->json || o->summary || o->histogram || o->stats || o->fallback))
 		argp_error(state, "-w shows sockets, and nothing else");
 }
 
@@ -481,6 +345,9 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case KEY_SUMMARY:
 		o->summary = true;
 		return 0;
+	case 'g':
+		o->histogram = true;
+		return 0;
 	case KEY_STATS:
 		o->stats = true;
 		return 0;
@@ -513,6 +380,8 @@ static const struct argp_option option_list[] = {
 	{ "watch", 'w', "SECONDS", OPTION_ARG_OPTIONAL,
 	  "rates, shown anew each SECONDS (1)", 0 },
 	{ "summary", KEY_SUMMARY, NULL, 0, "one line for each process", 0 },
+	{ "histogram", 'g', NULL, 0,
+	  "sizes of messages and times of waiting, of each process", 0 },
 	{ "stats", KEY_STATS, NULL, 0, "counters, one a line", 0 },
 	{ "why", KEY_WHY, "PID/FD", 0,
 	  "where that socket is and how it came there, in sentences", 0 },
@@ -562,7 +431,10 @@ static int print_found(const struct options *o)
 	if (o->fallback)
 		ret = fallback_tell(&found[0], o->fd);
 	else if (o->json)
-		print_json(found, count, o);
+		json_print(found, count, &o->filter,
+			   !o->summary && !o->histogram);
+	else if (o->histogram)
+		print_histograms(found, count, o);
 	else if (o->summary)
 		print_summary(found, count, o);
 	else

@@ -41,6 +41,10 @@ sdpstat_SOURCES = \
 	src/tools/filter.h \
 	src/tools/fallback.c \
 	src/tools/fallback.h \
+	src/tools/histogram.c \
+	src/tools/histogram.h \
+	src/tools/json.c \
+	src/tools/json.h \
 	src/tools/names.c \
 	src/tools/names.h \
 	src/tools/out.c \

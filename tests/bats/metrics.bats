@@ -27,12 +27,24 @@ sound() {
 	/^# TYPE / {
 		if (type[$3]) bad("TYPE twice")
 		if (!help[$3]) bad("TYPE without HELP")
-		if ($4 != "gauge" && $4 != "counter" || NF != 4) bad("TYPE")
+		if ($4 !~ /^(gauge|counter|histogram)$/ || NF != 4) bad("TYPE")
 		if (($4 == "counter") != ($3 ~ /_total$/)) bad("name")
 		type[$3] = $4; last = $3; next
 	}
-	/^[a-z_]+({[a-z_]+="[^"\\]*"})? [0-9]+(\.[0-9]+)?$/ {
+	/^[a-z_]+({[a-z_]+="[^"\\]*"(,le="[^"]*")?})? [0-9]+(\.[0-9]+)?$/ {
 		name = $1; sub(/{.*/, "", name)
+		if (type[last] == "histogram") {
+			series = $1
+			sub(/(,?le="[^"]*"|{le="[^"]*"})/, "", series)
+			if (name == last "_bucket") {
+				if ($2 < below[series]) bad("not cumulative")
+				below[series] = $2; inf = $1 ~ /le="\+Inf"}$/
+				if (inf) all = $2
+			} else if (name == last "_count" && (!inf || $2 != all)) {
+				bad("not as many as in +Inf")
+			}
+			sub(/_(bucket|sum|count)$/, "", name)
+		}
 		if (name != last) bad("not behind its TYPE")
 		if (seen[$1]++) bad("twice")
 		samples++; next
@@ -70,7 +82,18 @@ COUNTERS=(libsdp_lifts_total libsdp_messages_total libsdp_wakeups_total
 	'libsdp_received_bytes_total{path="shm"}'
 	'libsdp_transmitted_bytes_total{path="tcp"}'
 	'libsdp_received_bytes_total{path="tcp"}'
-	'libsdp_fallbacks_total{reason="requested"}')
+	'libsdp_fallbacks_total{reason="requested"}'
+	'libsdp_message_size_bytes_bucket{direction="transmitted",le="128"}'
+	'libsdp_message_size_bytes_sum{direction="transmitted"}'
+	'libsdp_message_size_bytes_count{direction="received"}'
+	libsdp_spin_duration_seconds_count libsdp_sleep_duration_seconds_count)
+
+# How many messages of 65 to 128 bytes were sent.
+of_128() {
+	local name=libsdp_message_size_bytes_bucket
+	echo $(($(metric "$1" "$name{direction=\"transmitted\",le=\"128\"}") - \
+		$(metric "$1" "$name{direction=\"transmitted\",le=\"64\"}")))
+}
 
 # No counter of $2 is below that of $1.
 grew() {
@@ -115,7 +138,8 @@ grew() {
 		sdpstat >/dev/null
 		sdpstat --prometheus >"$TMP/again"
 		grew "$TMP/ended" "$TMP/again"
-		# a pair moved 20 kB; others may run beside this
+		# a pair moved 200 times 100 bytes; others may run beside this
+		[ "$(of_128 "$TMP/again")" -ge $(($(of_128 "$TMP/before") + 190)) ]
 		[ "$(metric "$TMP/again" libsdp_lifts_total)" -ge "$lifts" ]
 		mv "$TMP/again" "$TMP/before"
 	done

@@ -123,6 +123,52 @@ assert c["lifted"] == 2 and c["sockets"] == 3, c
 	[ "$after" -ge "$before" ]
 }
 
+# How many sleeps have taken more than 66 ms.
+slept() {
+	sdpstat --json -p "${PID[pair]}" | "$PY" -c '
+import json, sys
+p, = json.load(sys.stdin)
+print(sum(n for least, n in p["histograms"]["slept_ns"]["buckets"].items()
+          if least == "more" or int(least) > 70000000))'
+}
+
+slept_more() {
+	[ "$(slept)" -gt "$1" ]
+}
+
+@test "stat: histograms, as bars within 80 columns" {
+	sdpstat -g -p "${PID[pair]}" >"$TMP/bars"
+	grep -qE "^[^ ]+, process ${PID[pair]}\$" "$TMP/bars"
+	grep -qE '^  messages sent, bytes: [0-9]+ times, ' "$TMP/bars"
+	# 200 there and 200 back, the first of them perhaps by TCP
+	awk '$2 == 128 && !n++ { ok += $3 >= 190 && $3 <= 200 && $5 ~ /^#+$/ }
+		$2 == 16 && !m++ { ok += $3 >= 190 && $3 <= 200 }
+		length > 80 || /[ \t]$/ { exit 2 } END { exit ok != 2 }' "$TMP/bars"
+	[ -z "$(sdpstat -g -p "${PID[pair]}" port=1)" ]
+	sdpstat --histogram --json -p "${PID[pair]}" >"$TMP/json"
+	"$PY" - "$TMP/json" <<'END'
+import json, sys
+p, = json.load(open(sys.argv[1]))
+assert "list" not in p
+for way in "tx", "rx":
+    h = p["histograms"]["sizes_" + way]
+    assert list(h["buckets"]) == [str(16 << i) for i in range(13)] + ["more"]
+    assert h["count"] == sum(h["buckets"].values())
+    assert h["sum"] == p["bytes_sdp_" + way], (h, p["bytes_sdp_" + way])
+for name, last, total in ("spun_ns", 8192000, "spin_ns"), \
+        ("slept_ns", 1048576000, "sleep_ns"):
+    h = p["histograms"][name]
+    assert list(h["buckets"])[0] == "1000"
+    assert list(h["buckets"])[-2:] == [str(last), "more"]
+    assert h["sum"] == p[total] and h["count"] == sum(h["buckets"].values())
+END
+	# a reader that waits long enough sleeps, and for how long is counted
+	local before
+	before=$(slept)
+	echo wait >&9
+	until_true 10 slept_more "$before"
+}
+
 @test "stat: a page of another version is said to be one, and no more" {
 	local page=/dev/shm/libsdp.${PID[pair]}.1
 	cp "/dev/shm/libsdp.${PID[pair]}."* "$TMP/page"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A lifted pair in one process: says its ports, and goes on at each line."""
+"""A lifted pair in one process: says its ports, and goes on at each line, or
+waits in vain for 0.1 s at a line "wait"."""
 import socket
+import struct
 import sys
 
 PORT = int(sys.argv[1])
@@ -16,7 +18,14 @@ with socket.create_server(("127.0.0.1", PORT)) as lst:
                 a.sendall(b"y")
                 c.recv(1)
             print("ready", c.getsockname()[1], flush=True)
-            for _ in sys.stdin:
+            a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO,
+                         struct.pack("ll", 0, 100000))
+            for line in sys.stdin:
+                if line == "wait\n":
+                    try:
+                        a.recv(1)
+                    except BlockingIOError:
+                        continue
                 c.sendall(b"x" * 100000)
                 got = 0
                 while got < 100000:
