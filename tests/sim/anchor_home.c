@@ -14,7 +14,7 @@ static void finish(struct sim_end *e)
 	switch (anc_state(e->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		if (!e->orphan &&
+		if (!e->peer_gone &&
 		    e->at.sent !=
 			    __atomic_load_n(&e->tx->taken, __ATOMIC_ACQUIRE))
 			return;
@@ -24,14 +24,14 @@ static void finish(struct sim_end *e)
 		lib_note(e);
 		break;
 	case ANC_DRAINING:
-		if (!e->orphan && sim_on(RULE_DUE) &&
+		if (!e->peer_gone && sim_on(RULE_DUE) &&
 		    __atomic_load_n(&e->tx->taken, __ATOMIC_ACQUIRE) < e->at.y)
 			return;
 		break;
 	case ANC_RECALLED:
 	case ANC_PAUSED:
 	case ANC_RESTORING:
-		if (!e->orphan && sim_on(RULE_SHUT))
+		if (!e->peer_gone && sim_on(RULE_SHUT))
 			return;
 		break;
 	default:
@@ -186,7 +186,7 @@ static int stalled(struct sim_end *e)
 		lib_service(e); /* its FIN may wait for this */
 		return 0;
 	}
-	if (e->orphan)
+	if (e->peer_gone)
 		return -ECONNRESET;
 	ask(e);
 	return -EAGAIN;
@@ -197,14 +197,14 @@ int fallback_rx(struct sim_end *e)
 	switch (anc_state(e->rx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		if (e->orphan)
+		if (e->peer_gone)
 			break;
 		if (!sim_on(RULE_PAUSED))
 			return rush_home(e);
 		ask(e);
 		return -EAGAIN;
 	case ANC_RECALLED:
-		if (e->orphan)
+		if (e->peer_gone)
 			break;
 		/* a writer blocked in the kernel could not answer */
 		lib_poll(e);
@@ -212,13 +212,13 @@ int fallback_rx(struct sim_end *e)
 		lib_service(e);
 		return -EAGAIN;
 	case ANC_PAUSED:
-		if (e->orphan)
+		if (e->peer_gone)
 			break;
 		return paused(e);
 	case ANC_RESTORING:
 		if (__atomic_load_n(&e->rx->brim, __ATOMIC_SEQ_CST))
 			return 0; /* the rest comes when this is read */
-		return e->orphan ? -ECONNRESET : -EAGAIN;
+		return e->peer_gone ? -ECONNRESET : -EAGAIN;
 	case ANC_DRAINING:
 		return stalled(e);
 	default:
@@ -237,11 +237,11 @@ static int fallback_tx(struct sim_end *e)
 	switch (anc_state(e->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		return lib_spill(e, e->orphan) ? -EAGAIN : 0;
+		return lib_spill(e, e->peer_gone) ? -EAGAIN : 0;
 	case ANC_RECALLED:
 	case ANC_PAUSED:
 	case ANC_RESTORING:
-		return e->orphan ? 0 : -EAGAIN;
+		return e->peer_gone ? 0 : -EAGAIN;
 	default:
 		return 0;
 	}
@@ -279,7 +279,7 @@ int lib_home(struct sim_end *e, bool insist, uint32_t *pins)
 	e->pinned++;
 	if (!tx && !rx)
 		sim.homes++;
-	else if (insist && !e->orphan)
+	else if (insist && !e->peer_gone)
 		sim_fault("a fallback was refused");
 	lib_unlock(e);
 	return tx || rx || !(*pins & 2) ? -EAGAIN : 0;

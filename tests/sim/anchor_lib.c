@@ -347,11 +347,11 @@ uint32_t lib_pop(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek)
 
 /* --- waiting ----------------------------------------------------------- */
 
-void lib_orphan(struct sim_end *e)
+void lib_peer_gone(struct sim_end *e)
 {
-	if (!e->orphan)
+	if (!e->peer_gone)
 		lib_poll(e);
-	e->orphan = true;
+	e->peer_gone = true;
 }
 
 /* `count`: of this kind of sleepers. */
@@ -366,7 +366,7 @@ static void sleep_locked(struct sim_end *e, uint32_t *count, uint64_t until,
 	*count -= 1;
 	lib_lock(e);
 	if (!ret)
-		lib_orphan(e);
+		lib_peer_gone(e);
 }
 
 static void nap_locked(struct sim_end *e)
@@ -384,7 +384,7 @@ void lib_wait_rx(struct sim_end *e, enum anc_state was)
 
 	if (!sim_on(RULE_SEEN))
 		was = anc_state(e->rx);
-	if (e->orphan)
+	if (e->peer_gone)
 		return;
 	mark = lib_mark(e);
 	if (!sim_on(RULE_EAT_LAST))
@@ -432,7 +432,7 @@ int lib_wait_tx(struct sim_end *e)
 
 	__atomic_store_n(&e->tx->wait, 1, __ATOMIC_SEQ_CST);
 	lib_poll(e);
-	if (e->orphan || anc_state(e->tx) != st)
+	if (e->peer_gone || anc_state(e->tx) != st)
 		return 0;
 	if (st != ANC_LIFTED && st != ANC_SWITCHING) {
 		nap_locked(e);

@@ -87,7 +87,7 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
  * Lock held, ring empty, and nobody will fill it. W may have died in the
  * middle of a stall, with bytes on the anchor already.
  */
-static int orphan_recv(struct sim_end *e, bool *raw)
+static int peer_gone_recv(struct sim_end *e, bool *raw)
 {
 	if (e->at.sent > e->tx->taken &&
 	    sim.pipe[!e->id].n <= (uint64_t)anc_kicks(e->rx, &e->ar))
@@ -105,7 +105,7 @@ static int next_at(struct sim_end *e, uint64_t *lim)
 
 	*lim = 0;
 	if ((st == ANC_PAUSED || st == ANC_RECALLED) && sim_on(RULE_ALONE) &&
-	    !e->falling_back && !e->orphan && fallback_rx(e) != -EAGAIN)
+	    !e->falling_back && !e->peer_gone && fallback_rx(e) != -EAGAIN)
 		return -EAGAIN;
 	st = anc_state(e->rx);
 	where = anc_where(e->rx, &e->ar, lim);
@@ -175,8 +175,8 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 			return (int)got;
 		if (e->rx_eof)
 			return 0;
-		if (e->orphan)
-			return orphan_recv(e, raw);
+		if (e->peer_gone)
+			return peer_gone_recv(e, raw);
 		lib_ring_kicks(e);
 		if (!(flags & M_DONTWAIT)) {
 			lib_wait_rx(e, st);
@@ -242,7 +242,7 @@ static int look(struct sim_end *e)
 		lib_poll(e);
 		if (e->rx_avail || e->rx_eof)
 			ret = 1;
-		else if (e->orphan)
+		else if (e->peer_gone)
 			ret = k_readable(e);
 		else
 			lib_ring_kicks(e);
@@ -258,7 +258,8 @@ out:
 
 static bool rung(struct sim_thread *t)
 {
-	return t->e->wake || k_readable(t->e) || (t->e->hup && !t->e->orphan);
+	return t->e->wake || k_readable(t->e) ||
+	       (t->e->hup && !t->e->peer_gone);
 }
 
 void lib_poll_in(struct sim_end *e)
@@ -286,7 +287,7 @@ void lib_poll_in(struct sim_end *e)
 			home_rang(e);
 		lib_lock(e);
 		if (e->hup)
-			lib_orphan(e);
+			lib_peer_gone(e);
 		lib_unlock(e);
 	}
 }
@@ -312,7 +313,7 @@ static void switch_tx(struct sim_end *e)
 {
 	int ret = -EBUSY;
 
-	if (e->orphan || e->pinned || e->shut_wr ||
+	if (e->peer_gone || e->pinned || e->shut_wr ||
 	    __atomic_load_n(&e->tx->state, __ATOMIC_ACQUIRE) != ANC_TCP)
 		return;
 	__atomic_store_n(&e->switching, true, __ATOMIC_SEQ_CST);
@@ -345,7 +346,7 @@ int lib_spill(struct sim_end *e, bool fin)
 
 static void try_lift(struct sim_end *e)
 {
-	if (anc_state(e->tx) != ANC_TCP || e->pinned || e->orphan ||
+	if (anc_state(e->tx) != ANC_TCP || e->pinned || e->peer_gone ||
 	    e->at.sent < sim.plan.lift_at[e->id])
 		return;
 	if (sim_on(RULE_DRAINED) && !sim.plan.ahead &&
@@ -393,7 +394,7 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
 		case ANC_LIFTED:
 			break;
 		default:
-			if (e->orphan && sim_on(RULE_WIDOW)) {
+			if (e->peer_gone && sim_on(RULE_WIDOW)) {
 				e->tx = &e->local[0];
 				continue;
 			}
@@ -402,7 +403,7 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
 			lib_wait_tx(e);
 			continue;
 		}
-		if (e->orphan) {
+		if (e->peer_gone) {
 			lib_spill(e, true);
 			*raw = true;
 			return 0;
@@ -469,7 +470,7 @@ static bool last_byte(struct sim_end *e)
 	case ANC_GONE:
 		break;
 	default:
-		if (!e->orphan && sim_on(RULE_SHUT))
+		if (!e->peer_gone && sim_on(RULE_SHUT))
 			return false;
 		break;
 	}

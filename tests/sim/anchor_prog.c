@@ -100,7 +100,7 @@ static void reader(struct sim_thread *t)
 
 static bool reached(struct sim_thread *t)
 {
-	return t->e->ar.taken >= t->at || t->e->orphan;
+	return t->e->ar.taken >= t->at || t->e->peer_gone;
 }
 
 /* Code that libsdp does not see reads the descriptor for a while. */
@@ -127,7 +127,7 @@ static void homer(struct sim_thread *t)
 
 static bool called(struct sim_thread *t)
 {
-	return t->e->poked || (t->e->hup && !t->e->orphan);
+	return t->e->poked || (t->e->hup && !t->e->peer_gone);
 }
 
 static void service(struct sim_end *e)
@@ -145,7 +145,7 @@ static void service(struct sim_end *e)
 			return;
 		}
 		if (e->hup)
-			lib_orphan(e);
+			lib_peer_gone(e);
 		lib_serve(e);
 		if (anc_state(e->tx) == ANC_LIFTED &&
 		    (e->tx->armed & ANC_ANCHOR))

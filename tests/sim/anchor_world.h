@@ -121,7 +121,7 @@ struct sim_end {
 	struct anc_tx at;
 	struct anc_rx ar;
 	/* struct sock */
-	bool locked, orphan, shut_wr, left, full, rx_eof, switching;
+	bool locked, peer_gone, shut_wr, left, full, rx_eof, switching;
 	uint32_t rawtx, watched, asleep_anchor, falling_back;
 	uint32_t sleepers, writers; /* asleep on the wake-up socket */
 	uint32_t rung_eaten, stalls;
@@ -274,7 +274,7 @@ uint32_t lib_pop(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek);
 void lib_wait_rx(struct sim_end *e, enum anc_state was);
 int lib_wait_tx(struct sim_end *e);
 bool lib_may_eat(struct sim_end *e);
-void lib_orphan(struct sim_end *e);
+void lib_peer_gone(struct sim_end *e);
 
 /* --- anchor_move.c, anchor_home.c -------------------------------------- */
 enum { M_PEEK = 1, M_ALL = 2, M_DONTWAIT = 4 };

@@ -61,7 +61,7 @@ static void leaves_unread(void)
 {
 	page.dir[1].state = ANC_LIFTED;
 	sock.at.sent = 100;
-	sock.orphan = true;
+	sock.peer_gone = true;
 }
 
 /* Has the kernel end the anchor, by RST or in order. */
@@ -213,7 +213,7 @@ static void urgent(void **state, enum anc_state tx, enum anc_state rx)
 	page.dir[1].state = tx;
 	sock.own->urgent = 1;
 	sock.at.sent = 1;
-	sock.orphan = true;
+	sock.peer_gone = true;
 	ends(false);
 	do
 		sock_ready(&sock, fd, 0, &ready);
@@ -241,7 +241,7 @@ static void test_anchor_unread(void **state)
 	(void)state;
 	page.dir[0].state = ANC_LIFTED;
 	sock.at.sent = 100;
-	sock.orphan = true;
+	sock.peer_gone = true;
 	ends(true);
 	do
 		sock_ready(&sock, fd, 0, &ready);

@@ -65,7 +65,7 @@ void reap_trim(struct sock *s, void *arg)
 	}
 	if (s->mem.trimmed || lock_try(&s->lock))
 		return;
-	if (sock_here(s) && s->paired && !s->orphan && !s->got.avail) {
+	if (sock_here(s) && s->paired && !s->peer_gone && !s->got.avail) {
 		FAB(s)->trim(END(s));
 		s->mem.trimmed = true;
 		if (s->rd)

@@ -63,7 +63,7 @@ static void row_later(struct sock *s)
 }
 
 /* Whose row it was is dead, or has become another program. */
-static bool row_orphan(struct sock *s)
+static bool row_ownerless(struct sock *s)
 {
 	int32_t pid = __atomic_load_n(&s->stats.row_pid, __ATOMIC_ACQUIRE);
 
@@ -78,7 +78,7 @@ static bool row_orphan(struct sock *s)
 
 void row_seek(struct sock *s)
 {
-	if (row_due(s) && row_orphan(s))
+	if (row_due(s) && row_ownerless(s))
 		sock_publish(s);
 }
 

@@ -272,7 +272,7 @@ struct sock_mem {
  */
 struct sock {
 	struct lock lock;
-	bool paired, orphan;
+	bool paired, peer_gone;
 	bool told; /* a MSG_ZEROCOPY send was announced, nothing went yet */
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */
 	struct end *end; /* of the fabric that carries it: END(s) */

@@ -163,7 +163,7 @@ static void end_it(struct sock *s)
 	zcr_sink_over(s);
 	if (r->far >= 0)
 		sys_shutdown(r->far, SHUT_WR);
-	lift_orphan(s);
+	lift_peer_gone(s);
 }
 
 /* Asked or answered behind a stall, of which the writer knew. */

@@ -51,20 +51,20 @@ static bool last_word(struct sock *s, int fd)
  */
 static void finish(struct sock *s, int fd)
 {
-	bool silent = !s->orphan && rdma_silent(s);
+	bool silent = !s->peer_gone && rdma_silent(s);
 
 	switch (anc_state(s->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		/* the marker goes before anything else */
-		if (!s->orphan && s->rd && !rdma_may_end(s, false))
+		if (!s->peer_gone && s->rd && !rdma_may_end(s, false))
 			return;
 		if (!zc_recall(s))
 			return;
-		silent = !s->orphan && rdma_silent(s);
+		silent = !s->peer_gone && rdma_silent(s);
 		if (silent && !last_word(s, fd))
 			return;
-		if (!s->orphan && !silent &&
+		if (!s->peer_gone && !silent &&
 		    s->at.sent !=
 			    __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 			return;
@@ -74,16 +74,17 @@ static void finish(struct sock *s, int fd)
 		ring_note(s);
 		break;
 	case ANC_DRAINING: /* before y its reader may ask for bytes */
-		if (silent ? !last_word(s, fd) :
-			     !s->orphan && __atomic_load_n(&s->tx->taken,
-							   __ATOMIC_ACQUIRE) <
-						   s->at.y)
+		if (silent ?
+			    !last_word(s, fd) :
+			    !s->peer_gone &&
+				    __atomic_load_n(&s->tx->taken,
+						    __ATOMIC_ACQUIRE) < s->at.y)
 			return;
 		break;
 	case ANC_RECALLED:
 	case ANC_PAUSED:
 	case ANC_RESTORING:
-		if (silent ? !last_word(s, fd) : !s->orphan)
+		if (silent ? !last_word(s, fd) : !s->peer_gone)
 			return;
 		break;
 	default:
@@ -204,9 +205,9 @@ static int stalled_back(struct sock *s, int fd)
 		return keep_kicks(s, fd) < 0 ? -EPROTO : -EAGAIN;
 	if (where < 0)
 		return -EPROTO;
-	if (!s->orphan && wake_hung_up(s))
-		lift_orphan(s);
-	if (s->orphan)
+	if (!s->peer_gone && wake_hung_up(s))
+		lift_peer_gone(s);
+	if (s->peer_gone)
 		return dead_fallback(s, fd);
 	/* the writer knows of the stall, or it is not there any more */
 	if (s->rd && s->rd->state != RDMA_UP)
@@ -260,7 +261,7 @@ static int late_back(struct sock *s, int fd)
  */
 bool fallback_unheld(const struct sock *s)
 {
-	return rdma_here(s) && !s->orphan && s->rd->state == RDMA_UP &&
+	return rdma_here(s) && !s->peer_gone && s->rd->state == RDMA_UP &&
 	       !s->conn.dis_rcvd && !remote_held(&s->rd->words);
 }
 
@@ -280,9 +281,9 @@ int fallback_rx(struct sock *s, int fd)
 		return fallback_unheld(s) ? -EAGAIN : 0;
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		return s->orphan ? dead_fallback(s, fd) : ask(s);
+		return s->peer_gone ? dead_fallback(s, fd) : ask(s);
 	case ANC_RECALLED:
-		if (s->orphan)
+		if (s->peer_gone)
 			return dead_fallback(s, fd);
 		if (pump_poll(s))
 			return -ECONNRESET;
@@ -291,9 +292,9 @@ int fallback_rx(struct sock *s, int fd)
 		ring_service(s);
 		return ret < 0 ? ret : -EAGAIN;
 	case ANC_PAUSED:
-		return s->orphan ? dead_fallback(s, fd) : paused_back(s, fd);
+		return s->peer_gone ? dead_fallback(s, fd) : paused_back(s, fd);
 	case ANC_RESTORING:
-		if (s->orphan)
+		if (s->peer_gone)
 			return late_back(s, fd);
 		if (s->rd)
 			return rdma_back_to_tcp(s, fd);
@@ -314,7 +315,7 @@ void fallback_abandoned(struct sock *s, int fd)
 
 	if (unlikely(rx == ANC_RECALLED || rx == ANC_PAUSED ||
 		     (rx == ANC_RESTORING && s->ar.unsure)) &&
-	    !s->fallback.falling_back && !s->orphan)
+	    !s->fallback.falling_back && !s->peer_gone)
 		fallback_rx(s, fd);
 }
 

@@ -31,7 +31,7 @@ void lift_look(struct sock *s, int fd);
 void lift_connected(struct sock *s, int fd);
 /* A non-blocking send was cut short. */
 void lift_full(struct sock *s, int fd);
-void lift_orphan(struct sock *s); /* the peer's process is gone */
+void lift_peer_gone(struct sock *s); /* the peer's process is gone */
 /*
  * The anchor says end of stream, lock not held: is it a reset to be told? One
  * of which the library met the kernel's, or that the kernel knows nothing of.

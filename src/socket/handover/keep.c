@@ -266,7 +266,7 @@ bool keep_revived(struct sock *s, ssize_t n)
 		return false;
 	ret = keep_revive(s);
 	if (ret)
-		lift_orphan(s);
+		lift_peer_gone(s);
 	sock_unlock(s);
 	return ret;
 }

@@ -361,9 +361,9 @@ void lift_again(struct sock *s)
 /* --- the peer is gone -------------------------------------------------- */
 
 /* Lock held: the wake-up socket hung up. */
-void lift_orphan(struct sock *s)
+void lift_peer_gone(struct sock *s)
 {
-	if (s->orphan)
+	if (s->peer_gone)
 		return;
 	if (!s->conn.error)
 		pump_poll(s); /* what it left in the ring is still ours, */
@@ -373,7 +373,7 @@ void lift_orphan(struct sock *s)
 	}
 	if (s->rd)
 		reports.revive(s);
-	__atomic_store_n(&s->orphan, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->peer_gone, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
@@ -390,10 +390,10 @@ int lift_end_errno(struct sock *s)
 		return s->eos.eaten;
 	if (!tx_by_ring(s) || sock_lock(s))
 		return 0;
-	if (!s->orphan && wake_hung_up(s))
-		lift_orphan(s);
+	if (!s->peer_gone && wake_hung_up(s))
+		lift_peer_gone(s);
 	sock_unlock(s);
-	return s->orphan && was_reset(s) && !told_reset(s) ? ECONNRESET : 0;
+	return s->peer_gone && was_reset(s) && !told_reset(s) ? ECONNRESET : 0;
 }
 
 /*

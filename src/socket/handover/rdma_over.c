@@ -38,7 +38,7 @@ bool rdma_over(struct sock *s, int fd)
 	enum anc_state st = anc_state(d);
 	uint64_t n, front;
 
-	if (st == ANC_TCP || st == ANC_GONE || s->orphan)
+	if (st == ANC_TCP || st == ANC_GONE || s->peer_gone)
 		return false;
 	if (s->eos.fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
 	    !rdma_fin_came(s, fd) || pump_poll(s) || !rdma_silent(s) ||
@@ -75,5 +75,5 @@ void rdma_ended(struct sock *s)
 	r->due.changed = true;
 	if (r->far >= 0)
 		sys_shutdown(r->far, SHUT_WR);
-	lift_orphan(s);
+	lift_peer_gone(s);
 }

@@ -120,7 +120,7 @@ static bool switch_tx(struct sock *s, int fd)
 {
 	int ret;
 
-	if (!s->paired || s->orphan || never_lift(s) || s->eos.shut_wr ||
+	if (!s->paired || s->peer_gone || never_lift(s) || s->eos.shut_wr ||
 	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_TCP ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
 	    clock_ns() < s->fallback.lift_not_before || !zc_settled(s) ||
@@ -157,7 +157,7 @@ void lift_try_tx(struct sock *s, int fd)
 	bool done = false;
 
 	if (!tx || !peer || anc_state(tx) != ANC_TCP || never_lift(s) ||
-	    s->orphan || !__atomic_load_n(&peer->ready, __ATOMIC_ACQUIRE))
+	    s->peer_gone || !__atomic_load_n(&peer->ready, __ATOMIC_ACQUIRE))
 		return;
 	if (s->rd && !lock_try(&s->lock)) {
 		rdma_ask(s);

@@ -81,7 +81,7 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 		return;
 	failover_now(s, fd);
 	/* it ended by that: its bytes lie where only this process reads them */
-	if (s->orphan)
+	if (s->peer_gone)
 		sock_fallback(s, fd, WHY_FD_SHARED);
 }
 

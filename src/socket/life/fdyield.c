@@ -58,7 +58,8 @@ static void colder(struct sock *s, void *arg)
 	struct coldest *c = arg;
 	uint64_t moved = s->at.sent + s->ar.taken;
 
-	if (s->waits.wake < 0 || s->orphan || s->got.avail || moved < c->above)
+	if (s->waits.wake < 0 || s->peer_gone || s->got.avail ||
+	    moved < c->above)
 		return;
 	if (!c->s || moved < c->moved) {
 		c->s = s;
@@ -79,7 +80,7 @@ static void yield_one(struct sock *s, void *arg)
 		wake = s->waits.wake;
 	if (wake >= 0) {
 		service_del(s);
-		lift_orphan(s);
+		lift_peer_gone(s);
 		lift_unpaired(s, WHY_FD_LIMIT);
 		s->waits.wake = -1;
 	}

@@ -50,7 +50,7 @@ bool rdma_linger(struct sock *s, int fd)
 	int ghost;
 
 	zc_seize(s);
-	if (!rdma_here(s) || s->conn.error || s->opt.linger0 || s->orphan ||
+	if (!rdma_here(s) || s->conn.error || s->opt.linger0 || s->peer_gone ||
 	    (r->state != RDMA_UP && !mends(r)))
 		return false;
 	if (anc_state(s->tx) == ANC_TCP && anc_state(s->rx) == ANC_TCP)
@@ -110,7 +110,7 @@ bool rdma_lingered(struct sock *s)
 
 	/* broken: until the peer's record was taken, else it gets a reset */
 	if (r->state != RDMA_UP)
-		return r->state != RDMA_FAILOVER || s->orphan ||
+		return r->state != RDMA_FAILOVER || s->peer_gone ||
 		       clock_ns() > r->seek.give_up_at;
 	if (!s->conn.error && !r->down) {
 		pump_poll(s);

@@ -89,7 +89,7 @@ static void hung_up(struct sock *s)
 	/* the slot may be another connection's by now: ask its own socket */
 	/* our own SHUT_RD looks alike; over RDMA its end is told otherwise */
 	if (s->paired && !(s->rd && s->eos.shut_rd) && wake_hung_up(s))
-		lift_orphan(s);
+		lift_peer_gone(s);
 	sock_unlock(s);
 	sock_changed(s);
 	if (hooks.risen)

@@ -351,7 +351,7 @@ static void await_fin(struct sock *s, int fd)
 	struct timespec ts = { 1, 0 };
 	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-	if (!s->eos.rx_eof || s->orphan || s->eos.fin_missed)
+	if (!s->eos.rx_eof || s->peer_gone || s->eos.fin_missed)
 		return;
 	/* before the last byte is taken it does not come */
 	if (s->got.avail ||
@@ -377,9 +377,9 @@ static int shown_error(struct sock *s)
 		return s->eos.eaten;
 	if (s->conn.error && s->stats.why == WHY_PROTOCOL)
 		return ECONNRESET;
-	if (!s->orphan && tx_by_ring(s) && wake_hung_up(s))
-		lift_orphan(s);
-	if (!s->orphan || (at_anchor && !tx_by_ring(s)))
+	if (!s->peer_gone && tx_by_ring(s) && wake_hung_up(s))
+		lift_peer_gone(s);
+	if (!s->peer_gone || (at_anchor && !tx_by_ring(s)))
 		return 0;
 	return was_reset(s) ? ECONNRESET : 0;
 }

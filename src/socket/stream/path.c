@@ -9,15 +9,16 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 	switch (anc_state(s->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		return lift_stall(s, fd, why, s->orphan) || s->fallback.stand ?
+		return lift_stall(s, fd, why, s->peer_gone) ||
+				       s->fallback.stand ?
 			       -EAGAIN :
 			       0;
 	case ANC_RECALLED:
 	case ANC_PAUSED:
 	case ANC_RESTORING:
-		return s->orphan ? 0 : -EAGAIN;
+		return s->peer_gone ? 0 : -EAGAIN;
 	default:
-		return s->fallback.stand && !s->orphan ? -EAGAIN : 0;
+		return s->fallback.stand && !s->peer_gone ? -EAGAIN : 0;
 	}
 }
 
@@ -228,7 +229,7 @@ int lift_demand(struct sock *s, int fd, bool tx)
 		if (s->paired && tx)
 			lift_try_tx(s, fd);
 		up = s->paired && (!tx || s->id.met);
-		if (up || (s->paired && s->orphan))
+		if (up || (s->paired && s->peer_gone))
 			return 0;
 		if (s->seek.look == LOOK_NEVER && !s->paired)
 			break;

@@ -101,7 +101,7 @@ bool peek_final(struct sock *s, int fd, size_t len, size_t n)
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
-	if (s->eos.rx_eof || s->eos.shut_rd || s->orphan || s->conn.error)
+	if (s->eos.rx_eof || s->eos.shut_rd || s->peer_gone || s->conn.error)
 		return true;
 	if (anc_state(s->rx) == ANC_DRAINING && s->ar.taken + n >= y &&
 	    marked(s, fd, s->ar.taken + len - y, s->ar.taken + n - y))

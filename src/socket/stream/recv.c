@@ -12,8 +12,8 @@
 /* --- the ring ---------------------------------------------------------- */
 
 /* The peer has ended and its ring is empty: what would TCP show? */
-static ssize_t orphan_recv(struct sock *s, int fd, const struct want *w,
-			   bool *raw)
+static ssize_t peer_gone_recv(struct sock *s, int fd, const struct want *w,
+			      bool *raw)
 {
 	bool lost = was_reset(s) && !peek_left(s, fd);
 	/* by whatever: what was sent may be there, and cannot be read */
@@ -153,7 +153,7 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 {
 	*ret = 0;
-	if (pump_poll(s) || s->orphan)
+	if (pump_poll(s) || s->peer_gone)
 		return true;
 	rdma_marker_read(s, fd); /* the DisConn may be hidden by it */
 	if (!s->ar.unsure || s->eos.rx_eof)
@@ -178,8 +178,8 @@ static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 		return w->done && !w->all;
 	if (where == -EAGAIN || (where == -EBUSY && !await_word(s, fd, w, ret)))
 		return false;
-	if (where != -EBUSY || s->conn.error || s->orphan)
-		*ret = orphan_recv(s, fd, w, raw);
+	if (where != -EBUSY || s->conn.error || s->peer_gone)
+		*ret = peer_gone_recv(s, fd, w, raw);
 	return true;
 }
 
@@ -273,7 +273,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			return 0;
 		}
 		if (what_came(s, w))
-			return orphan_recv(s, fd, w, raw);
+			return peer_gone_recv(s, fd, w, raw);
 		if (unlikely(w->torn) && !w->done && s->got.avail > w->len)
 			return -EFAULT;
 		err = w->peek_all ? peek_all(s, fd, w, was, &got) : -1;
@@ -295,7 +295,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			lim = w->len - w->done;
 		got = zc_recv(s, &w->c, lim, w->flags);
 		if (got < 0)
-			return orphan_recv(s, fd, w, raw);
+			return peer_gone_recv(s, fd, w, raw);
 		if (got) {
 			w->done += (size_t)got;
 			if (w->peek)
@@ -313,10 +313,10 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		}
 		if ((w->done && !w->all) || s->eos.rx_eof || s->eos.shut_rd)
 			return 0;
-		if (s->orphan && ring_marker(s, fd))
+		if (s->peer_gone && ring_marker(s, fd))
 			continue;
-		if (s->orphan)
-			return orphan_recv(s, fd, w, raw);
+		if (s->peer_gone)
+			return peer_gone_recv(s, fd, w, raw);
 		err = ring_kicks(s, fd);
 		if (err)
 			return pump_fail(s, err);

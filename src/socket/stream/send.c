@@ -17,7 +17,8 @@ static ssize_t broken_pipe(int flags)
 /* Nothing more can be sent. On the anchor the kernel knows that. */
 static bool ended(const struct sock *s)
 {
-	return s->eos.shut_wr || s->conn.error || (s->orphan && tx_by_ring(s));
+	return s->eos.shut_wr || s->conn.error ||
+	       (s->peer_gone && tx_by_ring(s));
 }
 
 /*
@@ -44,15 +45,12 @@ static bool refused(struct sock *s, int fd)
 	return sock_lock(s) || (tx_by_ring(s) && !pump_room(s));
 }
 
-/*
- * Over RDMA the reader has to know of a stall before bytes follow it. 1: look
- * again.
- */
+/* Over RDMA the reader knows of a stall before bytes follow. 1: look again. */
 static int stand_by(struct sock *s, int fd, struct load *w)
 {
 	int err;
 
-	if (likely(!s->fallback.stand) || s->orphan)
+	if (likely(!s->fallback.stand) || s->peer_gone)
 		return 0;
 	if (!s->conn.error)
 		pump_poll(s);
@@ -155,9 +153,9 @@ static int taken_back(struct sock *s, int fd, struct load *w)
 {
 	int err;
 
-	if (s->orphan && s->rd && was_reset(s))
+	if (s->peer_gone && s->rd && was_reset(s))
 		return (int)reset(s, w->flags); /* the kernel may not know */
-	if (s->orphan) {
+	if (s->peer_gone) {
 		/* it died over it: the kernel knows the rest */
 		__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
 		return 0;
@@ -205,9 +203,9 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			*raw = !err;
 			return err;
 		}
-		if (s->conn.error || (s->orphan && was_reset(s)))
+		if (s->conn.error || (s->peer_gone && was_reset(s)))
 			return reset(s, w->flags);
-		if (s->orphan) {
+		if (s->peer_gone) {
 			/* as on TCP: the kernel answers RST, then EPIPE */
 			lift_stall(s, fd, WHY_CLOSED, true);
 			*raw = true;

@@ -207,7 +207,7 @@ static bool to_be_lifted(const struct sock *s)
 {
 	if (s->opt.sndtimeo || never_lift(s))
 		return false;
-	return s->paired ? anc_state(s->tx) == ANC_TCP && !s->orphan :
+	return s->paired ? anc_state(s->tx) == ANC_TCP && !s->peer_gone :
 			   s->seek.look != LOOK_NEVER;
 }
 

@@ -69,7 +69,7 @@ bool rdma_all_on_tcp(const struct sock *s)
 	return !s->paired ||
 	       (anc_state(s->tx) == ANC_TCP && anc_state(s->rx) == ANC_TCP &&
 		!s->fallback.pins && !s->got.avail && !s->eos.rx_eof &&
-		!s->eos.shut_wr && !s->eos.shut_rd && !s->orphan);
+		!s->eos.shut_wr && !s->eos.shut_rd && !s->peer_gone);
 }
 
 void rdma_anchor_watch(struct sock *s, int fd)

@@ -100,8 +100,8 @@ static inline bool zc_shown(const struct sock *s)
 /* The next bytes of the stream lie in the peer's memory, behind rx_avail. */
 static inline bool zc_here(const struct sock *s)
 {
-	return unlikely(s->conn.peer_src_count) && !s->orphan && zc_shown(s) &&
-	       conn_source(&s->conn);
+	return unlikely(s->conn.peer_src_count) && !s->peer_gone &&
+	       zc_shown(s) && conn_source(&s->conn);
 }
 
 /* Nothing more of it goes by this way; 0, as of what went. */

@@ -42,7 +42,7 @@ uint64_t window_look(struct sock *s)
 {
 	uint64_t reader, under, all;
 
-	if (s->rd || s->orphan || !bound(s, &reader)) {
+	if (s->rd || s->peer_gone || !bound(s, &reader)) {
 		s->window.may_send = s->at.sent + LOOK;
 		return WINDOW_ANY;
 	}
@@ -71,7 +71,7 @@ bool window_roomy(struct sock *s)
 
 	if (likely(s->at.sent + third < s->window.may_send))
 		return true;
-	if (s->rd || s->orphan || !bound(s, &reader))
+	if (s->rd || s->peer_gone || !bound(s, &reader))
 		return true;
 	room = window_look(s);
 	return room && room >= third;

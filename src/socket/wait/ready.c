@@ -89,7 +89,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (where == ANC_AT_ANCHOR) {
 		if (unlikely(s->rd))
 			rdma_passed(s);
-		if (unlikely(s->eos.rx_ended) && !s->orphan) {
+		if (unlikely(s->eos.rx_ended) && !s->peer_gone) {
 			r->ours |= IN_BITS; /* before the kernel's FIN, too */
 			r->now |= IN_BITS;
 		}
@@ -117,7 +117,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (s->got.avail || s->eos.rx_eof || s->conn.error || s->eos.shut_rd ||
 	    zc_here(s))
 		r->now |= IN_BITS;
-	else if (s->orphan)
+	else if (s->peer_gone)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
 	else
 		ring_kicks(s, fd);
@@ -130,7 +130,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
  * The peer's library is gone. The kernel's word counts, but for kicks it left
  * unread: they make the kernel show a reset where TCP would show an end.
  */
-static void ready_orphan(struct sock *s, int fd, struct sock_ready *r)
+static void ready_peer_gone(struct sock *s, int fd, struct sock_ready *r)
 {
 	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLPRI |
 			     EPOLLERR | EPOLLHUP;
@@ -246,7 +246,7 @@ bool sock_promise(struct sock *s)
 	if (likely(!s->rd) || sock_lock(s))
 		return true;
 	if (s->rd && s->paired && sock_here(s) && tx_by_ring(s) &&
-	    !s->conn.error && !s->orphan && !s->eos.shut_wr) {
+	    !s->conn.error && !s->peer_gone && !s->eos.shut_wr) {
 		ok = pump_roomy(s);
 		if (ok)
 			rdma_spare(s, ready_wait());
@@ -265,7 +265,7 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 	case ANC_LIFTED:
 		break;
 	case ANC_DRAINING:
-		if (unlikely(s->fallback.stand) && !s->orphan) {
+		if (unlikely(s->fallback.stand) && !s->peer_gone) {
 			r->ours |= OUT_BITS;
 			r->ms = 1;
 		}
@@ -278,7 +278,7 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		r->ms = 5;
 		return;
 	}
-	if (s->eos.shut_wr || s->orphan)
+	if (s->eos.shut_wr || s->peer_gone)
 		return;
 	r->ours |= OUT_BITS;
 	if (s->conn.error) {
@@ -336,8 +336,8 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 			r->now |= EPOLLRDHUP;
 		}
 		ready_out(s, fd, asks, r);
-		if (s->orphan)
-			ready_orphan(s, fd, r);
+		if (s->peer_gone)
+			ready_peer_gone(s, fd, r);
 		else if (unlikely(anc_state(s->rx) == ANC_DRAINING ||
 				  anc_state(s->tx) == ANC_GONE ||
 				  s->eos.rx_eof || s->eos.fin_due ||
@@ -367,7 +367,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 
 int sock_wake_fd(const struct sock *s)
 {
-	return s->paired && !__atomic_load_n(&s->orphan, __ATOMIC_ACQUIRE) ?
+	return s->paired && !__atomic_load_n(&s->peer_gone, __ATOMIC_ACQUIRE) ?
 		       s->waits.wake :
 		       -1;
 }

@@ -130,8 +130,9 @@ void sock_spun(struct sock *s, bool paid)
 
 bool sock_pending(struct sock *s)
 {
-	return s->paired && (fab_glance(s) || anc_state(s->rx) != ANC_LIFTED ||
-			     s->orphan || (unlikely(s->rd) && rdma_fresh(s)));
+	return s->paired &&
+	       (fab_glance(s) || anc_state(s->rx) != ANC_LIFTED ||
+		s->peer_gone || (unlikely(s->rd) && rdma_fresh(s)));
 }
 
 /*
@@ -189,7 +190,7 @@ static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
 	do {
 		for (i = 0; i < burst && !paid; i++) {
 			paid = fab_glance(s) || anc_state(s->rx) != was ||
-			       s->orphan ||
+			       s->peer_gone ||
 			       __atomic_load_n(&s->waits.in_gen,
 					       __ATOMIC_RELAXED) != gen;
 			if (!paid)
@@ -293,7 +294,7 @@ bool spin_tx(struct sock *s)
 			return true;
 		if (fab_pending(s))
 			pump_poll(s); /* credits may come with it */
-		paid = pump_room(s) || !tx_by_ring(s) || s->orphan;
+		paid = pump_room(s) || !tx_by_ring(s) || s->peer_gone;
 		now = clock_ns();
 	} while (!paid && now < end && clocks-- && !guard_called());
 	sock_spin_ended(now, end, ns);

@@ -120,7 +120,7 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	if (unlikely(ret == 0 || ret == -ECONNRESET || ret == -EBADF)) {
 		if (!sock_here(s))
 			return -EBADF;
-		lift_orphan(s);
+		lift_peer_gone(s);
 		return 0;
 	}
 	/* the byte that woke us is there, whether its number is yet or not */
@@ -166,9 +166,9 @@ static int nap_locked(struct sock *s)
 	errno = saved;
 	wait_back(&in);
 	/* a child may have no service thread that hears of the peer's end */
-	if (s->paired && sock_here(s) && !s->rd && !s->orphan &&
+	if (s->paired && sock_here(s) && !s->rd && !s->peer_gone &&
 	    !s->eos.shut_rd && wake_hung_up(s))
-		lift_orphan(s);
+		lift_peer_gone(s);
 	return ret;
 }
 
@@ -229,7 +229,7 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 
 bool wait_idle(struct sock *s)
 {
-	return s->paired && !s->orphan && !s->conn.error && !s->got.avail &&
+	return s->paired && !s->peer_gone && !s->conn.error && !s->got.avail &&
 	       !s->eos.rx_eof && !s->eos.shut_rd && !s->fallback.falling_back &&
 	       !s->eos.fin_due && anc_state(s->rx) == ANC_LIFTED &&
 	       anc_state(s->tx) <= ANC_DRAINING && !zc_here(s) &&
@@ -301,7 +301,7 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also, part));
 	if (ret)
 		return ret > 0 ? 0 : ret;
-	if (!s->paired || s->orphan)
+	if (!s->paired || s->peer_gone)
 		return 0;
 	if (unlikely(s->rd) && also < 0)
 		return sleep_ear(s, fd, deadline, was, gen, part);
@@ -354,7 +354,7 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 	also.ear = arm_room(s, signals);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!pump_poll(s) && s->zc.out == ZC_OUT && tx_by_ring(s) &&
-	    !s->orphan) {
+	    !s->peer_gone) {
 		if (ring_may_eat(s))
 			ring_eat(s, mark);
 		ret = sleep_locked(s, until, true, also);
@@ -376,7 +376,7 @@ static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	rdma_tell(s, false);
 	also.ear = arm_room(s, signals);
-	if (pump_poll(s) || pump_room(s) || !tx_by_ring(s) || s->orphan)
+	if (pump_poll(s) || pump_room(s) || !tx_by_ring(s) || s->peer_gone)
 		return 0;
 	now = clock_ns();
 	limit = wait_full(s, now);
@@ -400,9 +400,9 @@ static bool in_vain(struct sock *s)
 {
 	if (s->paired && !s->conn.error && fab_pending(s))
 		pump_poll(s);
-	return s->paired && !s->orphan && !s->conn.error && !s->eos.shut_wr &&
-	       !s->eos.fin_due && !s->fallback.stand && tx_by_ring(s) &&
-	       !pump_room(s) && rdma_cqwait_free(s, true);
+	return s->paired && !s->peer_gone && !s->conn.error &&
+	       !s->eos.shut_wr && !s->eos.fin_due && !s->fallback.stand &&
+	       tx_by_ring(s) && !pump_room(s) && rdma_cqwait_free(s, true);
 }
 
 /*
@@ -486,7 +486,7 @@ void sock_rang(struct sock *s, bool asleep)
 
 	if (!s->paired || sock_lock(s))
 		return;
-	if (s->paired && sock_here(s) && !s->orphan && s->waits.wake >= 0) {
+	if (s->paired && sock_here(s) && !s->peer_gone && s->waits.wake >= 0) {
 		mark = ring_mark(s);
 		if (s->waits.watched > 1 || s->waits.readers ||
 		    s->waits.writers ||
@@ -507,7 +507,7 @@ void sock_rang(struct sock *s, bool asleep)
 			page_add(wakeups_rx, 1);
 		ring_eat(s, mark);
 		if (wake_hung_up(s) && !s->eos.shut_rd) {
-			lift_orphan(s);
+			lift_peer_gone(s);
 			gone = true;
 		}
 	}

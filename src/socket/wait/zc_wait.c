@@ -103,7 +103,7 @@ static int await(struct sock *s, int fd, uint64_t deadline, int signals)
 		fallback_serve(s, fd);
 		if (crossed(s))
 			break;
-		if (!s->paired || s->eos.shut_wr || s->orphan ||
+		if (!s->paired || s->eos.shut_wr || s->peer_gone ||
 		    s->conn.error || anc_state(s->tx) != ANC_LIFTED ||
 		    clock_ns() >= until)
 			break;
@@ -257,7 +257,7 @@ static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
 {
 	uint64_t now = clock_ns();
 
-	if (!s->paired || s->eos.shut_wr || s->orphan || s->conn.error ||
+	if (!s->paired || s->eos.shut_wr || s->peer_gone || s->conn.error ||
 	    anc_state(s->tx) != ANC_LIFTED || zcr_crossed(s) || now >= until)
 		return 1;
 	return now >= deadline ? -EAGAIN : 0;
