@@ -82,7 +82,7 @@ assert all(x["reason"] for x in e if x["event"] == "fallback")
 	run sdpstat --log "$pid"
 	[ "$status" -eq 0 ]
 	[[ $output == *"$pid (python3) was killed"*connected*lifted* ]]
-	# it is no ghost: no socket of it is shown, and its file is one for all
+	# it is off the list: no socket of it is shown, and its file is one for all
 	[ "$(sdpstat -H -p "$pid" | wc -l)" -eq 0 ]
 	[ -z "$(find /dev/shm -name "libsdp.$pid.*")" ]
 	files=(/dev/shm/libsdp.killed."$(id -u)")

@@ -156,7 +156,7 @@ static void both_ends(void)
 	sock.id.phase = PH_CONNECTED;
 	sock.id.role = 1;
 	sock.seek.look = LOOK_NEVER;
-	sock.waits.wake = sock.waits.ghost = -1;
+	sock.waits.wake = sock.waits.orphan_fd = -1;
 	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
 	sock.mem.holder[0].fd = fd;
 }

@@ -90,10 +90,10 @@ tests_unit_test_over_SOURCES = tests/unit/test_over.c \
 tests_unit_test_over_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_ghost
-tests_unit_test_ghost_SOURCES = tests/unit/test_ghost.c \
+check_PROGRAMS += tests/unit/test_orphan
+tests_unit_test_orphan_SOURCES = tests/unit/test_orphan.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
-tests_unit_test_ghost_LDADD = libsocket.la libhandover.la \
+tests_unit_test_orphan_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_number

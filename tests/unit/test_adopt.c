@@ -69,7 +69,7 @@ static void test_leaves(void **state)
 
 	(void)state;
 	sock_pid = getpid();
-	sock.waits.wake = sock.waits.ghost = -1;
+	sock.waits.wake = sock.waits.orphan_fd = -1;
 	assert_int_equal(pthread_create(&thread, NULL, reader, NULL), 0);
 	for (i = 1; clock_ns() < end; i++) {
 		memset(words, 0, sizeof(words));

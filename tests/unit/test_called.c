@@ -55,7 +55,7 @@ static int set_up(void **state)
 	memcpy(rdma.mark.secret_rx, secret, sizeof(secret));
 	sock.rd = &rdma;
 	sock.link = &rdma_link;
-	sock.waits.ghost = fd[0];
+	sock.waits.orphan_fd = fd[0];
 	peer = fd[1];
 	say(marker + TAKEN, sizeof(marker) - TAKEN);
 	return 0;
@@ -64,7 +64,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	close(sock.waits.ghost);
+	close(sock.waits.orphan_fd);
 	close(peer);
 	return 0;
 }

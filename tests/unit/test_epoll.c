@@ -222,7 +222,7 @@ static void t_hangup(void **state)
 }
 
 /* Deleting and adding a lifted socket is done without the kernel. */
-static void t_ghost(void **state)
+static void t_deleted(void **state)
 {
 	struct sock *s = fake_new();
 	int ep = set_new(), i;
@@ -244,12 +244,12 @@ static void t_ghost(void **state)
 		fake_take(s);
 	}
 	assert_int_equal(ctls, c);
-	/* what the kernel reports of a ghost is not for the program */
+	/* what the kernel reports of a deleted one is not for the program */
 	assert_int_equal(set_ctl(ep, DEL, s->fd, 0, 0), 0);
 	assert_int_equal(write(s->peer, "\0", 1), 1);
 	assert_int_equal(set_one(ep, WORD, 1), 0);
 	assert_int_equal(set_ctl(ep, DEL, s->fd, 0, 0), -ENOENT);
-	/* a ghost that falls back is gone for good */
+	/* a deleted one that falls back is gone for good */
 	assert_int_equal(set_ctl(ep, ADD, s->fd, EPOLLIN, WORD), 0);
 	assert_int_equal(set_one(ep, WORD, 0), 0);
 	assert_int_equal(set_ctl(ep, DEL, s->fd, 0, 0), 0);
@@ -583,7 +583,7 @@ int main(void)
 		cmocka_unit_test_teardown(t_oneshot, clean),
 		cmocka_unit_test_teardown(t_narrow, clean),
 		cmocka_unit_test_teardown(t_hangup, clean),
-		cmocka_unit_test_teardown(t_ghost, clean),
+		cmocka_unit_test_teardown(t_deleted, clean),
 		cmocka_unit_test_teardown(t_fair, clean),
 		cmocka_unit_test_teardown(t_rotate, clean),
 		cmocka_unit_test_teardown(t_quiet, clean),

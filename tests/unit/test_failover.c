@@ -145,7 +145,7 @@ static void in_resume(struct conn *peer)
 	rd.end = &end;
 	rd.owner = sock_pid;
 	rd.state = RDMA_UP;
-	sock.waits.wake = sock.waits.ghost = rd.far = rd.watch.anchor = -1;
+	sock.waits.wake = sock.waits.orphan_fd = rd.far = rd.watch.anchor = -1;
 	memset(rd.mark.secret_rx, 0x77, sizeof(rd.mark.secret_rx));
 	bytebuf_init(&rd);
 	remote_init(&rd.words, &rd.mirror, &sock.at, &sock.ar);

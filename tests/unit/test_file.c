@@ -89,7 +89,7 @@ static int set_up(void **state)
 	end = (struct end){ &ops, ROOM, BUFS };
 	sock.end = &end;
 	sock.stats.row = &sock_spare;
-	sock.waits.wake = sock.waits.ghost = -1;
+	sock.waits.wake = sock.waits.orphan_fd = -1;
 	sock.tx = &sock.local[0];
 	sock.rx = &sock.local[1];
 	sock.own = &side[0];

@@ -27,7 +27,7 @@ static int begin(void **state)
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!s || words == MAP_FAILED || pipe(ready))
 		return -1;
-	s->waits.ghost = s->waits.wake = s->seek.pair.fd = -1;
+	s->waits.orphan_fd = s->waits.wake = s->seek.pair.fd = -1;
 	s->seek.look = LOOK_NEVER;
 	s->tx = &s->local[0];
 	s->rx = &s->local[1];

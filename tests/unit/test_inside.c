@@ -24,7 +24,7 @@ static int setup(void **state)
 	s.tx = &s.local[0];
 	s.stats.row = &sock_spare;
 	s.stats.row_pid = sock_pid;
-	s.waits.wake = s.waits.ghost = -1;
+	s.waits.wake = s.waits.orphan_fd = -1;
 	return 0;
 }
 

@@ -38,7 +38,7 @@ static int setup(void **state)
 	sock.stats.row_pid = sock_pid;
 	sock.id.phase = PH_CONNECTED;
 	sock.seek.look = LOOK_NEVER;
-	sock.waits.wake = sock.waits.ghost = -1;
+	sock.waits.wake = sock.waits.orphan_fd = -1;
 	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
 	sock.mem.holder[0].fd = fd;
 	sock.rx = &page.dir[0];

@@ -181,7 +181,7 @@ static void live(struct side *me, struct side *other)
 	me->end = (struct end){ &ops, RCV_SIZE, REST };
 	s->end = &me->end;
 	s->stats.row = &sock_spare;
-	s->waits.wake = s->waits.ghost = -1;
+	s->waits.wake = s->waits.orphan_fd = -1;
 	s->id.phase = PH_CONNECTED;
 	s->opt.nonblock = true;
 	s->seek.look = LOOK_NEVER;

@@ -73,7 +73,7 @@ static void setup_one(void)
 	s.rx = &rx;
 	s.own = &side[0];
 	s.peer = &side[1];
-	s.waits.ghost = -1;
+	s.waits.orphan_fd = -1;
 	s.own->bound = 0;
 	settings.spin_us = 50;
 	settings.spin_rdma_us = 2000;

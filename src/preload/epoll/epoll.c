@@ -145,7 +145,7 @@ static int ctl_mod(struct ctl *c, struct epreg *r)
 }
 
 /* Deleted while user space decides: see epset.h. Bucket lock held. */
-static bool ctl_ghost(const struct ctl *c, struct epreg *r)
+static bool ctl_deleted(const struct ctl *c, struct epreg *r)
 {
 	if (!r->ours || !(r->kmask & (uint32_t)EPOLLET) || c->set->inherited ||
 	    (r->mask & (uint32_t)EPOLLEXCLUSIVE) || r->fd < 0)
@@ -157,7 +157,7 @@ static bool ctl_ghost(const struct ctl *c, struct epreg *r)
 	if (r->rearm)
 		r->set->nrearm--;
 	r->rearm = r->stays = false;
-	r->ghost = true;
+	r->deleted = true;
 	return true;
 }
 
@@ -169,7 +169,7 @@ static bool ctl_revive(struct ctl *c, struct epreg *r)
 	r->off = true; /* whatever it was; it is added */
 	if (!(c->ev->events & (uint32_t)EPOLLEXCLUSIVE) && r->ours)
 		ok = ctl_mod(c, r) == 0;
-	r->ghost = false;
+	r->deleted = false;
 	epbucket_drop(c->b);
 	if (!ok)
 		epreg_bury(r);
@@ -188,16 +188,16 @@ static int ctl_locked(struct ctl *c)
 		return ctl_real(c);
 	r = epreg_find(c->b, c->set, c->s, c->fd);
 	if (c->op == EPOLL_CTL_ADD) {
-		if (r && r->ghost)
+		if (r && r->deleted)
 			return ctl_revive(c, r) ? 0 : ctl_add(c);
 		epbucket_drop(c->b);
 		return ctl_add(c);
 	}
-	if (r && r->ghost) {
+	if (r && r->deleted) {
 		epbucket_drop(c->b);
 		return -ENOENT;
 	}
-	if (r && c->op == EPOLL_CTL_DEL && ctl_ghost(c, r)) {
+	if (r && c->op == EPOLL_CTL_DEL && ctl_deleted(c, r)) {
 		epbucket_drop(c->b);
 		return 0;
 	}
@@ -310,7 +310,7 @@ int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 /*
  * Tells the sets of `s`. Those whose sleepers have nothing but the anchor to
  * hear are left in `late`, the first `skip` of them left out: their locks are
- * taken without the bucket's, which burying a ghost takes.
+ * taken without the bucket's, which epreg_bury() takes.
  */
 #define LATE 8
 
@@ -330,7 +330,7 @@ static uint32_t hook_pass(struct sock *s, bool changed, struct epset **late,
 			continue;
 		if (changed)
 			epreg_wake(b, r);
-		if (r->ghost && !changed)
+		if (r->deleted && !changed)
 			continue;
 		if (lock_mine(&set->lock) && s == ep_looking)
 			continue; /* it is being looked at */

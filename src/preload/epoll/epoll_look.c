@@ -230,7 +230,7 @@ bool epset_probe(struct epset *set, uint64_t *since)
 		if (!r->sock || (!r->ours && sock_cold(r->sock)))
 			continue;
 		sock_rang(r->sock, false);
-		if (r->ghost)
+		if (r->deleted)
 			continue;
 		epreg_watch(r, false);
 		epreg_heat(r);

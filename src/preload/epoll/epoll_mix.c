@@ -183,7 +183,7 @@ static struct epreg *cold_one(struct epset *set, const struct epoll_event *e)
 	if (!ep_is_word(e->data.u64) || (e->data.u64 & EP_WAKE))
 		return NULL;
 	k = epreg_of(set, e->data.u64);
-	if (!k || k->ghost || k->ours || !k->sock ||
+	if (!k || k->deleted || k->ours || !k->sock ||
 	    !ep_word_modded(e->data.u64, k->mod))
 		return NULL;
 	if (k->turn != set->turn)

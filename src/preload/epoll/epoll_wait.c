@@ -126,7 +126,7 @@ static int translate_one(struct epwait *w, int i, int n)
 	r = epreg_of(w->set, ev.data.u64);
 	if (!r)
 		return n;
-	if (ep_unlikely(r->ghost)) {
+	if (ep_unlikely(r->deleted)) {
 		if (ev.data.u64 & EP_WAKE) {
 			sock_rang(r->sock, false);
 			ep_risen(r->sock);
@@ -466,7 +466,7 @@ static int wait_inherited(struct epwait *w, uint64_t span)
 
 			if (ep_is_word(ev.data.u64)) {
 				r = epreg_of(w->set, ev.data.u64);
-				if (!r || r->ghost || (ev.data.u64 & EP_WAKE))
+				if (!r || r->deleted || (ev.data.u64 & EP_WAKE))
 					continue;
 				ev.data.u64 = r->data;
 				ev.events &= ep_want(r->mask);

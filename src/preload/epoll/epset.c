@@ -224,7 +224,7 @@ void epreg_free(struct epreg *r, bool kernel)
 	if (set->kern.kept == r)
 		set->kern.kept = NULL;
 	/* nobody finds it any more; now nobody holds it */
-	r->doomed = r->ghost = false;
+	r->doomed = r->deleted = false;
 	r->off = true;
 	epset_inbox(set);
 	epreg_cool(r);

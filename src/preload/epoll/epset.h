@@ -11,10 +11,10 @@
  *  - hot: on the set's list, looked at in user space by every wait;
  *  - quiet: user space decides, but nothing came for a while: the sock keeps
  *    its wake-ups armed (`watched`), its wake-up descriptor brings it back;
- *  - a ghost: deleted by the program while user space decided. Its entries
- *    stay in the kernel's set (edge-triggered, what they say is dropped),
- *    because many programs delete and add a socket for each message. It is
- *    buried when the kernel would have something to report again.
+ *  - deleted: by the program, while user space decided. Its entries stay in
+ *    the kernel's set (edge-triggered, what they say is dropped), because
+ *    many programs delete and add a socket for each message. They are removed
+ *    when the kernel would have something to report again.
  *
  * As long as nobody was seen to wait for a set its entries keep the program's
  * words (`bare`), and their socks are not paired: programs make calls of
@@ -70,7 +70,7 @@ struct epreg {
 	bool rearm; /* and the program asked for a level */
 	bool still; /* only a message can change what the last look found */
 	bool kicked; /* the wake-up entry is asked for OUT; bucket lock */
-	bool ghost; /* the program deleted it, the kernel still has it */
+	bool deleted; /* the program deleted it, the kernel still has it */
 	bool doomed; /* sock is gone, the set's holder frees this */
 	bool bare; /* atomic: the kernel has the program's word yet */
 	uint8_t queued; /* in the inbox; atomic */
@@ -278,7 +278,7 @@ static inline void epset_wanted(struct epset *set)
 /* The wake-up entry in step with sock_wake_fd(). Bucket lock held. */
 void epreg_wake(struct epbucket *b, struct epreg *r);
 void epreg_unwake(struct epbucket *b, struct epreg *r);
-/* Take a ghost's entries out of the kernel's set, too. Lock held. */
+/* Take a deleted one's entries out of the kernel's set, too. Lock held. */
 void epreg_bury(struct epreg *r);
 /*
  * Get a thread asleep in the set out / undo that. Bucket lock held. False:

@@ -178,7 +178,7 @@ void epreg_hand_back(const struct epreg *r)
 {
 	uint32_t mask = r->off ? EPOLLONESHOT | (uint32_t)EPOLLET : r->mask;
 
-	if (r->ghost) {
+	if (r->deleted) {
 		ctl(r->set, EPOLL_CTL_DEL, r->fd, 0, 0);
 	} else if ((mask | r->kmask) & (uint32_t)EPOLLEXCLUSIVE) {
 		ctl(r->set, EPOLL_CTL_DEL, r->fd, 0, 0);
@@ -196,7 +196,7 @@ void epset_hand_back(struct epset *set, const struct sock *only)
 		next = r->anext;
 		if (only && r->sock != only)
 			continue;
-		if (r->ghost) {
+		if (r->deleted) {
 			epreg_bury(r);
 			continue;
 		}
@@ -238,7 +238,7 @@ void epset_settle(struct epset *set, bool give_away)
 		for (r = set->all; r; r = r->anext) {
 			bool narrow = r->ours != 0;
 
-			if (r->ghost) /* the parent may revive it */
+			if (r->deleted) /* the parent may revive it */
 				continue;
 			r->ms = -1;
 			r->ours = 0;

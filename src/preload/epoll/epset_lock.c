@@ -81,7 +81,7 @@ void epset_inbox(struct epset *set)
 			epreg_free(r, false);
 			continue;
 		}
-		if (r->ghost) {
+		if (r->deleted) {
 			epreg_bury(r);
 			continue;
 		}

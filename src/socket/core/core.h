@@ -287,9 +287,9 @@ static inline const struct link_ops *sock_link(const struct sock *s)
 	return __atomic_load_n(&s->link, __ATOMIC_RELAXED);
 }
 
-static inline int sock_ghost(const struct sock *s)
+static inline int sock_orphan_fd(const struct sock *s)
 {
-	return __atomic_load_n(&s->waits.ghost, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&s->waits.orphan_fd, __ATOMIC_SEQ_CST);
 }
 
 static inline int sock_at(struct sock *s, int fd)

@@ -13,7 +13,7 @@ int sock_fd(struct sock *s)
 bool sock_here(struct sock *s)
 {
 	return holder_of(s, sock_pid) ||
-	       (s->waits.ghost >= 0 && s->mem.closer == sock_pid);
+	       (s->waits.orphan_fd >= 0 && s->mem.closer == sock_pid);
 }
 
 bool sock_hold(struct sock *s)
@@ -31,10 +31,10 @@ bool sock_hold(struct sock *s)
 
 int sock_at_slow(struct sock *s, int fd)
 {
-	int ghost = sock_ghost(s);
+	int orphan = sock_orphan_fd(s);
 
-	if (ghost >= 0)
-		return ghost;
+	if (orphan >= 0)
+		return orphan;
 	if (fd >= 0 && (!hooks.has || hooks.has(fd, s)))
 		return fd;
 	return sock_fd(s);

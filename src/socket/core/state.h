@@ -205,7 +205,7 @@ struct sock_stats {
 struct sock_waits {
 	int wake; /* wake-up socket, -1 */
 	uint32_t wake_ms; /* SO_RCVTIMEO of that one; 0: none */
-	int ghost; /* atomic: the anchor's number for sleepers after close, -1 */
+	int orphan_fd; /* atomic: anchor's number for sleepers after close, -1 */
 	uint32_t rung_eaten; /* wake-up bytes taken */
 	uint32_t rung_seen; /* at least so many were there */
 	uint64_t rung_at; /* atomic: over RDMA, since the sleep began; 0 */

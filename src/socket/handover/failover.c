@@ -20,7 +20,7 @@
 
 static int anchor_of(struct sock *s)
 {
-	return s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
+	return s->waits.orphan_fd >= 0 ? s->waits.orphan_fd : sock_fd(s);
 }
 
 /* --- the transmit half ---------------------------------------------------- */

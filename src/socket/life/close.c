@@ -244,23 +244,23 @@ static void release(struct sock *s, int fd, bool last)
  * kernel's receive or on the wake-up socket: in the kernel it would keep the
  * open file. It keeps a number nobody sees, and the stream goes its way.
  */
-static bool haunt(struct sock *s, int fd)
+static bool orphan_begin(struct sock *s, int fd)
 {
-	int ghost;
+	int orphan;
 
 	if (!s->paired || !sleeper_others(s))
 		return false;
-	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (ghost < 0)
+	orphan = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (orphan < 0)
 		return false;
-	ghost = fd_hide(ghost);
-	__atomic_store_n(&s->waits.ghost, ghost, __ATOMIC_SEQ_CST);
+	orphan = fd_hide(orphan);
+	__atomic_store_n(&s->waits.orphan_fd, orphan, __ATOMIC_SEQ_CST);
 	/* who came out of the kernel just before this looked in vain */
-	if (ghost < 0 || sleeper_others(s))
-		return ghost >= 0;
-	__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);
-	fd_unhide(ghost);
-	sys_close(ghost);
+	if (orphan < 0 || sleeper_others(s))
+		return orphan >= 0;
+	__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);
+	fd_unhide(orphan);
+	sys_close(orphan);
 	return false;
 }
 
@@ -272,28 +272,28 @@ static bool inside(const struct sock *s)
 	return __atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) > sends;
 }
 
-void sock_exorcise(struct sock *s)
+void sock_orphan_end(struct sock *s)
 {
 	bool over = false;
-	int ghost = -1;
+	int orphan = -1;
 
 	if (sock_lock(s))
 		return;
-	if (s->waits.ghost >= 0 && s->mem.closer == sock_pid &&
+	if (s->waits.orphan_fd >= 0 && s->mem.closer == sock_pid &&
 	    !sleeper_others(s) && !inside(s) &&
 	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
-		ghost = s->waits.ghost;
-		__atomic_store_n(&s->waits.ghost, -1, __ATOMIC_SEQ_CST);
+		orphan = s->waits.orphan_fd;
+		__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);
 		/* only now: the sleeper had to get what came meanwhile */
-		over = (s->rd && s->rd->lingers) || !rdma_linger(s, ghost);
+		over = (s->rd && s->rd->lingers) || !rdma_linger(s, orphan);
 		if (over)
-			release(s, ghost, true);
+			release(s, orphan, true);
 	}
 	sock_unlock(s);
-	if (ghost < 0)
+	if (orphan < 0)
 		return;
-	fd_unhide(ghost);
-	sys_close(ghost);
+	fd_unhide(orphan);
+	sys_close(orphan);
 	if (over)
 		sock_bury(s);
 }
@@ -346,7 +346,7 @@ static bool close_at(struct sock *s, int fd, int at)
 			sock_publish(s);
 		}
 	}
-	if (gone && last && (haunt(s, at) || rdma_linger(s, at)))
+	if (gone && last && (orphan_begin(s, at) || rdma_linger(s, at)))
 		gone = false;
 	if (gone)
 		release(s, at, last);

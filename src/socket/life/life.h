@@ -6,7 +6,7 @@
 
 /* --- close.c ----------------------------------------------------------- */
 
-void sock_exorcise(struct sock *s); /* a sleeper leaves a closed sock */
+void sock_orphan_end(struct sock *s); /* a sleeper leaves a closed sock */
 
 /* --- rdma_end.c -------------------------------------------------------- */
 

@@ -47,7 +47,7 @@ bool rdma_unread(const struct sock *s, int fd)
 bool rdma_linger(struct sock *s, int fd)
 {
 	struct rdma *r = s->rd;
-	int ghost;
+	int orphan;
 
 	zc_seize(s);
 	if (!rdma_here(s) || s->conn.error || s->opt.linger0 || s->peer_gone ||
@@ -61,11 +61,11 @@ bool rdma_linger(struct sock *s, int fd)
 		    rdma_unread(s, fd))
 			return false; /* a reset, as on TCP */
 	}
-	ghost = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	if (ghost < 0)
+	orphan = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (orphan < 0)
 		return false;
-	s->waits.ghost = fd_hide(ghost);
-	if (s->waits.ghost < 0)
+	s->waits.orphan_fd = fd_hide(orphan);
+	if (s->waits.orphan_fd < 0)
 		return false;
 	r->lingers = r->due.restless = true;
 	r->seek.give_up_at = clock_ns() + LINGER_NS;
@@ -74,7 +74,7 @@ bool rdma_linger(struct sock *s, int fd)
 	if (mends(r) &&
 	    !s->eos.shut_wr) /* its end need not wait for the peer's */
 		s->eos.shut_wr = s->eos.fin_due = true;
-	fallback_serve(s, s->waits.ghost);
+	fallback_serve(s, s->waits.orphan_fd);
 	rdma_tell(s, true);
 	rdma_arm(s);
 	service_poke(service_id());
@@ -114,13 +114,13 @@ bool rdma_lingered(struct sock *s)
 		       clock_ns() > r->seek.give_up_at;
 	if (!s->conn.error && !r->down) {
 		pump_poll(s);
-		fallback_serve(s, s->waits.ghost);
+		fallback_serve(s, s->waits.orphan_fd);
 		rdma_tell(s, true);
 		if (anc_state(s->tx) == ANC_SWITCHING)
-			lift_stall(s, s->waits.ghost, WHY_CLOSED, true);
+			lift_stall(s, s->waits.orphan_fd, WHY_CLOSED, true);
 		else if (tx_by_ring(s) || anc_state(s->tx) == ANC_RECALLED)
 			rdma_may_end(s, true);
-		rdma_marker_write(s, s->waits.ghost);
+		rdma_marker_write(s, s->waits.orphan_fd);
 	}
 	if (s->conn.error || r->down || clock_ns() > r->seek.give_up_at)
 		return true;
@@ -162,7 +162,7 @@ static void bid_farewell(struct sock *s, void *arg)
 	}
 	if (!rdma_here(s) || !s->paired || s->conn.error)
 		goto out;
-	fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
+	fd = s->waits.orphan_fd >= 0 ? s->waits.orphan_fd : sock_fd(s);
 	if (s->rd->state == RDMA_FAILOVER) {
 		fallback_serve(s, fd);
 		*left += s->rd->failover.out || s->rd->failover.put.mem ||

@@ -59,8 +59,8 @@ static void serve(struct sock *s, void *arg)
 		holdback_serve(s);
 	if (unlikely(s->rd))
 		rdma_serve(s);
-	if (sock_ghost(s) >= 0)
-		sock_exorcise(s);
+	if (sock_orphan_fd(s) >= 0)
+		sock_orphan_end(s);
 	if (lift_awaited(s) && sock_fd(s) >= 0)
 		lift_look(s, sock_fd(s));
 	holders_visit(s);

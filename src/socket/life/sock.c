@@ -11,7 +11,7 @@ void sock_setup(const struct sock_hooks *h)
 	sock_pid = sys_getpid();
 	reports = (struct sock_reports){
 		.background = service_main,
-		.left = sock_exorcise,
+		.left = sock_orphan_end,
 		.sleep_left = wait_cancelled,
 		.raw_rx_over = option_left,
 		.abandoned = raw_abandoned,
@@ -40,7 +40,7 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 	s = store_get();
 	if (!s)
 		return NULL;
-	s->waits.ghost = -1;
+	s->waits.orphan_fd = -1;
 	s->waits.wake = -1;
 	s->zc.least = SIZE_MAX;
 	s->seek.pair.fd = -1;

@@ -140,8 +140,8 @@ bool rdma_called(struct sock *s)
 	struct rdma *r = s->rd;
 	struct resume in = { .marker = r->mark.marker_rx,
 			     .secret = r->mark.secret_rx };
-	struct pollfd p = { .fd = s->waits.ghost >= 0 ? s->waits.ghost :
-							sock_fd(s),
+	struct pollfd p = { .fd = s->waits.orphan_fd >= 0 ? s->waits.orphan_fd :
+							    sock_fd(s),
 			    .events = POLLIN };
 	struct timespec now = { 0, 0 };
 	const size_t size = 4096;
@@ -184,7 +184,7 @@ bool rdma_called(struct sock *s)
 void rdma_look_after(struct sock *s)
 {
 	struct rdma *r = s->rd;
-	int fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
+	int fd = s->waits.orphan_fd >= 0 ? s->waits.orphan_fd : sock_fd(s);
 	uint64_t moved = s->at.sent + s->ar.taken;
 	bool quiet = moved == r->load.idle_moved,
 	     busy = r->due.active && !quiet;

@@ -265,9 +265,9 @@ void rdma_serve(struct sock *s)
 			failover_step(s);
 		else if (r->state >= RDMA_UP)
 			rdma_look_after(s);
-		over = s->rd && r->lingers && s->waits.ghost >= 0;
+		over = s->rd && r->lingers && s->waits.orphan_fd >= 0;
 		changed = s->rd && r->due.changed;
-		lifts = s->paired && s->waits.ghost < 0 &&
+		lifts = s->paired && s->waits.orphan_fd < 0 &&
 			anc_state(s->tx) == ANC_TCP;
 		if (changed)
 			r->due.changed = false;

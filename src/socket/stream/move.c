@@ -184,7 +184,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 				raw_took(s, in.d, got, false);
 			raw_rx_leave(&in);
 			lift_count(s, fd, got, false);
-			if (sock_ghost(s) >= 0)
+			if (sock_orphan_fd(s) >= 0)
 				reports.left(s);
 			return got;
 		}

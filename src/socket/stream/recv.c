@@ -524,7 +524,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	}
 	raw_rx_stayed(&stays);
 	cut_short(s, w);
-	if (sock_ghost(s) >= 0)
+	if (sock_orphan_fd(s) >= 0)
 		reports.left(s);
 	if (m && ours && (w->done || n >= 0)) {
 		m->msg_flags = 0;

@@ -416,7 +416,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			n = ring_send(s, fd, w, &raw);
 		sock_unlock(s);
 		fd = sock_at(s, fd);
-		if (unlikely(sock_ghost(s) >= 0) && !raw)
+		if (unlikely(sock_orphan_fd(s) >= 0) && !raw)
 			reports.left(s);
 		if (!raw && none && !n)
 			n = -EFAULT;
@@ -567,7 +567,7 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
 		return -EDEADLK;
 	ret = ring_send(s, fd, &w, raw);
 	sock_unlock(s);
-	if (unlikely(sock_ghost(s) >= 0))
+	if (unlikely(sock_orphan_fd(s) >= 0))
 		reports.left(s);
 	if (w.done)
 		return (ssize_t)w.done;
@@ -592,7 +592,7 @@ ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
 	ret = ring_send(s, fd, &w, raw);
 	sock_unlock(s);
 	/* else the call goes on, and whatever it does next ends it */
-	if (unlikely(sock_ghost(s) >= 0) && !*raw && !(f->stop && f->err))
+	if (unlikely(sock_orphan_fd(s) >= 0) && !*raw && !(f->stop && f->err))
 		reports.left(s);
 	return w.done ? (ssize_t)w.done : ret;
 }

@@ -265,8 +265,8 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 		n = MOST;
 	}
 	do {
-		if (unlikely(sock_ghost(s) >= 0)) /* closed meanwhile */
-			fd = sock_ghost(s);
+		if (unlikely(sock_orphan_fd(s) >= 0)) /* closed meanwhile */
+			fd = sock_orphan_fd(s);
 		if (raw_sendfile(s, fd, in, off, n, &done, &ret))
 			break;
 		j.f.begun = done > 0;

@@ -126,7 +126,7 @@ void raw_rx_leave(struct rawrx *c)
 	sock_unnamed(s);
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 	/* it was the last, perhaps, of a closed socket; who is back looks */
-	if (unlikely(!c->back) && sock_ghost(s) >= 0)
+	if (unlikely(!c->back) && sock_orphan_fd(s) >= 0)
 		reports.left(s);
 }
 
@@ -310,7 +310,8 @@ int raw_where(struct sock *s, uint64_t *n)
 
 	if (unlikely(s->in.strayed))
 		lift_strayed(s,
-			     s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s),
+			     s->waits.orphan_fd >= 0 ? s->waits.orphan_fd :
+						       sock_fd(s),
 			     0);
 	where = anc_where(s->rx, &s->ar, n);
 

@@ -98,7 +98,8 @@ static void lifted_rx(struct sock *s, struct rdma *r)
 	r->mark.marker_wait = true;
 	r->mark.marker_at = s->ar.kicks;
 	r->due.restless |= rdma_marker_urgent(s);
-	rdma_anchor_watch(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
+	rdma_anchor_watch(s, s->waits.orphan_fd >= 0 ? s->waits.orphan_fd :
+						       sock_fd(s));
 }
 
 int rdma_words(struct sock *s, const uint8_t *in)
@@ -122,7 +123,8 @@ int rdma_words(struct sock *s, const uint8_t *in)
 		lifted_rx(s, r);
 	/* all in front of x is taken, and no marker comes before our answer */
 	if (now == ANC_LIFTED && was != ANC_LIFTED && r->mark.marker_wait)
-		lift_base(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
+		lift_base(s, s->waits.orphan_fd >= 0 ? s->waits.orphan_fd :
+						       sock_fd(s));
 	return news;
 }
 
@@ -143,7 +145,7 @@ static void wake_readers(struct sock *s)
 void rdma_polled(struct sock *s, int news, bool in, bool credits)
 {
 	struct rdma *r = s->rd;
-	int fd = s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s);
+	int fd = s->waits.orphan_fd >= 0 ? s->waits.orphan_fd : sock_fd(s);
 
 	r->load.heard = s->conn.mseq_sent;
 	if (credits)
@@ -199,7 +201,8 @@ void rdma_moved(struct sock *s)
 	if (r->due.shown_rx == ANC_TCP || r->due.shown_rx == ANC_RESTORING)
 		rdma_marker_end(s);
 	if (r->due.shown_rx == ANC_TCP) {
-		lift_base(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s));
+		lift_base(s, s->waits.orphan_fd >= 0 ? s->waits.orphan_fd :
+						       sock_fd(s));
 		rdma_anchor_watch(s, -1);
 	}
 	r->due.changed = true;

@@ -140,7 +140,7 @@ void rdma_marker_read(struct sock *s, int fd)
 	    !marker_next(s) || r->state == RDMA_FAILOVER)
 		return;
 	r->due.restless |= rdma_marker_urgent(s);
-	if (r->due.serving && s->waits.ghost < 0) {
+	if (r->due.serving && s->waits.orphan_fd < 0) {
 		if (s->waits.readers &&
 		    sys_recv(fd, got, 1, MSG_PEEK | MSG_DONTWAIT) == 1)
 			rdma_wake(s);
@@ -169,7 +169,9 @@ bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
 
 	if (!s->paired || sock_lock(s))
 		return false;
-	lift_strayed(s, s->waits.ghost >= 0 ? s->waits.ghost : sock_fd(s), n);
+	lift_strayed(s,
+		     s->waits.orphan_fd >= 0 ? s->waits.orphan_fd : sock_fd(s),
+		     n);
 	ours = s->rd && marker_next(s);
 	while (ours && n) {
 		size_t part = n < sizeof(got) ? n : sizeof(got);
@@ -222,5 +224,5 @@ bool rdma_may_kick(struct sock *s)
 bool rdma_marker_urgent(const struct sock *s)
 {
 	return s->rd->mark.marker_wait &&
-	       (s->waits.readers || s->waits.ghost >= 0);
+	       (s->waits.readers || s->waits.orphan_fd >= 0);
 }

@@ -44,7 +44,7 @@ void wait_cancelled(struct sleep *in)
 	rdma_cqwait_leave(in->s);
 	sleeper_out(in->s, &in->sleeper);
 	sock_unlock(in->s);
-	if (in->s->waits.ghost >= 0)
+	if (in->s->waits.orphan_fd >= 0)
 		reports.left(in->s);
 }
 

@@ -156,7 +156,8 @@ static void go_on(struct sock *s)
 void sock_go_on(struct sock *s)
 {
 	go_on(s);
-	if (unlikely(__atomic_load_n(&s->waits.ghost, __ATOMIC_SEQ_CST) >= 0))
+	if (unlikely(__atomic_load_n(&s->waits.orphan_fd, __ATOMIC_SEQ_CST) >=
+		     0))
 		reports.left(s);
 }
 

@@ -106,7 +106,7 @@ static void is_over(void)
 	if (sock.rd)
 		assert_true(sock.rd->lingers);
 	else
-		assert_int_equal(sock.waits.ghost, -1);
+		assert_int_equal(sock.waits.orphan_fd, -1);
 	assert_true(sock.rd || !sock.paired);
 }
 
@@ -118,7 +118,7 @@ static void t_lifted(void **state)
 	(void)state;
 	goes_in(64, 0);
 	closes();
-	assert_true(sock.waits.ghost >= 0);
+	assert_true(sock.waits.orphan_fd >= 0);
 	lifts();
 	arrives("abc");
 	gets("abc");
@@ -132,7 +132,7 @@ static void t_stays(void **state)
 	(void)state;
 	goes_in(64, 0);
 	closes();
-	assert_true(sock.waits.ghost >= 0);
+	assert_true(sock.waits.orphan_fd >= 0);
 	says("abc");
 	gets("abc");
 	is_over();
@@ -165,7 +165,7 @@ static void t_jumped(void **state)
 		usleep(100);
 	assert_int_equal(sock.in.users, 1);
 	closes();
-	assert_int_equal(sock.waits.ghost, -1);
+	assert_int_equal(sock.waits.orphan_fd, -1);
 	assert_false(sock.paired);
 }
 
@@ -175,7 +175,7 @@ static void t_ends(void **state)
 	(void)state;
 	goes_in(64, 0);
 	closes();
-	assert_true(sock.waits.ghost >= 0);
+	assert_true(sock.waits.orphan_fd >= 0);
 	ends = true;
 	comes_out();
 	ends = false;
@@ -190,7 +190,7 @@ static void t_sender(void **state)
 	sock.in.users++;
 	sock.in.rawtx++;
 	closes();
-	assert_true(sock.waits.ghost >= 0);
+	assert_true(sock.waits.orphan_fd >= 0);
 	says("abc");
 	gets("abc");
 	is_over();
@@ -230,7 +230,7 @@ static void t_spins(void **state)
 		usleep(100);
 	usleep(20000); /* time to get there: before, it stays as well */
 	closes();
-	assert_true(sock.waits.ghost >= 0);
+	assert_true(sock.waits.orphan_fd >= 0);
 	arrives("abc");
 	joins();
 	assert_int_equal(sleeper.n, 3);
