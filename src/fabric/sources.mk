@@ -3,7 +3,7 @@ noinst_LTLIBRARIES += libfabric.la
 libfabric_la_SOURCES = \
 	src/fabric/fabric.h \
 	src/fabric/nowhere.c src/fabric/nowhere.h \
-	src/fabric/shm/attic.c \
+	src/fabric/shm/keep.c \
 	src/fabric/shm/end.c \
 	src/fabric/shm/frame.h \
 	src/fabric/shm/gate.h \

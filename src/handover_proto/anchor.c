@@ -191,8 +191,8 @@ int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t room,
 	return 0;
 }
 
-bool anc_in_attic(const struct anc_tx *t, uint64_t from, uint64_t off,
-		  uint64_t *at, uint64_t *n)
+bool anc_in_keep(const struct anc_tx *t, uint64_t from, uint64_t off,
+		 uint64_t *at, uint64_t *n)
 {
 	uint64_t ring;
 

@@ -88,7 +88,7 @@ struct anc_dir {
 	_Alignas(64) uint64_t sent; /* W: stream bytes put anywhere */
 	_Alignas(64) uint64_t taken; /* R: stream bytes taken by the library */
 	uint64_t from; /* R: with RESTORING, where W starts over, */
-	uint64_t kept; /* and where in the attic what R keeps begins */
+	uint64_t kept; /* and where in the keep area what R keeps begins */
 	uint32_t rawrx; /* R: threads in a receive begun in TCP */
 	uint32_t far; /* R's mirror: W alone makes SWITCHING LIFTED (remote.h) */
 	_Alignas(64) uint32_t armed; /* R sets, W clears by exchange */
@@ -182,9 +182,10 @@ void anc_idle(struct anc_dir *d);
 
 /*
  * From offset sent on W's bytes go to the ring. 0: R has passed sent, the
- * caller rings one kick; 1: SWITCHING, R has not taken all yet, which only `ahead`
- * allows, the promise that both ends counted every byte. -EAGAIN: not drained;
- * -EBUSY: held; -EPROTO: R claims more than was sent. No other thread may send.
+ * caller rings one kick; 1: SWITCHING, R has not taken all yet, which only
+ * `ahead` allows, the promise that both ends counted every byte. -EAGAIN: not
+ * drained; -EBUSY: held; -EPROTO: R claims more than was sent. No other thread
+ * may send.
  */
 int anc_switch(struct anc_dir *d, struct anc_tx *t, bool ahead);
 /* W, at once after the switch: R has passed x already, a kick is due. */
@@ -203,17 +204,18 @@ int anc_stall(struct anc_dir *d, struct anc_tx *t, bool fin);
  */
 int anc_answer(struct anc_dir *d, struct anc_tx *t);
 /*
- * In RESTORING: the offset to start over from and the place in the attic where
- * what R keeps begins, in an attic of `room` bytes; -EPROTO if unsound.
+ * In RESTORING: the offset to start over from and the place in the keep area
+ * where what R keeps begins, in a keep area of `room` bytes; -EPROTO if
+ * unsound.
  */
 int anc_resume_from(struct anc_dir *d, struct anc_tx *t, uint64_t room,
 		    uint64_t *from, uint64_t *kept);
 /*
- * Where byte `off` of a RESTORING from `from` lies: true: in the attic, `*at`
- * bytes behind the place R named, for `*n` bytes; false: in the ring.
+ * Where byte `off` of a RESTORING from `from` lies: true: in the keep area,
+ * `*at` bytes behind the place R named, for `*n` bytes; false: in the ring.
  */
-bool anc_in_attic(const struct anc_tx *t, uint64_t from, uint64_t off,
-		  uint64_t *at, uint64_t *n);
+bool anc_in_keep(const struct anc_tx *t, uint64_t from, uint64_t off,
+		 uint64_t *at, uint64_t *n);
 /* All of [from, sent) is on the anchor: TCP. */
 void anc_resumed(struct anc_dir *d);
 /* n more bytes went out, by whatever way. */
@@ -317,13 +319,13 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
 /*
  * In PAUSED, after anc_keep() said nothing more: TCP and true when nothing is
  * unread that does not lie on the anchor, else RESTORING; `kept`: where in the
- * attic it begins. Between hosts (anc_dir.far) nothing unread is left on the
- * anchor, and it is always RESTORING.
+ * keep area it begins. Between hosts (anc_dir.far) nothing unread is left on
+ * the anchor, and it is always RESTORING.
  */
 bool anc_fall_back(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
 /*
- * R finds W dead in RESTORING: what W did not write back, R has, in the ring and
- * kept; it lies as in RECALLED.
+ * R finds W dead in RESTORING: what W did not write back, R has, in the ring
+ * and kept; it lies as in RECALLED.
  */
 void anc_revive(struct anc_dir *d);
 /* R closed for good. */

@@ -43,11 +43,11 @@ bool keep_pull(struct sim_end *e)
 			return false;
 		if (n > SIM_KEEP - end)
 			n = SIM_KEEP - end;
-		got = k_recv(e, e->attic + end, (uint32_t)n,
+		got = k_recv(e, e->keep + end, (uint32_t)n,
 			     K_DONTWAIT | K_KEEP);
 		if (got <= 0)
 			return false;
-		only_stream(e->attic + end, got);
+		only_stream(e->keep + end, got);
 		e->ar.kept += (uint64_t)got;
 		sim.kept += (uint64_t)got;
 	}
@@ -66,7 +66,7 @@ int keep_take(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek)
 	if (n > e->ar.kept)
 		n = (uint32_t)e->ar.kept;
 	for (i = 0; i < n; i++)
-		to[i] = e->attic[e->kept_at + i];
+		to[i] = e->keep[e->kept_at + i];
 	if (peek)
 		return (int)n;
 	k_leaves(e, to, n);
@@ -106,7 +106,7 @@ int keep_salvage(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek)
 {
 	struct sim_ring *r = &sim.ring[!e->id];
 
-	while (e->ar.kept && e->attic[e->kept_at].off < e->ar.taken) {
+	while (e->ar.kept && e->keep[e->kept_at].off < e->ar.taken) {
 		e->kept_at++;
 		e->ar.kept--;
 	}
@@ -125,11 +125,11 @@ int keep_salvage(struct sim_end *e, struct sim_item *to, uint32_t n, bool peek)
 		}
 	}
 	/* in front of the ring, behind it, or not at all */
-	if (e->ar.kept && e->attic[e->kept_at].off == e->ar.taken) {
+	if (e->ar.kept && e->keep[e->kept_at].off == e->ar.taken) {
 		uint32_t run = 1;
 
 		while (run < e->ar.kept &&
-		       e->attic[e->kept_at + run].off == e->ar.taken + run)
+		       e->keep[e->kept_at + run].off == e->ar.taken + run)
 			run++;
 		return keep_take(e, to, n < run ? n : run, peek);
 	}
@@ -145,11 +145,11 @@ static uint32_t next_piece(struct sim_end *e)
 	uint64_t at, n;
 	uint32_t i;
 
-	if (!anc_in_attic(&e->at, e->resume_from, e->resume_at, &at, &n))
+	if (!anc_in_keep(&e->at, e->resume_from, e->resume_at, &at, &n))
 		return (uint32_t)n;
 	for (i = 0; i < n; i++)
-		if (r->attic[e->resume_kept + at + i].off != e->resume_at + i)
-			sim_fault("another byte in the attic");
+		if (r->keep[e->resume_kept + at + i].off != e->resume_at + i)
+			sim_fault("another byte in the keep area");
 	sim.back += n;
 	return (uint32_t)n;
 }

@@ -48,7 +48,7 @@ void sim_step(void);
 #define SIM_THREADS 16
 #define SIM_PIPE    64
 #define SIM_RING    8
-#define SIM_KEEP    256 /* stream bytes in an attic */
+#define SIM_KEEP    256 /* stream bytes in a keep area */
 #define SIM_BUF	    16 /* bytes a call of a program can move */
 #define SIM_NEVER   UINT64_MAX
 
@@ -131,7 +131,7 @@ struct sim_end {
 	uint32_t parsed, front, front_at, rx_avail, owed, stale_to;
 	bool stale, salvage;
 	/* taken off the anchor before their turn: shared, ar.kept of them */
-	struct sim_item attic[SIM_KEEP];
+	struct sim_item keep[SIM_KEEP];
 	uint32_t kept_at;
 	bool fin_due, fin_told;
 	struct anc_dir local[2]; /* when the peer has gone */
@@ -209,7 +209,7 @@ struct sim {
 	bool killed;
 	/* what happened, to see that the worlds are not empty */
 	uint64_t lifts, rises, stalled, homes, resumes, eofs;
-	uint64_t kept, back; /* bytes put into attics, and back by W */
+	uint64_t kept, back; /* bytes put into keep areas, and back by W */
 	const char *fault; /* first fault, NULL: sound */
 	char where[512];
 };

@@ -35,7 +35,7 @@ static int open_with(int seals, off_t size, size_t stated, const void *head)
 	struct shm_seg s = { 0 };
 
 	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, size + 2 * (off_t)SHM_ATTIC), 0);
+	assert_int_equal(ftruncate(fd, size + 2 * (off_t)SHM_KEEP), 0);
 	if (head)
 		assert_int_equal(pwrite(fd, head, 24, 0), 24);
 	if (seals)
@@ -56,16 +56,16 @@ static uint8_t pattern(uint64_t at)
  * n bytes from `at` on, written or compared. Returns windows it took, or
  * -errno.
  */
-static int attic(struct shm_end *e, bool tx, uint64_t at, size_t n, bool put)
+static int keep(struct shm_end *e, bool tx, uint64_t at, size_t n, bool put)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	int windows = 0;
 	ssize_t len = 0;
 	uint8_t *mem;
 	size_t i;
 
 	for (; n; n -= (size_t)len, at += (uint64_t)len, windows++) {
-		len = shm_attic_at(&a, e, tx, at, &mem);
+		len = shm_keep_at(&a, e, tx, at, &mem);
 		if (len <= 0)
 			break;
 		if ((size_t)len > n)
@@ -78,37 +78,39 @@ static int attic(struct shm_end *e, bool tx, uint64_t at, size_t n, bool put)
 					 (unsigned long long)at);
 		}
 	}
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 	return n ? (int)len : windows;
 }
 
-static uint8_t attic_byte(struct shm_end *e, bool tx, uint64_t at)
+static uint8_t keep_byte(struct shm_end *e, bool tx, uint64_t at)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	uint8_t *mem, is;
 
-	assert_true(shm_attic_at(&a, e, tx, at, &mem) > 0);
+	assert_true(shm_keep_at(&a, e, tx, at, &mem) > 0);
 	is = *mem;
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 	return is;
 }
 
-static void attic_set(struct shm_end *e, bool tx, uint64_t at, uint8_t v)
+static void keep_set(struct shm_end *e, bool tx, uint64_t at, uint8_t v)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	uint8_t *mem;
 
-	assert_true(shm_attic_at(&a, e, tx, at, &mem) > 0);
+	assert_true(shm_keep_at(&a, e, tx, at, &mem) > 0);
 	*mem = v;
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 }
 
-/* What one end puts into an attic the other finds there, until it is gone. */
-static void test_attic(void **state)
+/*
+ * What one end puts into a keep area the other finds there, until it is gone.
+ */
+static void test_keep(void **state)
 {
 	static const uint64_t places[] = { 0,	  1,	   4095,     4096,
 					   65535, 1044480, 33554431, 67108863 };
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	struct two t;
 	uint8_t *mem;
 	size_t i;
@@ -116,22 +118,21 @@ static void test_attic(void **state)
 	(void)state;
 	two_make(&t, 65536);
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		attic_set(&t.a, false, places[i], (uint8_t)(i + 1));
-		attic_set(&t.a, true, places[i], (uint8_t)(i + 101));
+		keep_set(&t.a, false, places[i], (uint8_t)(i + 1));
+		keep_set(&t.a, true, places[i], (uint8_t)(i + 101));
 	}
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		assert_int_equal(attic_byte(&t.b, true, places[i]), i + 1);
-		assert_int_equal(attic_byte(&t.b, false, places[i]), i + 101);
+		assert_int_equal(keep_byte(&t.b, true, places[i]), i + 1);
+		assert_int_equal(keep_byte(&t.b, false, places[i]), i + 101);
 	}
 	/* to the last byte, and no further */
-	assert_int_equal(shm_attic_at(&a, &t.a, true, SHM_ATTIC - 1, &mem), 1);
-	assert_int_equal(shm_attic_at(&a, &t.a, true, SHM_ATTIC, &mem),
-			 -EINVAL);
-	shm_attic_close(&a);
-	shm_attic_drop(&t.b, true, 40000000);
-	assert_int_equal(attic_byte(&t.a, false, 33554431), 0);
-	assert_int_equal(attic_byte(&t.a, false, 67108863), 8);
-	assert_int_equal(attic_byte(&t.a, true, 33554431), 107);
+	assert_int_equal(shm_keep_at(&a, &t.a, true, SHM_KEEP - 1, &mem), 1);
+	assert_int_equal(shm_keep_at(&a, &t.a, true, SHM_KEEP, &mem), -EINVAL);
+	shm_keep_close(&a);
+	shm_keep_drop(&t.b, true, 40000000);
+	assert_int_equal(keep_byte(&t.a, false, 33554431), 0);
+	assert_int_equal(keep_byte(&t.a, false, 67108863), 8);
+	assert_int_equal(keep_byte(&t.a, true, 33554431), 107);
 	two_drop(&t);
 }
 
@@ -147,14 +148,14 @@ static void little_space(struct two *t, uint64_t spare)
 	rl.rlim_cur = pages * 4096 + spare;
 	if (setrlimit(RLIMIT_AS, &rl))
 		_exit(3);
-	if (attic(&t->a, false, 3000000, 200000, true) < 0 ||
-	    attic(&t->b, false, 60000000, 100000, true) < 0)
+	if (keep(&t->a, false, 3000000, 200000, true) < 0 ||
+	    keep(&t->b, false, 60000000, 100000, true) < 0)
 		_exit(4);
 	_exit(0);
 }
 
 /* A process that has hardly any address space left gets at it all the same. */
-static void test_attic_space(void **state)
+static void test_keep_space(void **state)
 {
 	static const uint64_t spare[] = { 0, 20480, 300000, 16777216 };
 	struct two t;
@@ -171,8 +172,8 @@ static void test_attic_space(void **state)
 			little_space(&t, spare[i]);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_int_equal(status, 0);
-		assert_true(attic(&t.b, true, 3000000, 200000, false) > 0);
-		shm_attic_drop(&t.b, true, SHM_ATTIC);
+		assert_true(keep(&t.b, true, 3000000, 200000, false) > 0);
+		shm_keep_drop(&t.b, true, SHM_KEEP);
 	}
 	two_drop(&t);
 }
@@ -540,8 +541,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_segment),
 		cmocka_unit_test(test_unsound),
-		cmocka_unit_test(test_attic),
-		cmocka_unit_test(test_attic_space),
+		cmocka_unit_test(test_keep),
+		cmocka_unit_test(test_keep_space),
 		cmocka_unit_test(test_walk),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_grow),

@@ -261,7 +261,7 @@ static bool dumped(const void *mem)
 
 static void segments_are_not_dumped(void **state)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	uint8_t *mem;
 	struct two t;
 
@@ -269,9 +269,9 @@ static void segments_are_not_dumped(void **state)
 	two_make(&t, 65536);
 	assert_false(dumped(t.a.seg.mem));
 	assert_false(dumped(t.b.seg.mem));
-	assert_true(shm_attic_at(&a, &t.a, true, 0, &mem) > 0);
+	assert_true(shm_keep_at(&a, &t.a, true, 0, &mem) > 0);
 	assert_false(dumped(a.map));
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 	two_drop(&t);
 }
 

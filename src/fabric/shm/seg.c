@@ -20,7 +20,7 @@
 
 /* Bytes that are not ring. */
 #define SEG_FIXED (SHM_HEAD_LEN + SHM_LANES_LEN)
-#define SEG_PAGE  4096u /* the last one mapped leads to the attics */
+#define SEG_PAGE  4096u /* the last one mapped leads to the keep areas */
 #define SEG_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* The first bytes of a segment. */
@@ -103,7 +103,7 @@ static int seg_map(struct shm_seg *s, int fd, size_t len, uint32_t ring)
 	s->mem = mem;
 	s->len = len;
 	s->ring = ring;
-	shm_attic_spare();
+	shm_keep_spare();
 	account_map(1, len);
 	if (!__atomic_load_n(&shm_account.strict, __ATOMIC_RELAXED))
 		return 0;
@@ -127,7 +127,7 @@ int shm_make(struct shm_seg *s, uint32_t ring)
 		fd = sys_memfd_create("libsdp", flags);
 	if (fd < 0)
 		return fd;
-	err = sys_ftruncate(fd, (off_t)(len + 2 * (size_t)SHM_ATTIC));
+	err = sys_ftruncate(fd, (off_t)(len + 2 * (size_t)SHM_KEEP));
 	if (!err)
 		err = sys_fcntl(fd, F_ADD_SEALS, SEG_SEALS);
 	if (!err)
@@ -161,7 +161,7 @@ static int seg_check(int fd, size_t stated)
 	if (seals < 0 || (seals & SEG_SEALS) != SEG_SEALS)
 		return -EPROTO;
 	if (sys_fstat(fd, &st) || !S_ISREG(st.st_mode) ||
-	    st.st_size != (off_t)(stated + 2 * (size_t)SHM_ATTIC))
+	    st.st_size != (off_t)(stated + 2 * (size_t)SHM_KEEP))
 		return -EPROTO;
 	if (sys_call3(SYS_fstatfs, fd, &fs, 0) || fs.f_type != TMPFS_MAGIC)
 		return -EPROTO;

@@ -84,7 +84,7 @@
 #define SHM_MSG_MAX	32784 /* 32 KiB payload and the BSDH */
 #define SHM_DEPTH	8192 /* receives each end keeps posted */
 
-#define SHM_ATTIC (64u << 20) /* bytes of an attic */
+#define SHM_KEEP (64u << 20) /* bytes of a keep area */
 
 /*
  * One piece of memory that the end's process lets the other end's read. Only
@@ -130,8 +130,8 @@ extern struct shm_account shm_account;
  * Make a segment with rings of `ring` bytes (a power of two, 64 KiB..4 MiB):
  * a memfd, sparse, sealed SHRINK|GROW|SEAL, mapped. Returns the memfd
  * (close-on-exec; the caller passes it on and closes it) or negative errno:
- * -EINVAL for a bad size, -EFBIG past RLIMIT_FSIZE, else what the kernel refused.
- * No mapping of a segment is part of a core dump.
+ * -EINVAL for a bad size, -EFBIG past RLIMIT_FSIZE, else what the kernel
+ * refused. No mapping of a segment is part of a core dump.
  */
 int shm_make(struct shm_seg *s, uint32_t ring);
 /*
@@ -143,14 +143,15 @@ int shm_open_seg(struct shm_seg *s, int memfd, size_t stated);
 void shm_unmap(struct shm_seg *s);
 
 /*
- * The attics: behind the rings the file goes on, one attic for each direction,
- * where the direction's reader may put what its writer shall take back. The
- * pages are not there until they are touched, and not mapped until asked for.
+ * The keep areas: behind the rings the file goes on, one keep area for each
+ * direction, where the direction's reader may put what its writer shall take
+ * back. The pages are not there until they are touched, and not mapped until
+ * asked for.
  */
-struct shm_attic { /* a window into one; zero: nothing is mapped */
+struct shm_keep { /* a window into one; zero: nothing is mapped */
 	uint8_t *map;
 	size_t len;
-	uint64_t at; /* its offset in the attic; may begin in front of it, */
+	uint64_t at; /* its offset in the keep area; may begin in front of it, */
 	uint32_t lead; /* by so many bytes */
 	bool tx;
 };
@@ -239,18 +240,18 @@ extern const struct fabric_ops shm_ops;
 void shm_end_init(struct shm_end *e, const struct shm_seg *s, bool maker,
 		  uint64_t key);
 /*
- * A window into the attic of the direction we write (`tx`) or read: *mem is its
- * byte `at`. Returns how many bytes can be used from there, at least one, until
- * the next call; or what the kernel refused. Little address space gives small
- * windows.
+ * A window into the keep area of the direction we write (`tx`) or read: *mem is
+ * its byte `at`. Returns how many bytes can be used from there, at least one,
+ * until the next call; or what the kernel refused. Little address space gives
+ * small windows.
  */
-ssize_t shm_attic_at(struct shm_attic *a, const struct shm_end *e, bool tx,
-		     uint64_t at, uint8_t **mem);
-void shm_attic_close(struct shm_attic *a);
+ssize_t shm_keep_at(struct shm_keep *a, const struct shm_end *e, bool tx,
+		    uint64_t at, uint8_t **mem);
+void shm_keep_close(struct shm_keep *a);
 /* Address space for a window is set aside, once; with the first segment. */
-void shm_attic_spare(void);
+void shm_keep_spare(void);
 /* The pages of the first `to` bytes are given back, if they can be. */
-void shm_attic_drop(const struct shm_end *e, bool tx, uint64_t to);
+void shm_keep_drop(const struct shm_end *e, bool tx, uint64_t to);
 /*
  * fabric_ops.publish: the reader publishes by itself every quarter of the
  * ring.

@@ -3,9 +3,9 @@
  * What a reader that wants to fall back takes off the anchor before its turn,
  * and how the writer puts it back (anchor.md 6.1). Behind a stall the stream
  * lies in the ring first and then on the anchor; nobody can put the ring's
- * bytes in front of those. So the reader takes the anchor's into the attic,
+ * bytes in front of those. So the reader takes the anchor's into the keep area,
  * memory that both ends can map and that outlives an exec, and the writer
- * writes ring and attic to the anchor anew, in order.
+ * writes ring and keep area to the anchor anew, in order.
  *
  * s->ar.kept counts the bytes, s->kept_at is where the first one lies.
  */
@@ -16,11 +16,11 @@
 #define CHUNK 16384
 
 /*
- * Where byte `at` of the attic lies: bytes from there, or a negative errno.
+ * Where byte `at` of the keep area lies: bytes from there, or a negative errno.
  * Between hosts each end has one of its own: s->rd->stash.
  */
-static ssize_t attic_at(struct shm_attic *a, const struct sock *s, bool tx,
-			uint64_t at, uint8_t **mem)
+static ssize_t keep_at(struct shm_keep *a, const struct sock *s, bool tx,
+		       uint64_t at, uint8_t **mem)
 {
 	if (s->rd) {
 		*mem = s->rd->failover.stash.mem + at;
@@ -28,7 +28,7 @@ static ssize_t attic_at(struct shm_attic *a, const struct sock *s, bool tx,
 	}
 	if (END(s) != &s->shm.end)
 		return -ENODEV;
-	return shm_attic_at(a, &s->shm, tx, at, mem);
+	return shm_keep_at(a, &s->shm, tx, at, mem);
 }
 
 /* The kernel is short of something: the next try may be better. */
@@ -40,20 +40,20 @@ static bool for_now(ssize_t err)
 
 /* --- reader's part ----------------------------------------------------- */
 
-/* A receive into the attic; as recv(), -ENOBUFS when it is full. */
-static ssize_t pull(struct sock *s, int fd, struct shm_attic *a, uint64_t n)
+/* A receive into the keep area; as recv(), -ENOBUFS when it is full. */
+static ssize_t pull(struct sock *s, int fd, struct shm_keep *a, uint64_t n)
 {
 	uint64_t end = s->fallback.kept_at + s->ar.kept;
 	ssize_t got, room;
 	uint8_t *mem;
 
-	if (end >= SHM_ATTIC)
+	if (end >= SHM_KEEP)
 		return -ENOBUFS;
-	if (n > SHM_ATTIC - end)
-		n = SHM_ATTIC - end;
+	if (n > SHM_KEEP - end)
+		n = SHM_KEEP - end;
 	if (s->rd)
 		return bytebuf_pull(s, fd, n);
-	room = attic_at(a, s, false, end, &mem);
+	room = keep_at(a, s, false, end, &mem);
 	if (room < 0)
 		return room;
 	got = raw_sink(s, fd, mem, n < (uint64_t)room ? n : (uint64_t)room);
@@ -79,7 +79,7 @@ int keep_kicks(struct sock *s, int fd)
 }
 
 /* One step of keep_pull(): 1 again, 0 not now, negative: no memory. */
-static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
+static int pull_step(struct sock *s, int fd, struct shm_keep *a, int where,
 		     uint64_t n)
 {
 	ssize_t got;
@@ -98,7 +98,7 @@ static int pull_step(struct sock *s, int fd, struct shm_attic *a, int where,
 
 int keep_pull(struct sock *s, int fd)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	uint64_t n;
 	int ret;
 
@@ -113,7 +113,7 @@ int keep_pull(struct sock *s, int fd)
 		else if (where != ANC_AT_ANCHOR)
 			ret = pull_step(s, fd, &a, where, n);
 	} while (ret == 1);
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 	return ret == 2 ? 1 : ret;
 }
 
@@ -126,7 +126,7 @@ int keep_rest(struct sock *s, int fd)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	ssize_t n = 1;
 
 	while (s->ar.kept < front && n > 0)
@@ -134,10 +134,10 @@ int keep_rest(struct sock *s, int fd)
 	if (s->ar.kept >= front) {
 		keep_kicks(s, fd);
 		do {
-			n = pull(s, fd, &a, SHM_ATTIC);
+			n = pull(s, fd, &a, SHM_KEEP);
 		} while (n > 0);
 	}
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 	return n == -ENOMEM || n == -ENOBUFS ? (int)n : 0;
 }
 
@@ -152,12 +152,12 @@ void keep_drop(struct sock *s)
 /* All n bytes into c, or the errno of what could not be mapped. */
 static int copy(const struct sock *s, struct cursor *c, uint64_t at, size_t n)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	uint8_t *mem;
 	ssize_t len = 0;
 
 	while (n) {
-		len = attic_at(&a, s, false, at, &mem);
+		len = keep_at(&a, s, false, at, &mem);
 		if (len <= 0)
 			break;
 		if ((size_t)len > n)
@@ -166,7 +166,7 @@ static int copy(const struct sock *s, struct cursor *c, uint64_t at, size_t n)
 		at += (uint64_t)len;
 		n -= (size_t)len;
 	}
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 	return !n ? 0 : len < 0 ? (int)len : -EPROTO;
 }
 
@@ -197,7 +197,7 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 	s->ar.kept -= n;
 	if (!s->ar.kept) {
 		if (!s->rd)
-			shm_attic_drop(&s->shm, false, s->fallback.kept_at);
+			shm_keep_drop(&s->shm, false, s->fallback.kept_at);
 		s->fallback.kept_at = 0;
 	}
 	COUNT(s, bytes_tcp_rx, n);
@@ -274,25 +274,25 @@ bool keep_revived(struct sock *s, ssize_t n)
 /* --- writer's part ----------------------------------------------------- */
 
 /* Up to n bytes from offset s->resume_at on, from wherever they lie. */
-static ssize_t piece(struct sock *s, struct shm_attic *a, uint8_t *buf,
+static ssize_t piece(struct sock *s, struct shm_keep *a, uint8_t *buf,
 		     size_t room)
 {
 	uint64_t at, n;
 	uint8_t *mem;
 	ssize_t len;
-	bool attic;
+	bool kept;
 
-	attic = anc_in_attic(&s->at, s->fallback.resume_from,
-			     s->fallback.resume_at, &at, &n);
+	kept = anc_in_keep(&s->at, s->fallback.resume_from,
+			   s->fallback.resume_at, &at, &n);
 	if (n > room)
 		n = room;
-	if (!attic) {
+	if (!kept) {
 		/* the ring's last byte is the one in front of y */
 		uint64_t end = s->at.y < s->at.sent ? s->at.y : s->at.sent;
 
 		return pump_unread(s, end - s->fallback.resume_at, buf, n);
 	}
-	len = attic_at(a, s, true, s->fallback.resume_kept + at, &mem);
+	len = keep_at(a, s, true, s->fallback.resume_kept + at, &mem);
 	if (len <= 0)
 		return len;
 	if (n > (uint64_t)len)
@@ -316,7 +316,7 @@ static void give_up(struct sock *s, int fd)
  * 0: all of it is out, or the anchor is dead; -EAGAIN: it takes no more now;
  * -ENOMEM: not yet either, the service thread tries again; else: never.
  */
-static int write_back(struct sock *s, int fd, struct shm_attic *a)
+static int write_back(struct sock *s, int fd, struct shm_keep *a)
 {
 	SCRATCH(room);
 	uint8_t *buf = scratch_take(&room, CHUNK);
@@ -338,15 +338,17 @@ static int write_back(struct sock *s, int fd, struct shm_attic *a)
 	return 0;
 }
 
-/* What the reader had taken off the anchor, from the attic's first byte on. */
-static uint64_t attic_end(const struct sock *s)
+/*
+ * What the reader had taken off the anchor, from the keep area's first byte on.
+ */
+static uint64_t keep_end(const struct sock *s)
 {
 	return s->fallback.resume_kept + (s->at.sent - s->fallback.resume_from);
 }
 
 void keep_put_back(struct sock *s, int fd)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	int err;
 
 	if (s->rd) {
@@ -354,7 +356,7 @@ void keep_put_back(struct sock *s, int fd)
 		return;
 	}
 	if (!s->fallback.resuming) {
-		if (anc_resume_from(s->tx, &s->at, SHM_ATTIC,
+		if (anc_resume_from(s->tx, &s->at, SHM_KEEP,
 				    &s->fallback.resume_from,
 				    &s->fallback.resume_kept)) {
 			give_up(s, fd);
@@ -364,7 +366,7 @@ void keep_put_back(struct sock *s, int fd)
 		s->fallback.resuming = true;
 	}
 	err = write_back(s, fd, &a);
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 	if (err == -EAGAIN)
 		__atomic_store_n(&s->tx->brim, 1, __ATOMIC_SEQ_CST);
 	if (err == -EAGAIN || err == -ENOMEM)
@@ -374,7 +376,7 @@ void keep_put_back(struct sock *s, int fd)
 		give_up(s, fd);
 		return;
 	}
-	shm_attic_drop(&s->shm, true, attic_end(s));
+	shm_keep_drop(&s->shm, true, keep_end(s));
 	anc_resumed(s->tx);
 	ring_note(s);
 }

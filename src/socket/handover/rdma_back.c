@@ -137,7 +137,7 @@ static int put_begin(struct sock *s)
 	uint64_t from = __atomic_load_n(&s->tx->from, __ATOMIC_ACQUIRE);
 	struct rdma_put *p = &s->rd->failover.put;
 
-	if (from > s->at.sent || s->at.sent - from > SHM_ATTIC) {
+	if (from > s->at.sent || s->at.sent - from > SHM_KEEP) {
 		s->conn.fault = "hands back what was not sent";
 		return pump_fail(s, -EPROTO);
 	}

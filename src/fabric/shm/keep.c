@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Windows into the attics. Nobody keeps a descriptor of the segment's file, but
- * a mapping that is shared can be doubled, and the double may reach further:
- * from the last page of the segment, window by window, to any place behind it.
- * So neither the 64 MiB of an attic nor those of the other in front of it need
- * address space.
+ * Windows into the keep areas. Nobody keeps a descriptor of the segment's file,
+ * but a mapping that is shared can be doubled, and the double may reach
+ * further: from the last page of the segment, window by window, to any place
+ * behind it. So neither the 64 MiB of a keep area nor those of the other in
+ * front of it need address space.
  */
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 
 static uint8_t *spare; /* atomic; 2 * SMALL bytes that nobody may touch */
 
-void shm_attic_spare(void)
+void shm_keep_spare(void)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	uint8_t *mem, *none = NULL;
@@ -48,7 +48,7 @@ static uint8_t *window(uint8_t *from, size_t len)
 }
 
 /* Windows of `len` bytes up to one that has the page `far` behind `from`. */
-static int reach(struct shm_attic *a, uint8_t *from, uint64_t far, size_t len)
+static int reach(struct shm_keep *a, uint8_t *from, uint64_t far, size_t len)
 {
 	uint8_t *map, *last = NULL;
 
@@ -69,7 +69,7 @@ static int reach(struct shm_attic *a, uint8_t *from, uint64_t far, size_t len)
 	return 0;
 }
 
-static int reach_spared(struct shm_attic *a, uint8_t *from, uint64_t far)
+static int reach_spared(struct shm_keep *a, uint8_t *from, uint64_t far)
 {
 	uint8_t *was = __atomic_exchange_n(&spare, NULL, __ATOMIC_RELAXED);
 	int err = -ENOMEM;
@@ -79,37 +79,37 @@ static int reach_spared(struct shm_attic *a, uint8_t *from, uint64_t far)
 		err = reach(a, from, far, SMALL);
 	}
 	if (was && err)
-		shm_attic_spare();
+		shm_keep_spare();
 	return err;
 }
 
 /* The window begins `lead` bytes in front of the page that was asked for. */
-static ssize_t within(struct shm_attic *a, uint64_t at, uint8_t **mem)
+static ssize_t within(struct shm_keep *a, uint64_t at, uint8_t **mem)
 {
-	uint64_t skip = a->lead + (at - a->at), end = SHM_ATTIC - at;
+	uint64_t skip = a->lead + (at - a->at), end = SHM_KEEP - at;
 
 	*mem = a->map + skip;
 	return (ssize_t)(a->len - skip < end ? a->len - skip : end);
 }
 
-ssize_t shm_attic_at(struct shm_attic *a, const struct shm_end *e, bool tx,
-		     uint64_t at, uint8_t **mem)
+ssize_t shm_keep_at(struct shm_keep *a, const struct shm_end *e, bool tx,
+		    uint64_t at, uint8_t **mem)
 {
 	const struct shm_seg *s = &e->seg;
 	bool maker = e->tx < e->rx;
-	uint64_t skip = tx == maker ? 0 : SHM_ATTIC;
+	uint64_t skip = tx == maker ? 0 : SHM_KEEP;
 	size_t len = LARGEST;
 	uint8_t *last;
 	int err;
 
 	if (!s->mem)
 		return -ENODEV;
-	if (at >= SHM_ATTIC)
+	if (at >= SHM_KEEP)
 		return -EINVAL;
 	if (a->map && a->tx == tx && at >= a->at &&
 	    at - a->at < a->len - a->lead)
 		return within(a, at, mem);
-	shm_attic_close(a);
+	shm_keep_close(a);
 	skip += PAGE + at / PAGE * PAGE;
 	last = (uint8_t *)s->mem + s->len - PAGE;
 	do {
@@ -125,27 +125,27 @@ ssize_t shm_attic_at(struct shm_attic *a, const struct shm_end *e, bool tx,
 	return within(a, at, mem);
 }
 
-void shm_attic_close(struct shm_attic *a)
+void shm_keep_close(struct shm_keep *a)
 {
 	unmap(a->map, a->len);
 	if (a->map)
-		shm_attic_spare();
-	*a = (struct shm_attic){ 0 };
+		shm_keep_spare();
+	*a = (struct shm_keep){ 0 };
 }
 
-void shm_attic_drop(const struct shm_end *e, bool tx, uint64_t to)
+void shm_keep_drop(const struct shm_end *e, bool tx, uint64_t to)
 {
-	struct shm_attic a = { 0 };
+	struct shm_keep a = { 0 };
 	uint64_t at = 0;
 	uint8_t *mem;
 	ssize_t n;
 
 	while (at < to) {
-		n = shm_attic_at(&a, e, tx, at, &mem);
+		n = shm_keep_at(&a, e, tx, at, &mem);
 		if (n <= 0)
 			break;
 		sys_madvise(mem, (size_t)n, MADV_REMOVE);
 		at += (uint64_t)n;
 	}
-	shm_attic_close(&a);
+	shm_keep_close(&a);
 }
