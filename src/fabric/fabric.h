@@ -114,7 +114,7 @@ struct fabric_ops {
 	 * -EINPROGRESS where only the peer can say so, by a message: then the
 	 * memory is free when conn_freed() gives it back. recalled(): the peer
 	 * took back what it lent and waits for the machine's answer. NULL where
-	 * not offered. One loan at a time.
+	 * not offered. One source at a time.
 	 */
 	int (*lend)(struct end *e, const void *mem, uint32_t len,
 		    uint32_t *rkey);

@@ -69,7 +69,7 @@ enum { /* anc_dir.armed, anc_dir.sticky: what R's sleepers listen to */
 
 enum { /* anc_dir.wait: what W waits for; another value counts as room */
        ANC_WAIT_ROOM = 1,
-       ANC_WAIT_LENT = 2, /* the end of a loan, no part of it */
+       ANC_WAIT_LENT = 2, /* the end of a source, no part of it */
 };
 
 enum { /* anc_side.counted */

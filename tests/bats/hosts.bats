@@ -278,10 +278,10 @@ lent() {
 	said 1 'memory cannot be registered'
 }
 
-# The direction is taken away while memory is on loan: each send says exactly
+# The direction is taken away while memory is lent: each send says exactly
 # how much went, and what its buffer holds afterwards does not matter.
-@test "hosts: loans whose readers come late, and what happens meanwhile" {
-	local how lifted py=$BATS_TEST_DIRNAME/py/loans.py
+@test "hosts: sources whose readers come late, and what happens meanwhile" {
+	local how lifted py=$BATS_TEST_DIRNAME/py/sources.py
 	SOFT=yes
 	export LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=4096
 	for how in late fork timeo alarm half; do

@@ -4,7 +4,7 @@
 # Transfers without a copy. `zcopy always` insists wherever that is possible,
 # from 2 KiB on: then every large send lends its memory, and what it meets on
 # the way (a reader that does not come, a fallback, a signal, death) meets a
-# loan. The programs check every byte; the counters prove the way.
+# source. The programs check every byte; the counters prove the way.
 
 load helpers
 
@@ -141,7 +141,7 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 	cases zcsink -p fork -H fork
 }
 
-@test "zcopy: a loan is an edge" {
+@test "zcopy: a source is an edge" {
 	insist now
 	# its bytes are copied only if nobody came for them, in all that time
 	with LIBSDP_ZCOPY_WAIT_MS=1000
@@ -150,7 +150,7 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 	lent 4000000 zcopy
 }
 
-@test "zcopy: where nobody reads there is one loan, and others once he does" {
+@test "zcopy: where nobody reads there is one source, and others once he does" {
 	insist now
 	# the ring holds all that is sent to nobody
 	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_STALL_MS=60000

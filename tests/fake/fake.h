@@ -9,10 +9,10 @@
  * of a kernel's SDP socket 0x10000 | p is TCP port p ^ 0x2000. It has queue
  * pair semantics (messages, order, acknowledgements, VE_DOWN). A message is
  * acknowledged when the other end takes it in, which its program does by
- * polling; one without stream bytes, where no queue pair is to break, as soon as
- * the other host has it, since a program that is through polls no more. Receives
- * are used up in the order they were posted in; a message that finds none
- * breaks the queue pair, since who counts credits never sends it.
+ * polling; one without stream bytes, where no queue pair is to break, as soon
+ * as the other host has it, since a program that is through polls no more.
+ * Receives are used up in the order they were posted in; a message that finds
+ * none breaks the queue pair, since who counts credits never sends it.
  *
  * Memory is registered in a table of the process. An RDMA Read takes the bytes
  * from the other process by process_vm_readv(), without help of its library, if
@@ -136,7 +136,7 @@ struct fend {
 	struct rd wr; /* the write: `to` is there */
 	uint64_t wr_until; /* not done before, ns; 0: at once */
 	bool written, lost; /* it was done; nothing goes out behind it */
-	struct verbs_region loan, sink;
+	struct verbs_region src, sink;
 };
 
 struct verbs_request {

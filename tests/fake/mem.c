@@ -75,12 +75,12 @@ void fake_who(struct fend *e)
 int fake_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey)
 {
 	struct fend *e = of(end);
-	int ret = e->loan.mr ? -EBUSY :
-			       fake_reg(end, (void *)(uintptr_t)mem, len, true,
-					false, &e->loan);
+	int ret = e->src.mr ? -EBUSY :
+			      fake_reg(end, (void *)(uintptr_t)mem, len, true,
+				       false, &e->src);
 
 	if (!ret)
-		*rkey = e->loan.rkey;
+		*rkey = e->src.rkey;
 	return ret;
 }
 
@@ -93,7 +93,7 @@ int64_t fake_lent(struct end *end, bool back)
 
 void fake_unlend(struct end *end)
 {
-	fake_dereg(end, &of(end)->loan);
+	fake_dereg(end, &of(end)->src);
 }
 
 /* --- reading ------------------------------------------------------------ */

@@ -90,7 +90,7 @@ static void begin_tx(struct end *e)
 	uint64_t from = e->at.sent;
 	uint32_t i;
 
-	loan_broke(e, other(e)->ar.taken);
+	source_broke(e, other(e)->ar.taken);
 	if (st == ANC_TCP ||
 	    (st == ANC_RESTORING && e->put_n == from - e->tx->from))
 		return;

@@ -2,7 +2,7 @@
 /*
  * Memory on offer in the world (zsink_rdma.c): a receive that waits names its
  * memory, the writer puts bytes there without the reader's doing and says so.
- * To the writer it is a loan until the reader has heard of it.
+ * To the writer it is a source until the reader has heard of it.
  */
 #include "remote_world.h"
 

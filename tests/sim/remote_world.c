@@ -163,7 +163,7 @@ static void serve(struct end *e)
 {
 	switch (anc_state(e->tx)) {
 	case ANC_RECALLED:
-		if (loan_back(e) && clear(e) && world_shown(e))
+		if (source_back(e) && clear(e) && world_shown(e))
 			anc_answer(e->tx, &e->at);
 		break;
 	case ANC_RESTORING:
@@ -190,10 +190,10 @@ static void write_some(struct end *e)
 	uint32_t n = 1 + rnd(4), most = world_due(e);
 	struct pipe *p;
 
-	if (e->lent && (rnd(8) || loan_back(e)))
+	if (e->lent && (rnd(8) || source_back(e)))
 		return; /* inside that send */
 	if (e->lent || (anc_state(e->tx) == ANC_LIFTED && !w.ends &&
-			((rnd(4) && sink_write(e)) || loan_begin(e))))
+			((rnd(4) && sink_write(e)) || source_begin(e))))
 		return;
 
 	if (e->holds && !w.severed && anc_state(e->tx) == ANC_TCP &&
@@ -252,7 +252,7 @@ static void spill_early(struct end *e)
 
 static void stall(struct end *e)
 {
-	if (e->broke || !loan_back(e))
+	if (e->broke || !source_back(e))
 		return;
 	if (anc_state(e->tx) == ANC_SWITCHING)
 		spill_early(e);
@@ -319,7 +319,7 @@ static void from_ring(struct end *e, uint64_t most)
 	if (e->marker_wait)
 		return;
 	if (!e->ring_n)
-		loan_read(e, most);
+		source_read(e, most);
 	for (; n; n--) {
 		world_deliver(e, e->ring[0]);
 		memmove(e->ring, e->ring + 1, --e->ring_n * sizeof(uint32_t));
@@ -413,7 +413,7 @@ static void poll_qp(struct end *e)
 		return;
 	}
 	if (i->kind) {
-		loan_item(e, i);
+		source_item(e, i);
 		return;
 	}
 	if (!i->words) {

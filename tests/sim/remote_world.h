@@ -5,13 +5,13 @@
 /*
  * The words of the anchor machine between two hosts, in a small world: two
  * ends with their mirrors; a queue pair with SDP bytes and snapshots in order;
- * an anchor with bytes, kicks and markers in order; nothing that orders the two.
- * A seed decides what happens. Stream bytes carry their offset. In worlds that
- * may break, the queue pair does, between any two steps; each end hears of it
- * when it does, or by the other's record alone, and when both have fall back
+ * an anchor with bytes, kicks and markers in order; nothing that orders the
+ * two. A seed decides what happens. Stream bytes carry their offset. In worlds
+ * that may break, the queue pair does, between any two steps; each end hears of
+ * it when it does, or by the other's record alone, and when both have fall back
  * they pair anew (remote_break.c). A writer may lend bytes instead of sending
- * them (remote_loan.c), or put them into memory on offer (remote_sink.c). Where
- * programs end their directions DisConns and FINs follow (remote_end.c).
+ * them (remote_source.c), or put them into memory on offer (remote_sink.c).
+ * Where programs end their directions DisConns and FINs follow (remote_end.c).
  */
 
 #include <stdbool.h>
@@ -44,7 +44,7 @@ enum rule {
 	RULE_SHOWN, /* the marker goes out before the answer, if it is needed */
 	RULE_HIDDEN, /* nothing is let go of in front of the marker */
 	RULE_LENT, /* what is lent when it breaks counts as sent */
-	RULE_RECALL, /* nothing moves while memory is on loan */
+	RULE_RECALL, /* nothing moves while memory is lent */
 	RULE_REPORT, /* a report goes before words that count it */
 	RULE_GIVEN, /* raw use only behind the record of what came back */
 	RULE_WHOLE, /* which is written when all has come back */
@@ -107,7 +107,7 @@ struct end {
 	bool ahead; /* the marker is not due before x has been passed */
 	bool runs_ahead; /* its writer does not wait for that */
 	bool holds; /* its writer waits for a drained moment */
-	uint32_t lent; /* bytes on loan and not reported */
+	uint32_t lent; /* bytes lent and not reported */
 	uint32_t source, source_at; /* of the peer, unread */
 	uint32_t unreported;
 	bool recalled; /* and not answered yet */
@@ -136,7 +136,7 @@ struct world {
 	bool lost; /* the stream ends: the reader cannot be held */
 	uint64_t lifts, aheads, early, stalls, homes, resumes, ties;
 	uint64_t ended, silent; /* homes behind both ends, and unread bytes */
-	uint64_t breaks, records, backs, again, loans, read, given_up;
+	uint64_t breaks, records, backs, again, sources, read, given_up;
 	uint64_t writes, sunk, sinks_up;
 	const char *fault;
 };
@@ -156,13 +156,13 @@ void world_fault(const char *what);
 bool world_rule(enum rule r);
 void world_poll(struct end *e); /* all that has arrived */
 
-/* Instead of sending: true, a loan was made. */
-bool loan_begin(struct end *e);
-bool loan_back(struct end *e); /* it is asked for; is there none? */
+/* Instead of sending: true, a source was made. */
+bool source_begin(struct end *e);
+bool source_back(struct end *e); /* it is asked for; is there none? */
 /* The queue pair is no more; `read`: offset behind what the reader has. */
-void loan_broke(struct end *e, uint64_t read);
-void loan_read(struct end *e, uint64_t n); /* at most n bytes */
-void loan_item(struct end *e, const struct item *i);
+void source_broke(struct end *e, uint64_t read);
+void source_read(struct end *e, uint64_t n); /* at most n bytes */
+void source_item(struct end *e, const struct item *i);
 
 /* Instead of sending: true, bytes were written into the peer's memory. */
 bool sink_write(struct end *e);

@@ -21,7 +21,7 @@
 static void test_worlds(void **state)
 {
 	uint64_t lifts = 0, stalls = 0, homes = 0, resumes = 0, ties = 0, seed;
-	uint64_t aheads = 0, early = 0, loans = 0, read = 0, sunk = 0;
+	uint64_t aheads = 0, early = 0, sources = 0, read = 0, sunk = 0;
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
@@ -35,7 +35,7 @@ static void test_worlds(void **state)
 		homes += w.homes;
 		resumes += w.resumes;
 		ties += w.ties;
-		loans += w.loans;
+		sources += w.sources;
 		read += w.read;
 		sunk += w.sunk;
 	}
@@ -47,7 +47,7 @@ static void test_worlds(void **state)
 	assert_true(homes > WORLDS / 8);
 	assert_true(resumes > WORLDS / 200);
 	assert_true(ties > WORLDS / 1000);
-	assert_true(loans > WORLDS / 4);
+	assert_true(sources > WORLDS / 4);
 	assert_true(read > WORLDS / 4);
 	assert_true(sunk > WORLDS / 4);
 }
@@ -56,7 +56,7 @@ static void test_worlds(void **state)
 static void test_breaks(void **state)
 {
 	uint64_t breaks = 0, records = 0, backs = 0, again = 0, lost = 0, seed;
-	uint64_t loans = 0, given_up = 0;
+	uint64_t sources = 0, given_up = 0;
 
 	(void)state;
 	for (seed = 1; seed <= WORLDS; seed++) {
@@ -68,20 +68,20 @@ static void test_breaks(void **state)
 		backs += w.backs;
 		again += w.again;
 		lost += w.lost;
-		loans += w.loans;
+		sources += w.sources;
 		given_up += w.given_up;
 	}
 	print_message("%llu breaks, %llu records, %llu back, %llu again, "
-		      "%llu lost, %llu loans, %llu of them given up\n",
+		      "%llu lost, %llu sources, %llu of them given up\n",
 		      (unsigned long long)breaks, (unsigned long long)records,
 		      (unsigned long long)backs, (unsigned long long)again,
-		      (unsigned long long)lost, (unsigned long long)loans,
+		      (unsigned long long)lost, (unsigned long long)sources,
 		      (unsigned long long)given_up);
 	assert_true(breaks > WORLDS / 2);
 	assert_true(records > WORLDS / 8);
 	assert_true(backs > WORLDS / 16);
 	assert_true(again > WORLDS / 16);
-	assert_true(loans > WORLDS / 50);
+	assert_true(sources > WORLDS / 50);
 	assert_true(given_up > WORLDS / 500);
 	assert_int_equal(lost, 0);
 }
@@ -89,7 +89,7 @@ static void test_breaks(void **state)
 /* Lifts and stalls in a row, and ways home that were in vain. */
 static void test_long(void **state)
 {
-	uint64_t lifts = 0, stalls = 0, early = 0, homes = 0, loans = 0;
+	uint64_t lifts = 0, stalls = 0, early = 0, homes = 0, sources = 0;
 	uint64_t breaks = 0, again = 0, writes = 0, sinks_up = 0, seed;
 	unsigned int kind;
 
@@ -103,7 +103,7 @@ static void test_long(void **state)
 		stalls += w.stalls;
 		early += w.early;
 		homes += w.homes;
-		loans += w.loans;
+		sources += w.sources;
 		breaks += w.breaks;
 		again += w.again;
 		writes += w.writes;
@@ -115,7 +115,7 @@ static void test_long(void **state)
 	assert_true(stalls > 4 * LONGS);
 	assert_true(early > LONGS);
 	assert_true(homes > LONGS);
-	assert_true(loans > 4 * LONGS);
+	assert_true(sources > 4 * LONGS);
 	assert_true(breaks > LONGS);
 	assert_true(again > LONGS);
 }
@@ -188,7 +188,7 @@ static const char *const rules[RULES] = {
 	[RULE_SHOWN] = "the marker goes out before an answer",
 	[RULE_HIDDEN] = "nothing is let go of in front of the marker",
 	[RULE_LENT] = "what is lent when it breaks counts as sent",
-	[RULE_RECALL] = "nothing moves while memory is on loan",
+	[RULE_RECALL] = "nothing moves while memory is lent",
 	[RULE_REPORT] = "a report goes before words that count it",
 	[RULE_GIVEN] = "raw use only behind what came back",
 	[RULE_WHOLE] = "nothing is put back before all of it came",

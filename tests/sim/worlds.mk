@@ -19,7 +19,7 @@ tests_sim_test_remote_SOURCES = tests/sim/test_remote.c \
 	tests/sim/remote_world.c tests/sim/remote_world.h \
 	tests/sim/remote_break.c \
 	tests/sim/remote_end.c \
-	tests/sim/remote_loan.c \
+	tests/sim/remote_source.c \
 	tests/sim/remote_sink.c
 tests_sim_test_remote_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)

@@ -172,7 +172,7 @@ static void whose_fault_it_is(void **state)
 	assert_int_equal(broken_by(IBV_WC_LOC_QP_OP_ERR, 3), -ECONNRESET);
 	assert_int_equal(broken_by(IBV_WC_LOC_QP_OP_ERR, WR_RECV | 3), -EPROTO);
 	assert_int_equal(broken_by(IBV_WC_LOC_LEN_ERR, WR_RECV | 3), -EPROTO);
-	/* nor is a loan that its owner could not wait for */
+	/* nor is a source that its owner could not wait for */
 	assert_int_equal(broken_by(IBV_WC_REM_ACCESS_ERR, 3), -ECONNRESET);
 	assert_int_equal(broken_by(IBV_WC_WR_FLUSH_ERR, 3), -ECONNRESET);
 	assert_int_equal(broken_by(IBV_WC_RETRY_EXC_ERR, 3), -ETIMEDOUT);

@@ -112,7 +112,7 @@ static void *holds(void *arg)
 	return NULL;
 }
 
-/* --- with memory out on loan (sigblock.h) ------------------------------- */
+/* --- with memory lent (sigblock.h) -------------------------------------- */
 
 struct settings settings = { .zcopy = SET_ZCOPY_AUTO };
 struct sock_hooks hooks = { .ppoll = ppoll };

@@ -491,8 +491,8 @@ static int reads_it(struct pollfd *p, nfds_t n, const struct timespec *ts,
 	return 0;
 }
 
-/* A loan takes no more than half of the time that its send has. */
-static void loan_limit(void **state)
+/* A source takes no more than half of the time that its send has. */
+static void src_limit(void **state)
 {
 	const int64_t was = settings.zcopy_wait_ms;
 
@@ -589,7 +589,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(margin, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(end_in_front, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(loan_limit, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(src_limit, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(marked, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(looked_in_vain, set_up,
 						tear_down),

@@ -100,7 +100,7 @@ static int64_t obey(struct lender *l, uint32_t *rkey, int what)
 		shm_ops.unlend(e);
 		return 0;
 	case LIE:
-		l->t.a.loan->seal++;
+		l->t.a.src->seal++;
 		return 0;
 	case FORK: /* lent by one whom the reader does not know */
 		pid = fork();
@@ -203,10 +203,10 @@ static int fetch(struct lender *l, uint32_t rkey, size_t at, size_t n,
 	return d.status;
 }
 
-/* Of the loan that is out. */
+/* Of the source that is out. */
 static uint32_t number(const struct lender *l)
 {
-	return (uint32_t)(l->t.b.peer_loan->word >> 32);
+	return (uint32_t)(l->t.b.peer_src->word >> 32);
 }
 
 static void good(size_t at, size_t n)
@@ -408,7 +408,7 @@ static void test_liar(void **state)
 	start(&l);
 	assert_int_equal(shm_ops.lend(&l.t.a.end, l.mem, LEN, &rkey), 0);
 	assert_int_equal(shm_ops.lend(&l.t.a.end, l.mem, 0, &rkey), -EINVAL);
-	l.t.b.peer_loan->word = 0;
+	l.t.b.peer_src->word = 0;
 	assert_int_equal(shm_ops.lent(&l.t.a.end, false), -EPROTO);
 	stop(&l);
 }

@@ -90,7 +90,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static void a_loan_may_be_read_and_no_more(void **state)
+static void a_source_may_be_read_and_no_more(void **state)
 {
 	static uint8_t mem[4096];
 	uint32_t key, other;
@@ -173,15 +173,15 @@ static void only_registered_memory_is_read_into(void **state)
 static void a_sink_may_be_written_and_no_more(void **state)
 {
 	static uint8_t mem[4096];
-	uint32_t key, loan, other;
+	uint32_t key, source, other;
 
 	(void)state;
 	assert_int_equal(rdma_op_sink(&end.end, mem, 4096, &key), 0);
 	assert_int_equal(last_access,
 			 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	/* one at a time, and a loan beside it */
+	/* one at a time, and a source beside it */
 	assert_int_equal(rdma_op_sink(&end.end, mem, 4096, &other), -EBUSY);
-	assert_int_equal(rdma_op_lend(&end.end, mem, 4096, &loan), 0);
+	assert_int_equal(rdma_op_lend(&end.end, mem, 4096, &source), 0);
 	assert_int_equal(live, 2);
 	assert_int_equal(rdma_op_sunk(&end.end, true), -EINPROGRESS);
 	rdma_op_unsink(&end.end);
@@ -261,7 +261,7 @@ static void without_depth_nothing_is_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_loan_may_be_read_and_no_more, begin),
+		cmocka_unit_test_setup(a_source_may_be_read_and_no_more, begin),
 		cmocka_unit_test_setup(what_cannot_be_registered_is_not_lent,
 				       begin),
 		cmocka_unit_test_setup(our_own_buffer_is_not_the_peers, begin),

@@ -2,9 +2,9 @@
 /*
  * Memory that one end lends and the other reads with process_vm_readv().
  *
- * The loan's word is the truth about how much was read. Its reader raises the
+ * The source's word is the truth about how much was read. Its reader raises the
  * count after the bytes have arrived, by compare and swap; the lender marks
- * the word SHM_LOAN_BACK. So the lender has its memory back at once, whatever
+ * the word SHM_SRC_BACK. So the lender has its memory back at once, whatever
  * the reader is doing, stopped or slow: bytes that were read while it was
  * taken back do not count, and their reader throws them away.
  *
@@ -12,7 +12,7 @@
  * keeps with the wake-up socket, of our own user, and alive after the read, so
  * that nobody else can have had its number. The word `seal` is read by the
  * same system call, hence from the same address space, and proves that this
- * is the one that made the loan: an exec has another, and so has a child.
+ * is the one that made the source: an exec has another, and so has a child.
  */
 
 #include <sys/mman.h>
@@ -68,16 +68,16 @@ int shm_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey)
 	(void)mem;
 	if (!at)
 		return -ENOMEM;
-	if (!len || len > SHM_LOAN_MAX)
+	if (!len || len > SHM_SRC_MAX)
 		return -EINVAL;
-	if (!++e->loan_id)
-		e->loan_id = 1;
-	__atomic_store_n(&e->loan->seal_at, (uint64_t)(uintptr_t)at,
+	if (!++e->src_id)
+		e->src_id = 1;
+	__atomic_store_n(&e->src->seal_at, (uint64_t)(uintptr_t)at,
 			 __ATOMIC_RELAXED);
-	__atomic_store_n(&e->loan->seal, *at, __ATOMIC_RELAXED);
-	__atomic_store_n(&e->loan->word, (uint64_t)e->loan_id << 32,
+	__atomic_store_n(&e->src->seal, *at, __ATOMIC_RELAXED);
+	__atomic_store_n(&e->src->word, (uint64_t)e->src_id << 32,
 			 __ATOMIC_SEQ_CST);
-	*rkey = e->loan_id;
+	*rkey = e->src_id;
 	return 0;
 }
 
@@ -87,27 +87,26 @@ int64_t shm_lent(struct end *end, bool back)
 	uint64_t word;
 
 	if (back)
-		word = __atomic_fetch_or(&e->loan->word, SHM_LOAN_BACK,
+		word = __atomic_fetch_or(&e->src->word, SHM_SRC_BACK,
 					 __ATOMIC_SEQ_CST);
 	else
-		word = __atomic_load_n(&e->loan->word, __ATOMIC_ACQUIRE);
-	if (word >> 32 != e->loan_id)
+		word = __atomic_load_n(&e->src->word, __ATOMIC_ACQUIRE);
+	if (word >> 32 != e->src_id)
 		return e->error = -EPROTO;
-	return (int64_t)(word & SHM_LOAN_MAX);
+	return (int64_t)(word & SHM_SRC_MAX);
 }
 
 void shm_unlend(struct end *end)
 {
-	__atomic_store_n(&shm_of(end)->loan->word, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&shm_of(end)->src->word, 0, __ATOMIC_SEQ_CST);
 }
 
 /* --- the reader -------------------------------------------------------- */
 
 bool shm_recalled(struct end *end)
 {
-	return __atomic_load_n(&shm_of(end)->peer_loan->word,
-			       __ATOMIC_ACQUIRE) &
-	       SHM_LOAN_BACK;
+	return __atomic_load_n(&shm_of(end)->peer_src->word, __ATOMIC_ACQUIRE) &
+	       SHM_SRC_BACK;
 }
 
 int shm_peer_pid(const struct shm_end *e)
@@ -150,8 +149,8 @@ static ssize_t fetch(const struct shm_end *e, void *to, uint64_t vaddr,
 
 	if (pid < 0)
 		return pid;
-	at = __atomic_load_n(&e->peer_loan->seal_at, __ATOMIC_RELAXED);
-	want = __atomic_load_n(&e->peer_loan->seal, __ATOMIC_RELAXED);
+	at = __atomic_load_n(&e->peer_src->seal_at, __ATOMIC_RELAXED);
+	want = __atomic_load_n(&e->peer_src->seal, __ATOMIC_RELAXED);
 	far[0].iov_base = (void *)(uintptr_t)at;
 	far[1].iov_base = (void *)(uintptr_t)vaddr;
 	n = sys_call6(SYS_process_vm_readv, pid, (long)local, 2, (long)far, 2,
@@ -170,12 +169,12 @@ int shm_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 	     size_t len, uint64_t id)
 {
 	struct shm_end *e = shm_of(end);
-	uint64_t *word = &e->peer_loan->word;
+	uint64_t *word = &e->peer_src->word;
 	uint64_t was = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 	ssize_t n = -ECANCELED;
 
-	if (was >> 32 == rkey && !(was & SHM_LOAN_BACK) &&
-	    len <= SHM_LOAN_MAX - (was & SHM_LOAN_MAX)) {
+	if (was >> 32 == rkey && !(was & SHM_SRC_BACK) &&
+	    len <= SHM_SRC_MAX - (was & SHM_SRC_MAX)) {
 		n = fetch(e, to, vaddr, len);
 		if (n >= 0 && !__atomic_compare_exchange_n(
 				      word, &was, was + (uint64_t)n, 0,

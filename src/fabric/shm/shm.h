@@ -69,7 +69,7 @@
 #define SHM_HEAD_LEN	2048
 #define SHM_LANES_LEN	2048
 #define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */
-#define SHM_LOAN_AT	320 /* and one more, 256 bytes on */
+#define SHM_SRC_AT	320 /* and one more, 256 bytes on */
 #define SHM_SINK_AT	384 /* and one more, 256 bytes on */
 #define SHM_LANED_AT	768 /* and one more, 128 bytes on */
 #define SHM_HELD_AT	776 /* and one more, 128 bytes on */
@@ -90,11 +90,11 @@
  * One piece of memory that the end's process lets the other end's read. Only
  * one is lent at a time. Mixed versions: zero says that nothing is.
  */
-#define SHM_LOAN_MAX  0x7fffffffu /* of `word`: bytes read so far */
-#define SHM_LOAN_BACK 0x80000000u /* taken back: no more may be read */
+#define SHM_SRC_MAX  0x7fffffffu /* of `word`: bytes read so far */
+#define SHM_SRC_BACK 0x80000000u /* taken back: no more may be read */
 
-struct shm_loan {
-	uint64_t word; /* both; number of the loan in the upper half; 0: none */
+struct shm_src {
+	uint64_t word; /* both; number of the source in the upper half; 0: none */
 	uint64_t seal_at, seal; /* lender: in its memory, at this address,
 				 * lies this value (mem.c) */
 };
@@ -210,9 +210,9 @@ struct shm_end {
 	uint32_t rx_lap; /* how far the writer's laps go, as far as known */
 	uint32_t rx_lane_seq;
 	uint8_t rx_ctrl[FAB_CTRL]; /* the last message of the lane */
-	/* loans */
-	struct shm_loan *loan, *peer_loan;
-	uint32_t loan_id;
+	/* sources */
+	struct shm_src *src, *peer_src;
+	uint32_t src_id;
 	int32_t peer; /* the caller's: a unix socket whose credentials are
 		       * those of the peer's process, -1: none, read nothing */
 	bool rdma_due;

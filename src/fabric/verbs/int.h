@@ -220,7 +220,7 @@ struct vend {
 	} dones;
 	struct ibv_mr *mine[REGIONS]; /* the program's, by reg() */
 	bool local[REGIONS]; /* our own reads may put something there */
-	struct verbs_region loan; /* one of them, by lend() */
+	struct verbs_region src; /* one of them, by lend() */
 	struct verbs_region sink; /* another, by sink() */
 	uint8_t data[VERBS_REP_LEN]; /* HelloAck or refusal */
 };

@@ -75,7 +75,7 @@ int rdma_op_done(struct end *end, struct fab_done *d)
 /* --- what the peer may read -------------------------------------------- */
 
 /*
- * A region of its own for each loan, which ends with it: its key is good for
+ * A region of its own for each source, which ends with it: its key is good for
  * nothing else and for no longer. The end of a region is waited for by the
  * device, so the memory is the program's when unlend() returns, whatever the
  * peer does; a read that comes later breaks the connection.
@@ -87,17 +87,18 @@ int rdma_op_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey)
 
 	if (e->error)
 		return -ECONNRESET;
-	if (e->loan.mr)
+	if (e->src.mr)
 		return -EBUSY;
 	/* without a right to write it may be read-only memory */
-	ret = verbs_reg(end, (void *)(uintptr_t)mem, len, true, false,
-			&e->loan);
+	ret = verbs_reg(end, (void *)(uintptr_t)mem, len, true, false, &e->src);
 	if (!ret)
-		*rkey = e->loan.rkey;
+		*rkey = e->src.rkey;
 	return ret;
 }
 
-/* The messages say how much was read, and a loan is not called back at once. */
+/*
+ * The messages say how much was read, and a source is not called back at once.
+ */
 int64_t rdma_op_lent(struct end *end, bool back)
 {
 	(void)end;
@@ -109,13 +110,15 @@ void rdma_op_unlend(struct end *end)
 {
 	struct vend *e = vend_of(end);
 
-	if (e->loan.mr)
-		verbs_dereg(end, &e->loan);
+	if (e->src.mr)
+		verbs_dereg(end, &e->src);
 }
 
 /* --- what the peer may write ------------------------------------------- */
 
-/* As a loan: a region of its own, which the device has done with at its end. */
+/*
+ * As a source: a region of its own, which the device has done with at its end.
+ */
 int rdma_op_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey)
 {
 	struct vend *e = vend_of(end);

@@ -62,7 +62,7 @@ struct zc {
 	bool due; /* something was read: zc_tell() */
 	int32_t home; /* the paired process: the peer can read no other's */
 	uint32_t owner; /* thread whose memory it is */
-	uint32_t rkey, len, done; /* the loan; bytes of it counted as sent */
+	uint32_t rkey, len, done; /* the source; bytes of it counted as sent */
 	uint32_t skip, skips; /* sends to go without, and last time */
 	uint32_t files; /* atomic: threads that send a file */
 	bool alone; /* `always`: the reader did not come, */

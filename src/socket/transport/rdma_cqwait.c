@@ -3,7 +3,7 @@
  * Asleep on the completions of one queue pair.
  *
  * A receive that is the only one to wait for what comes, or a send that waits
- * for room or for the end of a loan, sleeps on its end's ear beside the wake-up
+ * for room or the end of a source, sleeps on its end's ear beside the wake-up
  * socket, and the completion wakes it instead of the service thread (V), which
  * would only ring. V must not be woken beside it, so the ear is lent: V does not
  * watch it. To watch it again costs a system call, so it stays lent when the

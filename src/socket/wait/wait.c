@@ -348,7 +348,7 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 	if (s->rd && !tx_by_ring(s))
 		return nap_locked(s);
 	mark = ring_mark(s);
-	/* for others, too: before the loan's end there is no room */
+	/* for others, too: before the source's end there is no room */
 	if (!s->rd)
 		__atomic_store_n(&s->tx->wait, ANC_WAIT_LENT, __ATOMIC_SEQ_CST);
 	also.ear = arm_room(s, signals);

@@ -140,7 +140,7 @@ static bool may_stall(struct sock *s)
 }
 
 /*
- * Nobody came for the last loan, and so nobody will for another, until the
+ * Nobody came for the last source, and so nobody will for another, until the
  * reader is seen at the stream again: it has taken something, or sleeps
  * because there is nothing.
  */
@@ -165,7 +165,7 @@ static bool sink_there(const struct sock *s)
 	return s->conn.peer_sink_count && !s->zc.tx_off;
 }
 
-/* The loan ends here, if it has not: *n counts what went. True: all of it. */
+/* The source ends here, if it has not: *n counts what went. True: all of it. */
 static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 {
 	bool late = s->zc.out == ZC_OUT;

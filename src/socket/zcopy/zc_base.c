@@ -42,7 +42,7 @@ void zc_unregistered(struct sock *s, int err)
 		 sock_fd(s), err, (unsigned long long)lim[0]);
 }
 
-/* So long a loan waits without a report: a turn takes its time. */
+/* So long a source waits without a report: a turn takes its time. */
 uint64_t zcr_patience_ns(void)
 {
 	uint64_t ms = (uint64_t)settings.zcopy_wait_ms * FARTHER;

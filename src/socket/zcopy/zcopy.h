@@ -41,8 +41,8 @@ void zc_paired(struct sock *s);
 void zc_threshold(struct sock *s, int wish);
 /*
  * zc_send() began nothing: with `always`, where programs may count on it, what
- * a loan would have found out is found out before the copy, as by iov_still().
- * True: *err ends the send.
+ * a source would have found out is found out before the copy, as by
+ * iov_still(). True: *err ends the send.
  */
 bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
 	     size_t *len, int *err);
@@ -50,10 +50,12 @@ bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
 void zc_abandon(struct sock *s);
 /* What is lent comes back; false: it is asked for, ask again. */
 bool zc_recall_slow(struct sock *s);
-/* n bytes of the loan were read in all, as the peer says; -EPROTO: it lies. */
+/*
+ * n bytes of the source were read in all, as the peer says; -EPROTO: it lies.
+ */
 int zc_count(struct sock *s, int64_t n);
 /*
- * Is every loan answered by the peer? Its service thread is asked if not; the
+ * Is every source answered by the peer? Its service thread is asked if not; the
  * direction must not be lifted again before.
  */
 bool zc_settled(struct sock *s);
@@ -71,7 +73,7 @@ bool zc_next(struct sock *s, int flags, uint64_t n);
 size_t zc_take(struct sock *s, struct cursor *c, size_t n);
 /* The peer shall send by copy what it has lent (MSG_PEEK and the like). */
 void zc_refuse(struct sock *s);
-/* Send what is due about the peer's loan; wakes whoever waits for it. */
+/* Send what is due about the peer's source; wakes whoever waits for it. */
 void zc_tell(struct sock *s);
 /* Without the lock: the peer took its memory back and waits for a word. */
 bool zc_asked(const struct sock *s);
@@ -95,7 +97,7 @@ void zc_chosen(struct zc_send *z, size_t len, bool whole);
 void zc_seize(struct sock *s);
 /* The smallest send that lends, registering counted in. */
 uint32_t zcr_least(const struct sock *s, uint32_t least);
-/* Can a loan be lost without harm now? */
+/* Can a source be lost without harm now? */
 bool zcr_may(struct sock *s);
 /* The device did not take memory; counted, and said once. */
 void zc_unregistered(struct sock *s, int err);
@@ -104,13 +106,13 @@ int zcr_freed(struct sock *s);
 int zcr_reported(struct sock *s);
 bool zcr_recall(struct sock *s);
 /*
- * The queue pair is given up: bytes that are out on loan; copy them, counted
+ * The queue pair is given up: bytes that are lent; copy them, counted
  * as sent; the region goes.
  */
 size_t zcr_left(const struct sock *s);
 bool zcr_sent(struct sock *s, uint8_t *to); /* false: it is not there */
 void zcr_over(struct sock *s);
-/* So long a loan waits without a report. */
+/* So long a source waits without a report. */
 uint64_t zcr_patience_ns(void);
 
 /* --- zsink.c ----------------------------------------------------------- */

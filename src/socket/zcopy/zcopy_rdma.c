@@ -3,7 +3,7 @@
  * Zero copy between hosts (D10): memory registered for one transfer, read by
  * the other end's device.
  *
- * How much was read is known by messages only, and a loan that is called back
+ * How much was read is known by messages only, and a source that is called back
  * is here when the other end has answered. So a send that wants its memory
  * waits for the answer, for BACK_NS at most, counted from when something was
  * last read, or the device still wrote; that moves it by MOVES_NS at most.
@@ -34,7 +34,7 @@ bool zcr_may(struct sock *s)
 }
 
 /*
- * The peer has reported a part of the loan; who hears of its end is in freed.
+ * The peer has reported a part of the source; who hears of its end is in freed.
  */
 int zcr_reported(struct sock *s)
 {

@@ -11,7 +11,7 @@
  * 65536 sends, so the slower way costs nothing that could be measured.
  *
  * Where the kernel copies between processes far slower than a program within
- * one, loans can hardly win: then comparisons are as rare from the beginning.
+ * one, sources can hardly win: then comparisons are as rare from the beginning.
  * That is measured once, within the process, when the first comparison is due:
  * 64 KiB that are in the cache, the best of some.
  *

@@ -6,7 +6,7 @@
  * Nobody sees the writes but by messages. The writer's own memory is the only
  * place where what it wrote can be had once more, so its send stays until the
  * reader has heard of it (conn_write_heard()), and nothing of that direction
- * passes it: to the rest it is a loan, read whole when it is heard of. What
+ * passes it: to the rest it is a source, read whole when it is heard of. What
  * breaks before that is copied behind the record of failover.c and counts as
  * sent; the reader drops what it has of it already.
  *

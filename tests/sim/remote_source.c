@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Memory on loan in the world (zcopy_rdma.c): a send names bytes instead of
+ * Memory lent in the world (zcopy_rdma.c): a send names bytes instead of
  * sending them, the reader takes them over the queue pair without the writer's
  * doing, and reports. Nothing else of that direction goes meanwhile.
  */
@@ -26,7 +26,7 @@ static void say(struct end *e, enum item_kind kind, uint32_t at, uint32_t n)
 
 /* --- the writer -------------------------------------------------------- */
 
-bool loan_begin(struct end *e)
+bool source_begin(struct end *e)
 {
 	uint32_t n = 1 + rnd(12);
 
@@ -38,11 +38,11 @@ bool loan_begin(struct end *e)
 		n = (uint32_t)(world_due(e) - e->at.sent);
 	say(e, ITEM_LENT, (uint32_t)e->at.sent, n);
 	e->lent = n;
-	w.loans++;
+	w.sources++;
 	return true;
 }
 
-bool loan_back(struct end *e)
+bool source_back(struct end *e)
 {
 	if (!e->lent || !world_rule(RULE_RECALL))
 		return true;
@@ -53,7 +53,7 @@ bool loan_back(struct end *e)
 	return false;
 }
 
-void loan_broke(struct end *e, uint64_t read)
+void source_broke(struct end *e, uint64_t read)
 {
 	if (world_rule(RULE_LENT))
 		anc_sent(e->tx, &e->at, e->lent);
@@ -75,7 +75,7 @@ static void report(struct end *e)
 	e->unreported = 0;
 }
 
-void loan_read(struct end *e, uint64_t n)
+void source_read(struct end *e, uint64_t n)
 {
 	if (e->broke || w.severed || e->unreported || !room(outlet(e)))
 		return;
@@ -94,7 +94,7 @@ void loan_read(struct end *e, uint64_t n)
 		report(e);
 }
 
-void loan_item(struct end *e, const struct item *i)
+void source_item(struct end *e, const struct item *i)
 {
 	if (e->broke)
 		return; /* too late */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""loans.py server PORT | client HOST PORT FILE HOW
+"""sources.py server PORT | client HOST PORT FILE HOW
 
 Turns until FILE is there, so that the stream is lifted; then large sends to a
 reader that comes late, and meanwhile: late (nothing more), fork, timeo (the
