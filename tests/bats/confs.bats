@@ -173,17 +173,6 @@ use both client ttcp *:*" ]]
 	[ "$status" -eq 1 ]
 }
 
-@test "explain: as the manual shows it" {
-	local man=$BATS_TEST_DIRNAME/../../doc/man/sdpconf.1
-	printf '\n\nuse tcp client * *:53\nuse tcp client ssh *:*\n' >rules
-	sdpconf explain --program ssh 192.0.2.7:22 rules |
-		sed 's,^rules:,/etc/libsdp.conf:,' >is
-	sed -n '/^\$ sdpconf explain --program ssh 192.0.2.7:22$/,/^=>/p' "$man" |
-		tail -n +2 >shown
-	[ -s shown ]
-	diff shown is
-}
-
 @test "check: what was meant" {
 	meant() {
 		printf '%s\n' "$1" >rules
