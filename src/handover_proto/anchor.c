@@ -9,7 +9,7 @@
 #define KICKS_MAX (1u << 20)
 
 static const char *const names[ANC_STATES] = {
-	[ANC_TCP] = "raw",	    [ANC_SWITCHING] = "rising",
+	[ANC_TCP] = "tcp",	    [ANC_SWITCHING] = "rising",
 	[ANC_LIFTED] = "lifted",    [ANC_DRAINING] = "stall",
 	[ANC_RECALLED] = "asked",   [ANC_PAUSED] = "paused",
 	[ANC_RESTORING] = "resume", [ANC_GONE] = "gone",
@@ -141,7 +141,7 @@ static int stall_switching(struct anc_dir *d, bool fin)
 	int ret = -EBUSY;
 
 	__atomic_store_n(&d->closing, 1, __ATOMIC_SEQ_CST);
-	if (fin || !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+	if (fin || !__atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST))
 		ret = move(d, ANC_SWITCHING, ANC_DRAINING) ? 0 : -EAGAIN;
 	__atomic_store_n(&d->closing, 0, __ATOMIC_SEQ_CST);
 	return ret;
@@ -153,7 +153,7 @@ int anc_stall(struct anc_dir *d, struct anc_tx *t, bool fin)
 	uint64_t y = __atomic_load_n(&t->sent, __ATOMIC_SEQ_CST);
 	int ret = 0;
 
-	if (!fin && __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+	if (!fin && __atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
 	if (!move(d, ANC_LIFTED, ANC_DRAINING))
 		ret = stall_switching(d, fin);
@@ -264,7 +264,7 @@ static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	if (kicks)
 		return ANC_AT_KICKS;
 	if (anc_state(d) == ANC_DRAINING &&
-	    (r->unsure || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST)))
+	    (r->unsure || __atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST)))
 		return ANC_AT_KICKS; /* one may have been looked at */
 	*n = UINT64_MAX;
 	if (anc_state(d) != ANC_DRAINING)
@@ -331,11 +331,11 @@ bool anc_passed(struct anc_dir *d, const struct anc_rx *r)
 	return past_x(d, &r->taken, &d->x);
 }
 
-bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r)
+bool anc_tcp_enter(struct anc_dir *d, const struct anc_rx *r)
 {
 	bool closing;
 
-	__atomic_add_fetch(&d->rawrx, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&d->tcp_rx, 1, __ATOMIC_SEQ_CST);
 	/* before the state: see stall_switching() */
 	closing = __atomic_load_n(&d->closing, __ATOMIC_SEQ_CST);
 	switch (anc_state(d)) {
@@ -355,11 +355,11 @@ bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r)
 	default:
 		break;
 	}
-	anc_raw_leave(d);
+	anc_tcp_leave(d);
 	return false;
 }
 
-bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r)
+bool anc_tcp_stream(const struct anc_dir *d, const struct anc_rx *r)
 {
 	switch (anc_state(d)) {
 	case ANC_TCP:
@@ -372,12 +372,12 @@ bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r)
 	}
 }
 
-void anc_raw_leave(struct anc_dir *d)
+void anc_tcp_leave(struct anc_dir *d)
 {
-	uint32_t n = __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST);
+	uint32_t n = __atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST);
 
 	while (n &&
-	       !__atomic_compare_exchange_n(&d->rawrx, &n, n - 1, false,
+	       !__atomic_compare_exchange_n(&d->tcp_rx, &n, n - 1, false,
 					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 }

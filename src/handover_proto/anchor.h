@@ -39,7 +39,7 @@
  * The rules, each with its control in tests/sim/test_anchor.c:
  *  1 no kick before R passed x: in front of x lie stream bytes only;
  *  2 stall only when no thread of R is inside a receive begun before y;
- *  3 R uses the descriptor raw only after PAUSED (or in TCP, held busy), and
+ *  3 R uses the descriptor as TCP only after PAUSED (or in TCP, held busy), and
  *    W answers only when no thread of its own is inside a send;
  *  4 kicks are taken exactly, and only when the ring is empty.
  */
@@ -89,7 +89,7 @@ struct anc_dir {
 	_Alignas(64) uint64_t taken; /* R: stream bytes taken by the library */
 	uint64_t from; /* R: with RESTORING, where W starts over, */
 	uint64_t kept; /* and where in the keep area what R keeps begins */
-	uint32_t rawrx; /* R: threads in a receive begun in TCP */
+	uint32_t tcp_rx; /* R: threads in a receive begun in TCP */
 	uint32_t far; /* R's mirror: W alone makes SWITCHING LIFTED (remote.h) */
 	_Alignas(64) uint32_t armed; /* R sets, W clears by exchange */
 	uint32_t sticky; /* R */
@@ -158,7 +158,7 @@ static inline void anc_publish(uint64_t *word, uint64_t count,
 
 /*
  * The same for who counts alone: he holds the lock, and no thread is inside a
- * raw call. A fence follows (anc_ring() or its kin) before W or R looks for
+ * TCP call. A fence follows (anc_ring() or its kin) before W or R looks for
  * sleepers.
  */
 static inline void anc_count(uint64_t *word, uint64_t n, uint64_t *own)
@@ -256,7 +256,7 @@ enum anc_where {
 			 out first, or W has to say something (unsure) */
 	ANC_AT_QUEUE, /* up to `n` from what is kept, then from the anchor: by
 			 receives under the lock, which do not sleep, while
-			 rawrx is 0 */
+			 tcp_rx is 0 */
 };
 
 /*
@@ -274,14 +274,14 @@ static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)
 		    &r->taken);
 }
 /*
- * The same, lock held. In LIFTED a thread that begins a raw receive only now is
+ * The same, lock held. In LIFTED a thread that begins a TCP receive only now is
  * refused or, when W has left meanwhile, finds nothing to count.
  */
 static inline void anc_taken_alone(struct anc_dir *d, struct anc_rx *r,
 				   uint64_t n)
 {
 	if (anc_state(d) == ANC_LIFTED &&
-	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+	    !__atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST))
 		anc_count(&d->taken, n, &r->taken);
 	else
 		anc_taken(d, r, n);
@@ -294,11 +294,11 @@ static inline void anc_taken_alone(struct anc_dir *d, struct anc_rx *r,
 bool anc_passed(struct anc_dir *d, const struct anc_rx *r);
 /*
  * A receive on the anchor begins in TCP or before x: true, count it out by
- * anc_raw_leave() after what it took was accounted. False: not there.
+ * anc_tcp_leave() after what it took was accounted. False: not there.
  */
-bool anc_raw_enter(struct anc_dir *d, const struct anc_rx *r);
+bool anc_tcp_enter(struct anc_dir *d, const struct anc_rx *r);
 /* Nothing, for one that was taken for lost and counted out. */
-void anc_raw_leave(struct anc_dir *d);
+void anc_tcp_leave(struct anc_dir *d);
 /*
  * Bytes that the kernel has given off the anchor, by what was counted: those
  * of the stream, kicks, and `base` more (fewer). `stale`: what is kept was
@@ -306,7 +306,7 @@ void anc_raw_leave(struct anc_dir *d);
  */
 int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale);
 /* What a receive on the anchor returned: stream bytes, not kicks? */
-bool anc_raw_stream(const struct anc_dir *d, const struct anc_rx *r);
+bool anc_tcp_stream(const struct anc_dir *d, const struct anc_rx *r);
 /* R wants to fall back: 0 asked, or -EALREADY / -EAGAIN (TCP: use anc_busy). */
 int anc_ask(struct anc_dir *d);
 /*

@@ -27,7 +27,7 @@ enum { /* flags */
        IS_READY = 0x01, /* either half: the sender's words are in force, */
        IS_RESET = 0x02, /* and its end is or will be a reset */
        IS_HELD = 0x04, /* writer: the reader's busy calls are counted */
-       IS_RAWRX = 0x04, /* reader: threads are in a receive begun in TCP */
+       IS_TCP_RX = 0x04, /* reader: threads are in a receive begun in TCP */
        IS_SEEN = 0x08, /* writer: knows that the reader knows of DRAINING */
        IS_BUSY = 0x08, /* reader: wants the direction to stay in TCP */
        IS_GONE = 0x10, /* reader: closed */
@@ -198,8 +198,8 @@ static void make_reader(struct remote *r, uint8_t *out)
 	out[0] = REMOTE_READER;
 	out[1] = (uint8_t)word;
 	out[2] = side_flags(r->own);
-	if (__atomic_load_n(&r->rx->rawrx, __ATOMIC_SEQ_CST))
-		out[2] |= IS_RAWRX;
+	if (__atomic_load_n(&r->rx->tcp_rx, __ATOMIC_SEQ_CST))
+		out[2] |= IS_TCP_RX;
 	if (busy(r, word))
 		out[2] |= IS_BUSY;
 	if ((word & 0xff) == ANC_GONE)
@@ -414,7 +414,7 @@ static int take_reader(struct remote *r, const uint8_t *in)
 	if (ret < 0 || (ret && st == ANC_RESTORING && from != taken))
 		return -EPROTO;
 	__atomic_store_n(&d->taken, taken, __ATOMIC_RELEASE);
-	__atomic_store_n(&d->rawrx, in[2] & IS_RAWRX ? 1u : 0u,
+	__atomic_store_n(&d->tcp_rx, in[2] & IS_TCP_RX ? 1u : 0u,
 			 __ATOMIC_SEQ_CST);
 	if (ret) {
 		__atomic_store_n(&d->from, from, __ATOMIC_RELEASE);

@@ -212,7 +212,7 @@ bool resume_turn(const struct resume *r, const struct anc_dir *rx,
 		 const struct anc_rx *ar)
 {
 	return r->home ||
-	       (!__atomic_load_n(&rx->rawrx, __ATOMIC_SEQ_CST) &&
+	       (!__atomic_load_n(&rx->tcp_rx, __ATOMIC_SEQ_CST) &&
 		ar->taken >= __atomic_load_n(&rx->x, __ATOMIC_ACQUIRE));
 }
 

@@ -151,8 +151,8 @@ void sock_bridge_off(struct sock *s);
 bool sock_hold(struct sock *s);
 /*
  * A number is about to go (sock_hooks.has() says so by now). Must be called
- * before the kernel's close. True: raw calls by this number would meet a lifted
- * anchor until then, it is to be covered first.
+ * before the kernel's close. True: kernel calls by this number would meet a
+ * lifted anchor until then, it is to be covered first.
  *
  * The caller has the sock entered and counted (SOCK_STAYS) until nothing points
  * to it any more: the memory of one whose last number went is given back behind
@@ -213,8 +213,8 @@ int sock_fallback(struct sock *s, int fd, enum reason why);
 void sock_fallback_all(enum reason why);
 /*
  * This process has taken a descriptor of process `pid`, a socket with this
- * inode: asks libsdp there, if it is there, to have it on TCP for good. 0: raw
- * code may use it; -EAGAIN: that process does not answer.
+ * inode: asks libsdp there, if it is there, to have it on TCP for good. 0:
+ * foreign code may use it; -EAGAIN: that process does not answer.
  */
 int sock_passed_by(int pid, uint64_t inode);
 /* The reason above no longer holds (exec failed): may lift again. */
@@ -275,9 +275,9 @@ ssize_t sock_send_next(struct sock *s, int fd, const void *buf, size_t len,
 		       int flags);
 /*
  * By the ring, up to n bytes that lie in a pipe, which is not waited for: then
- * -ERESTART. *raw: it is not the ring's.
+ * -ERESTART. *tcp: it is not the ring's.
  */
-ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw);
+ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *tcp);
 /* sendfile() into the socket; *off may be NULL. */
 ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n);
 /* splice() between a pipe and the socket. */

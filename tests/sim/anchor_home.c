@@ -45,7 +45,7 @@ static void answer(struct sim_end *e)
 {
 	/* after the answer no kick may come: those inside need it */
 	if (sim_on(RULE_CHAIN) &&
-	    __atomic_load_n(&e->tx->rawrx, __ATOMIC_SEQ_CST)) {
+	    __atomic_load_n(&e->tx->tcp_rx, __ATOMIC_SEQ_CST)) {
 		if (anc_may_kick(e->tx, &e->at) &&
 		    (__atomic_exchange_n(&e->tx->armed, 0, __ATOMIC_SEQ_CST) &
 		     ANC_ANCHOR))
@@ -53,7 +53,8 @@ static void answer(struct sim_end *e)
 		lib_note(e);
 		return;
 	}
-	if (sim_on(RULE_INSIDE) && __atomic_load_n(&e->rawtx, __ATOMIC_SEQ_CST))
+	if (sim_on(RULE_INSIDE) &&
+	    __atomic_load_n(&e->tcp_tx, __ATOMIC_SEQ_CST))
 		return;
 	if (anc_answer(e->tx, &e->at))
 		return;
@@ -124,14 +125,14 @@ int home_kicks(struct sim_end *e, uint64_t was)
 	int64_t n = (int64_t)was;
 
 	if (sim_on(RULE_FIN)) {
-		if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
+		if (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST))
 			return -EAGAIN;
 		n = anc_kicks(e->rx, &e->ar);
 	}
 	return n > 0 ? lib_take_kicks(e, (uint64_t)n) : 0;
 }
 
-/* The control: R goes raw as soon as it sees nothing on the way. */
+/* The control: R goes to TCP as soon as it sees nothing on the way. */
 static int rush_home(struct sim_end *e)
 {
 	uint32_t old = ANC_LIFTED;
@@ -149,7 +150,7 @@ static int paused(struct sim_end *e)
 {
 	int ret;
 
-	if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	lib_poll(e);
 	if (!keep_pull(e))

@@ -39,7 +39,7 @@ bool keep_pull(struct sim_end *e)
 		}
 		if (anc_state(e->rx) == ANC_RECALLED && !sim_on(RULE_KEEP))
 			return false;
-		if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
+		if (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST))
 			return false;
 		if (n > SIM_KEEP - end)
 			n = SIM_KEEP - end;
@@ -86,7 +86,7 @@ int keep_queue(struct sim_end *e, struct sim_item *to, uint32_t n, uint64_t lim,
 	if (e->ar.kept)
 		return keep_take(e, to, n, peek);
 	/* who is inside takes these bytes, and a kick may follow them */
-	if (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	got = k_recv(e, to, n, K_DONTWAIT | (peek ? K_PEEK : 0));
 	if (got <= 0)

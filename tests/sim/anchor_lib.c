@@ -25,11 +25,11 @@ static void judge_drawn(const struct sim_end *e)
 	int64_t counted;
 
 	if (sim.killed || e->salvage || e->rx != &sim.page.dir[!e->id] ||
-	    e->rx->rawrx || e->rx->state >= ANC_BUSY_ONE ||
+	    e->rx->tcp_rx || e->rx->state >= ANC_BUSY_ONE ||
 	    anc_state(e->rx) == ANC_GONE)
 		return;
 	counted = anc_drawn(e->rx, &e->ar, e->stale);
-	if (!e->rx->rawrx && drawn == sim.pipe[!e->id].drawn &&
+	if (!e->rx->tcp_rx && drawn == sim.pipe[!e->id].drawn &&
 	    counted != drawn)
 		sim_fault("what was drawn is not what was counted");
 }
@@ -188,17 +188,17 @@ void lib_ring_kicks(struct sim_end *e)
 	if (!anc_kicks(e->rx, &e->ar))
 		return;
 	if (sim_on(RULE_KICKS) &&
-	    (__atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	    (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST) ||
 	     __atomic_load_n(&e->asleep_anchor, __ATOMIC_SEQ_CST)))
 		return;
 	/*
 	 * While we are counted W cannot stall, so that a kick which failed and
 	 * is taken back from the count is not made up for by a stream byte.
 	 */
-	__atomic_add_fetch(&e->rx->rawrx, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&e->rx->tcp_rx, 1, __ATOMIC_SEQ_CST);
 	if (anc_state(e->rx) == ANC_LIFTED)
 		some_kicks(e);
-	anc_raw_leave(e->rx);
+	anc_tcp_leave(e->rx);
 }
 
 /* Exactly n kicks lie on the anchor, or are about to. */

@@ -24,7 +24,7 @@ static void pass_kick_on(struct sim_end *e, struct anc_dir *d)
 {
 	if (!sim_on(RULE_CHAIN))
 		return;
-	if (!__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) &&
+	if (!__atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST) &&
 	    !__atomic_load_n(&e->asleep_anchor, __ATOMIC_SEQ_CST))
 		return;
 	anc_arm(d, ANC_ANCHOR);
@@ -41,31 +41,31 @@ void home_passed(struct sim_end *e, struct anc_dir *d)
 }
 
 /* *lifted: go on in the ring; else the answer is the kernel's. */
-static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
+static int tcp_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 		    int flags, bool *lifted)
 {
 	struct anc_dir *d = e->rx;
 	int k = 0, got;
 
 	*lifted = true;
-	if (e->salvage || !anc_raw_enter(d, &e->ar))
+	if (e->salvage || !anc_tcp_enter(d, &e->ar))
 		return 0;
 	if (flags & M_PEEK)
 		k |= K_PEEK;
 	if (flags & M_DONTWAIT)
 		k |= K_DONTWAIT;
 	got = k_recv(e, to, n, k);
-	if (!anc_raw_stream(d, &e->ar)) {
+	if (!anc_tcp_stream(d, &e->ar)) {
 		if (got > 0 && !(flags & M_PEEK)) {
 			if (!all_kicks(to, got))
 				sim_fault("stream byte dropped as a kick");
 			__atomic_add_fetch(&e->ar.kicks, (uint64_t)got,
 					   __ATOMIC_RELAXED);
-			anc_raw_leave(d);
+			anc_tcp_leave(d);
 			pass_kick_on(e, d);
 			return 0;
 		}
-		anc_raw_leave(d);
+		anc_tcp_leave(d);
 		return got;
 	}
 	/* W died while it wrote back: the rest was kept */
@@ -79,7 +79,7 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 			home_passed(e, d);
 		lib_ring_writer(e);
 	}
-	anc_raw_leave(d);
+	anc_tcp_leave(d);
 	return got;
 }
 
@@ -87,13 +87,13 @@ static int raw_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
  * Lock held, ring empty, and nobody will fill it. W may have died in the
  * middle of a stall, with bytes on the anchor already.
  */
-static int peer_gone_recv(struct sim_end *e, bool *raw)
+static int peer_gone_recv(struct sim_end *e, bool *tcp)
 {
 	if (e->at.sent > e->tx->taken &&
 	    sim.pipe[!e->id].n <= (uint64_t)anc_kicks(e->rx, &e->ar))
 		return -ECONNRESET;
 	home_unpaired(e);
-	*raw = true;
+	*tcp = true;
 	return 0;
 }
 
@@ -137,7 +137,7 @@ static void eof_seen(struct sim_end *e)
 }
 
 static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
-		     int flags, bool *raw)
+		     int flags, bool *tcp)
 {
 	bool peek = flags & M_PEEK;
 	enum anc_state st;
@@ -148,7 +148,7 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 	for (;;) {
 		lib_serve(e);
 		if (e->salvage &&
-		    __atomic_load_n(&e->rx->rawrx, __ATOMIC_SEQ_CST)) {
+		    __atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST)) {
 			home_nap(e); /* what it took is not counted yet */
 			continue;
 		}
@@ -156,8 +156,8 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 			return keep_salvage(e, to, n, peek);
 		st = anc_state(e->rx);
 		where = next_at(e, &lim);
-		*raw = where == ANC_AT_ANCHOR;
-		if (*raw)
+		*tcp = where == ANC_AT_ANCHOR;
+		if (*tcp)
 			return 0;
 		lib_poll(e); /* drops what came back by the anchor */
 		if (where == ANC_AT_QUEUE) {
@@ -176,7 +176,7 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 		if (e->rx_eof)
 			return 0;
 		if (e->peer_gone)
-			return peer_gone_recv(e, raw);
+			return peer_gone_recv(e, tcp);
 		lib_ring_kicks(e);
 		if (!(flags & M_DONTWAIT)) {
 			lib_wait_rx(e, st);
@@ -194,17 +194,17 @@ static int ring_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 int lib_recv(struct sim_end *e, struct sim_item *to, uint32_t n, int flags)
 {
 	uint32_t done = 0;
-	bool lifted, raw;
+	bool lifted, tcp;
 	int got;
 
 	for (;;) {
-		raw = false;
-		got = raw_recv(e, to + done, n - done, flags, &lifted);
+		tcp = false;
+		got = tcp_recv(e, to + done, n - done, flags, &lifted);
 		if (lifted) {
 			lib_lock(e);
-			got = ring_recv(e, to + done, n - done, flags, &raw);
+			got = ring_recv(e, to + done, n - done, flags, &tcp);
 			lib_unlock(e);
-			if (raw)
+			if (tcp)
 				continue;
 		}
 		if (got <= 0)
@@ -296,13 +296,13 @@ void lib_poll_in(struct sim_end *e)
 
 static int do_switch(struct sim_end *e)
 {
-	uint32_t raw = ANC_TCP;
+	uint32_t tcp = ANC_TCP;
 
 	if (sim_on(RULE_DRAINED))
 		return anc_switch(e->tx, &e->at, sim.plan.ahead);
 	e->at.x = e->tx->x = e->at.sent;
 	e->at.y = e->tx->y = ANC_OPEN;
-	return __atomic_compare_exchange_n(&e->tx->state, &raw, ANC_LIFTED, 0,
+	return __atomic_compare_exchange_n(&e->tx->state, &tcp, ANC_LIFTED, 0,
 					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED) ?
 		       0 :
 		       -EBUSY;
@@ -317,7 +317,7 @@ static void switch_tx(struct sim_end *e)
 	    __atomic_load_n(&e->tx->state, __ATOMIC_ACQUIRE) != ANC_TCP)
 		return;
 	__atomic_store_n(&e->switching, true, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&e->rawtx, __ATOMIC_SEQ_CST))
+	if (!__atomic_load_n(&e->tcp_tx, __ATOMIC_SEQ_CST))
 		ret = do_switch(e);
 	__atomic_store_n(&e->switching, false, __ATOMIC_SEQ_CST);
 	if (ret < 0)
@@ -332,7 +332,7 @@ static void switch_tx(struct sim_end *e)
 
 int lib_spill(struct sim_end *e, bool fin)
 {
-	int ret = anc_stall(e->tx, &e->at, fin || !sim_on(RULE_RAWRX));
+	int ret = anc_stall(e->tx, &e->at, fin || !sim_on(RULE_TCP_RX));
 
 	if (ret)
 		return ret;
@@ -359,11 +359,11 @@ static void try_lift(struct sim_end *e)
 	lib_unlock(e);
 }
 
-static bool raw_tx_enter(struct sim_end *e)
+static bool tcp_tx_enter(struct sim_end *e)
 {
-	__atomic_add_fetch(&e->rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&e->tcp_tx, 1, __ATOMIC_SEQ_CST);
 	/* the flag before the state: see switch_tx() */
-	if (!sim_on(RULE_RAWTX) ||
+	if (!sim_on(RULE_TCP_TX) ||
 	    !__atomic_load_n(&e->switching, __ATOMIC_SEQ_CST))
 		switch (anc_state(e->tx)) {
 		case ANC_TCP:
@@ -373,12 +373,12 @@ static bool raw_tx_enter(struct sim_end *e)
 		default:
 			break;
 		}
-	__atomic_sub_fetch(&e->rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&e->tcp_tx, 1, __ATOMIC_SEQ_CST);
 	return false;
 }
 
 /* Lock held. */
-static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
+static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *tcp)
 {
 	uint32_t put;
 
@@ -388,7 +388,7 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
 		case ANC_TCP:
 		case ANC_DRAINING:
 		case ANC_GONE:
-			*raw = true;
+			*tcp = true;
 			return 0;
 		case ANC_SWITCHING:
 		case ANC_LIFTED:
@@ -405,7 +405,7 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
 		}
 		if (e->peer_gone) {
 			lib_spill(e, true);
-			*raw = true;
+			*tcp = true;
 			return 0;
 		}
 		put = lib_push(e, n, false);
@@ -427,22 +427,22 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *raw)
 int lib_send(struct sim_end *e, uint32_t n, bool nonblock)
 {
 	uint32_t done = 0;
-	bool raw;
+	bool tcp;
 	int put;
 
 	while (done < n) {
 		try_lift(e);
-		if (raw_tx_enter(e)) {
+		if (tcp_tx_enter(e)) {
 			put = k_stream(e, n - done, nonblock ? K_DONTWAIT : 0);
 			if (put > 0)
 				lib_sent(e, (uint32_t)put);
-			__atomic_sub_fetch(&e->rawtx, 1, __ATOMIC_SEQ_CST);
+			__atomic_sub_fetch(&e->tcp_tx, 1, __ATOMIC_SEQ_CST);
 		} else {
-			raw = false;
+			tcp = false;
 			lib_lock(e);
-			put = ring_send(e, n - done, nonblock, &raw);
+			put = ring_send(e, n - done, nonblock, &tcp);
 			lib_unlock(e);
-			if (raw)
+			if (tcp)
 				continue;
 		}
 		if (put <= 0)

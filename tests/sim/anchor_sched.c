@@ -52,11 +52,11 @@ void sim_fault(const char *what)
 	for (k = 0; k < 2; k++)
 		at += (size_t)snprintf(
 			sim.where + at, sizeof(sim.where) - at,
-			" dir%d %s w%u e%u q%u ring%u rawrx%u arm%u wake%u;", k,
-			anc_state_name(anc_state(&sim.page.dir[k])),
+			" dir%d %s w%u e%u q%u ring%u tcp_rx%u arm%u wake%u;",
+			k, anc_state_name(anc_state(&sim.page.dir[k])),
 			sim.truth[k].wrote, sim.truth[k].expect, sim.pipe[k].n,
 			sim.ring[k].pushed - sim.ring[k].freed,
-			sim.page.dir[k].rawrx, sim.page.dir[k].armed,
+			sim.page.dir[k].tcp_rx, sim.page.dir[k].armed,
 			sim.end[!k].wake);
 	for (i = 0; i < sim.threads && at < sizeof(sim.where) - 40; i++)
 		if (!sim.th[i].done && !sim.th[i].e->dead)

@@ -55,12 +55,12 @@ void sim_step(void);
 enum sim_rule {
 	/* anchor.md section 9 */
 	RULE_DRAINED, /* switch only when taken == sent */
-	RULE_RAWRX, /* no stall around a receive begun in TCP */
-	RULE_PAUSED, /* raw use only after the writer's word */
+	RULE_TCP_RX, /* no stall around a receive begun in TCP */
+	RULE_PAUSED, /* TCP use only after the writer's word */
 	RULE_KICKS, /* kicks stay while anybody sleeps on the anchor */
 	RULE_EAT_LAST, /* mark, arm, find nothing, and only then eat */
 	/* and what the world asked for besides */
-	RULE_RAWTX, /* switching and a raw send exclude each other */
+	RULE_TCP_TX, /* switching and a TCP send exclude each other */
 	RULE_FIN, /* DRAINING ends only when no old receive is inside */
 	RULE_STALE, /* what was written back is dropped from the ring */
 	RULE_SEEN, /* sleep on the wake-up socket only while LIFTED */
@@ -122,7 +122,7 @@ struct sim_end {
 	struct anc_rx ar;
 	/* struct sock */
 	bool locked, peer_gone, shut_wr, left, full, rx_eof, switching;
-	uint32_t rawtx, watched, asleep_anchor, falling_back;
+	uint32_t tcp_tx, watched, asleep_anchor, falling_back;
 	uint32_t sleepers, writers; /* asleep on the wake-up socket */
 	uint32_t rung_eaten, stalls;
 	uint64_t full_since, taken_seen;
@@ -155,7 +155,7 @@ enum sim_kind {
 	KIND_WAITALL,
 	KIND_NONBLOCK,
 	KIND_POLL,
-	KIND_HOME, /* brings the descriptor back to TCP, reads raw, lets go */
+	KIND_HOME, /* brings the descriptor back to TCP, reads TCP, lets go */
 	KIND_SERVICE,
 };
 

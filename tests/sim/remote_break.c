@@ -387,7 +387,7 @@ static bool called(struct end *e)
 			     .marker_got = MARKER };
 	uint8_t buf[GLANCE + STASH];
 
-	if (anc_state(e->rx) == ANC_TCP || e->in_raw || e->ar.kept ||
+	if (anc_state(e->rx) == ANC_TCP || e->in_tcp || e->ar.kept ||
 	    (e->ar.taken < e->rx->x && anc_state(e->rx) != ANC_RESTORING))
 		return false;
 	if (e->marker_wait)
@@ -412,14 +412,14 @@ static bool waits(const struct end *e)
 	return e->ar.unsure || rx == ANC_RECALLED || rx == ANC_PAUSED ||
 	       (tx >= ANC_RECALLED && tx <= ANC_RESTORING) ||
 	       (tx != ANC_TCP &&
-		(e->ahead || e->tx->rawrx || !remote_seen(&e->r)));
+		(e->ahead || e->tx->tcp_rx || !remote_seen(&e->r)));
 }
 
 static bool home_again(const struct end *e)
 {
 	return e->mended && !e->out_n && anc_state(e->tx) == ANC_TCP &&
 	       anc_state(e->rx) == ANC_TCP && !e->ring_n && !e->falling_back &&
-	       !e->pinned && !e->raw;
+	       !e->pinned && !e->tcp;
 }
 
 /* Both are on TCP: paired anew, as rdma_up() does it. */

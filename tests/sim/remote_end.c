@@ -143,7 +143,7 @@ static void deliver(struct end *e, uint32_t front)
 	e->ar.kept = 0;
 	e->rx->state = ANC_TCP;
 	e->falling_back = false;
-	e->raw = true;
+	e->tcp = true;
 }
 
 /* As rdma_over(). */
@@ -157,7 +157,7 @@ bool end_over(struct end *e)
 
 	if (st == ANC_TCP || !world_rule(RULE_OVER))
 		return false;
-	if (e->fin_due || e->in_raw || !p->fin || p->arrived != p->put)
+	if (e->fin_due || e->in_tcp || !p->fin || p->arrived != p->put)
 		return true;
 	world_poll(e);
 	if (!flushed(e))
@@ -200,8 +200,8 @@ bool end_done(void)
 		if (e->ends && (!e->shut || e->fin_due))
 			return false;
 		/* a receive in the kernel that nothing comes for */
-		if (e->home_at <= e->expect && !e->raw &&
-		    (!e->in_raw || anc_state(e->rx) != ANC_TCP))
+		if (e->home_at <= e->expect && !e->tcp &&
+		    (!e->in_tcp || anc_state(e->rx) != ANC_TCP))
 			return false;
 	}
 	return true;

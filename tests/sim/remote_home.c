@@ -61,7 +61,7 @@ static bool pull(struct end *e)
 
 		if (where == ANC_AT_ANCHOR)
 			return true;
-		if (e->in_raw)
+		if (e->in_tcp)
 			return false;
 		i = world_next(inlet(e));
 		if (!i)
@@ -140,8 +140,8 @@ static void gone_home(struct end *e)
 {
 	e->falling_back = false;
 	w.homes++;
-	e->raw = !w.longer || !rnd(4);
-	if (e->raw)
+	e->tcp = !w.longer || !rnd(4);
+	if (e->tcp)
 		return;
 	if (e->pinned)
 		anc_idle(e->rx);
@@ -155,7 +155,7 @@ void world_come_home(struct end *e)
 
 	if (!e->pinned && !anc_busy(e->rx))
 		e->pinned = true;
-	if (e->marker_wait && !e->broke && !e->in_raw &&
+	if (e->marker_wait && !e->broke && !e->in_tcp &&
 	    anc_state(e->rx) != ANC_TCP && anc_state(e->rx) != ANC_RESTORING &&
 	    e->ar.taken + e->ar.kept >= e->rx->x)
 		take_control(e, e->marker_at + MARKER - e->ar.kicks);
@@ -165,7 +165,7 @@ void world_come_home(struct end *e)
 		return;
 	switch (anc_state(e->rx)) {
 	case ANC_TCP:
-		if (e->in_raw || (world_rule(RULE_HELD) && !e->broke &&
+		if (e->in_tcp || (world_rule(RULE_HELD) && !e->broke &&
 				  !held(e) && !e->dis_rcvd))
 			break;
 		gone_home(e);
@@ -178,7 +178,7 @@ void world_come_home(struct end *e)
 		pull(e);
 		break;
 	case ANC_PAUSED:
-		if (!e->in_raw && pull(e) && !e->in_raw && !e->broke)
+		if (!e->in_tcp && pull(e) && !e->in_tcp && !e->broke)
 			give_begin(e);
 		break;
 	case ANC_DRAINING:
@@ -191,7 +191,7 @@ void world_come_home(struct end *e)
 	case ANC_RESTORING:
 		if (e->ar.unsure)
 			give(e);
-		else if (!e->in_raw && (held(e) || e->dis_rcvd))
+		else if (!e->in_tcp && (held(e) || e->dis_rcvd))
 			gone_home(e);
 		break;
 	default:

@@ -40,7 +40,7 @@ bool sink_write(struct end *e)
 
 	if (!e->held || e->broke || !e->confirmed || e->ahead ||
 	    e->marker_due || anc_state(e->tx) != ANC_LIFTED ||
-	    !remote_seen(&e->r) || e->tx->rawrx || !room(outlet(e)))
+	    !remote_seen(&e->r) || e->tx->tcp_rx || !room(outlet(e)))
 		return false;
 	n = 1 + rnd(e->held);
 	if (n > world_due(e) - e->at.sent)
@@ -76,7 +76,7 @@ void sink_offer(struct end *e)
 	uint64_t n;
 
 	if (e->sink || e->broke || e->ring_n || e->source || e->unreported ||
-	    e->marker_wait || e->ar.unsure || e->in_raw || e->raw ||
+	    e->marker_wait || e->ar.unsure || e->in_tcp || e->tcp ||
 	    e->falling_back || anc_state(e->rx) != ANC_LIFTED ||
 	    anc_where(e->rx, &e->ar, &n) != ANC_AT_RING ||
 	    anc_kicks(e->rx, &e->ar) > 0 || !room(outlet(e)))

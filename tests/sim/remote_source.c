@@ -32,7 +32,7 @@ bool source_begin(struct end *e)
 
 	if (!rnd(3) || e->held || e->recalled || e->broke || !e->confirmed ||
 	    e->ahead || e->marker_due || anc_state(e->tx) != ANC_LIFTED ||
-	    !remote_seen(&e->r) || e->tx->rawrx || !room(outlet(e)))
+	    !remote_seen(&e->r) || e->tx->tcp_rx || !room(outlet(e)))
 		return false;
 	if (n > world_due(e) - e->at.sent)
 		n = (uint32_t)(world_due(e) - e->at.sent);

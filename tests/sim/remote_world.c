@@ -139,7 +139,8 @@ static bool clear(struct end *e)
 {
 	if (world_rule(RULE_EXACT) && e->marker_due)
 		return false;
-	return !world_rule(RULE_RAWRX) || (remote_seen(&e->r) && !e->tx->rawrx);
+	return !world_rule(RULE_TCP_RX) ||
+	       (remote_seen(&e->r) && !e->tx->tcp_rx);
 }
 
 /*
@@ -245,7 +246,7 @@ static void spill_early(struct end *e)
 	put_marker_bytes(e);
 	e->at.kicks += MARKER;
 	e->ahead = false;
-	if (anc_stall(e->tx, &e->at, !world_rule(RULE_RAWRX)))
+	if (anc_stall(e->tx, &e->at, !world_rule(RULE_TCP_RX)))
 		world_fault("no stall after the marker");
 	w.early++;
 }
@@ -257,7 +258,7 @@ static void stall(struct end *e)
 	if (anc_state(e->tx) == ANC_SWITCHING)
 		spill_early(e);
 	else if (anc_state(e->tx) == ANC_LIFTED && clear(e) && !e->marker_due &&
-		 !anc_stall(e->tx, &e->at, !world_rule(RULE_RAWRX)))
+		 !anc_stall(e->tx, &e->at, !world_rule(RULE_TCP_RX)))
 		w.stalls++;
 }
 
@@ -288,7 +289,7 @@ void world_sink(struct end *e, uint64_t n)
 }
 
 /* A receive in the kernel that began in TCP comes out. */
-static void raw_out(struct end *e)
+static void tcp_out(struct end *e)
 {
 	uint32_t n = 1 + rnd(6);
 	struct pipe *p = &w.anchor[!id(e)];
@@ -296,7 +297,7 @@ static void raw_out(struct end *e)
 
 	if (!i && (!p->fin || p->arrived != p->put))
 		return;
-	if (!anc_raw_stream(e->rx, &e->ar)) {
+	if (!anc_tcp_stream(e->rx, &e->ar)) {
 		take_control(e, n);
 	} else {
 		for (; n && (i = world_next(&w.anchor[!id(e)])); n--) {
@@ -305,8 +306,8 @@ static void raw_out(struct end *e)
 			anc_taken(e->rx, &e->ar, 1);
 		}
 	}
-	anc_raw_leave(e->rx);
-	e->in_raw = false;
+	anc_tcp_leave(e->rx);
+	e->in_tcp = false;
 }
 
 static void from_ring(struct end *e, uint64_t most)
@@ -314,7 +315,7 @@ static void from_ring(struct end *e, uint64_t most)
 	uint64_t n = most < e->ring_n ? most : e->ring_n;
 
 	/* the marker lies in front of all else, in whatever state it comes */
-	if (e->marker_wait && !e->broke && !e->in_raw)
+	if (e->marker_wait && !e->broke && !e->in_tcp)
 		take_control(e, e->marker_at + MARKER - e->ar.kicks);
 	if (e->marker_wait)
 		return;
@@ -340,7 +341,7 @@ static void exactly(struct end *e, uint64_t n)
 		memmove(e->kept, e->kept + 1, --e->ar.kept * sizeof(uint32_t));
 		anc_taken(e->rx, &e->ar, 1);
 	}
-	for (; n && !e->ar.kept && most && !e->in_raw &&
+	for (; n && !e->ar.kept && most && !e->in_tcp &&
 	       (i = world_next(&w.anchor[!id(e)]));
 	     n--, most--) {
 		world_deliver(e, i->off);
@@ -353,25 +354,25 @@ void world_read_some(struct end *e)
 {
 	uint64_t n;
 
-	if (e->in_raw) {
-		raw_out(e);
+	if (e->in_tcp) {
+		tcp_out(e);
 		return;
 	}
 	switch (anc_where(e->rx, &e->ar, &n)) {
 	case ANC_AT_ANCHOR:
-		if (!e->raw && anc_raw_enter(e->rx, &e->ar))
-			e->in_raw = true;
+		if (!e->tcp && anc_tcp_enter(e->rx, &e->ar))
+			e->in_tcp = true;
 		break;
 	case ANC_AT_RING:
 		from_ring(e, n < 4 ? n : 1 + rnd(4));
 		if (anc_state(e->rx) == ANC_LIFTED && !e->marker_wait &&
-		    !e->in_raw && anc_kicks(e->rx, &e->ar) > 0)
+		    !e->in_tcp && anc_kicks(e->rx, &e->ar) > 0)
 			world_sink(e, (uint64_t)anc_kicks(e->rx, &e->ar));
 		break;
 	case ANC_AT_KICKS:
-		if (e->marker_wait && !e->broke && !e->in_raw)
+		if (e->marker_wait && !e->broke && !e->in_tcp)
 			take_control(e, e->marker_at + MARKER - e->ar.kicks);
-		else if (!e->in_raw && !e->marker_wait && !e->ar.unsure)
+		else if (!e->in_tcp && !e->marker_wait && !e->ar.unsure)
 			world_sink(e, n);
 		break;
 	case ANC_AT_QUEUE:
@@ -385,7 +386,7 @@ void world_read_some(struct end *e)
 /* Code the library does not see reads the descriptor. */
 static void foreign(struct end *e)
 {
-	if (!e->raw || !world_next(&w.anchor[!id(e)]))
+	if (!e->tcp || !world_next(&w.anchor[!id(e)]))
 		return;
 	world_deliver(e, world_next(&w.anchor[!id(e)])->off);
 	w.anchor[!id(e)].got++;
@@ -516,7 +517,7 @@ static void step(struct end *e, bool calm)
 			anc_arm(e->rx, ANC_ANCHOR);
 		break;
 	case 11:
-		if (e->home_at <= e->ar.taken && !e->raw &&
+		if (e->home_at <= e->ar.taken && !e->tcp &&
 		    (!w.ends || !rnd(10)) && (!calm || !e->turn))
 			e->falling_back = true;
 		if (e->falling_back)
@@ -533,8 +534,8 @@ static void step(struct end *e, bool calm)
 		 * what it does not read before it wants to fall back is unread
 		 * then
 		 */
-		if (!e->raw &&
-		    (e->in_raw || !w.ends || e->home_at > e->ar.taken))
+		if (!e->tcp &&
+		    (e->in_tcp || !w.ends || e->home_at > e->ar.taken))
 			world_read_some(e);
 	}
 }

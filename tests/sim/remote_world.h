@@ -29,8 +29,8 @@
 
 enum rule {
 	RULE_SEEN, /* nothing on the anchor before the reader knows */
-	RULE_RAWRX, /* no stream bytes around a receive begun in TCP */
-	RULE_HELD, /* raw use only when the writer holds still */
+	RULE_TCP_RX, /* no stream bytes around a receive begun in TCP */
+	RULE_HELD, /* TCP use only when the writer holds still */
 	RULE_ANEW, /* and it said so of this time, not of the one before */
 	RULE_DRAINED, /* the switch only in a drained direction */
 	RULE_EXACT, /* the marker counts before the writer answers */
@@ -46,7 +46,7 @@ enum rule {
 	RULE_LENT, /* what is lent when it breaks counts as sent */
 	RULE_RECALL, /* nothing moves while memory is lent */
 	RULE_REPORT, /* a report goes before words that count it */
-	RULE_GIVEN, /* raw use only behind the record of what came back */
+	RULE_GIVEN, /* TCP use only behind the record of what came back */
 	RULE_WHOLE, /* which is written when all has come back */
 	RULE_LAST, /* and that is when the writer has said so */
 	RULE_HEARD, /* what is written is kept until it was heard of */
@@ -115,7 +115,7 @@ struct end {
 	uint32_t nond_sent, nond_rcvd; /* bytes that met no offer */
 	bool wrote; /* `lent` was written, and not heard of */
 	bool sink_asked; /* it is to come back */
-	bool marker_due, in_raw, falling_back, pinned, raw, closed;
+	bool marker_due, in_tcp, falling_back, pinned, tcp, closed;
 	/* remote_end.c */
 	bool ends, shut, fin_due, dis_sent, dis_rcvd;
 	/* remote_break.c */

@@ -319,11 +319,11 @@ static void test_control(void **state)
 
 static struct control controls[] = {
 	{ "switch only when drained", RULE_DRAINED, any, 4 },
-	{ "no stall around an old receive", RULE_RAWRX, any, 413 },
-	{ "raw use only after PAUSED", RULE_PAUSED, any, 8 },
+	{ "no stall around an old receive", RULE_TCP_RX, any, 413 },
+	{ "TCP use only after PAUSED", RULE_PAUSED, any, 8 },
 	{ "kicks stay for sleepers", RULE_KICKS, any, 372 },
 	{ "wake-up bytes are eaten last", RULE_EAT_LAST, any, 22519 },
-	{ "no switch around a raw send", RULE_RAWTX, any, 16 },
+	{ "no switch around a TCP send", RULE_TCP_TX, any, 16 },
 	{ "DRAINING ends after old receives", RULE_FIN, short_stream, 1122 },
 	{ "what was written back is dropped", RULE_STALE, any, 7 },
 	{ "sleep only where the state was seen", RULE_SEEN, any, 25 },

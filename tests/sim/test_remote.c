@@ -173,8 +173,8 @@ static void test_ends(void **state)
 
 static const char *const rules[RULES] = {
 	[RULE_SEEN] = "nothing on the anchor before the reader knows",
-	[RULE_RAWRX] = "no stream bytes around an old receive",
-	[RULE_HELD] = "raw use only when the writer holds still",
+	[RULE_TCP_RX] = "no stream bytes around an old receive",
+	[RULE_HELD] = "TCP use only when the writer holds still",
 	[RULE_ANEW] = "and it said so of this time",
 	[RULE_DRAINED] = "the switch only when drained",
 	[RULE_EXACT] = "no answer before the marker is out",
@@ -190,7 +190,7 @@ static const char *const rules[RULES] = {
 	[RULE_LENT] = "what is lent when it breaks counts as sent",
 	[RULE_RECALL] = "nothing moves while memory is lent",
 	[RULE_REPORT] = "a report goes before words that count it",
-	[RULE_GIVEN] = "raw use only behind what came back",
+	[RULE_GIVEN] = "TCP use only behind what came back",
 	[RULE_WHOLE] = "nothing is put back before all of it came",
 	[RULE_LAST] = "the last piece goes when the writer is in RESTORING",
 	[RULE_HEARD] = "what is written is kept until it was heard of",

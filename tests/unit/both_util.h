@@ -276,7 +276,7 @@ static inline void lifts(void)
 
 static inline void stalls(void)
 {
-	assert_int_equal(sock.rx->rawrx, 0);
+	assert_int_equal(sock.rx->tcp_rx, 0);
 	assert_int_equal(anc_stall(writer.dir, &writer.at, false), 0);
 	told();
 	sock.ar.unsure = false;

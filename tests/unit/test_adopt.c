@@ -45,17 +45,17 @@ static void *reader(void *arg)
 
 	(void)arg;
 	for (i = 1;; i++) {
-		struct rawrx in = { 0 };
+		struct tcp_rx in = { 0 };
 
 		until(&begun, i);
 		if (__atomic_load_n(&over, __ATOMIC_RELAXED))
 			return NULL;
-		if (!raw_rx_enter(&in, &sock))
+		if (!tcp_rx_enter(&in, &sock))
 			abort();
 		in.back = true;
 		__atomic_store_n(&inside, i, __ATOMIC_RELEASE);
 		passes(__atomic_load_n(&lag, __ATOMIC_RELAXED));
-		raw_rx_leave(&in);
+		tcp_rx_leave(&in);
 		__atomic_store_n(&done, i, __ATOMIC_RELEASE);
 	}
 }
@@ -80,8 +80,8 @@ static void test_leaves(void **state)
 		until(&inside, i);
 		lift_adopt(&sock, &words[0], &words[1]);
 		until(&done, i);
-		assert_int_equal(words[1].rawrx, 0);
-		assert_int_equal(sock.local[1].rawrx, 0);
+		assert_int_equal(words[1].tcp_rx, 0);
+		assert_int_equal(sock.local[1].tcp_rx, 0);
 	}
 	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&begun, i, __ATOMIC_RELEASE);

@@ -79,19 +79,19 @@ static void t_seen(void **state)
 }
 
 /*
- * A receive of before the lift has the marker's beginning, or all of it, and has
- * not counted it: what is looked at now is judged wrong, and nothing more comes
- * that would have it looked at again.
+ * A receive of before the lift has the marker's beginning, or all of it, and
+ * has not counted it: what is looked at now is judged wrong, and nothing more
+ * comes that would have it looked at again.
  */
 static void t_receive(void **state)
 {
 	(void)state;
 	say_record();
-	sock.rx->rawrx = 1;
+	sock.rx->tcp_rx = 1;
 	assert_false(rdma_called(&sock));
 	assert_true(rdma.failover.called);
 	sock.ar.kicks = TAKEN;
-	sock.rx->rawrx = 0;
+	sock.rx->tcp_rx = 0;
 	assert_true(rdma_called(&sock));
 }
 
@@ -391,11 +391,11 @@ static void t_tried(void **state)
 	look();
 	assert_false(rdma_waits(&sock));
 	w->wait_done = 2;
-	sock.tx->rawrx = 1;
+	sock.tx->tcp_rx = 1;
 	is_tried("a receive of before the lift is over");
 	sock.tx->state = w->reader_state = ANC_RECALLED;
 	is_tried("and the fallback is asked for");
-	sock.tx->rawrx = 0;
+	sock.tx->tcp_rx = 0;
 	sock.tx->state = w->reader_state = ANC_SWITCHING;
 	sock.at.x = sock.tx->x = 10;
 	rdma.mark.ahead = true;

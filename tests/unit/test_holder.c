@@ -48,17 +48,17 @@ static int end(void **state)
 
 static void receives(void)
 {
-	static struct rawrx in;
+	static struct tcp_rx in;
 
-	if (!raw_rx_enter(&in, s))
+	if (!tcp_rx_enter(&in, s))
 		_exit(1);
 }
 
 static void sends(void)
 {
-	static struct rawtx in;
+	static struct tcp_tx in;
 
-	if (!raw_tx_enter(&in, s))
+	if (!tcp_tx_enter(&in, s))
 		_exit(1);
 }
 
@@ -71,20 +71,20 @@ static void sleeps(void)
 static __attribute__((noinline)) void sends_deeper(void)
 {
 	char frame[4096];
-	struct rawtx in;
+	struct tcp_tx in;
 
 	__asm__ volatile("" : : "r"(frame) : "memory");
-	if (!raw_tx_enter(&in, s))
+	if (!tcp_tx_enter(&in, s))
 		_exit(1);
 	__asm__ volatile("" : : "r"(frame) : "memory");
 }
 
 static void does_all(void)
 {
-	struct rawrx in;
+	struct tcp_rx in;
 
 	sleeps();
-	if (!raw_rx_enter(&in, s))
+	if (!tcp_rx_enter(&in, s))
 		_exit(1);
 	sends_deeper();
 }
@@ -105,7 +105,7 @@ static pid_t killed(void (*call)(void))
 
 	if (!pid) {
 		sock_pid = getpid();
-		raw_forked();
+		tcp_forked();
 		s->mem.holder[1].pid = sock_pid;
 		s->mem.holder[1].fds = 1;
 		call();
@@ -123,10 +123,10 @@ static pid_t killed(void (*call)(void))
 
 static void nobody_is_inside(void)
 {
-	assert_int_equal(s->local[1].rawrx, 0);
-	assert_int_equal(s->rx->rawrx, 0);
+	assert_int_equal(s->local[1].tcp_rx, 0);
+	assert_int_equal(s->rx->tcp_rx, 0);
 	assert_int_equal(s->in.carry, 0);
-	assert_int_equal(s->in.rawtx, 0);
+	assert_int_equal(s->in.tcp_tx, 0);
 	assert_int_equal(s->in.users, 0);
 	assert_int_equal(s->waits.asleep_anchor, 0);
 	assert_int_equal(s->waits.watched, 0);
@@ -136,7 +136,7 @@ static void t_receive(void **state)
 {
 	(void)state;
 	killed(receives);
-	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(s->rx->tcp_rx, 1);
 	assert_int_equal(s->in.users, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
@@ -149,7 +149,7 @@ static void t_send(void **state)
 {
 	(void)state;
 	killed(sends);
-	assert_int_equal(s->in.rawtx, 1);
+	assert_int_equal(s->in.tcp_tx, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
 	assert_true(s->in.unsent &&
@@ -174,7 +174,7 @@ static void t_before_the_pairing(void **state)
 	killed(receives);
 	lift_adopt(s, &words[0], &words[1]);
 	assert_int_equal(s->in.carry, 1);
-	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(s->rx->tcp_rx, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
 }
@@ -184,7 +184,7 @@ static void t_behind_the_pairing(void **state)
 	(void)state;
 	lift_adopt(s, &words[0], &words[1]);
 	killed(receives);
-	assert_int_equal(words[1].rawrx, 1);
+	assert_int_equal(words[1].tcp_rx, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
 }
@@ -192,25 +192,25 @@ static void t_behind_the_pairing(void **state)
 /* Our own threads are still inside. */
 static void t_others(void **state)
 {
-	struct rawrx rx = { 0 };
+	struct tcp_rx rx = { 0 };
 	uint32_t number;
 
 	(void)state;
-	assert_true(raw_rx_enter(&rx, s));
+	assert_true(tcp_rx_enter(&rx, s));
 	number = sock_sleep(s);
 	killed(does_all);
-	assert_int_equal(s->rx->rawrx, 2);
-	assert_int_equal(s->in.rawtx, 1);
+	assert_int_equal(s->rx->tcp_rx, 2);
+	assert_int_equal(s->in.tcp_tx, 1);
 	assert_int_equal(s->in.users, 3);
 	assert_int_equal(s->waits.asleep_anchor, 2);
 	assert_int_equal(sock_holders(s), 1);
-	assert_int_equal(s->rx->rawrx, 1);
-	assert_int_equal(s->in.rawtx, 0);
+	assert_int_equal(s->rx->tcp_rx, 1);
+	assert_int_equal(s->in.tcp_tx, 0);
 	assert_int_equal(s->in.users, 1);
 	assert_int_equal(s->waits.asleep_anchor, 1);
 	sock_awake(s, number);
 	rx.back = true;
-	raw_rx_leave(&rx);
+	tcp_rx_leave(&rx);
 	nobody_is_inside();
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
@@ -226,7 +226,7 @@ static void t_stranger(void **state)
 	pid = killed(receives);
 	assert_int_equal(sock_holders(s), 0);
 	assert_int_equal(s->mem.holder[1].pid, pid);
-	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(s->rx->tcp_rx, 1);
 	s->mem.holder[0].pid = sock_pid;
 	assert_int_equal(sock_holders(s), 1);
 	assert_int_equal(s->mem.holder[1].pid, 0);
@@ -237,7 +237,7 @@ static void t_closed(void **state)
 {
 	(void)state;
 	killed(receives_closed);
-	assert_int_equal(s->rx->rawrx, 1);
+	assert_int_equal(s->rx->tcp_rx, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
 	assert_int_equal(s->mem.holder[1].pid, 0);
@@ -246,16 +246,16 @@ static void t_closed(void **state)
 /* The place is kept until this thread is out. */
 static void t_closed_here(void **state)
 {
-	struct rawrx rx = { 0 };
+	struct tcp_rx rx = { 0 };
 
 	(void)state;
-	assert_true(raw_rx_enter(&rx, s));
+	assert_true(tcp_rx_enter(&rx, s));
 	s->mem.holder[0].fds = 0;
 	assert_int_equal(sock_holders(s), 0);
 	assert_null(holder_of(s, sock_pid));
 	assert_int_equal(s->mem.holder[0].pid, sock_pid);
 	rx.back = true;
-	raw_rx_leave(&rx);
+	tcp_rx_leave(&rx);
 	nobody_is_inside();
 	assert_int_equal(sock_holders(s), 0);
 	assert_int_equal(s->mem.holder[0].pid, 0);
@@ -264,30 +264,30 @@ static void t_closed_here(void **state)
 /* Killed between a count and his part of it. */
 static void t_lost(void **state)
 {
-	struct rawrx rx = { 0 };
+	struct tcp_rx rx = { 0 };
 	uint32_t number = sock_sleep(s);
 
 	(void)state;
-	assert_true(raw_rx_enter(&rx, s));
+	assert_true(tcp_rx_enter(&rx, s));
 	lift_adopt(s, &words[0], &words[1]);
-	assert_int_equal(s->rx->rawrx,
+	assert_int_equal(s->rx->tcp_rx,
 			 1); /* the marker's, while we are inside */
 	assert_false(holders_lost(s));
-	s->in.rawtx++;
+	s->in.tcp_tx++;
 	assert_true(holders_lost(s));
-	s->in.rawtx--;
-	s->rx->rawrx++;
+	s->in.tcp_tx--;
+	s->rx->tcp_rx++;
 	assert_true(holders_lost(s));
-	s->rx->rawrx--;
-	s->local[1].rawrx++;
+	s->rx->tcp_rx--;
+	s->local[1].tcp_rx++;
 	assert_true(holders_lost(s));
-	s->local[1].rawrx--;
+	s->local[1].tcp_rx--;
 	s->waits.asleep_anchor++;
 	assert_true(holders_lost(s));
 	s->waits.asleep_anchor--;
 	assert_false(holders_lost(s));
 	rx.back = true;
-	raw_rx_leave(&rx);
+	tcp_rx_leave(&rx);
 	sock_awake(s, number);
 	nobody_is_inside();
 	assert_false(holders_lost(s));

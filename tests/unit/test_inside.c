@@ -30,7 +30,7 @@ static int setup(void **state)
 
 static void nobody(void)
 {
-	assert_int_equal(s.local[1].rawrx + s.in.users + s.in.rawtx, 0);
+	assert_int_equal(s.local[1].tcp_rx + s.in.users + s.in.tcp_tx, 0);
 	assert_int_equal(s.waits.readers + s.waits.writers + s.waits.sleepers,
 			 0);
 	assert_false(sock_within());
@@ -44,20 +44,20 @@ static uintptr_t here(const void *frame)
 /* A receive that a handler leaves: to its caller's frame. */
 __attribute__((noinline)) static void receive_left(uintptr_t to)
 {
-	struct rawrx in = { 0 };
+	struct tcp_rx in = { 0 };
 
-	assert_true(raw_rx_enter(&in, &s));
-	assert_true(s.local[1].rawrx > 0);
+	assert_true(tcp_rx_enter(&in, &s));
+	assert_true(s.local[1].tcp_rx > 0);
 	assert_true(sock_within());
 	sock_jumping(to);
 }
 
 __attribute__((noinline)) static void send_left(uintptr_t to)
 {
-	struct rawtx in = { NULL, false };
+	struct tcp_tx in = { NULL, false };
 
-	assert_true(raw_tx_enter(&in, &s));
-	assert_int_equal(s.in.rawtx, 1);
+	assert_true(tcp_tx_enter(&in, &s));
+	assert_int_equal(s.in.tcp_tx, 1);
 	sock_jumping(to);
 }
 
@@ -99,19 +99,19 @@ static void stay(const void *frame)
 __attribute__((noinline)) static void stays(void)
 {
 	struct sleep sleep = { NULL, { 0 } };
-	struct rawrx in = { 0 };
-	struct rawtx out = { NULL, false };
+	struct tcp_rx in = { 0 };
+	struct tcp_tx out = { NULL, false };
 
-	assert_true(raw_rx_enter(&in, &s));
+	assert_true(tcp_rx_enter(&in, &s));
 	stay(&in);
-	assert_int_equal(s.local[1].rawrx, 1);
+	assert_int_equal(s.local[1].tcp_rx, 1);
 	in.back = true;
-	raw_rx_leave(&in);
+	tcp_rx_leave(&in);
 	nobody();
-	assert_true(raw_tx_enter(&out, &s));
+	assert_true(tcp_tx_enter(&out, &s));
 	stay(&out);
-	assert_int_equal(s.in.rawtx, 1);
-	raw_tx_done(&out, &s, -EINTR);
+	assert_int_equal(s.in.tcp_tx, 1);
+	tcp_tx_done(&out, &s, -EINTR);
 	nobody();
 	assert_int_equal(lock_take(&s.lock), 0);
 	wait_away(&sleep, &s, true);
@@ -147,14 +147,14 @@ __attribute__((noinline)) static void handler(int depth, uintptr_t to)
 /* Handlers receive, too: `to` leaves all of them, 0 the innermost. */
 __attribute__((noinline)) static void nested(int depth, uintptr_t to)
 {
-	struct rawrx in = { 0 };
-	uint32_t n = s.local[1].rawrx;
+	struct tcp_rx in = { 0 };
+	uint32_t n = s.local[1].tcp_rx;
 
-	assert_true(raw_rx_enter(&in, &s));
+	assert_true(tcp_rx_enter(&in, &s));
 	handler(depth, to);
-	assert_int_equal(s.local[1].rawrx, to ? 0 : n + 1);
+	assert_int_equal(s.local[1].tcp_rx, to ? 0 : n + 1);
 	if (!to)
-		raw_rx_leave(&in);
+		tcp_rx_leave(&in);
 }
 
 static void t_nested(void **state)
@@ -171,18 +171,18 @@ static void t_nested(void **state)
 /* Counted out by mistake, the call comes back: it is not counted out again. */
 __attribute__((noinline)) static void comes_back(uintptr_t to)
 {
-	struct rawtx out = { NULL, false };
-	struct rawrx in = { 0 };
+	struct tcp_tx out = { NULL, false };
+	struct tcp_rx in = { 0 };
 
-	assert_true(raw_rx_enter(&in, &s));
+	assert_true(tcp_rx_enter(&in, &s));
 	sock_jumping(to);
 	nobody();
-	raw_rx_leave(&in);
+	tcp_rx_leave(&in);
 	nobody();
-	assert_true(raw_tx_enter(&out, &s));
+	assert_true(tcp_tx_enter(&out, &s));
 	sock_jumping(to);
 	nobody();
-	raw_tx_done(&out, &s, 0);
+	tcp_tx_done(&out, &s, 0);
 	nobody();
 }
 
@@ -197,17 +197,17 @@ static void t_back(void **state)
 /* A child counts nothing out that its parent counted in: both come back. */
 __attribute__((noinline)) static void forked(uintptr_t to)
 {
-	struct rawrx in = { 0 };
+	struct tcp_rx in = { 0 };
 
-	assert_true(raw_rx_enter(&in, &s));
-	raw_forked();
+	assert_true(tcp_rx_enter(&in, &s));
+	tcp_forked();
 	if (to) {
 		sock_jumping(to);
-		assert_int_equal(s.local[1].rawrx, 1);
+		assert_int_equal(s.local[1].tcp_rx, 1);
 	} else {
-		raw_rx_leave(&in);
+		tcp_rx_leave(&in);
 	}
-	assert_int_equal(s.local[1].rawrx, 1);
+	assert_int_equal(s.local[1].tcp_rx, 1);
 	assert_int_equal(s.in.users, 1);
 	setup(NULL);
 }
@@ -229,12 +229,12 @@ static void t_forked(void **state)
 /* Of a program that has threads of its own: it will come back to this one. */
 static void *elsewhere(void *arg)
 {
-	struct rawrx in = { 0 };
+	struct tcp_rx in = { 0 };
 
-	assert_true(raw_rx_enter(&in, &s));
+	assert_true(tcp_rx_enter(&in, &s));
 	sock_jumping((uintptr_t)arg);
-	assert_int_equal(s.local[1].rawrx, 1);
-	raw_rx_leave(&in);
+	assert_int_equal(s.local[1].tcp_rx, 1);
+	tcp_rx_leave(&in);
 	nobody();
 	return NULL;
 }
@@ -269,20 +269,20 @@ static void on_stack(int sig)
 	(void)sig;
 	sock_jumping(jump_to);
 	/* this stack may be small */
-	assert_int_equal(s.local[1].rawrx, 1);
+	assert_int_equal(s.local[1].tcp_rx, 1);
 }
 
 __attribute__((noinline)) static void receive_apart(uintptr_t to, bool leave)
 {
-	struct rawrx in = { 0 };
+	struct tcp_rx in = { 0 };
 
-	assert_true(raw_rx_enter(&in, &s));
+	assert_true(tcp_rx_enter(&in, &s));
 	jump_to = to;
 	assert_int_equal(raise(SIGUSR1), 0);
-	raw_jumped(here(&in) - 65536); /* from deeper */
-	assert_int_equal(s.local[1].rawrx, leave ? 0 : 1);
+	tcp_jumped(here(&in) - 65536); /* from deeper */
+	assert_int_equal(s.local[1].tcp_rx, leave ? 0 : 1);
 	if (!leave)
-		raw_rx_leave(&in);
+		tcp_rx_leave(&in);
 }
 
 static void t_apart(void **state)

@@ -47,18 +47,19 @@ static void t_there(void **state)
 			pause();
 	kick_and_tail();
 	*h = (struct holder){ .pid = pid, .fds = 1, .inside[HOLDS_RX] = 1 };
-	sock.rx->rawrx = 1;
+	sock.rx->tcp_rx = 1;
 	assert_int_equal(pthread_create(&t, NULL, reads_tail, &got), 0);
 	while (naps() < 400)
 		usleep(1000);
-	assert_int_equal(__atomic_load_n(&sock.rx->rawrx, __ATOMIC_SEQ_CST), 1);
+	assert_int_equal(__atomic_load_n(&sock.rx->tcp_rx, __ATOMIC_SEQ_CST),
+			 1);
 	assert_false(sock.in.strayed);
 	/* it comes out */
 	__atomic_store_n(&h->inside[HOLDS_RX], 0, __ATOMIC_SEQ_CST);
-	anc_raw_leave(sock.rx);
+	anc_tcp_leave(sock.rx);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(got, 4);
-	assert_int_equal(sock.rx->rawrx, 0);
+	assert_int_equal(sock.rx->tcp_rx, 0);
 	assert_int_equal(sock.fallback.kick_naps, 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -72,12 +73,12 @@ static void t_lost(void **state)
 
 	(void)state;
 	kick_and_tail();
-	sock.rx->rawrx = 1;
+	sock.rx->tcp_rx = 1;
 	sock.in.users = 1;
 	assert_int_equal(pthread_create(&t, NULL, reads_tail, &got), 0);
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(got, 4);
-	assert_int_equal(sock.rx->rawrx, 0);
+	assert_int_equal(sock.rx->tcp_rx, 0);
 	assert_int_equal(sock.in.users, 0);
 }
 
@@ -85,8 +86,8 @@ static void t_lost(void **state)
 static void t_back(void **state)
 {
 	t_lost(state);
-	anc_raw_leave(sock.rx);
-	assert_int_equal(sock.rx->rawrx, 0);
+	anc_tcp_leave(sock.rx);
+	assert_int_equal(sock.rx->tcp_rx, 0);
 }
 
 /* --- kicks ------------------------------------------------------------------ */

@@ -188,7 +188,7 @@ static void t_sender(void **state)
 	(void)state;
 	goes_in(64, 0);
 	sock.in.users++;
-	sock.in.rawtx++;
+	sock.in.tcp_tx++;
 	closes();
 	assert_true(sock.waits.orphan_fd >= 0);
 	says("abc");
@@ -226,7 +226,7 @@ static void t_spins(void **state)
 	goes_in(64, 0);
 	lifts();
 	assert_int_equal(sem_post(&on), 0);
-	while (__atomic_load_n(&sock.rx->rawrx, __ATOMIC_SEQ_CST))
+	while (__atomic_load_n(&sock.rx->tcp_rx, __ATOMIC_SEQ_CST))
 		usleep(100);
 	usleep(20000); /* time to get there: before, it stays as well */
 	closes();

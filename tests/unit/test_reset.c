@@ -138,7 +138,7 @@ static void test_send_after_ours(void **state)
 {
 	(void)state;
 	ends(true);
-	assert_int_equal(raw_sink(&sock, fd, (char[1]){ 0 }, 1), -ECONNRESET);
+	assert_int_equal(tcp_sink(&sock, fd, (char[1]){ 0 }, 1), -ECONNRESET);
 	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL),
 			 -ECONNRESET);
 	assert_int_equal(sock_send(&sock, fd, "", 1, MSG_NOSIGNAL), -EPIPE);

@@ -169,7 +169,7 @@ static void test_turn(void **state)
 	assert_false(resume_turn(&r, &rx, &ar));
 	ar.taken = 100;
 	assert_true(resume_turn(&r, &rx, &ar));
-	rx.rawrx = 1;
+	rx.tcp_rx = 1;
 	assert_false(resume_turn(&r, &rx, &ar));
 }
 

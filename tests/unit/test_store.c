@@ -167,14 +167,14 @@ static void t_doze(void **state)
 		if (!setjmp(out))
 			jumps(s);
 		if (i) /* any call tells */
-			raw_jumped((uintptr_t)__builtin_frame_address(0));
+			tcp_jumped((uintptr_t)__builtin_frame_address(0));
 		else
 			sock_wait_begins();
 		assert_int_equal(s->waits.asleep_anchor, 0);
 	}
 	assert_true(sock_doze(&in, s));
 	returns(s);
-	raw_forked(); /* the parent counts itself out */
+	tcp_forked(); /* the parent counts itself out */
 	sock_dozed(&in);
 	assert_int_equal(s->waits.asleep_anchor, 1);
 	sock_bury(s);

@@ -203,14 +203,14 @@ static void t_others(void **state)
 
 	(void)state;
 	left(lifts, 64, RDMA_MARKER);
-	sock.rx->rawrx++; /* it began in TCP */
+	sock.rx->tcp_rx++; /* it began in TCP */
 	gets_nothing();
 	/* it sleeps in the kernel: a kick is asked for */
 	assert_true((sock.rx->armed & ANC_ANCHOR) || sock.rd->words.kick_no);
 	rings();
 	assert_int_equal(recv(fd, &byte, 1, 0), 1);
-	assert_true(rdma_raw_took(&sock, &(struct iovec){ &byte, 1 }, 1, 0, 1));
-	sock.rx->rawrx--;
+	assert_true(rdma_tcp_took(&sock, &(struct iovec){ &byte, 1 }, 1, 0, 1));
+	sock.rx->tcp_rx--;
 	assert_false(rd.mark.marker_wait);
 	assert_int_equal(rd.state, RDMA_UP);
 	goes_on();

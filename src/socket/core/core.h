@@ -54,7 +54,7 @@ enum spin_how {
 
 #define sock_anchor(s) sock_at(s, sock_fd(s))
 
-struct rawrx {
+struct tcp_rx {
 	struct sock *s;
 	struct anc_dir *d;
 	struct anc_dir *held;
@@ -63,7 +63,7 @@ struct rawrx {
 	bool noted; /* inside.c */
 };
 
-struct rawtx {
+struct tcp_tx {
 	struct sock *s; /* NULL: not inside */
 	bool noted;
 };
@@ -75,7 +75,7 @@ struct inside {
 	bool left; /* it was jumped out of */
 	bool parents; /* counted in by the process that forked this one */
 	union {
-		struct rawrx rx;
+		struct tcp_rx rx;
 		struct sleeper sleeper;
 	};
 };
@@ -157,7 +157,7 @@ extern const struct verbs_api *rdma_api; /* NULL until it is loaded */
 void sleeper_in(struct sock *s, struct sleeper *me, bool writer);
 void sleeper_out(struct sock *s, struct sleeper *me);
 /*
- * Readers and writers asleep, and threads in a raw receive, as far as they are
+ * Readers and writers asleep, and threads in a TCP receive, as far as they are
  * known by name: of this process, but for this thread.
  */
 uint32_t sleeper_others(struct sock *s);

@@ -135,8 +135,8 @@ bool sock_held(const struct sock *s)
 
 void holders_sweep(struct sock *s)
 {
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
-	    __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST))
 		sock_holders(s);
 }
 
@@ -166,12 +166,12 @@ bool holders_lost(struct sock *s)
 
 	if (!h)
 		return true;
-	return above(&old->rawrx, 0, h, HOLDS_OLD_RX) ||
+	return above(&old->tcp_rx, 0, h, HOLDS_OLD_RX) ||
 	       (s->rx != old &&
-		above(&s->rx->rawrx,
+		above(&s->rx->tcp_rx,
 		      __atomic_load_n(&s->in.carry, __ATOMIC_SEQ_CST), h,
 		      HOLDS_RX)) ||
-	       above(&s->in.rawtx, 0, h, HOLDS_TX) ||
+	       above(&s->in.tcp_tx, 0, h, HOLDS_TX) ||
 	       above(&s->waits.asleep_anchor, 0, h, HOLDS_SLEEP);
 }
 
@@ -195,8 +195,9 @@ uint32_t holders_miss(struct sock *s, enum holder_part part)
 	uint32_t carry = __atomic_load_n(&s->in.carry, __ATOMIC_SEQ_CST), n;
 
 	if (part == HOLDS_OLD_RX)
-		return missed(s, __atomic_load_n(&old->rawrx, __ATOMIC_SEQ_CST),
+		return missed(s,
+			      __atomic_load_n(&old->tcp_rx, __ATOMIC_SEQ_CST),
 			      part);
-	n = __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST);
+	n = __atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST);
 	return s->rx != old && n > carry ? missed(s, n - carry, part) : 0;
 }

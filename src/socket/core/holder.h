@@ -19,9 +19,9 @@ struct page_row;
 
 /* What a thread is counted in. */
 enum holder_part {
-	HOLDS_OLD_RX, /* raw receives, by the words of before the pairing */
+	HOLDS_OLD_RX, /* TCP receives, by the words of before the pairing */
 	HOLDS_RX, /* and by those since */
-	HOLDS_TX, /* raw sends */
+	HOLDS_TX, /* TCP sends */
 	HOLDS_SLEEP, /* asleep in poll on the anchor */
 	HOLDS_PARTS,
 };

@@ -26,8 +26,8 @@ struct link_ops {
 
 	/* The anchor: its marker, and receives of the kernel's. */
 	void (*marker_read)(struct sock *s, int fd);
-	void (*raw_left)(struct sock *s); /* lock not held: the last is over */
-	void (*raw_took)(struct sock *s); /* lock not held: bytes were taken */
+	void (*tcp_left)(struct sock *s); /* lock not held: the last is over */
+	void (*tcp_took)(struct sock *s); /* lock not held: bytes were taken */
 	void (*strayed)(struct sock *s, uint64_t n); /* n by others */
 	bool (*was_reset)(const struct sock *s);
 };

@@ -36,7 +36,7 @@ static inline void order_ended(struct sock *s)
 		order_sent(s);
 }
 
-/* A raw receive gave something. */
+/* A TCP receive gave something. */
 static inline void order_read(struct sock *s)
 {
 	if (unlikely(__atomic_load_n(&stamp_used, __ATOMIC_RELAXED)))

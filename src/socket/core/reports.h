@@ -18,7 +18,7 @@ struct sock_reports {
 	/* Not locked: a sleep was jumped out of. */
 	void (*sleep_left)(struct sleep *in);
 	/* The last receive that was the kernel's is over. */
-	void (*raw_rx_over)(struct sock *s);
+	void (*tcp_rx_over)(struct sock *s);
 	/* A process ended inside of `part`. */
 	void (*abandoned)(struct sock *s, enum holder_part part);
 

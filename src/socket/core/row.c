@@ -140,7 +140,7 @@ void sock_publish(struct sock *s)
 	struct page_row *r;
 	int fd;
 
-	/* raw_passed_by() looks without the lock */
+	/* tcp_passed_by() looks without the lock */
 	__atomic_store_n(&s->stats.tx_shown, s->paired && on_sdp(s->tx),
 			 __ATOMIC_RELAXED);
 	__atomic_store_n(&s->stats.rx_shown, s->paired && on_sdp(s->rx),

@@ -171,16 +171,16 @@ struct sock_seek {
 
 /* Threads that are inside of something; all atomic. */
 struct sock_inflight {
-	uint32_t users; /* inside any raw call */
-	uint32_t rawtx; /* inside a raw send */
-	uint32_t resting; /* asleep between two raw sends of a call */
-	uint32_t switching; /* no raw send may begin */
+	uint32_t users; /* inside any TCP call */
+	uint32_t tcp_tx; /* inside a TCP send */
+	uint32_t resting; /* asleep between two TCP sends of a call */
+	uint32_t switching; /* no TCP send may begin */
 	uint32_t inside[SOCK_SLEEPERS]; /* who receives, see sock_named() */
 	uint32_t lookers; /* threads that look at END() unlocked */
-	uint32_t carry; /* see raw_rx_leave() */
-	uint32_t held; /* raw receives that keep it unpaired, */
+	uint32_t carry; /* see tcp_rx_leave() */
+	uint32_t held; /* TCP receives that keep it unpaired, */
 	uint32_t unwaited; /* and epoll sets that nobody waits for */
-	bool strayed, unsent; /* a raw call was left; what it moved? */
+	bool strayed, unsent; /* a TCP call was left; what it moved? */
 };
 
 /* How much may be under way, and what is held back of it. */

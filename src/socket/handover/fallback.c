@@ -105,14 +105,14 @@ static void answer(struct sock *s, int fd)
 {
 	if (too_late(s))
 		return;
-	if (__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST)) {
+	if (__atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST)) {
 		/* its sleepers on the anchor come out first */
 		ring_reader(s, fd);
 		ring_note(s);
 		return;
 	}
 	/* a send behind a stall: the reader makes room for it */
-	if (__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST))
 		return;
 	if (!zc_recall(s))
 		return;
@@ -164,7 +164,7 @@ static int dead_fallback(struct sock *s, int fd)
 		if (anc_state(s->rx) != ANC_LIFTED || s->ar.taken < x) {
 			/* what is kept comes first, stand-in or not */
 			anc_ask(s->rx);
-			if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+			if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 				return -EAGAIN;
 			ret = keep_rest(s, fd);
 			if (ret)
@@ -195,11 +195,11 @@ static int stalled_back(struct sock *s, int fd)
 
 	if (pump_poll(s))
 		return -ECONNRESET;
-	where = raw_where(s, &n);
+	where = tcp_where(s, &n);
 	if (where == ANC_AT_ANCHOR)
 		return 0;
 	if (where == ANC_AT_KICKS &&
-	    __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+	    __atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	if (where == ANC_AT_KICKS)
 		return keep_kicks(s, fd) < 0 ? -EPROTO : -EAGAIN;
@@ -223,7 +223,7 @@ static int paused_back(struct sock *s, int fd)
 	bool home;
 	int ret;
 
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	if (pump_poll(s))
 		return -ECONNRESET;
@@ -248,9 +248,9 @@ static int late_back(struct sock *s, int fd)
 {
 	if (s->rd || !s->got.stale || s->ar.taken < s->ar.from)
 		return -ECONNRESET;
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
-	while (raw_throw(s, fd, UINT64_MAX) > 0)
+	while (tcp_throw(s, fd, UINT64_MAX) > 0)
 		;
 	return keep_revive(s) ? dead_fallback(s, fd) : -ECONNRESET;
 }

@@ -46,7 +46,7 @@ void lift_again(struct sock *s); /* what kept it on TCP is taken back */
  * same receive: what that returns. The kernel tells a reset only once, so one
  * behind bytes is kept for the next call.
  */
-ssize_t raw_ended(struct sock *s, size_t done, ssize_t n);
+ssize_t tcp_ended(struct sock *s, size_t done, ssize_t n);
 
 /* --- switch.c ---------------------------------------------------------- */
 
@@ -141,7 +141,7 @@ bool rdma_over(struct sock *s, int fd);
 
 /* --- what hot paths ask --------------------------------------------------- */
 
-/* A raw call moved n bytes: is it time to think of lifting? */
+/* A TCP call moved n bytes: is it time to think of lifting? */
 static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)
 {
 	if (unlikely(s->seek.look != LOOK_NEVER) && n > 0) {

@@ -56,7 +56,7 @@ static ssize_t pull(struct sock *s, int fd, struct shm_keep *a, uint64_t n)
 	room = keep_at(a, s, false, end, &mem);
 	if (room < 0)
 		return room;
-	got = raw_sink(s, fd, mem, n < (uint64_t)room ? n : (uint64_t)room);
+	got = tcp_sink(s, fd, mem, n < (uint64_t)room ? n : (uint64_t)room);
 	if (got > 0)
 		s->ar.kept += (uint64_t)got;
 	return got;
@@ -68,7 +68,7 @@ int keep_kicks(struct sock *s, int fd)
 
 	lift_strayed(s, fd, 0);
 	while ((n = anc_kicks(s->rx, &s->ar)) > 0) {
-		ssize_t got = raw_throw(s, fd, (uint64_t)n);
+		ssize_t got = tcp_throw(s, fd, (uint64_t)n);
 
 		if (got == -EAGAIN)
 			return -EAGAIN;
@@ -84,7 +84,7 @@ static int pull_step(struct sock *s, int fd, struct shm_keep *a, int where,
 {
 	ssize_t got;
 
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return 0;
 	if (where == ANC_AT_KICKS && s->rd && s->rd->mark.marker_wait) {
 		rdma_marker_read(s, fd);
@@ -309,7 +309,7 @@ static void give_up(struct sock *s, int fd)
 {
 	pump_fail(s, -EPROTO);
 	__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
-	raw_abort(fd);
+	tcp_abort(fd);
 }
 
 /*

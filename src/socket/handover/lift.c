@@ -408,7 +408,7 @@ void lift_unpaired(struct sock *s, enum reason why)
 	lift_strayed(s, fd, 0);
 	kicks = anc_kicks(s->rx, &s->ar);
 	while (kicks > 0) {
-		ssize_t n = raw_throw(s, fd, (uint64_t)kicks);
+		ssize_t n = tcp_throw(s, fd, (uint64_t)kicks);
 
 		if (n <= 0)
 			break;
@@ -438,7 +438,7 @@ bool sock_up(struct sock *s, int fd)
 	return true;
 }
 
-ssize_t raw_ended(struct sock *s, size_t done, ssize_t n)
+ssize_t tcp_ended(struct sock *s, size_t done, ssize_t n)
 {
 	if (done) {
 		sock_eats(s, n);

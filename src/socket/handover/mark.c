@@ -14,11 +14,11 @@ static bool behind(struct sock *s, int fd)
 		return true;
 	fd = sock_at(s, fd);
 	pump_poll(s);
-	where = raw_where(s, &n);
+	where = tcp_where(s, &n);
 	if (where == ANC_AT_KICKS && !peek_no_kick(s) &&
-	    !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+	    !__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST)) {
 		keep_kicks(s, fd);
-		where = raw_where(s, &n);
+		where = tcp_where(s, &n);
 	}
 	if (where == ANC_AT_RING)
 		ret = s->got.avail > 0 || zc_here(s);

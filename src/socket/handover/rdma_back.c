@@ -8,9 +8,10 @@
  * the program's, or another program's.
  *
  * Each fallback goes this way, also with nothing to hand back. So the reader
- * never reads raw what the writer may yet put a record in front of, whenever
- * the queue pair breaks: as long as the record has not come its own copy counts
- * (anc_rx.unsure), and the writer writes none of it without the record.
+ * never reads from TCP what the writer may yet put a record in front of,
+ * whenever the queue pair breaks: as long as the record has not come its own
+ * copy counts (anc_rx.unsure), and the writer writes none of it without the
+ * record.
  */
 
 #include "fabric/shm/shm.h"

@@ -40,13 +40,13 @@ bool rdma_over(struct sock *s, int fd)
 
 	if (st == ANC_TCP || st == ANC_GONE || s->peer_gone)
 		return false;
-	if (s->eos.fin_due || __atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) ||
+	if (s->eos.fin_due || __atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST) ||
 	    !rdma_fin_came(s, fd) || pump_poll(s) || !rdma_silent(s) ||
 	    rdma_api->flushed(s->rd->end) != 1)
 		return true;
 	if (st == ANC_RESTORING && !rdma_back_to_tcp(s, fd))
 		return false;
-	if (st == ANC_DRAINING && raw_where(s, &n) == ANC_AT_ANCHOR)
+	if (st == ANC_DRAINING && tcp_where(s, &n) == ANC_AT_ANCHOR)
 		return false;
 	n = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
 	front = s->ar.taken < n ? n - s->ar.taken : 0;
@@ -57,7 +57,7 @@ bool rdma_over(struct sock *s, int fd)
 	if (s->ar.kept < front ||
 	    (s->rd->mark.marker_wait && s->rd->mark.hidden))
 		return true;
-	while (raw_throw(s, fd, UINT64_MAX) > 0)
+	while (tcp_throw(s, fd, UINT64_MAX) > 0)
 		;
 	s->ar.kicks = __atomic_load_n(&d->kicks, __ATOMIC_ACQUIRE);
 	rdma_ended(s);

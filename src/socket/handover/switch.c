@@ -59,7 +59,7 @@ static bool drained(struct sock *s, int fd)
 	struct diag d;
 	int queued = 0;
 
-	if (__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST) ||
+	if (__atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST) ||
 	    s->at.sent != __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 		return false;
 	/* there the reader's word is all; acknowledgements take their time */
@@ -83,12 +83,12 @@ static int leave_anchor(struct sock *s, int fd)
 {
 	int ret = -EAGAIN;
 
-	/* raw senders look here after they counted themselves in */
+	/* TCP senders look here after they counted themselves in */
 	__atomic_store_n(&s->in.switching, 1, __ATOMIC_SEQ_CST);
 	if (drained(s, fd))
 		ret = anc_switch(s->tx, &s->at, false);
 	else if (!s->fallback.pinned && lift_audited(s) &&
-		 !__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST))
+		 !__atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST))
 		ret = anc_switch(s->tx, &s->at, true);
 	if (ret >= 0)
 		lift_sent_base(s, fd);

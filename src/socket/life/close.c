@@ -267,7 +267,7 @@ static bool orphan_begin(struct sock *s, int fd)
 /* But for sends in the kernel, which have the open file by themselves. */
 static bool inside(const struct sock *s)
 {
-	uint32_t sends = __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST);
+	uint32_t sends = __atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST);
 
 	return __atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) > sends;
 }
@@ -329,7 +329,7 @@ static bool close_at(struct sock *s, int fd, int at)
 {
 	bool last, gone, lifted;
 
-	raw_jumped((uintptr_t)__builtin_frame_address(0));
+	tcp_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
 		return true;
 	lifted = s->paired;

@@ -13,8 +13,8 @@ void sock_setup(const struct sock_hooks *h)
 		.background = service_main,
 		.left = sock_orphan_end,
 		.sleep_left = wait_cancelled,
-		.raw_rx_over = option_left,
-		.abandoned = raw_abandoned,
+		.tcp_rx_over = option_left,
+		.abandoned = tcp_abandoned,
 		.broke = failover_begin,
 		.strayed = failover_strayed,
 		.revive = failover_revive,
@@ -264,7 +264,7 @@ void sock_forked(void)
 	lock_forked();
 	guard_forked();
 	stamp_forked();
-	raw_forked();
+	tcp_forked();
 	log_forked();
 	row_forked();
 	store_forked();

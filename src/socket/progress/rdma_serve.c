@@ -53,7 +53,7 @@ static bool waits_long(const struct sock *s)
 		return true;
 	return tx != ANC_TCP && tx != ANC_GONE &&
 	       (r->mark.ahead ||
-		__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST));
+		__atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST));
 }
 
 /* The longer it waits already, the more seldom. */
@@ -131,7 +131,7 @@ void rdma_readable(struct sock *s)
  */
 static bool may_look(const struct sock *s)
 {
-	return !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
+	return !__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) &&
 	       s->ar.taken >= __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 }
 

@@ -15,17 +15,18 @@
 			SPLICE_F_GIFT))
 
 /* As the kernel; -ERESTART: it is not the kernel's. */
-static ssize_t raw_splice_to(struct sock *s, int fd, int pipe, size_t n,
+static ssize_t tcp_splice_to(struct sock *s, int fd, int pipe, size_t n,
 			     unsigned int flags)
 {
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { .s = NULL };
+	__attribute__((
+		cleanup(tcp_tx_lost))) struct tcp_tx held = { .s = NULL };
 	ssize_t ret;
 
-	if (lift_tx(s, fd) || !raw_tx_enter(&held, s))
+	if (lift_tx(s, fd) || !tcp_tx_enter(&held, s))
 		return -ERESTART;
 	ret = sys_call6(SYS_splice, pipe, 0, fd, 0,
-			(long)raw_tx_piece(s, n, s->opt.nonblock), flags);
-	raw_tx_done(&held, s, ret);
+			(long)tcp_tx_piece(s, n, s->opt.nonblock), flags);
+	tcp_tx_done(&held, s, ret);
 	lift_count(s, fd, ret, true);
 	return ret;
 }
@@ -103,10 +104,10 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 		       unsigned int flags)
 {
 	ssize_t ret;
-	bool raw;
+	bool tcp;
 
 	for (;;) {
-		ret = raw_splice_to(s, fd, pipe, n, flags);
+		ret = tcp_splice_to(s, fd, pipe, n, flags);
 		if (ret != -ERESTART)
 			return ret;
 		ret = flags & ~SPLICE_FLAGS ? -EINVAL :
@@ -118,9 +119,9 @@ ssize_t sock_splice_to(struct sock *s, int fd, int pipe, size_t n,
 			continue;
 		if (ret)
 			return ret;
-		ret = sock_send_pipe(s, fd, pipe, n, &raw);
+		ret = sock_send_pipe(s, fd, pipe, n, &tcp);
 		/* else another reader of the pipe was quicker */
-		if (ret > 0 || (!raw && ret != -ERESTART))
+		if (ret > 0 || (!tcp && ret != -ERESTART))
 			return ret;
 	}
 }
@@ -173,23 +174,23 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	/* over RDMA the switch is not ours to hold off: a marker could come */
 	if (!s->rd &&
 	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_TCP)) {
-		struct rawrx in = { 0 };
+		struct tcp_rx in = { 0 };
 
 		/* its bytes cannot be told from kicks */
-		if (raw_rx_enter(&in, s) && raw_rx_hold(&in)) {
+		if (tcp_rx_enter(&in, s) && tcp_rx_hold(&in)) {
 			got = sys_call6(SYS_splice, fd, 0, pipe, 0, (long)n,
 					flags);
 			in.back = true;
 			if (got > 0)
-				raw_took(s, in.d, got, false);
-			raw_rx_leave(&in);
+				tcp_took(s, in.d, got, false);
+			tcp_rx_leave(&in);
 			lift_count(s, fd, got, false);
 			if (sock_orphan_fd(s) >= 0)
 				reports.left(s);
 			return got;
 		}
 		in.back = true;
-		raw_rx_leave(&in);
+		tcp_rx_leave(&in);
 	}
 	ret = flags & ~SPLICE_FLAGS ? -EINVAL : pipe_sound(pipe, O_WRONLY);
 	if (ret)

@@ -82,7 +82,7 @@ static void unbar_lowat(struct sock *s)
 {
 	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-	if (!__atomic_load_n(&rx->rawrx, __ATOMIC_SEQ_CST) ||
+	if (!__atomic_load_n(&rx->tcp_rx, __ATOMIC_SEQ_CST) ||
 	    !(s->opt.bars & BAR_LOWAT)) {
 		unbar(s, BAR_LOWAT);
 		return;
@@ -100,7 +100,7 @@ void option_left(struct sock *s)
 {
 	struct anc_dir *rx = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-	if (!__atomic_load_n(&rx->rawrx, __ATOMIC_SEQ_CST))
+	if (!__atomic_load_n(&rx->tcp_rx, __ATOMIC_SEQ_CST))
 		unbar(s, BAR_LEFT);
 }
 

@@ -106,7 +106,7 @@ int sock_fallback(struct sock *s, int fd, enum reason why)
 	bool was, late;
 	int tx, rx;
 
-	raw_jumped((uintptr_t)__builtin_frame_address(0));
+	tcp_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
 		return -EAGAIN;
 	rdma_unspare(s);

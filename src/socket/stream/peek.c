@@ -68,7 +68,7 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 	if (s->ar.kept > front)
 		return got + kept_peek(s, c, front, all - got);
 	if (front || peek_no_kick(s) || s->waits.asleep_anchor ||
-	    s->rx->rawrx || keep_kicks(s, fd))
+	    s->rx->tcp_rx || keep_kicks(s, fd))
 		return got;
 	return got + anchor_peek(s, fd, c, all - got);
 }

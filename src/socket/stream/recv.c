@@ -13,7 +13,7 @@
 
 /* The peer has ended and its ring is empty: what would TCP show? */
 static ssize_t peer_gone_recv(struct sock *s, int fd, const struct want *w,
-			      bool *raw)
+			      bool *tcp)
 {
 	bool lost = was_reset(s) && !peek_left(s, fd);
 	/* by whatever: what was sent may be there, and cannot be read */
@@ -31,7 +31,7 @@ static ssize_t peer_gone_recv(struct sock *s, int fd, const struct want *w,
 	if (lost)
 		return 0;
 	lift_unpaired(s, WHY_CLOSED);
-	*raw = true;
+	*tcp = true;
 	return 0;
 }
 
@@ -72,7 +72,7 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 		return keep_take(s, flags & MSG_TRUNC ? NULL : &w->c, 0, n,
 				 false);
 	/* who is inside takes these bytes, and a kick may follow them */
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	room = w->c.iov->iov_len - w->c.at;
 	got = sys_recv(fd, (char *)w->c.iov->iov_base + w->c.at,
@@ -113,7 +113,7 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 		took(s, (size_t)got);
 		/* others may still be inside */
 		if ((uint64_t)got == lim && !s->rd && anc_passed(s->rx, &s->ar))
-			raw_passed(s, s->rx);
+			tcp_passed(s, s->rx);
 		return !goes_over(w);
 	}
 	*ret = w->done && (!w->all || got != -EAGAIN) ? 0 : got;
@@ -170,7 +170,7 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 }
 
 /* No place to take from. True: the answer is *ret; false: look again. */
-static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
+static bool astray(struct sock *s, int fd, struct want *w, int where, bool *tcp,
 		   ssize_t *ret)
 {
 	*ret = 0;
@@ -179,7 +179,7 @@ static bool astray(struct sock *s, int fd, struct want *w, int where, bool *raw,
 	if (where == -EAGAIN || (where == -EBUSY && !await_word(s, fd, w, ret)))
 		return false;
 	if (where != -EBUSY || s->conn.error || s->peer_gone)
-		*ret = peer_gone_recv(s, fd, w, raw);
+		*ret = peer_gone_recv(s, fd, w, tcp);
 	return true;
 }
 
@@ -197,7 +197,7 @@ static int next_at(struct sock *s, int *at, struct want *w, enum anc_state *was,
 	*was = anc_state(s->rx);
 	w->between = w->between || *was != ANC_LIFTED;
 	if (s->paired)
-		where = raw_where(s, lim);
+		where = tcp_where(s, lim);
 	if (where < 0) {
 		pump_fail(s, where);
 	} else if (where == ANC_AT_KICKS && unlikely(s->ar.unsure)) {
@@ -249,10 +249,10 @@ static int what_came(struct sock *s, const struct want *w)
 }
 
 /*
- * Lock held. A count, 0 for the end, a negative errno; *raw: go on at the
+ * Lock held. A count, 0 for the end, a negative errno; *tcp: go on at the
  * anchor.
  */
-static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
+static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *tcp)
 {
 	enum anc_state was;
 	int where, err;
@@ -262,18 +262,18 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 	for (;;) {
 		where = next_at(s, &fd, w, &was, &lim);
 		if (unlikely(where < 0)) {
-			if (astray(s, fd, w, where, raw, &got))
+			if (astray(s, fd, w, where, tcp, &got))
 				return got;
 			continue;
 		}
 		if (where == ANC_AT_ANCHOR) {
 			if (unlikely(s->rd) && s->paired)
 				rdma_passed(s);
-			*raw = true;
+			*tcp = true;
 			return 0;
 		}
 		if (what_came(s, w))
-			return peer_gone_recv(s, fd, w, raw);
+			return peer_gone_recv(s, fd, w, tcp);
 		if (unlikely(w->torn) && !w->done && s->got.avail > w->len)
 			return -EFAULT;
 		err = w->peek_all ? peek_all(s, fd, w, was, &got) : -1;
@@ -295,7 +295,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 			lim = w->len - w->done;
 		got = zc_recv(s, &w->c, lim, w->flags);
 		if (got < 0)
-			return peer_gone_recv(s, fd, w, raw);
+			return peer_gone_recv(s, fd, w, tcp);
 		if (got) {
 			w->done += (size_t)got;
 			if (w->peek)
@@ -316,7 +316,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 		if (s->peer_gone && ring_marker(s, fd))
 			continue;
 		if (s->peer_gone)
-			return peer_gone_recv(s, fd, w, raw);
+			return peer_gone_recv(s, fd, w, tcp);
 		err = ring_kicks(s, fd);
 		if (err)
 			return pump_fail(s, err);
@@ -339,22 +339,22 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *raw)
 /* --- the anchor -------------------------------------------------------- */
 
 /* Of the program's flags, those for a receive on the anchor; -1: lifted. */
-static int raw_flags(struct rawrx *in, const struct want *w)
+static int tcp_flags(struct tcp_rx *in, const struct want *w)
 {
 	if (likely(!w->all && !w->peek_all))
 		return w->flags;
 	/* it would swallow a kick and sleep on (5.2) */
 	if ((w->all && !option_lowat(in->s)) || in->s->rd)
 		return w->flags & ~MSG_WAITALL;
-	in->back = !raw_rx_hold(in);
+	in->back = !tcp_rx_hold(in);
 	return in->back ? -1 : w->flags;
 }
 
 static __attribute__((noinline)) ssize_t
-raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
+tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	 struct sock **stays)
 {
-	__attribute__((cleanup(raw_rx_leave))) struct rawrx in = { 0 };
+	__attribute__((cleanup(tcp_rx_leave))) struct tcp_rx in = { 0 };
 	struct cursor seen = w->c;
 	struct msghdr rest = { 0 };
 	struct iovec one;
@@ -363,9 +363,9 @@ raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	ssize_t n;
 
 	if (unlikely(s->in.strayed) && s->paired)
-		raw_strayed(s, fd);
+		tcp_strayed(s, fd);
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_SWITCHING) ||
-	    !raw_rx_enter(&in, s) || (flags = raw_flags(&in, w)) == -1)
+	    !tcp_rx_enter(&in, s) || (flags = tcp_flags(&in, w)) == -1)
 		return 0;
 	if (unlikely(fd < 0))
 		errno = EBADF; /* another thread has closed it */
@@ -395,20 +395,20 @@ raw_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 		one.iov_len = w->c.iov->iov_len - w->c.at;
 		n = hooks.recv(fd, one.iov_base, one.iov_len, flags);
 	}
-	n = raw_said(n, saved);
+	n = tcp_said(n, saved);
 	in.back = true;
 	if (unlikely(s->rd) && n > 0 && !w->peek) {
 		if (s->paired &&
-		    rdma_raw_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {
-			raw_rx_stay(&in, stays, true);
+		    rdma_tcp_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {
+			tcp_rx_stay(&in, stays, true);
 			return 0;
 		}
 	}
-	if (!raw_took(s, in.d, n, w->peek)) {
+	if (!tcp_took(s, in.d, n, w->peek)) {
 		*lifted = n != -EINTR;
 		if (!*lifted)
 			return n;
-		raw_rx_stay(&in, stays, n > 0);
+		tcp_rx_stay(&in, stays, n > 0);
 		return 0;
 	}
 	*lifted = false;
@@ -462,9 +462,9 @@ static ssize_t no_memory(struct sock *s, int fd, int flags)
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
-	__attribute__((cleanup(raw_rx_stayed))) struct sock *stays = NULL;
+	__attribute__((cleanup(tcp_rx_stayed))) struct sock *stays = NULL;
 	size_t room = m ? m->msg_controllen : 0;
-	bool lifted = false, ours = false, raw;
+	bool lifted = false, ours = false, tcp;
 	ssize_t n;
 
 	if (unlikely(s->id.use == USE_SDP) && !s->paired && !w->nonblock) {
@@ -473,9 +473,9 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			return n;
 	}
 	for (;;) {
-		n = raw_passed_by(&lifted, &s->stats.rx_shown, &lifted) ?
+		n = tcp_passed_by(&lifted, &s->stats.rx_shown, &lifted) ?
 			    0 :
-			    raw_recv(s, fd, w, m, &lifted, &stays);
+			    tcp_recv(s, fd, w, m, &lifted, &stays);
 		fd = sock_at(s, fd);
 		if (!lifted) {
 			if (unlikely(w->peek_all) && s->rd && n > 0 &&
@@ -484,10 +484,10 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 				continue;
 			lift_count(s, fd, n, false);
 			if (n <= 0 && ((s->got.stale && keep_revived(s, n)) ||
-				       (s->rd && raw_overtaken(s, n))))
+				       (s->rd && tcp_overtaken(s, n))))
 				continue;
 			if (n <= 0) {
-				n = raw_ended(s, w->done, n);
+				n = tcp_ended(s, w->done, n);
 				break;
 			}
 			/* a vector half filled comes in pieces */
@@ -501,7 +501,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			continue;
 		}
 		ours = true;
-		raw = false;
+		tcp = false;
 		if (unlikely(!whole(w)) && !torn(w)) {
 			n = w->done ? 0 : no_memory(s, fd, w->flags);
 			break;
@@ -509,20 +509,20 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = -EDEADLK;
 		if (sock_lock(s))
 			break;
-		raw_rx_stayed(&stays);
-		n = ring_recv(s, fd, w, &raw);
+		tcp_rx_stayed(&stays);
+		n = ring_recv(s, fd, w, &tcp);
 		sock_unlock(s);
 		fd = sock_at(s, fd);
-		if (unlikely(w->starved) && raw) {
+		if (unlikely(w->starved) && tcp) {
 			peek_fallback(s, fd);
 			w->starved = false;
 		}
-		if (!raw || (w->done && !goes_over(w)))
+		if (!tcp || (w->done && !goes_over(w)))
 			break;
 		if (w->done && sock_atmark(s, fd) == 1)
 			break; /* the urgent mark ends a read, WAITALL too */
 	}
-	raw_rx_stayed(&stays);
+	tcp_rx_stayed(&stays);
 	cut_short(s, w);
 	if (sock_orphan_fd(s) >= 0)
 		reports.left(s);
@@ -556,7 +556,7 @@ ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags)
 	if (unlikely(!len) && s->paired && !(flags & KERNEL_FLAGS))
 		return nothing(s, fd, flags);
 	if (unlikely(!len || (flags & KERNEL_FLAGS)) || !sock_up(s, fd))
-		return raw_answer(fd, &m, flags);
+		return tcp_answer(fd, &m, flags);
 	want_set(&w, s, &iov, 1, len, flags);
 	return receive(s, fd, &w, NULL);
 }
@@ -569,12 +569,12 @@ static ssize_t recv_message(struct sock *s, int fd, struct msghdr *m, int flags,
 
 	if ((flags & KERNEL_FLAGS) || !sock_up(s, fd) ||
 	    unlikely(!iov_message(m)))
-		return raw_answer(fd, m, flags);
+		return tcp_answer(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (!len && s->paired)
 		return nothing(s, fd, flags);
 	if (len <= 0)
-		return raw_answer(fd, m, flags);
+		return tcp_answer(fd, m, flags);
 	/* no time is no error: the kernel's own bytes may have none, too */
 	if (unlikely(s->opt.stamps) && m->msg_controllen)
 		option_shown(s, fd);

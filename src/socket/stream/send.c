@@ -166,8 +166,8 @@ static int taken_back(struct sock *s, int fd, struct load *w)
 	return err ? err : 1;
 }
 
-/* Lock held; w->done counts. *raw: go on at the anchor. */
-static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
+/* Lock held; w->done counts. *tcp: go on at the anchor. */
+static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *tcp)
 {
 	ssize_t n;
 	int err;
@@ -175,7 +175,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 	for (;;) {
 		fallback_serve(s, fd = sock_at(s, fd));
 		if (!s->paired) {
-			*raw = true;
+			*tcp = true;
 			return 0;
 		}
 		if (w->done && ended(s))
@@ -187,11 +187,11 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			err = stand_by(s, fd, w);
 			if (err > 0)
 				continue;
-			*raw = !err;
+			*tcp = !err;
 			return err;
 		case ANC_TCP:
 		case ANC_GONE:
-			*raw = true;
+			*tcp = true;
 			return 0;
 		case ANC_SWITCHING:
 		case ANC_LIFTED:
@@ -200,7 +200,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 			err = taken_back(s, fd, w);
 			if (err > 0)
 				continue;
-			*raw = !err;
+			*tcp = !err;
 			return err;
 		}
 		if (s->conn.error || (s->peer_gone && was_reset(s)))
@@ -208,12 +208,12 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 		if (s->peer_gone) {
 			/* as on TCP: the kernel answers RST, then EPIPE */
 			lift_stall(s, fd, WHY_CLOSED, true);
-			*raw = true;
+			*tcp = true;
 			return 0;
 		}
 		if (unlikely(w->note) && !announced(s, fd, w)) {
-			*raw = w->leave;
-			if (*raw)
+			*tcp = w->leave;
+			if (*tcp)
 				return 0;
 			continue;
 		}
@@ -252,13 +252,13 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *raw)
 }
 
 /* The same for a send that may be worth to be spared the copy. */
-static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
+static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *tcp)
 {
 	size_t len = w->len - w->done;
 	ssize_t ret;
 
 	zc_choose(s, len, &w->zc);
-	ret = ring_send(s, fd, w, raw);
+	ret = ring_send(s, fd, w, tcp);
 	zc_chosen(&w->zc, len, w->done == w->len);
 	w->zc.lend = false;
 	return ret;
@@ -266,17 +266,17 @@ static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *raw)
 
 /* --- the anchor -------------------------------------------------------- */
 
-static ssize_t raw_send(struct sock *s, int fd, struct load *w,
+static ssize_t tcp_send(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m, bool *lifted)
 {
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
+	__attribute__((cleanup(tcp_tx_lost))) struct tcp_tx in = { .s = NULL };
 	struct msghdr rest = { 0 };
 	struct iovec one;
 	int saved = errno, flags = w->flags;
 	bool part, told = s->eos.rst_told;
 	ssize_t n;
 
-	*lifted = !raw_tx_enter(&in, s);
+	*lifted = !tcp_tx_enter(&in, s);
 	if (*lifted)
 		return 0;
 	if (unlikely(w->note) && s->told)
@@ -284,7 +284,7 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	if (unlikely(w->done))
 		flags |= MSG_NOSIGNAL; /* bytes of this call have gone */
 	w->ask = w->len - w->done;
-	part = raw_tx_piece(s, w->ask, w->nonblock) < w->ask;
+	part = tcp_tx_piece(s, w->ask, w->nonblock) < w->ask;
 	if (unlikely(s->eos.eaten) && !w->done && !told_reset(s)) {
 		n = -1;
 		errno = s->eos.eaten;
@@ -293,20 +293,20 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		w->ask = w->c.iov->iov_len - w->c.at;
-		one.iov_len = w->ask = raw_tx_piece(s, w->ask, w->nonblock);
+		one.iov_len = w->ask = tcp_tx_piece(s, w->ask, w->nonblock);
 		n = hooks.send(fd, one.iov_base, one.iov_len, flags);
 	} else {
 		rest.msg_iov = (struct iovec *)w->c.iov;
 		rest.msg_iovlen = w->c.left;
 		n = hooks.sendmsg(fd, &rest, flags);
 	}
-	n = raw_said(n, saved);
+	n = tcp_said(n, saved);
 	/* a kick lay unread as the peer closed; or our kernel hears later */
 	if (unlikely(n == -ECONNRESET) && (s->eos.rx_eof || (told && !w->done)))
 		n = broken_pipe(flags);
 	else if (unlikely(n == -ECONNRESET) && !w->done)
 		s->eos.rst_told = true;
-	raw_tx_done(&in, s, n);
+	tcp_tx_done(&in, s, n);
 	if (n > 0)
 		noted(s, w);
 	if (unlikely(s->rd) && n > 0)
@@ -316,18 +316,18 @@ static ssize_t raw_send(struct sock *s, int fd, struct load *w,
 }
 
 /*
- * As raw_send() when bytes of the call have gone and it may block. The kernel
+ * As tcp_send() when bytes of the call have gone and it may block. The kernel
  * would take the rest for a call of its own, and restart it behind a handler,
  * and count its time limit anew: so it waits here.
  */
-static ssize_t raw_rest(struct sock *s, int fd, struct load *w,
+static ssize_t tcp_rest(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m, bool *lifted)
 {
 	ssize_t n;
 
 	for (;;) {
 		w->flags |= MSG_DONTWAIT;
-		n = raw_send(s, fd, w, m, lifted);
+		n = tcp_send(s, fd, w, m, lifted);
 		w->flags &= ~MSG_DONTWAIT;
 		w->urged = !*lifted && n > 0;
 		if (*lifted || n != -EAGAIN)
@@ -366,7 +366,7 @@ static bool torn(struct load *w)
 static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m)
 {
-	bool lifted = false, raw, none;
+	bool lifted = false, tcp, none;
 	size_t len;
 	ssize_t n;
 
@@ -381,12 +381,12 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		if (unlikely(s->eos.fin_due)) /* the kernel's FIN is to come */
 			return w->done ? (ssize_t)w->done :
 					 broken_pipe(w->flags);
-		if (raw_passed_by(&lifted, &s->stats.tx_shown, &lifted))
+		if (tcp_passed_by(&lifted, &s->stats.tx_shown, &lifted))
 			n = 0;
 		else if (unlikely(load_part(w)) && !w->nonblock)
-			n = raw_rest(s, fd, w, m, &lifted);
+			n = tcp_rest(s, fd, w, m, &lifted);
 		else
-			n = raw_send(s, fd, w, m, &lifted);
+			n = tcp_send(s, fd, w, m, &lifted);
 		if (!lifted) {
 			lift_count(s, fd, n, true);
 			if (w->nonblock && n < (ssize_t)(w->len - w->done))
@@ -407,20 +407,20 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		len = w->len;
 		none = unlikely(iov_sound(&w->c, false) < len - w->done) &&
 		       !torn(w);
-		raw = false;
+		tcp = false;
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EDEADLK;
 		if (unlikely(w->len - w->done >= s->zc.least))
-			n = large_send(s, fd, w, &raw);
+			n = large_send(s, fd, w, &tcp);
 		else
-			n = ring_send(s, fd, w, &raw);
+			n = ring_send(s, fd, w, &tcp);
 		sock_unlock(s);
 		fd = sock_at(s, fd);
-		if (unlikely(sock_orphan_fd(s) >= 0) && !raw)
+		if (unlikely(sock_orphan_fd(s) >= 0) && !tcp)
 			reports.left(s);
-		if (!raw && none && !n)
+		if (!tcp && none && !n)
 			n = -EFAULT;
-		if (!raw)
+		if (!tcp)
 			return w->done ? (ssize_t)w->done : n;
 		if (none)
 			w->len = len;
@@ -456,7 +456,7 @@ static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
 {
 	int saved = errno;
 
-	return raw_said(hooks.sendmsg(fd, m, flags), saved);
+	return tcp_said(hooks.sendmsg(fd, m, flags), saved);
 }
 
 #define ODD_FLAGS (MSG_OOB | MSG_ZEROCOPY)
@@ -475,18 +475,18 @@ static ssize_t send_fallback(struct sock *s, int fd, const struct msghdr *m,
 			     int flags)
 {
 	enum reason why = flags & MSG_OOB ? WHY_OOB : WHY_SOCKET_OPTION;
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx in = { .s = NULL };
+	__attribute__((cleanup(tcp_tx_lost))) struct tcp_tx in = { .s = NULL };
 	ssize_t n;
 
 	do { /* not paired, it is not lifted from here on either */
-		raw_urgent(s, flags);
+		tcp_urgent(s, flags);
 		n = lift_leave(s, fd, why);
 		if (n)
 			return n;
-		raw_urgent(s, flags); /* paired meanwhile */
-	} while (!raw_tx_enter(&in, s));
+		tcp_urgent(s, flags); /* paired meanwhile */
+	} while (!tcp_tx_enter(&in, s));
 	n = kernel_send(fd, m, flags);
-	raw_tx_done(&in, s, n);
+	tcp_tx_done(&in, s, n);
 	return n;
 }
 
@@ -529,7 +529,7 @@ static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
 	if (!sock_up(s, fd) || unlikely(!iov_message(m)) || !m->msg_iovlen)
 		return kernel_send(fd, m, flags);
 	if (unlikely(m->msg_controllen) && s->paired) {
-		len = raw_judged(s, fd, m);
+		len = tcp_judged(s, fd, m);
 		if (len)
 			return len;
 	}
@@ -554,18 +554,18 @@ ssize_t sock_sendmsg_next(struct sock *s, int fd, const struct msghdr *m,
 	return send_message(s, fd, m, flags, true);
 }
 
-ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
+ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *tcp)
 {
 	struct load w;
 	ssize_t ret;
 
-	*raw = false;
+	*tcp = false;
 	load_set(&w, s, NULL, 0, n, 0);
 	w.by_pipe = true;
 	w.pipe = pipe;
 	if (sock_lock(s))
 		return -EDEADLK;
-	ret = ring_send(s, fd, &w, raw);
+	ret = ring_send(s, fd, &w, tcp);
 	sock_unlock(s);
 	if (unlikely(sock_orphan_fd(s) >= 0))
 		reports.left(s);
@@ -577,22 +577,22 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *raw)
 }
 
 ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
-		  bool *raw)
+		  bool *tcp)
 {
 	struct load w;
 	ssize_t ret;
 
-	*raw = false;
+	*tcp = false;
 	load_set(&w, s, NULL, 0, n, 0);
 	w.c.file = f;
 	w.begun = f->begun;
 	f->stop = false;
 	if (sock_lock(s))
 		return -EINTR;
-	ret = ring_send(s, fd, &w, raw);
+	ret = ring_send(s, fd, &w, tcp);
 	sock_unlock(s);
 	/* else the call goes on, and whatever it does next ends it */
-	if (unlikely(sock_orphan_fd(s) >= 0) && !*raw && !(f->stop && f->err))
+	if (unlikely(sock_orphan_fd(s) >= 0) && !*tcp && !(f->stop && f->err))
 		reports.left(s);
 	return w.done ? (ssize_t)w.done : ret;
 }

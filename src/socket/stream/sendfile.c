@@ -70,25 +70,26 @@ static bool await_room(const struct sock *s, int fd)
  * As the kernel, while it is the kernel's; *done counts. True: no more can be
  * sent, and *ret says why.
  */
-static __attribute__((noinline)) bool raw_sendfile(struct sock *s, int fd,
+static __attribute__((noinline)) bool tcp_sendfile(struct sock *s, int fd,
 						   int in, off_t *off, size_t n,
 						   size_t *done, ssize_t *ret)
 {
-	__attribute__((cleanup(raw_tx_lost))) struct rawtx held = { .s = NULL };
+	__attribute__((
+		cleanup(tcp_tx_lost))) struct tcp_tx held = { .s = NULL };
 	size_t want;
 
 	/* a candidate copies: its bytes have to be seen (rdma_proof.c) */
 	while (!lift_tx(s, fd) && !rdma_seeks(s)) {
-		if (!raw_tx_enter(&held, s))
+		if (!tcp_tx_enter(&held, s))
 			break;
 		if (*done && !s->opt.nonblock && !await_room(s, fd)) {
-			raw_tx_done(&held, s, 0);
+			tcp_tx_done(&held, s, 0);
 			return true;
 		}
-		want = raw_tx_piece(s, n - *done, s->opt.nonblock);
+		want = tcp_tx_piece(s, n - *done, s->opt.nonblock);
 		*ret = sys_call6(SYS_sendfile, fd, in, (long)off, (long)want, 0,
 				 0);
-		raw_tx_done(&held, s, *ret);
+		tcp_tx_done(&held, s, *ret);
 		lift_count(s, fd, *ret, true);
 		if (s->opt.nonblock && *ret < (ssize_t)n)
 			lift_full(s, fd);
@@ -214,13 +215,13 @@ static void moved(const struct job *j)
 static bool direct(struct sock *s, int fd, struct job *j, size_t n,
 		   ssize_t *ret)
 {
-	bool raw = false;
+	bool tcp = false;
 
-	*ret = send_file(s, fd, &j->f, n, &raw);
-	j->more = *ret >= 0 && (raw || (j->f.stop && j->f.err));
+	*ret = send_file(s, fd, &j->f, n, &tcp);
+	j->more = *ret >= 0 && (tcp || (j->f.stop && j->f.err));
 	if (*ret || !j->more)
 		return true;
-	j->odd = !raw && j->f.err != -EAGAIN;
+	j->odd = !tcp && j->f.err != -EAGAIN;
 	return false;
 }
 
@@ -267,7 +268,7 @@ ssize_t sock_sendfile(struct sock *s, int fd, int in, off_t *off, size_t n)
 	do {
 		if (unlikely(sock_orphan_fd(s) >= 0)) /* closed meanwhile */
 			fd = sock_orphan_fd(s);
-		if (raw_sendfile(s, fd, in, off, n, &done, &ret))
+		if (tcp_sendfile(s, fd, in, off, n, &done, &ret))
 			break;
 		j.f.begun = done > 0;
 		ret = lifted_sendfile(s, fd, &j, n - done);

@@ -10,10 +10,10 @@
 
 /*
  * Up to n bytes of a file by SDP: what went, or a negative errno of the socket.
- * f->stop: the file gives no more this way. *raw: the direction is the
+ * f->stop: the file gives no more this way. *tcp: the direction is the
  * kernel's, or about to be.
  */
 ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
-		  bool *raw);
+		  bool *tcp);
 
 #endif

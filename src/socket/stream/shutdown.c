@@ -6,7 +6,7 @@
 /* Or sleeps until it may go on there. */
 static bool sends_in_kernel(const struct sock *s)
 {
-	return __atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST) ||
+	return __atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST) ||
 	       __atomic_load_n(&s->in.resting, __ATOMIC_SEQ_CST);
 }
 
@@ -63,7 +63,7 @@ static bool shut_write(struct sock *s, int fd)
 }
 
 /* Not paired yet, and not to be any more. */
-static int shut_raw(struct sock *s, int fd, int how)
+static int shut_tcp(struct sock *s, int fd, int how)
 {
 	int ret = sys_shutdown(fd, how);
 
@@ -85,7 +85,7 @@ int sock_shutdown(struct sock *s, int fd, int how)
 		return s->paired ? -EDEADLK : sys_shutdown(fd, how);
 	fd = sock_at(s, fd);
 	if (!s->paired) {
-		ret = shut_raw(s, fd, how);
+		ret = shut_tcp(s, fd, how);
 		if (how != SHUT_RD)
 			order_ended(s);
 		sock_unlock(s);

@@ -73,11 +73,11 @@ int32_t lift_audit(struct sock *s, int fd)
 		s->ar.based = true;
 	}
 	/* nobody was inside at the time: what the kernel gave was counted */
-	if (c.good && !__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
+	if (c.good && !__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
 	    c.received == taken + (uint64_t)c.in + c.fin_in)
 		has |= ANC_COUNTED_RX;
-	if (c.good && !__atomic_load_n(&s->in.rawtx, __ATOMIC_SEQ_CST) &&
+	if (c.good && !__atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST) &&
 	    sent == __atomic_load_n(&s->at.sent, __ATOMIC_SEQ_CST) &&
 	    c.acked + (uint64_t)c.out ==
 		    sent + (s->id.role == CLIENT) + c.fin_out)
@@ -127,14 +127,15 @@ static int drawn(int fd, int64_t *n)
 	return -EAGAIN;
 }
 
-/* What was drawn and not counted, with `inside` threads in a raw receive. */
+/* What was drawn and not counted, with `inside` threads in a TCP receive. */
 static int uncounted(struct sock *s, int fd, uint32_t inside, int64_t *n)
 {
 	int64_t counted = anc_drawn(s->rx, &s->ar, s->got.stale);
 	int ret = drawn(fd, n);
 
-	if (!ret && (counted != anc_drawn(s->rx, &s->ar, s->got.stale) ||
-		     __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) > inside))
+	if (!ret &&
+	    (counted != anc_drawn(s->rx, &s->ar, s->got.stale) ||
+	     __atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) > inside))
 		ret = -EAGAIN;
 	*n -= counted;
 	return ret;
@@ -142,13 +143,13 @@ static int uncounted(struct sock *s, int fd, uint32_t inside, int64_t *n)
 
 void lift_base(struct sock *s, int fd)
 {
-	bool raw = anc_state(s->rx) == ANC_TCP;
+	bool tcp = anc_state(s->rx) == ANC_TCP;
 	int64_t n;
 
 	/* in TCP there may be what is taken and not yet counted */
-	if (raw && (s->ar.based || s->in.strayed))
+	if (tcp && (s->ar.based || s->in.strayed))
 		return;
-	if (fd < 0 || uncounted(s, fd, raw ? 0 : UINT32_MAX, &n))
+	if (fd < 0 || uncounted(s, fd, tcp ? 0 : UINT32_MAX, &n))
 		return;
 	s->ar.base += n;
 	s->ar.based = true;
@@ -176,7 +177,7 @@ static void count_lost(struct sock *s, uint64_t n)
 		anc_taken(s->rx, &s->ar, front);
 		ring_writer(s);
 		if (!s->rd && anc_passed(s->rx, &s->ar))
-			raw_passed(s, s->rx);
+			tcp_passed(s, s->rx);
 	}
 	n -= front;
 	if (!n)
@@ -200,7 +201,8 @@ void lift_find_strayed(struct sock *s, int fd, uint64_t own)
 	int64_t n;
 	int ret;
 
-	if (fd < 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) > inside)
+	if (fd < 0 ||
+	    __atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) > inside)
 		return;
 	__atomic_store_n(&s->in.strayed, false, __ATOMIC_SEQ_CST);
 	ret = -ENOTCONN;
@@ -273,11 +275,11 @@ bool lift_audited(const struct sock *s)
 
 /*
  * The shared words take over from the local ones. Threads that are inside a
- * raw call keep the words they entered by (raw.c).
+ * TCP call keep the words they entered by (tcp.c).
  */
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 {
-	__atomic_store_n(&rx->rawrx, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&rx->tcp_rx, 1, __ATOMIC_SEQ_CST);
 	/* who holds it on TCP does so on */
 	if (s->fallback.pins & 1)
 		anc_busy(tx);
@@ -287,9 +289,9 @@ void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
 	/* only now: who leaves the old words takes it from s->rx */
 	__atomic_store_n(&s->in.carry, 1, __ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&s->local[1].rawrx, __ATOMIC_SEQ_CST) &&
+	if (!__atomic_load_n(&s->local[1].tcp_rx, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(&s->in.carry, 0, __ATOMIC_SEQ_CST))
-		anc_raw_leave(rx);
+		anc_tcp_leave(rx);
 	__atomic_store_n(&rx->taken, s->ar.taken, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tx->sent, s->at.sent, __ATOMIC_SEQ_CST);
 }

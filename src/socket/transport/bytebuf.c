@@ -151,7 +151,7 @@ ssize_t bytebuf_pull(struct sock *s, int fd, size_t n)
 		return -ENOMEM;
 	if (n > a->room - a->len)
 		n = a->room - a->len;
-	got = raw_sink(s, fd, a->mem + a->len, n);
+	got = tcp_sink(s, fd, a->mem + a->len, n);
 	if (got > 0) {
 		a->len += (uint32_t)got;
 		s->ar.kept += (uint64_t)got;

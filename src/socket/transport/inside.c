@@ -19,7 +19,7 @@
 #define STACK_MOST   (1ul << 26) /* between two frames of one stack */
 #define PAGE	     4096 /* the smallest there is */
 
-__thread struct raw_inside raw_inside
+__thread struct tcp_inside tcp_inside
 	__attribute__((tls_model("initial-exec")));
 
 /* And the socks that it sleeps on in a poll() of the kernel. */
@@ -42,11 +42,11 @@ struct inside *inside_begin(enum inside_kind kind, const void *at)
 {
 	struct inside *in;
 
-	if (unlikely(raw_inside.n == INSIDE_CALLS))
+	if (unlikely(tcp_inside.n == INSIDE_CALLS))
 		return NULL;
-	in = &raw_inside.call[raw_inside.n];
+	in = &tcp_inside.call[tcp_inside.n];
 	in->s = NULL;
-	__atomic_store_n(&raw_inside.n, raw_inside.n + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&tcp_inside.n, tcp_inside.n + 1, __ATOMIC_RELEASE);
 	in->at = (uintptr_t)at;
 	in->kind = (uint8_t)kind;
 	in->left = in->parents = false;
@@ -57,19 +57,19 @@ struct inside *inside_begin(enum inside_kind kind, const void *at)
 
 struct inside *inside_of(const void *at)
 {
-	uint32_t i = raw_inside.n;
+	uint32_t i = tcp_inside.n;
 
 	while (i-- > 0)
-		if (raw_inside.call[i].at == (uintptr_t)at)
-			return &raw_inside.call[i];
+		if (tcp_inside.call[i].at == (uintptr_t)at)
+			return &tcp_inside.call[i];
 	return NULL;
 }
 
 /* What is over at the end of the row gives its places back. */
 static void trim(void)
 {
-	while (raw_inside.n && !raw_inside.call[raw_inside.n - 1].at)
-		__atomic_store_n(&raw_inside.n, raw_inside.n - 1,
+	while (tcp_inside.n && !tcp_inside.call[tcp_inside.n - 1].at)
+		__atomic_store_n(&tcp_inside.n, tcp_inside.n - 1,
 				 __ATOMIC_RELEASE);
 }
 
@@ -91,10 +91,10 @@ bool inside_end(const void *at)
 
 static void doze_over(void)
 {
-	while (raw_inside.dozes) {
-		raw_inside.dozes--;
-		sock_awake(dozing.s[raw_inside.dozes],
-			   dozing.number[raw_inside.dozes]);
+	while (tcp_inside.dozes) {
+		tcp_inside.dozes--;
+		sock_awake(dozing.s[tcp_inside.dozes],
+			   dozing.number[tcp_inside.dozes]);
 	}
 	dozing.left = false;
 }
@@ -109,22 +109,22 @@ static bool lies(uintptr_t at, const struct sock *s)
 /* Counts out the i-th and all in its handlers. */
 static void leave_from(uint32_t i)
 {
-	while (raw_inside.n > i) {
-		struct inside in = raw_inside.call[raw_inside.n - 1];
+	while (tcp_inside.n > i) {
+		struct inside in = tcp_inside.call[tcp_inside.n - 1];
 		struct sleep sleep = { in.s, in.sleeper };
-		struct rawrx rx = { .s = in.s,
-				    .d = in.rx.d,
-				    .held = in.rx.held };
-		struct rawtx tx = { in.s, false };
+		struct tcp_rx rx = { .s = in.s,
+				     .d = in.rx.d,
+				     .held = in.rx.held };
+		struct tcp_tx tx = { in.s, false };
 
-		__atomic_store_n(&raw_inside.n, raw_inside.n - 1,
+		__atomic_store_n(&tcp_inside.n, tcp_inside.n - 1,
 				 __ATOMIC_RELEASE);
 		if (!in.s || in.parents)
 			continue;
 		if (in.kind == INSIDE_RX)
-			raw_rx_leave(&rx);
+			tcp_rx_leave(&rx);
 		else if (in.kind == INSIDE_TX)
-			raw_tx_lost(&tx);
+			tcp_tx_lost(&tx);
 		else if (in.left && lies(in.at, in.s))
 			reports.sleep_left(&sleep); /* else sleeper.c does */
 	}
@@ -149,17 +149,17 @@ static bool gone(uintptr_t at, const struct sock *s, uintptr_t frame)
 	return at <= frame + SIGNAL_FRAME || !lies(at, s);
 }
 
-void raw_jumped_look(uintptr_t frame)
+void tcp_jumped_look(uintptr_t frame)
 {
 	stack_t ss;
 	bool apart = on_signal_stack(&ss) != 0;
 	uint32_t i;
 
-	if (raw_inside.dozes &&
+	if (tcp_inside.dozes &&
 	    (dozing.left || (!apart && gone(dozing.at, dozing.s[0], frame))))
 		doze_over();
-	for (i = 0; i < raw_inside.n; i++) {
-		const struct inside *in = &raw_inside.call[i];
+	for (i = 0; i < tcp_inside.n; i++) {
+		const struct inside *in = &tcp_inside.call[i];
 
 		if (in->left || (!apart && in->s && gone(in->at, in->s, frame)))
 			leave_from(i);
@@ -168,7 +168,7 @@ void raw_jumped_look(uintptr_t frame)
 
 bool sock_within(void)
 {
-	return raw_inside.n || raw_inside.dozes;
+	return tcp_inside.n || tcp_inside.dozes;
 }
 
 /* Two stacks have something between them that cannot be read. */
@@ -210,17 +210,17 @@ void sock_jumping(uintptr_t to)
 	stack_t ss;
 	int on = on_signal_stack(&ss);
 	const stack_t *apart = on > 0 ? &ss : NULL;
-	uint32_t i, first = raw_inside.n;
+	uint32_t i, first = tcp_inside.n;
 
 	if (on < 0)
 		return;
 	dozing.left = dozing.left ||
-		      (raw_inside.dozes && below(dozing.at, to, apart));
-	for (i = raw_inside.n; i-- > 0;)
-		if (below(raw_inside.call[i].at, to, apart))
+		      (tcp_inside.dozes && below(dozing.at, to, apart));
+	for (i = tcp_inside.n; i-- > 0;)
+		if (below(tcp_inside.call[i].at, to, apart))
 			first = i;
-	for (i = first; i < raw_inside.n; i++)
-		raw_inside.call[i].left = true;
+	for (i = first; i < tcp_inside.n; i++)
+		tcp_inside.call[i].left = true;
 	if (!apart) {
 		if (dozing.left)
 			doze_over();
@@ -228,13 +228,13 @@ void sock_jumping(uintptr_t to)
 	}
 }
 
-void raw_forked(void)
+void tcp_forked(void)
 {
 	uint32_t i;
 
-	raw_inside.dozes = 0; /* the parent's */
-	for (i = 0; i < raw_inside.n; i++)
-		raw_inside.call[i].parents = true;
+	tcp_inside.dozes = 0; /* the parent's */
+	for (i = 0; i < tcp_inside.n; i++)
+		tcp_inside.call[i].parents = true;
 }
 
 /* --- asleep in a poll() of the kernel ------------------------------------- */
@@ -244,17 +244,17 @@ bool sock_doze(struct sock_doze *in, struct sock *s)
 	uint32_t number;
 
 	if (!in->s)
-		raw_jumped((uintptr_t)in);
+		tcp_jumped((uintptr_t)in);
 	/* or a handler's, in the middle of another */
-	if (raw_inside.dozes == DOZES || (!in->s && raw_inside.dozes))
+	if (tcp_inside.dozes == DOZES || (!in->s && tcp_inside.dozes))
 		return false;
 	number = sock_sleep(s);
 	if (!in->s)
 		in->s = s;
 	dozing.at = (uintptr_t)in;
-	dozing.s[raw_inside.dozes] = s;
-	dozing.number[raw_inside.dozes] = number;
-	raw_inside.dozes++;
+	dozing.s[tcp_inside.dozes] = s;
+	dozing.number[tcp_inside.dozes] = number;
+	tcp_inside.dozes++;
 	return true;
 }
 
@@ -313,7 +313,7 @@ static __thread uint32_t wait_no __attribute__((tls_model("initial-exec")));
 void sock_wait_begins(void)
 {
 	wait_no++;
-	raw_jumped((uintptr_t)__builtin_frame_address(0));
+	tcp_jumped((uintptr_t)__builtin_frame_address(0));
 }
 
 uint64_t ready_wait(void)

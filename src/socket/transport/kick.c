@@ -29,26 +29,26 @@ int ring_kicks(struct sock *s, int fd)
 	}
 	if (__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST))
 		return 0;
-	if (__atomic_add_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST) == 1 &&
+	if (__atomic_add_fetch(&s->rx->tcp_rx, 1, __ATOMIC_SEQ_CST) == 1 &&
 	    anc_state(s->rx) == ANC_LIFTED)
 		n = anc_kicks(s->rx, &s->ar);
 	else
 		n = 0;
 	while (n > 0) {
-		ssize_t got = raw_throw(s, fd, (uint64_t)n);
+		ssize_t got = tcp_throw(s, fd, (uint64_t)n);
 
 		if (got <= 0)
 			break;
 		s->ar.kicks += (uint64_t)got;
 		n -= got;
 	}
-	__atomic_sub_fetch(&s->rx->rawrx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&s->rx->tcp_rx, 1, __ATOMIC_SEQ_CST);
 	return 0;
 }
 
 /*
  * One that was killed or ended inside will never count itself out. Who comes
- * back after all finds that it was counted out (anc_raw_leave()).
+ * back after all finds that it was counted out (anc_tcp_leave()).
  */
 static void inside_too_long(struct sock *s)
 {
@@ -67,11 +67,11 @@ static void inside_too_long(struct sock *s)
 		s->fallback.miss_naps = 0;
 		for (part = HOLDS_OLD_RX; part <= HOLDS_RX; part++)
 			while (s->fallback.missed[part]--)
-				raw_abandoned(s, part);
+				tcp_abandoned(s, part);
 	} else if (++s->fallback.kick_naps == NAPS_THERE) {
 		s->fallback.kick_naps = 0;
 		s->in.strayed = true;
-		__atomic_store_n(&s->rx->rawrx, 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&s->rx->tcp_rx, 0, __ATOMIC_SEQ_CST);
 	}
 }
 
@@ -82,7 +82,7 @@ bool ring_take_kicks(struct sock *s, int fd, uint64_t n)
 	ssize_t got;
 
 	holders_sweep(s);
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST)) {
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST)) {
 		inside_too_long(s);
 		/* a thread from before the switch may hold one uncounted */
 		sock_unlock(s);
@@ -103,7 +103,7 @@ bool ring_take_kicks(struct sock *s, int fd, uint64_t n)
 	lift_strayed(s, fd, 0);
 	if (anc_kicks(s->rx, &s->ar) < (int64_t)n)
 		return true;
-	got = raw_throw(s, fd, n);
+	got = tcp_throw(s, fd, n);
 	if (got > 0) {
 		s->ar.kicks += (uint64_t)got;
 		return true;

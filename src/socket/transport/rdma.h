@@ -40,8 +40,8 @@
  * or the service thread (V), and who finds it owes the rest. Who may wait:
  *
  *   B  receives and sends asleep on the wake-up socket, a receive on its
- *      completions, too (rdma_cqwait.c). Receives in LIFTED only, sends until the
- *      stall at most; in all other states calls nap for 1 ms and look
+ *      completions, too (rdma_cqwait.c). Receives in LIFTED only, sends until
+ *      the stall at most; in all other states calls nap for 1 ms and look
  *   K  receives and sends asleep in the kernel on the anchor
  *   S  poll, select, sets: on both; a set's entries follow the states
  *   C  the other end, for words, credits, a marker, a record
@@ -64,7 +64,7 @@
  *   the marker                  K S  they have come out by it
  *                              B    a byte, V leaves it there rdma_marker_read()
  *   the marker, when broken     B S  a byte; S entries         V, marker_came()
- *   x passed, a receive of     C    words                     rdma_took_raw(),
+ *   x passed, a receive of     C    words                     rdma_took_tcp(),
  *   before the lift over                                      rdma_left()
  *   the machine has failed     B S  a byte; S entries         rdma_failed()
  *   broken (event, poll,       B S  a byte; S entries         failover_begin()
@@ -209,7 +209,7 @@ void rdma_tell(struct sock *s, bool idle);
 void rdma_ask(struct sock *s);
 /* Something was taken; the lock is held or not. */
 void rdma_took(struct sock *s);
-void rdma_took_raw(struct sock *s);
+void rdma_took_tcp(struct sock *s);
 /* A receive on the anchor ended; the writer may wait for the last from TCP. */
 void rdma_left(struct sock *s);
 /* pump_poll(): a message carried words; at its end: what came of it all. */
@@ -220,7 +220,7 @@ void rdma_report(struct sock *s);
 /* Stream bytes, or the end, came: may the program have them yet? */
 bool rdma_hide(struct sock *s, uint32_t len, bool eof);
 /* A receive that began in TCP returned these bytes: were they not stream? */
-bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
+bool rdma_tcp_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n);
 /* Lock held: read what is missing of the peer's marker. */
 void rdma_marker_read(struct sock *s, int fd);

@@ -57,7 +57,7 @@ int rdma_marker_ahead(struct sock *s, int fd)
 
 	/* its receives are exact from when it knows, but for older ones */
 	if (fd < 0 || !remote_seen(&r->words) ||
-	    __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST))
+	    __atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
 	n = sys_send(fd, r->mark.marker_tx, RDMA_MARKER,
 		     MSG_DONTWAIT | MSG_NOSIGNAL);

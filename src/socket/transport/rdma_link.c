@@ -220,8 +220,8 @@ const struct link_ops rdma_link = {
 	.took = rdma_took,
 	.may_kick = rdma_may_kick,
 	.marker_read = rdma_marker_read,
-	.raw_left = rdma_left,
-	.raw_took = rdma_took_raw,
+	.tcp_left = rdma_left,
+	.tcp_took = rdma_took_tcp,
 	.strayed = rdma_strayed,
 	.was_reset = rdma_was_reset,
 };

@@ -146,7 +146,7 @@ void rdma_marker_read(struct sock *s, int fd)
 			rdma_wake(s);
 		return;
 	}
-	if (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) ||
 	    __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST))
 		return;
 	n = sys_recv(fd, got, (size_t)(MARKER_END(r) - s->ar.kicks),
@@ -160,7 +160,7 @@ void rdma_marker_read(struct sock *s, int fd)
 		rdma_wake(s);
 }
 
-bool rdma_raw_took(struct sock *s, const struct iovec *iov, size_t cnt,
+bool rdma_tcp_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n)
 {
 	struct cursor c = { .iov = iov, .left = cnt, .at = at };
@@ -211,7 +211,7 @@ bool rdma_anchor_free(struct sock *s)
 	if (s->rd->state != RDMA_UP)
 		return false;
 	return !s->rd->mark.marker_due && remote_seen(&s->rd->words) &&
-	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
+	       !__atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST);
 }
 
 bool rdma_may_kick(struct sock *s)

@@ -70,7 +70,7 @@ void rdma_took(struct sock *s)
 	rdma_tell(s, false);
 }
 
-void rdma_took_raw(struct sock *s)
+void rdma_took_tcp(struct sock *s)
 {
 	took_to_x(s);
 	if (likely(!__atomic_load_n(&s->rx->wait, __ATOMIC_SEQ_CST)) ||
@@ -90,7 +90,7 @@ void rdma_left(struct sock *s)
 	struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
 	if (s->paired && anc_state(d) != ANC_TCP &&
-	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST))
+	    !__atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST))
 		rdma_owe(s);
 }
 

@@ -186,7 +186,7 @@ void ring_ask_kick(struct sock *s)
 	const struct link_ops *link = sock_link(s);
 
 	if (!s->paired ||
-	    (!__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) &&
+	    (!__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) &&
 	     !__atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST)))
 		return;
 	anc_arm(s->rx, ANC_ANCHOR);

@@ -11,7 +11,6 @@ libsockettransport_la_SOURCES = \
 	src/socket/transport/inside.c \
 	src/socket/transport/kick.c \
 	src/socket/transport/pump.c \
-	src/socket/transport/raw.c src/socket/transport/raw.h \
 	src/socket/transport/rdma.h \
 	src/socket/transport/rdma_ahead.c \
 	src/socket/transport/rdma_cqwait.c src/socket/transport/rdma_cqwait.h \
@@ -24,5 +23,6 @@ libsockettransport_la_SOURCES = \
 	src/socket/transport/rdma_tell.c \
 	src/socket/transport/rdma_woken.c \
 	src/socket/transport/ring.c \
+	src/socket/transport/tcp.c src/socket/transport/tcp.h \
 	src/socket/transport/transport.h \
 	src/socket/transport/window.c src/socket/transport/window.h

@@ -57,7 +57,7 @@ uint64_t spin_woken_ns(void); /* what it is of late; 0: not known */
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx);
 
 /*
- * Lock held, this thread outside of any raw call: compares our counts with the
+ * Lock held, this thread outside of any TCP call: compares our counts with the
  * kernel's and tells the peer. Returns calls until it should be tried again,
  * or LOOK_NEVER.
  */
@@ -69,15 +69,15 @@ bool lift_audited(const struct sock *s);
 
 bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
 
-/* --- raw.c ------------------------------------------------------------- */
+/* --- tcp.c ------------------------------------------------------------- */
 
 /*
  * The peer's process has ended: did it end in a reset, as TCP would show? What
  * went to the anchor is left to the kernel, which shows `revents`: its reset is
- * one, too, but for kicks alone (raw_torn()).
+ * one, too, but for kicks alone (tcp_torn()).
  */
 bool was_reset(const struct sock *s);
-bool raw_torn(const struct sock *s, short revents);
+bool tcp_torn(const struct sock *s, short revents);
 
 /* --- inside.c ---------------------------------------------------------- */
 
@@ -112,7 +112,7 @@ static inline ssize_t file_stop(struct file_in *f, int err)
 	return 0;
 }
 
-#include "socket/transport/raw.h"
+#include "socket/transport/tcp.h"
 #include "socket/transport/rdma.h"
 #include "socket/transport/rdma_cqwait.h"
 #include "socket/transport/rdma_end.h"

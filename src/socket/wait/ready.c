@@ -61,10 +61,10 @@ static void stall_edge(struct sock *s, int fd)
 static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 {
 	uint64_t n;
-	int where = raw_where(s, &n);
+	int where = tcp_where(s, &n);
 
 	if (where == ANC_AT_KICKS &&
-	    (__atomic_load_n(&s->rx->rawrx, __ATOMIC_SEQ_CST) ||
+	    (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) ||
 	     __atomic_load_n(&s->in.strayed, __ATOMIC_SEQ_CST))) {
 		r->ms = 1; /* a thread may hold one uncounted */
 	} else if (where == ANC_AT_KICKS && s->ar.unsure) {
@@ -75,11 +75,11 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		r->ms = 1;
 	} else if (where == ANC_AT_KICKS &&
 		   anc_kicks(s->rx, &s->ar) == (int64_t)n) {
-		ssize_t got = raw_throw(s, fd, n);
+		ssize_t got = tcp_throw(s, fd, n);
 
 		if (got > 0)
 			s->ar.kicks += (uint64_t)got;
-		where = raw_where(s, &n);
+		where = tcp_where(s, &n);
 		if (where == ANC_AT_KICKS)
 			r->ms = 1; /* the last kick is still on its way */
 	}
@@ -141,7 +141,7 @@ static void ready_peer_gone(struct sock *s, int fd, struct sock_ready *r)
 	if (sys_ppoll(&p, 1, &now, NULL) < 0)
 		return;
 	p.revents = settled(fd, p.events, p.revents);
-	if (!s->rd && raw_torn(s, p.revents))
+	if (!s->rd && tcp_torn(s, p.revents))
 		lost = true;
 	if (anc_state(s->rx) == ANC_TCP ||
 	    (anc_state(s->rx) == ANC_DRAINING && !s->got.avail)) {

@@ -44,7 +44,7 @@ int wait_rest(struct sock *s, int fd, uint64_t deadline)
 	__atomic_add_fetch(&in->in.resting, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&s->eos.fin_due, __ATOMIC_SEQ_CST))
 		return -EPIPE;
-	n = (int)raw_said(wait_until(&p, deadline), saved);
+	n = (int)tcp_said(wait_until(&p, deadline), saved);
 	return n ? n : -EAGAIN;
 }
 
@@ -78,7 +78,7 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
 	rdma_unspare(s);
 	wait_away(&in, s, false);
 	ret = hooks.ppoll(&p, 1, &ms, NULL) < 0 ? -errno : 0;
-	if (ret > 0 || __atomic_load_n(&s->rx->rawrx, __ATOMIC_RELAXED))
+	if (ret > 0 || __atomic_load_n(&s->rx->tcp_rx, __ATOMIC_RELAXED))
 		sys_ppoll(NULL, 0, &ms, NULL);
 	wait_back(&in);
 	ret = sleep_heeded(ret, deadline, part);

@@ -136,7 +136,7 @@ static bool may_stall(struct sock *s)
 	if (unlikely(s->rd) && !zcr_may(s))
 		return false;
 	return anc_state(s->tx) == ANC_LIFTED &&
-	       !__atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST);
+	       !__atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST);
 }
 
 /*

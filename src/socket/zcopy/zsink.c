@@ -76,7 +76,7 @@ size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len)
 	/* between hosts its memory is needed for longer: zcopy_rdma.c */
 	if (s->rd || len < WRITE_MIN || s->zc.home != sock_pid ||
 	    s->zc.tx_off || anc_state(s->tx) != ANC_LIFTED ||
-	    __atomic_load_n(&s->tx->rawrx, __ATOMIC_SEQ_CST))
+	    __atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST))
 		return 0;
 	pump_control(s);
 	while (done < len && !s->conn.error && conn_write_room(&s->conn)) {

@@ -14,12 +14,12 @@
 
 static void leave(struct sock *s, struct anc_dir *d)
 {
-	anc_raw_leave(d);
+	anc_tcp_leave(d);
 	if (d == &s->local[1] &&
 	    __atomic_load_n(&s->in.carry, __ATOMIC_SEQ_CST) &&
-	    !__atomic_load_n(&d->rawrx, __ATOMIC_SEQ_CST) &&
+	    !__atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(&s->in.carry, 0, __ATOMIC_SEQ_CST))
-		anc_raw_leave(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
+		anc_tcp_leave(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
 }
 
 static enum holder_part part_of(const struct sock *s, const struct anc_dir *d)
@@ -35,18 +35,18 @@ static bool over(const void *c, bool noted)
 	return unlikely(!inside_end(c)) && noted;
 }
 
-bool raw_rx_enter(struct rawrx *c, struct sock *s)
+bool tcp_rx_enter(struct tcp_rx *c, struct sock *s)
 {
 	struct inside *in;
 
-	raw_jumped((uintptr_t)c);
+	tcp_jumped((uintptr_t)c);
 	in = inside_begin(INSIDE_RX, c);
 	c->noted = in != NULL;
 	__atomic_add_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		struct anc_dir *d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
-		if (!anc_raw_enter(d, &s->ar))
+		if (!anc_tcp_enter(d, &s->ar))
 			break;
 		if (likely(d == __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST))) {
 			holder_in(s, part_of(s, d));
@@ -66,7 +66,7 @@ bool raw_rx_enter(struct rawrx *c, struct sock *s)
 	return false;
 }
 
-bool raw_rx_hold(struct rawrx *c)
+bool tcp_rx_hold(struct tcp_rx *c)
 {
 	struct anc_dir *local = &c->s->local[1], *d;
 	struct sock *s = c->s;
@@ -92,7 +92,7 @@ bool raw_rx_hold(struct rawrx *c)
 	return ret;
 }
 
-void raw_rx_leave(struct rawrx *c)
+void tcp_rx_leave(struct tcp_rx *c)
 {
 	struct sock *s = c->s;
 	const struct link_ops *link;
@@ -113,13 +113,13 @@ void raw_rx_leave(struct rawrx *c)
 	leave(c->s, c->d);
 	if (unlikely(__atomic_load_n(&s->opt.bars, __ATOMIC_SEQ_CST) &
 		     BAR_LEFT))
-		reports.raw_rx_over(s);
+		reports.tcp_rx_over(s);
 	/* it may have been a kick, and it was for others, too */
 	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_TCP)
 		ring_ask_kick(c->s);
 	link = sock_link(s);
 	if (unlikely(link))
-		link->raw_left(s);
+		link->tcp_left(s);
 	c->s = NULL;
 	if (c->stays)
 		return;
@@ -130,18 +130,18 @@ void raw_rx_leave(struct rawrx *c)
 		reports.left(s);
 }
 
-void raw_rx_stay(struct rawrx *c, struct sock **stays, bool kick)
+void tcp_rx_stay(struct tcp_rx *c, struct sock **stays, bool kick)
 {
 	*stays = c->s;
 	c->stays = true;
-	raw_rx_leave(c);
+	tcp_rx_leave(c);
 	if (unlikely(!c->stays))
 		*stays = NULL; /* counted out already */
 	else if (kick)
 		ring_ask_kick(*stays);
 }
 
-void raw_rx_stayed(struct sock **stays)
+void tcp_rx_stayed(struct sock **stays)
 {
 	struct sock *s = *stays;
 
@@ -152,16 +152,16 @@ void raw_rx_stayed(struct sock **stays)
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 }
 
-static void tx_leave(struct rawtx *c)
+static void tx_leave(struct tcp_tx *c)
 {
 	holder_out(c->s, HOLDS_TX);
-	__atomic_sub_fetch(&c->s->in.rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_sub_fetch(&c->s->in.tcp_tx, 1, __ATOMIC_SEQ_CST);
 	__atomic_sub_fetch(&c->s->in.users, 1, __ATOMIC_SEQ_CST);
 	c->s = NULL;
 }
 
 /* Is the direction the anchor's, for who has counted himself in? */
-static bool tx_raw(struct sock *s)
+static bool tx_by_tcp(struct sock *s)
 {
 	/* first this, then the state: see switch_tx() */
 	if (__atomic_load_n(&s->in.switching, __ATOMIC_SEQ_CST))
@@ -178,18 +178,18 @@ static bool tx_raw(struct sock *s)
 	}
 }
 
-bool raw_tx_enter(struct rawtx *c, struct sock *s)
+bool tcp_tx_enter(struct tcp_tx *c, struct sock *s)
 {
 	struct inside *in;
 
-	raw_jumped((uintptr_t)c);
+	tcp_jumped((uintptr_t)c);
 	in = inside_begin(INSIDE_TX, c);
 	c->noted = in != NULL;
 	__atomic_add_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&s->in.rawtx, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&s->in.tcp_tx, 1, __ATOMIC_SEQ_CST);
 	holder_in(s, HOLDS_TX);
 	c->s = s;
-	if (!tx_raw(s)) {
+	if (!tx_by_tcp(s)) {
 		tx_leave(c);
 		inside_end(c);
 		return false;
@@ -211,7 +211,7 @@ static bool to_be_lifted(const struct sock *s)
 			   s->seek.look != LOOK_NEVER;
 }
 
-size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock)
+size_t tcp_tx_piece(const struct sock *s, size_t n, bool nonblock)
 {
 	const size_t piece = 128 * 1024;
 
@@ -227,7 +227,7 @@ static void dry(struct sock *s)
 	s->seek.dry = true;
 }
 
-void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n)
+void tcp_tx_done(struct tcp_tx *c, struct sock *s, ssize_t n)
 {
 	if (unlikely(n == -EAGAIN && !s->seek.busy))
 		dry(s);
@@ -256,7 +256,7 @@ static void tx_lost(struct sock *s)
 	sock_why(s, WHY_FOREIGN_IO);
 }
 
-void raw_tx_lost(struct rawtx *c)
+void tcp_tx_lost(struct tcp_tx *c)
 {
 	if (!c->s || over(c, c->noted))
 		return;
@@ -264,7 +264,7 @@ void raw_tx_lost(struct rawtx *c)
 	tx_leave(c);
 }
 
-void raw_abandoned(struct sock *s, enum holder_part part)
+void tcp_abandoned(struct sock *s, enum holder_part part)
 {
 	struct anc_dir *d = part == HOLDS_OLD_RX ? &s->local[1] : s->rx;
 
@@ -274,11 +274,11 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 	}
 	if (part == HOLDS_TX) {
 		tx_lost(s);
-		__atomic_sub_fetch(&s->in.rawtx, 1, __ATOMIC_SEQ_CST);
+		__atomic_sub_fetch(&s->in.tcp_tx, 1, __ATOMIC_SEQ_CST);
 	} else {
 		__atomic_store_n(&s->in.strayed, true, __ATOMIC_SEQ_CST);
 		/* unpaired since, or given up for dead: not counted any more */
-		if (d->rawrx)
+		if (d->tcp_rx)
 			leave(s, d);
 		/* it may have had a kick that was for others, too */
 		if (anc_state(s->rx) != ANC_TCP)
@@ -289,8 +289,8 @@ void raw_abandoned(struct sock *s, enum holder_part part)
 
 /*
  * A writer that ended its direction in the ring leaves the ring before it sends
- * the kernel's FIN. What its DisConn says counts in between: the anchor is empty
- * and shows no end yet.
+ * the kernel's FIN. What its DisConn says counts in between: the anchor is
+ * empty and shows no end yet.
  */
 static void behind_end(struct sock *s)
 {
@@ -303,7 +303,7 @@ static void behind_end(struct sock *s)
 			  s->ar.taken == n;
 }
 
-int raw_where(struct sock *s, uint64_t *n)
+int tcp_where(struct sock *s, uint64_t *n)
 {
 	enum anc_state was = anc_state(s->rx);
 	int where;
@@ -326,7 +326,7 @@ int raw_where(struct sock *s, uint64_t *n)
  * Others may still sleep in the kernel where nothing will come any more: the
  * writer rings for them, and the sets have to look at the ring from now on.
  */
-void raw_passed(struct sock *s, struct anc_dir *d)
+void tcp_passed(struct sock *s, struct anc_dir *d)
 {
 	anc_arm(d, ANC_ANCHOR);
 	ring_service(s);
@@ -336,13 +336,13 @@ void raw_passed(struct sock *s, struct anc_dir *d)
  * W writes no kick before every byte in front of x was accounted here: what a
  * receive returns from there on can only be kicks.
  */
-bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
+bool tcp_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 {
 	const struct link_ops *link = sock_link(s);
 
 	/* not d: a call from before the pairing entered by the local words */
 	d = __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
-	if (!anc_raw_stream(d, &s->ar)) {
+	if (!anc_tcp_stream(d, &s->ar)) {
 		if (n > 0 && !peek)
 			__atomic_add_fetch(&s->ar.kicks, (uint64_t)n,
 					   __ATOMIC_RELAXED);
@@ -364,10 +364,10 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 		row_refresh(s);
 	if (unlikely(link)) {
 		if (s->paired)
-			link->raw_took(s);
+			link->tcp_took(s);
 	} else if (s->paired) {
 		if (unlikely(anc_passed(d, &s->ar))) {
-			raw_passed(s, d);
+			tcp_passed(s, d);
 			sock_changed(s);
 		}
 		ring_writer(s);
@@ -375,7 +375,7 @@ bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek)
 	return true;
 }
 
-void raw_strayed(struct sock *s, int fd)
+void tcp_strayed(struct sock *s, int fd)
 {
 	if (sock_lock(s))
 		return;
@@ -383,7 +383,7 @@ void raw_strayed(struct sock *s, int fd)
 	sock_unlock(s);
 }
 
-ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)
+ssize_t tcp_sink(struct sock *s, int fd, void *buf, size_t n)
 {
 	ssize_t got = sys_recv(fd, buf, n, MSG_DONTWAIT);
 
@@ -393,15 +393,15 @@ ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n)
 }
 
 /* No bytes of the stack's: chains of frames lead through the callers. */
-ssize_t raw_throw(struct sock *s, int fd, uint64_t n)
+ssize_t tcp_throw(struct sock *s, int fd, uint64_t n)
 {
 	static char nowhere[256]; /* written by all threads, read by none */
 
-	return raw_sink(s, fd, nowhere,
+	return tcp_sink(s, fd, nowhere,
 			n < sizeof(nowhere) ? (size_t)n : sizeof(nowhere));
 }
 
-void raw_abort(int fd)
+void tcp_abort(int fd)
 {
 	static const struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
 	struct linger reset = { 1, 0 };
@@ -411,14 +411,14 @@ void raw_abort(int fd)
 	sys_connect(fd, &nowhere, sizeof(nowhere));
 }
 
-ssize_t raw_answer(int fd, struct msghdr *m, int flags)
+ssize_t tcp_answer(int fd, struct msghdr *m, int flags)
 {
 	int saved = errno;
 
-	return raw_said(hooks.recvmsg(fd, m, flags), saved);
+	return tcp_said(hooks.recvmsg(fd, m, flags), saved);
 }
 
-ssize_t raw_judged(struct sock *s, int fd, const struct msghdr *m)
+ssize_t tcp_judged(struct sock *s, int fd, const struct msghdr *m)
 {
 	struct msghdr none = { .msg_control = m->msg_control,
 			       .msg_controllen = m->msg_controllen };
@@ -435,7 +435,7 @@ static bool untaken(const struct sock *s)
 	return s->at.sent > __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 }
 
-bool raw_torn(const struct sock *s, short revents)
+bool tcp_torn(const struct sock *s, short revents)
 {
 	/* told or not; where we have ended an end in order hangs up, too */
 	return (revents & POLLHUP) &&
@@ -462,7 +462,7 @@ bool was_reset(const struct sock *s)
 	return untaken(s);
 }
 
-bool raw_overtaken(struct sock *s, ssize_t n)
+bool tcp_overtaken(struct sock *s, ssize_t n)
 {
 	uint64_t lim;
 	bool ret;
@@ -470,7 +470,7 @@ bool raw_overtaken(struct sock *s, ssize_t n)
 	if (n == -EAGAIN || n == -EINTR || !s->paired || sock_lock(s))
 		return false;
 	ret = s->paired && rdma_here(s) && !s->conn.error && !pump_poll(s) &&
-	      raw_where(s, &lim) != ANC_AT_ANCHOR;
+	      tcp_where(s, &lim) != ANC_AT_ANCHOR;
 	if (ret)
 		sock_eats(s, n);
 	sock_unlock(s);

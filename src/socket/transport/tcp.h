@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#ifndef LIBSDP_SOCKET_TRANSPORT_RAW_H
-#define LIBSDP_SOCKET_TRANSPORT_RAW_H
+#ifndef LIBSDP_SOCKET_TRANSPORT_TCP_H
+#define LIBSDP_SOCKET_TRANSPORT_TCP_H
 
 /*
- * Receives and sends that go to the anchor, counted in and out (raw.c). Part of
- * impl.h, which includes it behind struct sock.
+ * Receives and sends that go to the anchor, counted in and out (tcp.c).
  */
 
 #include "socket/transport/transport.h"
 
 /* What hooks.recv() or its kin said, negative if an error; errno stays. */
-static inline ssize_t raw_said(ssize_t n, int saved)
+static inline ssize_t tcp_said(ssize_t n, int saved)
 {
 	if (n < 0) {
 		n = -errno;
@@ -19,76 +18,76 @@ static inline ssize_t raw_said(ssize_t n, int saved)
 	return n;
 }
 
-/* Begin a raw receive / send; false: the direction is not TCP. */
-bool raw_rx_enter(struct rawrx *c, struct sock *s);
+/* Begin a TCP receive / send; false: the direction is not TCP. */
+bool tcp_rx_enter(struct tcp_rx *c, struct sock *s);
 /*
  * The receive just begun cannot tell kicks from bytes, or not come out by one:
  * nothing is paired or switched until it leaves. False: too late.
  */
-bool raw_rx_hold(struct rawrx *c);
-void raw_rx_leave(struct rawrx *c);
+bool tcp_rx_hold(struct tcp_rx *c);
+void tcp_rx_leave(struct tcp_rx *c);
 /*
- * As raw_rx_leave(), but the call goes on where the lock is needed: it counts
+ * As tcp_rx_leave(), but the call goes on where the lock is needed: it counts
  * as inside until it has it or is over. In *stays the sock, or NULL. `kick`:
  * what it took may have been one.
  */
-void raw_rx_stay(struct rawrx *c, struct sock **stays, bool kick);
-void raw_rx_stayed(struct sock **stays);
+void tcp_rx_stay(struct tcp_rx *c, struct sock **stays, bool kick);
+void tcp_rx_stayed(struct sock **stays);
 
 /* A process that has it, too, was killed in such a call, or asleep. */
-void raw_abandoned(struct sock *s, enum holder_part part);
+void tcp_abandoned(struct sock *s, enum holder_part part);
 /* store.c: as sock_awake(), of another process's thread. */
 void sock_awoken(struct sock *s, uint32_t number);
-bool raw_tx_enter(struct rawtx *c, struct sock *s);
+bool tcp_tx_enter(struct tcp_tx *c, struct sock *s);
 
 /*
  * Its place on the anchor could not be put back: the reader asks for nothing.
  */
-static inline void raw_urgent(struct sock *s, int flags)
+static inline void tcp_urgent(struct sock *s, int flags)
 {
 	if ((flags & MSG_OOB) && s->paired)
 		__atomic_store_n(&s->own->urgent, 1, __ATOMIC_SEQ_CST);
 }
 
 /* The call has returned n, to be counted in (inside or not). */
-void raw_tx_done(struct rawtx *c, struct sock *s, ssize_t n);
+void tcp_tx_done(struct tcp_tx *c, struct sock *s, ssize_t n);
 /*
  * It did not return: cancelled. How many bytes went nobody can say, so nothing
  * of this socket is switched any more.
  */
-void raw_tx_lost(struct rawtx *c);
+void tcp_tx_lost(struct tcp_tx *c);
 
 /*
  * How much of n bytes one call of a sender that may block hands to the kernel.
  * Behind a stall the reader may ask for the direction, and the answer waits for
  * that call; and what is still to be lifted looks for its moment in between.
  */
-size_t raw_tx_piece(const struct sock *s, size_t n, bool nonblock);
+size_t tcp_tx_piece(const struct sock *s, size_t n, bool nonblock);
 /* Account n bytes; false: they were kicks, the direction is lifted now. */
-bool raw_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
+bool tcp_took(struct sock *s, struct anc_dir *d, ssize_t n, bool peek);
 /* Lock held: anc_where(), and the peer is told that a stall was passed. */
-int raw_where(struct sock *s, uint64_t *n);
+int tcp_where(struct sock *s, uint64_t *n);
 /* The last byte in front of the ring was taken. */
-void raw_passed(struct sock *s, struct anc_dir *d);
+void tcp_passed(struct sock *s, struct anc_dir *d);
 /*
  * Lock not held, a receive at the anchor returned n <= 0: did the end of the
  * anchor come by bytes of the queue pair, which nobody has looked at? Then they
  * come first.
  */
-bool raw_overtaken(struct sock *s, ssize_t n);
+bool tcp_overtaken(struct sock *s, ssize_t n);
 /* A receive that is the kernel's alone: out of band, the error queue. */
-ssize_t raw_answer(int fd, struct msghdr *m, int flags);
+ssize_t tcp_answer(int fd, struct msghdr *m, int flags);
 /*
  * What the kernel says of the control messages of a send that may go by the
  * ring: 0, or why they are refused.
  */
-ssize_t raw_judged(struct sock *s, int fd, const struct msghdr *m);
+ssize_t tcp_judged(struct sock *s, int fd, const struct msghdr *m);
 /* recv() of kicks and the like by the library, never asleep. */
-ssize_t raw_sink(struct sock *s, int fd, void *buf, size_t n);
-/* raw_sink() of bytes that nobody needs: at most n of them, and 256. */
-ssize_t raw_throw(struct sock *s, int fd, uint64_t n);
+ssize_t tcp_sink(struct sock *s, int fd, void *buf, size_t n);
+/* tcp_sink() of bytes that nobody needs: at most n of them, and 256. */
+ssize_t tcp_throw(struct sock *s, int fd, uint64_t n);
 /* The connection is reset, now or at the latest when it is closed. */
-void raw_abort(int fd);
+void tcp_abort(int fd);
 
 /*
  * What the kernel said to a call of the library's own at the anchor, a look or
@@ -119,13 +118,13 @@ enum inside_kind { INSIDE_RX, INSIDE_TX, INSIDE_SLEEP };
 
 #define INSIDE_CALLS 4 /* one in another's handler, and so on */
 
-struct raw_inside {
+struct tcp_inside {
 	uint32_t n;
 	uint32_t dozes; /* socks that it sleeps on in a poll() of the kernel */
 	struct inside call[INSIDE_CALLS];
 };
 
-extern __thread struct raw_inside raw_inside
+extern __thread struct tcp_inside tcp_inside
 	__attribute__((tls_model("initial-exec")));
 
 struct inside *inside_begin(enum inside_kind kind, const void *at);
@@ -142,31 +141,31 @@ struct inside *inside_of(const void *at); /* NULL: it is not noted */
  */
 bool inside_end(const void *at);
 /* Counts out what this thread jumped out of, seen from `frame`. */
-void raw_jumped_look(uintptr_t frame);
+void tcp_jumped_look(uintptr_t frame);
 
-static inline void raw_jumped(uintptr_t frame)
+static inline void tcp_jumped(uintptr_t frame)
 {
-	if (unlikely(raw_inside.n | raw_inside.dozes))
-		raw_jumped_look(frame);
+	if (unlikely(tcp_inside.n | tcp_inside.dozes))
+		tcp_jumped_look(frame);
 }
 
 /*
  * Is the direction on the ring, as far as s->tx_shown or s->rx_shown knows? A
  * call that is passed by need not count itself in and out; where it was wrong
  * the locked look sends it back with *lifted set, and the second time it is not
- * passed by. Sets *lifted; jumps are noticed as in raw_rx_enter().
+ * passed by. Sets *lifted; jumps are noticed as in tcp_rx_enter().
  */
-static inline bool raw_passed_by(bool *lifted, const bool *shown,
+static inline bool tcp_passed_by(bool *lifted, const bool *shown,
 				 const void *frame)
 {
 	bool first = !*lifted;
 
-	raw_jumped((uintptr_t)frame);
+	tcp_jumped((uintptr_t)frame);
 	*lifted = true;
 	return first && __atomic_load_n(shown, __ATOMIC_RELAXED);
 }
 
-void raw_forked(void);
+void tcp_forked(void);
 
 /*
  * Both with the lock held. The receive direction is in TCP, or has just become
@@ -186,9 +185,9 @@ static inline void lift_strayed(struct sock *s, int fd, uint64_t own)
 		lift_find_strayed(s, fd, own);
 }
 
-void raw_strayed(struct sock *s, int fd); /* raw.c: the lock is not held */
+void tcp_strayed(struct sock *s, int fd); /* tcp.c: the lock is not held */
 /*
- * Lock held, no thread inside a raw send and none can begin one. The anchor was
+ * Lock held, no thread inside a TCP send and none can begin one. The anchor was
  * just left: anc_tx.base; behind a stall: sends that never returned (s->unsent)
  * are counted. False: that cannot be known.
  */
