@@ -28,6 +28,7 @@
 #define FINDINGS   24
 #define MEMLOCK	   (64u << 20) /* bytes that a few lifted connections take */
 #define NUMBERS	   256 /* descriptors below which few can be lifted */
+#define STATISTICS 65536u /* bytes, of a process that begins, and its user's */
 #define INFINIBAND "/sys/class/infiniband"
 
 /* `ok`; less than everything; another one's business; nothing is lifted. */
@@ -240,22 +241,39 @@ static void the_filter(void)
 		      "a filter is in force, and allows what lifting needs");
 }
 
+static void the_statistics(void)
+{
+	static const char blind[] = "sdpstat will see no counters";
+	struct statvfs v;
+
+	if (statvfs(PAGE_DIR, &v))
+		found(PAGE_DIR, IS_LIMIT, "mount a tmpfs there",
+		      "is not there: %s", blind);
+	else if (access(PAGE_DIR, W_OK))
+		found(PAGE_DIR, IS_LIMIT,
+		      "mount it for writing, and `chmod 1777 " PAGE_DIR "`",
+		      "cannot be written: %s", blind);
+	else if ((v.f_blocks && v.f_bavail * v.f_frsize < STATISTICS) ||
+		 (v.f_files && !v.f_favail))
+		found(PAGE_DIR, IS_LIMIT,
+		      "remove files from it, or `mount -o remount,size=SIZE " PAGE_DIR
+		      "`; for a container, --shm-size",
+		      "is full: %s", blind);
+	else
+		found(PAGE_DIR, IS_OK, NULL, "can be written");
+}
+
 static void the_memory(void)
 {
 	int fd = memfd_create("libsdp-check", MFD_CLOEXEC);
 	struct rlimit numbers;
-	struct statvfs v;
 
 	if (fd < 0)
 		found("memfd", IS_NO, "allow memfd_create()",
 		      "shared memory cannot be made: %m");
 	else
 		close(fd);
-	if (statvfs(PAGE_DIR, &v) || access(PAGE_DIR, W_OK))
-		found(PAGE_DIR, IS_LIMIT, "mount a tmpfs there",
-		      "cannot be written: sdpstat will see no counters");
-	else
-		found(PAGE_DIR, IS_OK, NULL, "can be written");
+	the_statistics();
 	if (!getrlimit(RLIMIT_NOFILE, &numbers) && numbers.rlim_cur < NUMBERS)
 		found("descriptors", IS_LIMIT, "raise `ulimit -n`",
 		      "%" PRIuMAX

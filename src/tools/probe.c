@@ -135,6 +135,21 @@ static const struct call calls[] = {
 	CALL(nanosleep, 1),
 };
 
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+bool probe_call(size_t i, const char **name, bool *spare)
+{
+	/* of try_all(), and of starting a thread */
+	static const char *const more[] = { "kill",   "tgkill", "clone",
+					    "clone3", "exit",	"exit_group" };
+
+	if (i >= CALLS + sizeof(more) / sizeof(more[0]))
+		return false;
+	*name = i < CALLS ? calls[i].name : more[i - CALLS];
+	*spare = i < CALLS && calls[i].spare;
+	return true;
+}
+
 struct shared {
 	const char *at; /* what was tried last */
 	bool through;
@@ -168,7 +183,7 @@ static _Noreturn void try_all(struct shared *sh)
 	pthread_t thread;
 	size_t i;
 
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (i = 0; i < CALLS; i++) {
 		sh->at = calls[i].name;
 		if (!try_one(&calls[i]))
 			_exit(0);

@@ -2,6 +2,9 @@
 #ifndef LIBSDP_TOOLS_PROBE_H
 #define LIBSDP_TOOLS_PROBE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /*
  * Does the filter of system calls that this process is under, and what it
  * executes will be under, let the library do its work? A child tries each call
@@ -15,5 +18,11 @@
  * NULL: yes. Else what stood in the way, for a message.
  */
 const char *probe_filter(void);
+
+/*
+ * The calls that are tried, by number from 0, some more than once; false: there
+ * are no more. `spare`: refused, but not killed for, it is done without.
+ */
+bool probe_call(size_t i, const char **name, bool *spare);
 
 #endif

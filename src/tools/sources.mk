@@ -30,7 +30,9 @@ sdprun_SOURCES = \
 	src/tools/unit.c \
 	src/tools/unit.h \
 	src/tools/unit_file.c \
-	src/tools/unit_file.h
+	src/tools/unit_file.h \
+	src/tools/unit_filter.c \
+	src/tools/unit_filter.h
 sdprun_LDADD = libconfig.la libbase.la -lpthread
 sdpstat_SOURCES = \
 	src/tools/counters.c \

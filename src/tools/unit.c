@@ -13,6 +13,7 @@
 #include "tools/library.h"
 #include "tools/program.h"
 #include "tools/unit_file.h"
+#include "tools/unit_filter.h"
 
 #define OURS	  "# libsdp: written by sdprun --enable; sdprun --disable removes it"
 #define FILE_NAME "50-libsdp.conf"
@@ -80,7 +81,7 @@ static void then(const char *root, const struct place *p, const char *what)
 /* --- can it work? ------------------------------------------------------- */
 
 static const char *hopeless(const char *root, const struct unit *u,
-			    struct program *p)
+			    const struct filter_verdict *v, struct program *p)
 {
 	int ret;
 
@@ -97,9 +98,13 @@ static const char *hopeless(const char *root, const struct unit *u,
 		       "libsdp.so there";
 	if (u->families && u->unix_listed != u->only_families)
 		return "RestrictAddressFamilies= bars AF_UNIX, by which peers "
-		       "meet";
-	if (strchr(u->exec, '%'))
-		return NULL; /* only systemd knows */
+		       "meet: add RestrictAddressFamilies=AF_UNIX AF_NETLINK";
+	if (u->trusted && v->kills)
+		return "SystemCallFilter= kills for calls that lifting needs, "
+		       "and Environment=LIBSDP_SECCOMP=trust is set: have the "
+		       "filter allow them, or take that out";
+	if (u->exec_open)
+		return NULL;
 	ret = program_read(root, u->exec, p);
 	if (ret)
 		return "its program cannot be read";
@@ -112,12 +117,57 @@ static const char *hopeless(const char *root, const struct unit *u,
 			   NULL;
 }
 
-static void say_limits(const struct unit *u)
+static void judge(const struct unit *u, struct filter_verdict *v)
 {
-	if (u->filter[0])
-		warnx("note: SystemCallFilter= is set: nothing is lifted unless "
-		      "LIBSDP_SECCOMP=trust is set as well, and the filter "
-		      "allows what lifting needs (libsdp(7))");
+	char *groups = u->filter[0] ? filter_groups() : NULL;
+
+	filter_judge(u->filter_cut ? "@more\n" : u->filter, u->filter_error,
+		     groups, v);
+	free(groups);
+}
+
+/* Under any filter the library does nothing until it is told that it may. */
+static void say_filter(const struct unit *u, const struct filter_verdict *v)
+{
+	const char *by = *u->filter ? "SystemCallFilter" : unit_filter_key(u);
+
+	if (*v->unknown)
+		warnx("note: SystemCallFilter= could not be judged, since "
+		      "systemd-analyze does not say here what %s is: lifting "
+		      "needs what it allows (libsdp(7), LIBSDP_SECCOMP)",
+		      v->unknown);
+	else if (*v->barred)
+		warnx("note: SystemCallFilter= %s calls that lifting needs: "
+		      "nothing is lifted. Add, by `systemctl edit %s`:\n"
+		      "  [Service]\n"
+		      "  SystemCallFilter=%s\n"
+		      "  Environment=LIBSDP_SECCOMP=trust",
+		      v->kills ? "kills for" : "refuses", u->name, v->barred);
+	else if (by && !u->trusted)
+		warnx("note: %s= makes a filter of system calls, which allows "
+		      "what lifting needs. But the library cannot see that, "
+		      "and lifts nothing.  Add, by `systemctl edit %s`:\n"
+		      "  [Service]\n"
+		      "  Environment=LIBSDP_SECCOMP=trust",
+		      by, u->name);
+}
+
+static void say_limits(const struct unit *u, const struct filter_verdict *v)
+{
+	say_filter(u, v);
+	if (u->families && u->netlink_listed != u->only_families)
+		warnx("note: RestrictAddressFamilies= bars AF_NETLINK, by which "
+		      "peers on this host are verified: they stay on TCP. "
+		      "Add RestrictAddressFamilies=AF_NETLINK");
+	if (u->exec_open)
+		warnx("note: ExecStart=%s: only systemd knows which program "
+		      "that is: whether it can use the library could not be "
+		      "judged",
+		      u->exec);
+	if (u->env_unread[0])
+		warnx("note: EnvironmentFile=%s: could not be read: if it sets "
+		      "LD_PRELOAD, add libsdp.so there",
+		      u->env_unread);
 	if (u->no_network)
 		warnx("note: PrivateNetwork= is set: only peers in the same "
 		      "namespace are found");
@@ -226,6 +276,7 @@ static bool enable_it(const char *root, const struct place *p,
 
 int unit_enable(const char *root, const char *name, const char *rules)
 {
+	struct filter_verdict verdict;
 	struct program program;
 	char full[PATH_MAX];
 	struct place p;
@@ -245,7 +296,8 @@ int unit_enable(const char *root, const char *name, const char *rules)
 		      ret == -ENOENT ? "no such unit" : strerror(-ret));
 		return 1;
 	}
-	why = hopeless(root, &u, &program);
+	judge(&u, &verdict);
+	why = hopeless(root, &u, &verdict, &program);
 	if (why) {
 		const char *of = u.env_file[0] ? u.env_file :
 				 u.later[0]    ? u.later :
@@ -259,7 +311,7 @@ int unit_enable(const char *root, const char *name, const char *rules)
 		warnx("%s: is not ours, and stays as it is", p.file);
 		return 2;
 	}
-	say_limits(&u);
+	say_limits(&u, &verdict);
 	if (!enable_it(root, &p, &u, rules ? full : NULL))
 		return 2;
 	then(root, &p, "will run with libsdp");

@@ -3,11 +3,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/seccomp.h"
+#include "base/text.h"
 #include "tools/root.h"
 
 /* The order in which systemd looks: the first file with a name is the one. */
@@ -32,6 +35,12 @@ static FILE *open_file(const char *root, const char *path)
 static void copy(char *to, size_t size, const char *from)
 {
 	snprintf(to, size, "%s", from);
+}
+
+static bool untruth(const char *s)
+{
+	return !strcmp(s, "no") || !strcmp(s, "false") || !strcmp(s, "off") ||
+	       !strcmp(s, "0");
 }
 
 static bool truth(const char *s)
@@ -65,7 +74,56 @@ static char *word(char **s)
 	return begin;
 }
 
+/*
+ * What systemd knows of a unit from its name alone: %n, %N, %p, %i and %%. All
+ * or nothing: false, and nothing is changed.
+ */
+static bool specifiers(const char *name, char *s, size_t size)
+{
+	int len = (int)(strrchr(name, '.') - name);
+	const char *at = memchr(name, '@', (size_t)len), *from;
+	int prefix = at ? (int)(at - name) : len;
+	char new[PATH_MAX];
+	struct text t = TEXT_IN(new);
+
+	new[0] = '\0';
+	for (from = s; *from; from++) {
+		if (*from != '%') {
+			text_char(&t, *from);
+			continue;
+		}
+		switch (*++from) {
+		case 'n':
+			text_add(&t, "%s", name);
+			break;
+		case 'N':
+			text_bytes(&t, name, (size_t)len);
+			break;
+		case 'p':
+			text_bytes(&t, name, (size_t)prefix);
+			break;
+		case 'i':
+			if (at && len - prefix == 1)
+				return false; /* a template */
+			if (at)
+				text_bytes(&t, at + 1,
+					   (size_t)(len - prefix - 1));
+			break;
+		case '%':
+			text_char(&t, '%');
+			break;
+		default:
+			return false;
+		}
+	}
+	if (t.cut || t.len >= size)
+		return false;
+	memcpy(s, new, t.len + 1);
+	return true;
+}
+
 static const char preload[] = "LD_PRELOAD=";
+static const char trust[] = SECCOMP_ENV "=";
 
 static void environment(struct unit *u, char *value)
 {
@@ -74,8 +132,11 @@ static void environment(struct unit *u, char *value)
 	if (!*value) {
 		u->preload[0] = '\0'; /* all that came before is void */
 		u->preloads++;
+		u->trusted = false;
 	}
 	while ((w = word(&value))) {
+		if (!strncmp(w, trust, sizeof(trust) - 1))
+			u->trusted = !strcmp(w + sizeof(trust) - 1, "trust");
 		if (strncmp(w, preload, sizeof(preload) - 1))
 			continue;
 		copy(u->preload, sizeof(u->preload), w + sizeof(preload) - 1);
@@ -107,7 +168,7 @@ static void families(struct unit *u, char *value)
 
 	if (!*value || !strcmp(value, "none")) {
 		u->only_families = *value;
-		u->unix_listed = false;
+		u->unix_listed = u->netlink_listed = false;
 		u->families = *value;
 		return;
 	}
@@ -115,32 +176,115 @@ static void families(struct unit *u, char *value)
 		u->only_families = !but;
 	u->families = true;
 	value += but;
-	while ((w = word(&value)))
+	while ((w = word(&value))) {
 		if (!strcmp(w, "AF_UNIX") || !strcmp(w, "AF_LOCAL"))
 			u->unix_listed = but != u->only_families;
+		if (!strcmp(w, "AF_NETLINK") || !strcmp(w, "AF_ROUTE"))
+			u->netlink_listed = but != u->only_families;
+	}
 }
 
-static void environment_file(const char *root, struct unit *u,
-			     const char *value)
+static void filter(struct unit *u, const char *value)
 {
-	char path[PATH_MAX], line[4096];
-	FILE *f;
+	struct text t = { u->filter, sizeof(u->filter), strlen(u->filter),
+			  false };
 
-	if (!*value) {
-		u->env_file[0] = '\0';
-		return;
+	text_add(&t, "%s\n", value);
+	u->filter_cut |= t.cut;
+}
+
+/* Settings that are made of a filter of system calls, whatever it bars. */
+static const char *const filter_keys[] = {
+	"MemoryDenyWriteExecute",  "RestrictAddressFamilies",
+	"RestrictNamespaces",	   "RestrictRealtime",
+	"RestrictSUIDSGID",	   "LockPersonality",
+	"PrivateDevices",	   "ProtectClock",
+	"ProtectHostname",	   "ProtectKernelLogs",
+	"ProtectKernelModules",	   "ProtectKernelTunables",
+	"SystemCallArchitectures",
+};
+
+static void other_filter(struct unit *u, const char *key, const char *value)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(filter_keys) / sizeof(filter_keys[0]); i++) {
+		if (strcmp(key, filter_keys[i]))
+			continue;
+		u->filters &= ~(1u << i);
+		if (*value && !untruth(value))
+			u->filters |= 1u << i;
 	}
-	value += *value == '-';
-	if (snprintf(path, sizeof(path), "%s%s", root, value) >= PATH_MAX)
-		return;
-	f = open_file(root, path);
-	if (!f)
-		return;
-	while (fgets(line, sizeof(line), f))
+}
+
+const char *unit_filter_key(const struct unit *u)
+{
+	return u->filters ? filter_keys[__builtin_ctz(u->filters)] : NULL;
+}
+
+static void environment_read(const char *root, struct unit *u, const char *path)
+{
+	char line[4096];
+	FILE *f = open_file(root, path);
+
+	if (!f && errno != ENOENT && errno != ENOTDIR)
+		copy(u->env_unread, sizeof(u->env_unread), path);
+	while (f && fgets(line, sizeof(line), f))
 		if (!strncmp(line + strspn(line, " \t"), preload,
 			     sizeof(preload) - 1))
 			copy(u->env_file, sizeof(u->env_file), path);
-	fclose(f);
+	if (f)
+		fclose(f);
+}
+
+/* A path below `root`, in which nothing is a pattern; malloced. */
+static char *below(const char *root, const char *path)
+{
+	char *new = malloc(2 * strlen(root) + strlen(path) + 1), *to = new;
+
+	if (!new)
+		return NULL;
+	for (; *root; root++) {
+		if (strchr("*?[\\", *root))
+			*to++ = '\\';
+		*to++ = *root;
+	}
+	strcpy(to, path);
+	return new;
+}
+
+static void environment_files(const char *root, struct unit *u,
+			      const char *path)
+{
+	char *all = below(root, path);
+	glob_t found;
+	size_t i;
+
+	if (all && !glob(all, 0, NULL, &found)) {
+		for (i = 0; i < found.gl_pathc; i++)
+			environment_read(root, u, found.gl_pathv[i]);
+		globfree(&found);
+	}
+	free(all);
+}
+
+/* A file or a pattern, with `-` in front if there need not be one. */
+static void environment_file(const char *root, struct unit *u,
+			     const char *value)
+{
+	char path[PATH_MAX], full[PATH_MAX];
+
+	if (!*value) {
+		u->env_file[0] = u->env_unread[0] = '\0';
+		return;
+	}
+	copy(path, sizeof(path), value + (*value == '-'));
+	if (!specifiers(u->name, path, sizeof(path)))
+		copy(u->env_unread, sizeof(u->env_unread), path);
+	else if (strpbrk(path, "*?["))
+		environment_files(root, u, path);
+	else if (snprintf(full, sizeof(full), "%s%s", root, path) < PATH_MAX)
+		environment_read(root, u, full);
 }
 
 /* "-@:/usr/bin/foo": what stands in front says how it is run. */
@@ -153,13 +297,16 @@ static void exec_start(struct unit *u, char *value)
 		return;
 	}
 	w = word(&value);
-	if (w && !u->exec[0])
-		copy(u->exec, sizeof(u->exec), w + strspn(w, "@-:+!|"));
+	if (!w || u->exec[0])
+		return;
+	copy(u->exec, sizeof(u->exec), w + strspn(w, "@-:+!|"));
+	u->exec_open = !specifiers(u->name, u->exec, sizeof(u->exec));
 }
 
 static void assign(const char *root, struct unit *u, const char *key,
 		   char *value)
 {
+	other_filter(u, key, value);
 	if (!strcmp(key, "ExecStart"))
 		exec_start(u, value);
 	else if (!strcmp(key, "Environment"))
@@ -167,7 +314,9 @@ static void assign(const char *root, struct unit *u, const char *key,
 	else if (!strcmp(key, "EnvironmentFile"))
 		environment_file(root, u, value);
 	else if (!strcmp(key, "SystemCallFilter"))
-		copy(u->filter, sizeof(u->filter), value);
+		filter(u, value);
+	else if (!strcmp(key, "SystemCallErrorNumber"))
+		copy(u->filter_error, sizeof(u->filter_error), value);
 	else if (!strcmp(key, "RestrictAddressFamilies"))
 		families(u, value);
 	else if (!strcmp(key, "UnsetEnvironment"))
@@ -331,6 +480,7 @@ int unit_read(const char *root, const char *name, const char *but,
 	size_t i;
 
 	memset(u, 0, sizeof(*u));
+	u->name = name;
 	for (i = 0; i < 2 * PLACES && ret == -ENOENT; i++) {
 		if (i >= PLACES && !has)
 			break;

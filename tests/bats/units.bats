@@ -37,6 +37,24 @@ refused() {
 	[ ! -e "$DROPINS" ]
 }
 
+# known_groups LINE...: systemd-analyze says this of groups of system
+# calls.
+known_groups() {
+	mkdir -p "$BATS_TEST_TMPDIR/bin"
+	printf '%s\n' "$@" >"$BATS_TEST_TMPDIR/groups"
+	printf '#!/bin/sh\n[ "$*" != syscall-filter ] || cat %s\n' \
+		"$BATS_TEST_TMPDIR/groups" >"$BATS_TEST_TMPDIR/bin/systemd-analyze"
+	chmod +x "$BATS_TEST_TMPDIR/bin/systemd-analyze"
+	PATH=$BATS_TEST_TMPDIR/bin:$PATH
+}
+
+# said TEXT UNIT: it is enabled, and that is said.
+said() {
+	run enable "$2"
+	[ "$status" -eq 0 ] || fail "$output"
+	[[ $output == *"$1"* ]] || fail "$output"
+}
+
 # preload UNIT: what its drop-in sets.
 preload() {
 	sed -n 's/^Environment="LD_PRELOAD=\(.*\)"$/\1/p' \
@@ -186,6 +204,111 @@ preload() {
 	run enable limits
 	[ "$status" -eq 0 ]
 	[[ $output == *"SystemCallFilter="*"PrivateNetwork="* ]]
+	[[ $output != *AF_NETLINK* ]]
+}
+
+@test "units: a filter of system calls is judged" {
+	known_groups '@default' '    # of each' '    futex' '' '@some' '    splice' \
+		'    mincore'
+	unit deny.service 'SystemCallFilter=~@some' 'ExecStart=/usr/bin/daemon'
+	said "kills for calls that lifting needs" deny
+	[[ $output == *"
+  SystemCallFilter=splice mincore
+  Environment=LIBSDP_SECCOMP=trust"* ]]
+	# as it says, it is heeded
+	mkdir -p "$DROPINS/deny.service.d"
+	printf '[Service]\nSystemCallFilter=splice mincore\nEnvironment=%s\n' \
+		LIBSDP_SECCOMP=trust >"$DROPINS/deny.service.d/override.conf"
+	run enable deny
+	[ "$status" -eq 0 ]
+	[[ $output != *note:* ]] || fail "$output"
+	# what can be done without may be refused
+	unit errno.service 'SystemCallFilter=~@some' \
+		'SystemCallErrorNumber=EPERM' 'ExecStart=/usr/bin/daemon'
+	said "refuses calls that lifting needs" errno
+	[[ $output == *"SystemCallFilter=splice
+"* ]]
+	unit spare.service 'SystemCallFilter=~mincore:EPERM' \
+		'ExecStart=/usr/bin/daemon'
+	said "allows what lifting needs" spare
+	unit other.service 'RestrictRealtime=yes' 'LockPersonality=yes' \
+		'LockPersonality=no' \
+		'ExecStart=/usr/bin/daemon'
+	said "RestrictRealtime= makes a filter" other
+	unit none.service 'RestrictRealtime=yes' 'RestrictRealtime=no' \
+		'ExecStart=/usr/bin/daemon'
+	run enable none
+	[[ $output != *note:* ]] || fail "$output"
+	unit secret.service 'SystemCallFilter=~@secret' \
+		'ExecStart=/usr/bin/daemon'
+	said "could not be judged, since systemd-analyze does not say" secret
+	rm -r "$DROPINS"
+	unit trust.service 'SystemCallFilter=~@some' \
+		'Environment=LIBSDP_SECCOMP=trust' 'ExecStart=/usr/bin/daemon'
+	refused "LIBSDP_SECCOMP=trust is set" trust
+}
+
+@test "units: without AF_NETLINK peers are not verified" {
+	unit n.service 'RestrictAddressFamilies=AF_UNIX AF_INET' \
+		'ExecStart=/usr/bin/daemon'
+	said "RestrictAddressFamilies=AF_NETLINK" n
+	unit o.service 'RestrictAddressFamilies=~AF_NETLINK' \
+		'ExecStart=/usr/bin/daemon'
+	said "RestrictAddressFamilies=AF_NETLINK" o
+	unit p.service 'RestrictAddressFamilies=AF_UNIX AF_INET AF_NETLINK' \
+		'Environment=LIBSDP_SECCOMP=trust' 'ExecStart=/usr/bin/daemon'
+	run enable p
+	[[ $output != *note:* ]] || fail "$output"
+}
+
+@test "units: files of the environment, by pattern and specifier" {
+	mkdir -p "$ROOT/etc/env.d"
+	echo X=y >"$ROOT/etc/env.d/10-x"
+	unit a.service 'EnvironmentFile=/etc/env.d/*' 'EnvironmentFile=-/none' \
+		'ExecStart=/usr/bin/daemon'
+	run enable a
+	[ "$status" -eq 0 ] || fail "$output"
+	[[ $output != *note:* ]] || fail "$output"
+	rm -r "$DROPINS"
+	echo ' LD_PRELOAD=/lib/x.so' >"$ROOT/etc/env.d/20-y"
+	refused "etc/env.d/20-y: a file of EnvironmentFile=" a
+	unit b@.service 'EnvironmentFile=-/etc/env.d/20-%i' \
+		'ExecStart=/usr/bin/daemon'
+	refused "20-y: a file" b@y
+	run enable b@z
+	[ "$status" -eq 0 ] || fail "$output"
+	unit c.service 'EnvironmentFile=%E/c' 'ExecStart=/usr/bin/daemon'
+	said "EnvironmentFile=%E/c: could not be read" c
+	# what is a pattern in the name of the folder is none
+	local odd=$ROOT/[odd
+	mkdir -p "$odd/usr/lib/systemd/system" "$odd/usr/bin"
+	cp /bin/true "$odd/usr/bin/daemon"
+	echo LD_PRELOAD=/lib/x.so >"$odd/x"
+	printf '[Service]\nEnvironmentFile=/*\nExecStart=/usr/bin/daemon\n' \
+		>"$odd/usr/lib/systemd/system/d.service"
+	run sdprun --root "$odd" --enable d
+	[ "$status" -eq 1 ]
+	[[ $output == *"/x: a file"* ]] || fail "$output"
+}
+
+@test "units: a program that a specifier names" {
+	cp "$ROOT/usr/bin/daemon" "$ROOT/usr/bin/a-one"
+	cp /sbin/ldconfig "$ROOT/usr/bin/a-two"
+	unit a@.service 'ExecStart=/usr/bin/%p-%i --name=%n'
+	refused "a-two: a static program" a@two
+	run enable a@one
+	[ "$status" -eq 0 ] || fail "$output"
+	[[ $output != *note:* ]] || fail "$output"
+	said "ExecStart=/usr/bin/%p-%i: only systemd knows which program" a@
+	cp /sbin/ldconfig "$ROOT/usr/bin/b.service"
+	unit b.service 'ExecStart=/usr/bin/%n'
+	cp /sbin/ldconfig "$ROOT/usr/bin/c%"
+	unit c.service 'ExecStart=/usr/bin/%N%%'
+	unit e.service 'ExecStart=%h/bin/daemon'
+	rm -r "$DROPINS"
+	refused "b.service: a static program" b
+	refused "c%: a static program" c
+	said "ExecStart=%h/bin/daemon: only systemd" e
 }
 
 @test "units: another's file stays, a failure leaves nothing half done" {
@@ -292,4 +415,19 @@ assert all(x["result"] == "ok" or x["remedy"] for x in d["findings"])
 	[ "$status" -eq 64 ]
 	run sdprun --check
 	[ "$status" -eq 64 ]
+}
+
+@test "check: /dev/shm is full, or not there" {
+	need unshare
+	unshare -rm true 2>/dev/null || lack "no namespaces for mounting"
+	# shellcheck disable=SC2016 # it is for the shell within
+	unshare -rm sh -c 'mount -t tmpfs -o size=64k none /dev/shm &&
+		head -c 32768 /dev/zero >/dev/shm/fill &&
+		exec sdprun --check /bin/true' >"$BATS_TEST_TMPDIR/full"
+	grep -A 1 '^/dev/shm *limit *is full' "$BATS_TEST_TMPDIR/full" |
+		grep -e '-> remove files'
+	unshare -rm sh -c 'mount -t tmpfs none /dev && exec sdprun --check /bin/true' \
+		>"$BATS_TEST_TMPDIR/none"
+	grep -A 1 '^/dev/shm *limit *is not there' "$BATS_TEST_TMPDIR/none" |
+		grep -e '-> mount a tmpfs'
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += \
 	tests/unit/test_home \
-	tests/unit/test_scan
+	tests/unit/test_scan \
+	tests/unit/test_unit_filter
 tests_unit_test_home_SOURCES = \
 	tests/unit/test_home.c \
 	src/tools/fallback.c \
@@ -16,3 +17,10 @@ tests_unit_test_scan_SOURCES = \
 	src/tools/stray.c \
 	src/tools/stray.h
 tests_unit_test_scan_LDADD = libbase.la $(CMOCKA_LIBS)
+tests_unit_test_unit_filter_SOURCES = \
+	tests/unit/test_unit_filter.c \
+	src/tools/probe.c \
+	src/tools/probe.h \
+	src/tools/unit_filter.c \
+	src/tools/unit_filter.h
+tests_unit_test_unit_filter_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
