@@ -255,8 +255,7 @@ int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale)
 /* Past x, with W out of the ring at y: the kicks, and then? */
 static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 {
-	int64_t kicks = anc_kicks(d, r);
-	uint64_t off;
+	int64_t kicks = anc_kicks(d, r), ring;
 
 	if (kicks < 0)
 		return -EPROTO;
@@ -269,9 +268,10 @@ static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 	*n = UINT64_MAX;
 	if (anc_state(d) != ANC_DRAINING)
 		return ANC_AT_QUEUE;
-	off = off_anchor(d, r, 0);
+	/* before the move, behind which others take */
+	ring = (int64_t)(off_anchor(d, r, 0) - r->taken);
 	if (move(d, ANC_DRAINING, ANC_TCP))
-		r->base += (int64_t)(off - r->taken);
+		r->base += ring;
 	return ANC_AT_ANCHOR;
 }
 
