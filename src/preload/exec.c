@@ -59,6 +59,7 @@ static void leave(bool leaves)
 void exec_fallback(enum reason why)
 {
 	struct sock *s;
+	uint64_t until;
 	int fd;
 	GUARDED_LATER(in);
 
@@ -74,8 +75,9 @@ void exec_fallback(enum reason why)
 		sock_exec(s, fd, false);
 		sock_fallback_begin(s, fd, why);
 	}
+	until = sock_fallback_limit();
 	for (fd = 0; (s = next_survivor(&in, &fd)); fd++)
-		if (sock_fallback(s, fd, why))
+		if (sock_fallback_until(s, fd, why, until))
 			log_warn(
 				"descriptor %d could not be brought back to TCP",
 				fd);

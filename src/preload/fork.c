@@ -40,8 +40,23 @@ static __thread struct turn turn __attribute__((tls_model("initial-exec")));
 
 /* --- the parts ----------------------------------------------------------- */
 
+/* Between hosts, or with more processes than can be counted. */
+static void wait_each(void)
+{
+	uint64_t until = sock_fallback_limit();
+	struct sock *s;
+	int fd;
+
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
+		s = fdt_sock(&turn.in, fd);
+		if (s && fdt_has(fd, s))
+			sock_fork_wait(s, fd, until);
+	}
+}
+
 static void before(void)
 {
+	bool wait = false;
 	struct sock *s;
 	int fd;
 
@@ -56,8 +71,10 @@ static void before(void)
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(&turn.in, fd);
 		if (s && fdt_has(fd, s))
-			sock_fork_before(s, fd, turn.birth);
+			wait |= sock_fork_before(s, fd, turn.birth);
 	}
+	if (unlikely(wait))
+		wait_each();
 	sock_fork_hold();
 }
 

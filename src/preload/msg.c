@@ -20,7 +20,7 @@ enum rights { RIGHTS_BEGIN, RIGHTS_HOME, RIGHTS_UNDO, RIGHTS_FORGET };
 /*
  * One descriptor in a control message; -EAGAIN: cannot be brought back to TCP.
  */
-static int right_do(int fd, enum rights what)
+static int right_do(int fd, enum rights what, uint64_t until)
 {
 	if (what == RIGHTS_FORGET) {
 		fdt_forget(fd);
@@ -32,7 +32,7 @@ static int right_do(int fd, enum rights what)
 	if (what == RIGHTS_BEGIN)
 		sock_fallback_begin(e.sock, fd, WHY_FD_PASSED);
 	else if (what == RIGHTS_HOME)
-		return sock_fallback(e.sock, fd, WHY_FD_PASSED);
+		return sock_fallback_until(e.sock, fd, WHY_FD_PASSED, until);
 	else
 		sock_unpin(e.sock);
 	return 0;
@@ -42,6 +42,7 @@ static int rights_do(const struct msghdr *m, enum rights what)
 {
 	const struct cmsghdr *c;
 	const unsigned char *at, *end;
+	uint64_t until = what == RIGHTS_HOME ? sock_fallback_limit() : 0;
 	int fd, ret, worst = 0;
 
 	if (!m || !m->msg_control)
@@ -59,7 +60,7 @@ static int rights_do(const struct msghdr *m, enum rights what)
 			break;
 		for (; end - at >= (long)sizeof(fd); at += sizeof(fd)) {
 			memcpy(&fd, at, sizeof(fd));
-			ret = right_do(fd, what);
+			ret = right_do(fd, what, until);
 			if (ret)
 				worst = ret;
 		}

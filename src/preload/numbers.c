@@ -139,6 +139,7 @@ static struct sock *index_find(struct index *x, const struct guarded *in,
 struct falling_back {
 	struct index index;
 	enum reason why;
+	uint64_t until; /* for all of them */
 	struct asked {
 		uint64_t inode;
 		int fd;
@@ -152,7 +153,7 @@ static void fallback_end(struct falling_back *h, int fd, uint64_t inode)
 	GUARDED(in);
 
 	s = index_find(&h->index, &in, fd, inode);
-	if (s && sock_fallback(s, fd, h->why))
+	if (s && sock_fallback_until(s, fd, h->why, h->until))
 		log_warn(
 			"descriptor %d could not be brought back to TCP for exec",
 			fd);
@@ -180,7 +181,7 @@ static void fallback_begin(int fd, void *arg)
 
 void numbers_fallback(enum reason why)
 {
-	struct falling_back h = { .why = why };
+	struct falling_back h = { .why = why, .until = sock_fallback_limit() };
 	size_t i, bytes;
 	int fd;
 

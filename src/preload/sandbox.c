@@ -53,6 +53,7 @@ static void forget_all(const struct guarded *in)
 static void retreat(void)
 {
 	struct sock *s;
+	uint64_t until;
 	int fd;
 	GUARDED_LATER(in);
 
@@ -62,8 +63,10 @@ static void retreat(void)
 	for (fd = 0; (s = next_sock(&in, &fd)); fd++)
 		if (!sock_listening(s))
 			sock_fallback_begin(s, fd, WHY_SANDBOX);
+	until = sock_fallback_limit();
 	for (fd = 0; (s = next_sock(&in, &fd)); fd++)
-		if (!sock_listening(s) && sock_fallback(s, fd, WHY_SANDBOX))
+		if (!sock_listening(s) &&
+		    sock_fallback_until(s, fd, WHY_SANDBOX, until))
 			log_warn(
 				"descriptor %d could not be brought back to TCP",
 				fd);

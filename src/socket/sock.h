@@ -187,7 +187,12 @@ void sock_exec(struct sock *s, int fd, bool leaves);
  * each fork: several may be under way.
  */
 int32_t sock_birth(void);
-void sock_fork_before(struct sock *s, int fd, int32_t birth);
+/*
+ * `before`: true, it has to be on TCP for the child, and its peer was asked.
+ * If one was, then `wait` for each, until `until` (clock_ns()) at most.
+ */
+bool sock_fork_before(struct sock *s, int fd, int32_t birth);
+void sock_fork_wait(struct sock *s, int fd, uint64_t until);
 void sock_fork_parent(struct sock *s, int32_t birth, int pid);
 bool sock_fork_child(struct sock *s, int32_t birth);
 /* In the parent, after the last `before` and in front of the first `parent`. */
@@ -200,12 +205,15 @@ void sock_forked(void);
  * Bring both directions back to TCP to the anchor and keep them there: from 0
  * on code that libsdp does not see may use the descriptor. Waits (bounded,
  * settings.fallback_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
- * Many at once: fallback_begin() for each, then sock_fallback() for each. `fd`
- * -1: by any number that this process has, as long as it has one. One that is
+ * Many at once: fallback_begin() for each, then sock_fallback_until() for each,
+ * with one limit (clock_ns()) that sock_fallback_limit() gave before. `fd` -1: by any number that this process has, as long as it has one. One that is
  * closed meanwhile by another thread is back on TCP.
  */
 void sock_fallback_begin(struct sock *s, int fd, enum reason why);
 int sock_fallback(struct sock *s, int fd, enum reason why);
+int sock_fallback_until(struct sock *s, int fd, enum reason why,
+			uint64_t until);
+uint64_t sock_fallback_limit(void);
 /*
  * Bring all back to TCP and never lift again in this process (seccomp,
  * unshare).

@@ -326,13 +326,24 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 	(void)why;
 }
 
-int sock_fallback(struct sock *s, int fd, enum reason why)
+uint64_t sock_fallback_limit(void)
+{
+	return 0;
+}
+
+int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 {
 	(void)fd;
 	(void)why;
+	(void)until;
 	s->fell_back++;
 	s->ours = s->now = 0;
 	return 0;
+}
+
+int sock_fallback(struct sock *s, int fd, enum reason why)
+{
+	return sock_fallback_until(s, fd, why, 0);
 }
 
 /* --- knobs --------------------------------------------------------------------- */

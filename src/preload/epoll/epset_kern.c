@@ -217,6 +217,7 @@ void epset_hand_back(struct epset *set, const struct sock *only)
  */
 void epset_settle(struct epset *set, bool give_away)
 {
+	uint64_t until = sock_fallback_limit();
 	struct sock *s;
 	struct epreg *r;
 	int fd;
@@ -229,7 +230,7 @@ void epset_settle(struct epset *set, bool give_away)
 		r->ms = -1;
 	epset_release(set);
 	while ((s = next_lifted(set, &fd)))
-		sock_fallback(s, fd, WHY_FD_SHARED);
+		sock_fallback_until(s, fd, WHY_FD_SHARED, until);
 	if (!epset_take(set))
 		return;
 	if (give_away) {

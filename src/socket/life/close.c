@@ -36,14 +36,13 @@ int32_t sock_birth(void)
 	return -(int32_t)((uint32_t)sock_pid << 9 | n % 512);
 }
 
-void sock_fork_before(struct sock *s, int fd, int32_t birth)
+bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 {
 	struct holder *h, *child;
-	bool home = false, apart;
-	int ret;
+	bool home = false;
 
 	if (sock_lock(s))
-		return;
+		return false;
 	if (!holder_of(s, 0))
 		sock_holders(s); /* the dead make room */
 	child = holder_of(s, birth);
@@ -64,16 +63,25 @@ void sock_fork_before(struct sock *s, int fd, int32_t birth)
 	if (unlikely(s->window.holdback))
 		holdback_show(s); /* who looks after it ends, perhaps */
 	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
-	apart = s->rd && s->paired;
-	if (apart) {
+	if (s->rd && s->paired) {
 		s->fallback.apart = true;
 		home = home || s->fallback.pins != 3;
 		rdma_parts(s);
 	}
 	sock_unlock(s);
-	if (!home)
+	if (home)
+		sock_fallback_begin(s, fd, WHY_FD_SHARED);
+	return home;
+}
+
+void sock_fork_wait(struct sock *s, int fd, uint64_t until)
+{
+	bool apart = s->rd && s->paired;
+	int ret;
+
+	if (!apart && !s->fallback.pinned)
 		return;
-	ret = sock_fallback(s, fd, WHY_FD_SHARED);
+	ret = sock_fallback_until(s, fd, WHY_FD_SHARED, until);
 	if (apart)
 		sock_unpin(s); /* it is the child that needs it from here on */
 	/* with unread bytes the peer cannot help */

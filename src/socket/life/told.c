@@ -11,6 +11,7 @@
 struct telling {
 	uint64_t inode;
 	enum reason why;
+	uint64_t until;
 	struct told_answer a;
 };
 
@@ -34,7 +35,7 @@ static void fallback_one(struct sock *s, void *arg)
 	if (!meant(s, t))
 		return;
 	t->a.found++;
-	if (!sock_fallback(s, -1, t->why))
+	if (!sock_fallback_until(s, -1, t->why, t->until))
 		t->a.home++;
 }
 
@@ -97,6 +98,7 @@ void told_hear(int dgram)
 						     WHY_FD_PASSED,
 				      .a.magic = ask.magic };
 		service_each(begin_one, &t);
+		t.until = sock_fallback_limit();
 		service_each(fallback_one, &t);
 		if (!t.a.found && t.inode)
 			pin_one(&t);

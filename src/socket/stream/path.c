@@ -97,10 +97,18 @@ static int left(struct sock *s, const struct anc_dir *tx)
 	return 0;
 }
 
+uint64_t sock_fallback_limit(void)
+{
+	return clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
+}
+
 int sock_fallback(struct sock *s, int fd, enum reason why)
 {
-	uint64_t until =
-		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
+	return sock_fallback_until(s, fd, why, sock_fallback_limit());
+}
+
+int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
+{
 	enum anc_state tx_state, rx_state;
 	const struct anc_dir *words;
 	bool was, late;
@@ -179,21 +187,33 @@ int sock_fallback(struct sock *s, int fd, enum reason why)
 	return tx || rx ? -EAGAIN : 0;
 }
 
-static void begin_one(struct sock *s, void *why)
+struct all {
+	enum reason why;
+	uint64_t until;
+};
+
+static void begin_one(struct sock *s, void *arg)
 {
-	sock_fallback_begin(s, -1, *(enum reason *)why);
+	const struct all *all = arg;
+
+	sock_fallback_begin(s, -1, all->why);
 }
 
-static void fallback_one(struct sock *s, void *why)
+static void fallback_one(struct sock *s, void *arg)
 {
-	sock_fallback(s, -1, *(enum reason *)why);
+	const struct all *all = arg;
+
+	sock_fallback_until(s, -1, all->why, all->until);
 }
 
 void sock_fallback_all(enum reason why)
 {
+	struct all all = { .why = why };
+
 	sock_off = why;
-	service_each(begin_one, &why);
-	service_each(fallback_one, &why);
+	service_each(begin_one, &all);
+	all.until = sock_fallback_limit();
+	service_each(fallback_one, &all);
 	service_stop();
 	settings.lift_after_messages = LOOK_NEVER;
 	lift_off = true;
