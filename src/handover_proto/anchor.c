@@ -155,20 +155,23 @@ int anc_stall(struct anc_dir *d, struct anc_tx *t, bool fin)
 
 	if (!fin && __atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EBUSY;
+	anc_put_begin(d);
 	if (!move(d, ANC_LIFTED, ANC_DRAINING))
 		ret = stall_switching(d, fin);
-	if (ret)
-		return ret;
-	/* only now: R must not find it in another state */
-	t->y = y;
-	__atomic_store_n(&d->y, y, __ATOMIC_SEQ_CST);
-	return 0;
+	if (!ret) {
+		/* only now: R must not find it in another state */
+		t->y = y;
+		__atomic_store_n(&d->y, y, __ATOMIC_SEQ_CST);
+	}
+	anc_put_end(d);
+	return ret;
 }
 
 int anc_answer(struct anc_dir *d, struct anc_tx *t)
 {
 	__atomic_store_n(&d->sent, t->sent, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->brim, 0, __ATOMIC_RELEASE);
+	anc_put_end(d);
 	return move(d, ANC_RECALLED, ANC_PAUSED) ? 0 : -EAGAIN;
 }
 
@@ -397,6 +400,22 @@ int anc_ask(struct anc_dir *d)
 	default:
 		return -EAGAIN;
 	}
+}
+
+int anc_answer_for(struct anc_dir *d, const struct anc_rx *r)
+{
+	uint64_t x, from;
+
+	if (d->far || anc_state(d) != ANC_RECALLED ||
+	    __atomic_load_n(&d->putting, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST) ||
+	    __atomic_load_n(&d->y, __ATOMIC_ACQUIRE) != ANC_OPEN)
+		return -EAGAIN;
+	x = __atomic_load_n(&d->x, __ATOMIC_ACQUIRE);
+	from = r->taken < x ? x : r->taken;
+	if (from != __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE))
+		return -EAGAIN;
+	return move(d, ANC_RECALLED, ANC_PAUSED) ? 0 : -EAGAIN;
 }
 
 int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n)

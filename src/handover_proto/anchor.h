@@ -41,7 +41,10 @@
  *  2 stall only when no thread of R is inside a receive begun before y;
  *  3 R uses the descriptor as TCP only after PAUSED (or in TCP, held busy), and
  *    W answers only when no thread of its own is inside a send;
- *  4 kicks are taken exactly, and only when the ring is empty.
+ *  4 kicks are taken exactly, and only when the ring is empty;
+ *  5 W raises `putting` before it reads the state, around all that it puts
+ *    anywhere. So R, once it has asked, may answer for a W that has it down
+ *    (anc_answer_for()), alive or not.
  */
 
 #include <stdbool.h>
@@ -86,6 +89,7 @@ struct anc_dir {
 	uint32_t closing; /* W: in SWITCHING, no receive may begin */
 	uint32_t brim; /* W: in RESTORING, the anchor takes no more now */
 	_Alignas(64) uint64_t sent; /* W: stream bytes put anywhere */
+	uint32_t putting; /* W: rule 5 */
 	_Alignas(64) uint64_t taken; /* R: stream bytes taken by the library */
 	uint64_t from; /* R: with RESTORING, where W starts over, */
 	uint64_t kept; /* and where in the keep area what R keeps begins */
@@ -179,6 +183,20 @@ int anc_busy(struct anc_dir *d);
 void anc_idle(struct anc_dir *d);
 
 /* --- writer ------------------------------------------------------------ */
+
+/*
+ * Around what W puts into the ring or onto the anchor as a kick, with its
+ * counts. It reads the state behind the first, whose exchange is the fence.
+ */
+static inline void anc_put_begin(struct anc_dir *d)
+{
+	__atomic_exchange_n(&d->putting, 1, __ATOMIC_SEQ_CST);
+}
+
+static inline void anc_put_end(struct anc_dir *d)
+{
+	__atomic_store_n(&d->putting, 0, __ATOMIC_RELEASE);
+}
 
 /*
  * From offset sent on W's bytes go to the ring. 0: R has passed sent, the
@@ -310,6 +328,11 @@ bool anc_tcp_stream(const struct anc_dir *d, const struct anc_rx *r);
 /* R wants to fall back: 0 asked, or -EALREADY / -EAGAIN (TCP: use anc_busy). */
 int anc_ask(struct anc_dir *d);
 /*
+ * RECALLED: 0, PAUSED, as W would have answered. -EAGAIN: W has to. Only on
+ * one host, where all that W put is seen, and while tcp_rx is 0.
+ */
+int anc_answer_for(struct anc_dir *d, const struct anc_rx *r);
+/*
  * RECALLED or PAUSED, lock held: what R has to take off the anchor now and
  * keep. `n` more stream bytes (ANC_AT_QUEUE, never for kicks), or `n` kicks
  * (ANC_AT_KICKS); ANC_AT_ANCHOR: nothing, or nothing more. While RECALLED `n`
@@ -317,10 +340,11 @@ int anc_ask(struct anc_dir *d);
  */
 int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
 /*
- * In PAUSED, after anc_keep() said nothing more: TCP and true when nothing is
- * unread that does not lie on the anchor, else RESTORING; `kept`: where in the
- * keep area it begins. Between hosts (anc_dir.far) nothing unread is left on
- * the anchor, and it is always RESTORING.
+ * In PAUSED, when W's `putting` is down (else a kick may be under way) and
+ * anc_keep() says nothing more: TCP and true when nothing is unread that does
+ * not lie on the anchor, else RESTORING; `kept`: where in the keep area it
+ * begins. Between hosts (anc_dir.far) nothing unread is left on the anchor, and
+ * it is always RESTORING.
  */
 bool anc_fall_back(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
 /*

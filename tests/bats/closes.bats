@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Numbers and sets that one thread uses while another closes or replaces them, and
-# what else ends a call though nothing came.
+# what else ends a call though nothing came, and what does not need the peer.
 
 load helpers
 
@@ -50,6 +50,18 @@ teardown() {
 @test "halts: at once" {
 	mode now
 	cases halts
+}
+
+@test "stopped: plain" {
+	mode plain
+	cases stopped
+}
+
+@test "stopped: at once" {
+	mode now
+	cases stopped
+	[ "$(stat_sum stopped lifted)" -ge 1800 ]
+	[ "$(stat_sum stopped fallbacks)" -ge 700 ]
 }
 
 @test "halts: who jumped out of a sleep is not woken any more" {

@@ -46,6 +46,7 @@ check_PROGRAMS += \
 	tests/progs/sets \
 	tests/progs/signals \
 	tests/progs/stacks \
+	tests/progs/stopped \
 	tests/progs/stream \
 	tests/progs/tells \
 	tests/progs/uring \
@@ -213,6 +214,10 @@ tests_progs_stacks_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_stacks_LDFLAGS = -Wl,-z,now
 tests_progs_stacks_LDADD = -lpthread
 
+tests_progs_stopped_SOURCES = tests/progs/stopped.c $(PROGS_COMMON)
+tests_progs_stopped_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_stopped_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_stopped_LDADD = -lpthread
 tests_progs_stream_SOURCES = tests/progs/stream.c $(PROGS_COMMON)
 tests_progs_stream_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_stream_CFLAGS = $(PROGS_CFLAGS)

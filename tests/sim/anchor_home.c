@@ -146,11 +146,14 @@ static int rush_home(struct sim_end *e)
 	return 0;
 }
 
-static int paused(struct sim_end *e)
+/* `told`: W knows that it is PAUSED, and waits. */
+static int paused(struct sim_end *e, bool told)
 {
 	int ret;
 
-	if (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST) ||
+	    (sim_on(RULE_PUT_OVER) &&
+	     __atomic_load_n(&e->rx->putting, __ATOMIC_SEQ_CST)))
 		return -EAGAIN;
 	lib_poll(e);
 	if (!keep_pull(e))
@@ -160,15 +163,30 @@ static int paused(struct sim_end *e)
 	ret = anc_fall_back(e->rx, &e->ar, e->kept_at) ? 0 : -EAGAIN;
 	if (ret)
 		lib_note(e);
-	lib_service(e); /* to write back, or for a FIN that is due */
+	if (!ret && !told)
+		lib_ring_writer(e); /* one that sleeps for room looks again */
+	if (ret || told || e->rx_eof)
+		lib_service(e); /* to write back, or for a FIN that is due */
 	return ret;
 }
 
-static void ask(struct sim_end *e)
+static bool answer_known(struct sim_end *e)
+{
+	if ((e->sleepers && sim_on(RULE_PUT_ASLEEP)) ||
+	    anc_answer_for(e->rx, &e->ar))
+		return false;
+	sim.known++;
+	return true;
+}
+
+static int ask(struct sim_end *e)
 {
 	anc_ask(e->rx);
+	if (answer_known(e))
+		return paused(e, false);
 	lib_note(e);
 	lib_service(e);
+	return -EAGAIN;
 }
 
 /* Behind a stall: 0 when the ring is passed, or ask. */
@@ -189,8 +207,7 @@ static int stalled(struct sim_end *e)
 	}
 	if (e->peer_gone)
 		return -ECONNRESET;
-	ask(e);
-	return -EAGAIN;
+	return ask(e);
 }
 
 int fallback_rx(struct sim_end *e)
@@ -202,20 +219,22 @@ int fallback_rx(struct sim_end *e)
 			break;
 		if (!sim_on(RULE_PAUSED))
 			return rush_home(e);
-		ask(e);
-		return -EAGAIN;
+		lib_poll(e);
+		return ask(e);
 	case ANC_RECALLED:
 		if (e->peer_gone)
 			break;
 		/* a writer blocked in the kernel could not answer */
 		lib_poll(e);
+		if (answer_known(e))
+			return paused(e, true);
 		keep_pull(e);
 		lib_service(e);
 		return -EAGAIN;
 	case ANC_PAUSED:
 		if (e->peer_gone)
 			break;
-		return paused(e);
+		return paused(e, true);
 	case ANC_RESTORING:
 		if (__atomic_load_n(&e->rx->brim, __ATOMIC_SEQ_CST))
 			return 0; /* the rest comes when this is read */

@@ -58,12 +58,38 @@ static void wake_peer(struct sim_end *e)
 		__atomic_add_fetch(&e->own->rung, 1, __ATOMIC_RELEASE);
 }
 
-void lib_kick(struct sim_end *e)
+/* The control looks first: between the two R may find nothing put. */
+bool lib_put_begin(struct sim_end *e)
 {
-	anc_kick(e->tx, &e->at);
-	if (k_kick(e) != 1)
-		__atomic_store_n(&e->tx->kicks, --e->at.kicks,
-				 __ATOMIC_SEQ_CST);
+	enum anc_state st = anc_state(e->tx);
+
+	if (sim_on(RULE_PUT))
+		anc_put_begin(e->tx);
+	if (sim_on(RULE_PUT_FIRST))
+		st = anc_state(e->tx);
+	return st == ANC_LIFTED || st == ANC_SWITCHING;
+}
+
+void lib_put_end(struct sim_end *e)
+{
+	anc_put_end(e->tx);
+}
+
+bool lib_kick(struct sim_end *e)
+{
+	bool ok;
+
+	if (sim_on(RULE_PUT_KICK))
+		anc_put_begin(e->tx);
+	ok = !sim_on(RULE_AHEAD) || anc_may_kick(e->tx, &e->at);
+	if (ok) {
+		anc_kick(e->tx, &e->at);
+		if (k_kick(e) != 1)
+			__atomic_store_n(&e->tx->kicks, --e->at.kicks,
+					 __ATOMIC_SEQ_CST);
+	}
+	lib_put_end(e);
+	return ok;
 }
 
 void lib_ring_reader(struct sim_end *e)
@@ -73,8 +99,7 @@ void lib_ring_reader(struct sim_end *e)
 	if (who & ANC_WAKE)
 		wake_peer(e);
 	/* under the lock a kick may still come before the answer to RECALLED */
-	if ((who & ANC_ANCHOR) &&
-	    (!sim_on(RULE_AHEAD) || anc_may_kick(e->tx, &e->at)))
+	if (who & ANC_ANCHOR)
 		lib_kick(e);
 }
 

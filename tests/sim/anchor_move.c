@@ -308,6 +308,14 @@ static int do_switch(struct sim_end *e)
 		       -EBUSY;
 }
 
+static void first_kick(struct sim_end *e)
+{
+	anc_kick(e->tx, &e->at);
+	if (k_kick(e) != 1)
+		__atomic_store_n(&e->tx->kicks, --e->at.kicks,
+				 __ATOMIC_SEQ_CST);
+}
+
 /* Lock held. */
 static void switch_tx(struct sim_end *e)
 {
@@ -316,14 +324,17 @@ static void switch_tx(struct sim_end *e)
 	if (e->peer_gone || e->pinned || e->shut_wr ||
 	    __atomic_load_n(&e->tx->state, __ATOMIC_ACQUIRE) != ANC_TCP)
 		return;
+	if (sim_on(RULE_PUT_KICK))
+		anc_put_begin(e->tx);
 	__atomic_store_n(&e->switching, true, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&e->tcp_tx, __ATOMIC_SEQ_CST))
 		ret = do_switch(e);
 	__atomic_store_n(&e->switching, false, __ATOMIC_SEQ_CST);
+	if (!ret || (ret > 0 && !sim_on(RULE_AHEAD)))
+		first_kick(e);
+	lib_put_end(e);
 	if (ret < 0)
 		return;
-	if (!ret || !sim_on(RULE_AHEAD))
-		lib_kick(e);
 	lib_note(e);
 	e->full = false;
 	sim.lifts++;
@@ -408,10 +419,12 @@ static int ring_send(struct sim_end *e, uint32_t n, bool nonblock, bool *tcp)
 			*tcp = true;
 			return 0;
 		}
-		put = lib_push(e, n, false);
+		put = lib_put_begin(e) ? lib_push(e, n, false) : 0;
+		if (put)
+			lib_sent(e, put);
+		lib_put_end(e);
 		if (put) {
 			e->full = false;
-			lib_sent(e, put);
 			lib_ring_reader(e);
 			return (int)put;
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The programs of the simulated world. They know nothing of SDP. */
 
+#define SIM_ATOMS
 #include "anchor_world.h"
 
 static bool never(struct sim_thread *t)
@@ -146,10 +147,10 @@ static void service(struct sim_end *e)
 		}
 		if (e->hup)
 			lib_peer_gone(e);
-		lib_serve(e);
-		if (anc_state(e->tx) == ANC_LIFTED &&
-		    (e->tx->armed & ANC_ANCHOR))
+		if (__atomic_load_n(&e->tx->armed, __ATOMIC_SEQ_CST) &
+		    ANC_ANCHOR)
 			lib_ring_reader(e);
+		lib_serve(e);
 		lib_unlock(e);
 	}
 }

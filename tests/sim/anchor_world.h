@@ -79,6 +79,12 @@ enum sim_rule {
 	RULE_INSIDE, /* no answer while a send of ours is inside */
 	RULE_KEEP, /* while it waits R keeps what lies on the anchor */
 	RULE_DUE, /* no FIN while R may still ask for bytes */
+	/* R answers for W */
+	RULE_PUT, /* W shows that it puts something, */
+	RULE_PUT_FIRST, /* before it reads the state, */
+	RULE_PUT_KICK, /* a kick, too, */
+	RULE_PUT_ASLEEP, /* no reader sleeps that W's byte would bring out, */
+	RULE_PUT_OVER, /* and R waits for its end before it counts kicks */
 	RULES
 };
 
@@ -210,6 +216,7 @@ struct sim {
 	/* what happened, to see that the worlds are not empty */
 	uint64_t lifts, rises, stalled, homes, resumes, eofs;
 	uint64_t kept, back; /* bytes put into keep areas, and back by W */
+	uint64_t known; /* answers that R gave for W */
 	const char *fault; /* first fault, NULL: sound */
 	char where[512];
 };
@@ -255,7 +262,9 @@ void k_nap(uint64_t span);
 /* --- anchor_lib.c ------------------------------------------------------ */
 void lib_lock(struct sim_end *e);
 void lib_unlock(struct sim_end *e);
-void lib_kick(struct sim_end *e);
+bool lib_put_begin(struct sim_end *e); /* false: nothing may be put */
+void lib_put_end(struct sim_end *e);
+bool lib_kick(struct sim_end *e);
 void lib_ring_reader(struct sim_end *e);
 void lib_ring_writer(struct sim_end *e);
 void lib_note(struct sim_end *e);

@@ -65,7 +65,7 @@
 #include "fabric/shm/gate.h"
 
 #define SHM_MAGIC	0x7364702d73686d31ull /* "sdp-shm1" */
-#define SHM_VERSION	5
+#define SHM_VERSION	6
 #define SHM_HEAD_LEN	2048
 #define SHM_LANES_LEN	2048
 #define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */

@@ -122,6 +122,15 @@ int sock_holders(struct sock *s)
 	return n;
 }
 
+bool holders_several(const struct sock *s)
+{
+	int i, n = 0;
+
+	for (i = 0; i < SOCK_HOLDERS; i++)
+		n += s->mem.holder[i].pid && s->mem.holder[i].fds;
+	return n > 1;
+}
+
 bool sock_held(const struct sock *s)
 {
 	int i;

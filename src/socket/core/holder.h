@@ -52,6 +52,8 @@ bool holder_inside(const struct holder *h);
 int sock_holders(struct sock *s);
 /* Lock not held: is there one? */
 bool sock_held(const struct sock *s);
+/* Lock held: it has several, as far as was looked; some may be dead. */
+bool holders_several(const struct sock *s);
 /* If threads are counted in: those of the dead are counted out, lock held or */
 void holders_sweep(struct sock *s);
 /* not. */

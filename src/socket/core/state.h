@@ -188,7 +188,8 @@ struct sock_window {
 	uint64_t may_send; /* offset up to which nothing is looked at: window.h */
 	uint64_t holdback_until; /* atomic: holdback.h, while there is some */
 	uint32_t holdback; /* atomic: bytes */
-	uint32_t mss; /* of the anchor */
+	uint16_t mss; /* of the anchor */
+	bool holding; /* the next message is held back */
 };
 
 /* Its row in the page of statistics. */

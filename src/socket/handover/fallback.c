@@ -179,9 +179,29 @@ static int dead_fallback(struct sock *s, int fd)
 	return 0;
 }
 
-static int ask(struct sock *s)
+/*
+ * Of what the writer has put nothing is unread but what lies on the anchor, and
+ * it is not about to put anything: so its answer is known (anchor.h, rule 5).
+ * It need not run, nor be told: it looks at the state before it puts anything.
+ * But a reader of ours that sleeps comes out by its byte alone, and so does an
+ * epoll set of another process that has the socket.
+ */
+static bool answer_known(struct sock *s)
+{
+	if (__atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST) &&
+	    holders_several(s))
+		return false;
+	return !s->rd && !s->waits.readers && !s->conn.peer_src_count &&
+	       !s->conn.sink_count && !anc_answer_for(s->rx, &s->ar);
+}
+
+static int paused_back(struct sock *s, int fd, bool told);
+
+static int ask(struct sock *s, int fd)
 {
 	anc_ask(s->rx);
+	if (answer_known(s))
+		return paused_back(s, fd, false);
 	ring_note(s);
 	ring_service(s);
 	return -EAGAIN;
@@ -215,15 +235,17 @@ static int stalled_back(struct sock *s, int fd)
 	/* the place of urgent data could not be kept */
 	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
 		return -EBUSY;
-	return ask(s);
+	return ask(s, fd);
 }
 
-static int paused_back(struct sock *s, int fd)
+/* `told`: the writer knows that it is PAUSED, and waits. */
+static int paused_back(struct sock *s, int fd, bool told)
 {
 	bool home;
 	int ret;
 
-	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) ||
+	    (!s->rd && __atomic_load_n(&s->rx->putting, __ATOMIC_SEQ_CST)))
 		return -EAGAIN;
 	if (pump_poll(s))
 		return -ECONNRESET;
@@ -236,7 +258,10 @@ static int paused_back(struct sock *s, int fd)
 	home = anc_fall_back(s->rx, &s->ar, s->fallback.kept_at);
 	if (!home)
 		ring_note(s);
-	ring_service(s); /* to write back, or for a FIN that is due */
+	if (home && !told)
+		ring_writer(s); /* one that sleeps for room looks again */
+	if (!home || told || s->eos.rx_eof)
+		ring_service(s); /* to write back, or for a FIN that is due */
 	return home ? 0 : -EAGAIN;
 }
 
@@ -281,18 +306,24 @@ int fallback_rx(struct sock *s, int fd)
 		return fallback_unheld(s) ? -EAGAIN : 0;
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
-		return s->peer_gone ? dead_fallback(s, fd) : ask(s);
+		if (s->peer_gone)
+			return dead_fallback(s, fd);
+		/* what has come is unread, but for control messages */
+		return !s->rd && pump_poll(s) ? -ECONNRESET : ask(s, fd);
 	case ANC_RECALLED:
 		if (s->peer_gone)
 			return dead_fallback(s, fd);
 		if (pump_poll(s))
 			return -ECONNRESET;
+		if (answer_known(s))
+			return paused_back(s, fd, true);
 		/* a writer blocked in the kernel could not answer */
 		ret = keep_pull(s, fd);
 		ring_service(s);
 		return ret < 0 ? ret : -EAGAIN;
 	case ANC_PAUSED:
-		return s->peer_gone ? dead_fallback(s, fd) : paused_back(s, fd);
+		return s->peer_gone ? dead_fallback(s, fd) :
+				      paused_back(s, fd, true);
 	case ANC_RESTORING:
 		if (s->peer_gone)
 			return late_back(s, fd);

@@ -128,8 +128,10 @@ static bool switch_tx(struct sock *s, int fd)
 		return false;
 	if (s->rd && !rdma_may_rise(s))
 		return false;
+	ring_put_begin(s); /* the reader may ask before the first kick is out */
 	ret = leave_anchor(s, fd);
 	if (ret < 0) {
+		ring_put_end(s);
 		conn_spare(&s->conn, false);
 		return false;
 	}
@@ -138,6 +140,7 @@ static bool switch_tx(struct sock *s, int fd)
 		first_kick(s, fd);
 	else if (s->rd)
 		rdma_rising(s);
+	ring_put_end(s);
 	ring_note(s);
 	/* the service thread may do this while a set waits for the kernel */
 	if (s->rd)

@@ -24,6 +24,7 @@ void holdback_show(struct sock *s)
 {
 	__atomic_store_n(&s->window.holdback, 0, __ATOMIC_RELAXED);
 	FAB(s)->hold(END(s), false);
+	ring_put_end(s);
 	ring_reader(s, sock_anchor(s));
 }
 
@@ -56,8 +57,10 @@ ssize_t holdback_send(struct sock *s, struct cursor *c, size_t n)
 	before = s->window.holdback;
 	if (!before)
 		begin(s);
+	s->window.holding = true;
 	FAB(s)->hold(END(s), true);
 	got = pump_some(s, c, n);
+	s->window.holding = false;
 	if (before && !s->window.holdback) { /* shown by what went along */
 		ring_reader(s, sock_anchor(s));
 	} else if (got > 0) {
@@ -71,6 +74,7 @@ ssize_t holdback_send(struct sock *s, struct cursor *c, size_t n)
 	}
 	if (got < (ssize_t)n && s->window.holdback)
 		holdback_show(s); /* nothing more comes now */
+	ring_put_end(s);
 	return got < 0 && !done ? got : done + (got > 0 ? got : 0);
 }
 

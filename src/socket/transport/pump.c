@@ -370,12 +370,15 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 	struct conn_offer offer = { 0 };
 	struct conn_op op;
 	size_t done = 0;
+	ssize_t ret = 0;
 
 	/* between hosts a copy is kept first (failover_send()) */
 	if (s->rd && !s->rd->failover.confirmed)
 		return file_stop(f, -EAGAIN);
 	if (n > FILE_TURN)
 		n = FILE_TURN;
+	if (!ring_put_begin(s))
+		n = 0;
 	while (done < n && !f->stop) {
 		uint32_t room;
 		uint8_t *mem;
@@ -389,8 +392,10 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 		mem = FAB(s)->buf(END(s), room < FAB_CTRL - WIRE_BSDH ?
 						  FAB_CTRL :
 						  WIRE_BSDH + room);
-		if (unlikely(!mem))
-			return pump_fail(s, -EPROTO);
+		if (unlikely(!mem)) {
+			ret = pump_fail(s, -EPROTO);
+			break;
+		}
 		offer.bytes = read_now(f, mem + WIRE_BSDH, room);
 		if (!offer.bytes)
 			break;
@@ -409,19 +414,18 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 		f->at += op.payload;
 	}
 	count_sent(s, done);
-	return (ssize_t)done;
+	ring_put_end(s);
+	return ret ? ret : (ssize_t)done;
 }
 
-ssize_t pump_some(struct sock *s, struct cursor *c, size_t n)
+/* Up to n bytes, and what of control messages is due. */
+static ssize_t put_some(struct sock *s, struct cursor *c, size_t n)
 {
 	struct conn_offer offer = { 0 };
 	struct conn_op op;
 	size_t done = 0;
 	uint8_t *mem;
 
-	n = window_clip(s, n);
-	if (unlikely(c && c->file))
-		return pump_file(s, c->file, n);
 	do {
 		uint32_t room = FAB(s)->room(END(s));
 
@@ -452,6 +456,20 @@ ssize_t pump_some(struct sock *s, struct cursor *c, size_t n)
 	} while (done < n || conn_wants_send(&s->conn));
 	count_sent(s, done);
 	return (ssize_t)done;
+}
+
+ssize_t pump_some(struct sock *s, struct cursor *c, size_t n)
+{
+	ssize_t ret;
+
+	n = window_clip(s, n);
+	if (unlikely(c && c->file))
+		return pump_file(s, c->file, n);
+	if (!n) /* control messages go in any state */
+		return put_some(s, c, 0);
+	ret = ring_put_begin(s) ? put_some(s, c, n) : 0;
+	ring_put_end(s);
+	return ret;
 }
 
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)

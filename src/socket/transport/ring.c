@@ -33,17 +33,27 @@ static void wake_peer(struct sock *s)
 	COUNT(s, wakeups, 1);
 }
 
-/* One kick, as send() with `flags`. */
+/* One kick, as send() with `flags`; false: not now. */
 static bool strike(struct sock *s, int fd, int flags)
 {
 	static const char byte;
+	bool ok;
 
-	anc_kick(s->tx, &s->at);
-	if (sock_eats(s, sys_send(fd, &byte, 1,
-				  MSG_DONTWAIT | MSG_NOSIGNAL | flags)) == 1)
-		return true;
-	__atomic_store_n(&s->tx->kicks, --s->at.kicks, __ATOMIC_SEQ_CST);
-	return false;
+	if (!anc_may_kick(s->tx, &s->at))
+		return false;
+	ring_put_begin(s);
+	ok = anc_may_kick(s->tx, &s->at);
+	if (ok) {
+		anc_kick(s->tx, &s->at);
+		ok = sock_eats(s, sys_send(fd, &byte, 1,
+					   MSG_DONTWAIT | MSG_NOSIGNAL |
+						   flags)) == 1;
+		if (!ok)
+			__atomic_store_n(&s->tx->kicks, --s->at.kicks,
+					 __ATOMIC_SEQ_CST);
+	}
+	ring_put_end(s);
+	return ok;
 }
 
 static void kick(struct sock *s, int fd)
@@ -74,9 +84,7 @@ int ring_told(struct sock *s, int fd)
 {
 	if (s->link || fd < 0)
 		return -ENOSPC;
-	if (!anc_may_kick(s->tx, &s->at) || !strike(s, fd, MSG_ZEROCOPY))
-		return -EAGAIN;
-	return 0;
+	return strike(s, fd, MSG_ZEROCOPY) ? 0 : -EAGAIN;
 }
 
 void ring_reader(struct sock *s, int fd)

@@ -21,6 +21,28 @@ bool pump_roomy(struct sock *s); /* behind messages of ours, too? */
 uint32_t pump_space(struct sock *s); /* how many surely could */
 int pump_fail(struct sock *s, int err); /* the conn is dead */
 
+/*
+ * Lock held: around whatever goes into the ring or to the anchor as a kick, with
+ * its counts (anchor.h, rule 5). The first answers whether our direction is in
+ * the ring; if not, nothing may be put. The second leaves the word up while
+ * there is something that the reader cannot see: held back, or lent.
+ */
+static inline bool ring_put_begin(struct sock *s)
+{
+	enum anc_state st;
+
+	anc_put_begin(s->tx);
+	st = anc_state(s->tx);
+	return st == ANC_LIFTED || st == ANC_SWITCHING;
+}
+
+static inline void ring_put_end(struct sock *s)
+{
+	if (likely(!s->window.holding && !s->window.holdback && !s->zc.out &&
+		   !s->conn.src_count))
+		anc_put_end(s->tx);
+}
+
 /* --- ring.c ------------------------------------------------------------ */
 
 void ring_reader(struct sock *s, int fd); /* after publishing to R */

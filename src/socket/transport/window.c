@@ -112,7 +112,7 @@ static void measure(struct sock *s, int fd)
 			s->opt.snd_room = low;
 	}
 	s->window.may_send = 0;
-	s->window.mss = (uint32_t)tcp_int(fd, TCP_MAXSEG);
+	s->window.mss = (uint16_t)tcp_int(fd, TCP_MAXSEG);
 }
 
 void window_begin(struct sock *s, int fd)

@@ -172,6 +172,7 @@ static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 
 	zc_recall(s);
 	s->zc.out = ZC_NONE;
+	ring_put_end(s);
 	cursor_skip(c, s->zc.done);
 	*n += s->zc.done;
 	if (s->zc.done == s->zc.len) {
@@ -222,10 +223,12 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	z->lend = sigblock_begin(&h);
 	if (!z->lend)
 		return false;
-	if ((s->rd && s->conn.peer_sink_count &&
-	     zcw_put(s, (uint8_t *)c->iov->iov_base + c->at, len)) ||
-	    lend(s, c, (uint32_t)(len < most ? len : most), n))
+	if (ring_put_begin(s) &&
+	    ((s->rd && s->conn.peer_sink_count &&
+	      zcw_put(s, (uint8_t *)c->iov->iov_base + c->at, len)) ||
+	     lend(s, c, (uint32_t)(len < most ? len : most), n)))
 		ring_reader(s, fd);
+	ring_put_end(s);
 	if (s->zc.out == ZC_NONE) {
 		/* handlers run now, and may not find the lock held */
 		z->passed = !*n;

@@ -87,6 +87,7 @@ int zc_freed(struct sock *s)
 			s->zc.out = ZC_OVER;
 		FAB(s)->unlend(END(s));
 	}
+	ring_put_end(s);
 	return 0;
 }
 
@@ -96,6 +97,7 @@ void zc_abandon(struct sock *s)
 		return;
 	zc_seize(s);
 	s->zc.out = ZC_NONE;
+	ring_put_end(s);
 }
 
 bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,

@@ -79,7 +79,8 @@ size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len)
 	    __atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST))
 		return 0;
 	pump_control(s);
-	while (done < len && !s->conn.error && conn_write_room(&s->conn)) {
+	while (ring_put_begin(s) && done < len && !s->conn.error &&
+	       conn_write_room(&s->conn)) {
 		n = write_some(s, c, len - done);
 		if (!n)
 			break;
@@ -88,6 +89,7 @@ size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len)
 		COUNT(s, bytes_sdp_tx, n);
 	}
 	pump_control(s); /* says so */
+	ring_put_end(s);
 	ring_reader(s, fd);
 	return done;
 }
