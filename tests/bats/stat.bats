@@ -169,6 +169,29 @@ END
 	until_true 10 slept_more "$before"
 }
 
+@test "stat: what received over SDP counts as lifted" {
+	need curl
+	local web
+	web=$(free_port)
+	random_file "$TMP/file" 8000000
+	server web env -C "$TMP" "$PY" -m http.server "$web"
+	wait_port "$web"
+	mode lifted
+	for _ in {1..8}; do
+		client curl -so "$TMP/copy" "http://127.0.0.1:$web/file"
+		same "$TMP/file" "$TMP/copy"
+	done
+	until_true 5 stat_lines curl 8
+	"$PY" - "$STATS" <<'END'
+import json, sys
+ends = [json.loads(line) for line in open(sys.argv[1])]
+curls = [e for e in ends if e["program"] == "curl" and e["bytes_sdp_rx"]]
+assert curls
+for e in curls:
+    assert e["lifted"] == 1, e
+END
+}
+
 @test "stat: a page of another version is said to be one, and no more" {
 	local page=/dev/shm/libsdp.${PID[pair]}.1
 	cp "/dev/shm/libsdp.${PID[pair]}."* "$TMP/page"

@@ -269,6 +269,10 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 	}
 	if (got)
 		COUNT_HELD(s, bytes_sdp_rx, got);
+	/* the row may have shown the path before the first of them came */
+	if (unlikely(!s->stats.counted) && got && !discard &&
+	    s->stats.why <= WHY_PAIRED)
+		sock_is_lifted(s);
 	/* what carries no bytes must not keep its buffer behind the data */
 	while (!s->got.avail && !(s->rd && s->rd->mark.hidden) &&
 	       FAB(s)->front(END(s), &m) == 1)
