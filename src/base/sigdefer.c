@@ -9,6 +9,7 @@
 #include "base/sigdefer_int.h"
 #include "base/sys.h"
 #include "base/table.h"
+#include "base/ucopy.h"
 
 #define SIGNALS 64
 #define REAL	32 /* from here on they queue, in order */
@@ -218,8 +219,9 @@ void sigdefer_forked(void)
 static bool is_fault(int sig, const siginfo_t *si)
 {
 	switch (sig) {
-	case SIGSEGV:
 	case SIGBUS:
+		return si->si_code > 0 && si->si_code != BUS_MCEERR_AO;
+	case SIGSEGV:
 	case SIGFPE:
 	case SIGILL:
 	case SIGTRAP:
@@ -252,13 +254,33 @@ static bool reset(int sig, uint32_t seq, const struct sigdefer_action *a,
 	return true;
 }
 
+/*
+ * What would have been without the entry, to the status, the siginfo and the
+ * registers of the core. A fault comes again at the same instruction, and by a
+ * signal that is blocked then the kernel ends the process. Anything else comes
+ * again from the queue; the first process of a namespace is spared it.
+ */
+static void by_default(int sig, const siginfo_t *si, ucontext_t *uc, bool fault)
+{
+	struct kernel_action dfl = { .handler = SIG_DFL };
+
+	if (fault)
+		*mask_of(uc) |= bit_of(sig);
+	if (fault || sys_getpid() == 1)
+		return;
+	sys_call6(SYS_rt_sigaction, sig, (long)&dfl, 0, 8, 0, 0);
+	queue(sig, si);
+}
+
 static void run(int sig, siginfo_t *si, ucontext_t *uc, bool fault)
 {
 	struct sigdefer_action a;
 	uint32_t seq = load(sig, &a);
 
-	if (!a.handler)
-		return; /* cannot be */
+	if (!a.handler) {
+		by_default(sig, si, uc, fault);
+		return;
+	}
 	if ((a.flags & SA_RESETHAND) && !reset(sig, seq, &a, si))
 		return;
 	if (!fault)
@@ -281,6 +303,8 @@ void sigdefer_entry(int sig, siginfo_t *si, void *context)
 	struct guard *g = guard_own;
 	ucontext_t *uc = context;
 
+	if (fault && ucopy_ends(sig, si, context))
+		return;
 	if (!fault && g && (g->epoch || sigdefer_back(uc)) &&
 	    put_off(g, sig, si, uc))
 		return;

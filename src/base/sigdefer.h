@@ -25,7 +25,10 @@ struct timespec;
 
 /* --- what the program has set ------------------------------------------- */
 
-/* A handler of the program, as it gave it to sigaction(). */
+/*
+ * A handler of the program, as it gave it to sigaction(); SIG_DFL: the entry
+ * does what the kernel would have done by default, which ends the process.
+ */
 struct sigdefer_action {
 	void (*handler)(int sig, siginfo_t *si, void *context);
 	unsigned long flags;

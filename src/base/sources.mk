@@ -57,5 +57,7 @@ libbase_la_SOURCES = \
 	src/base/text.h \
 	src/base/told.c \
 	src/base/told.h \
+	src/base/ucopy.c \
+	src/base/ucopy.h \
 	src/base/vdso.c \
 	src/base/vdso.h

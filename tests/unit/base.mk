@@ -2,7 +2,8 @@
 check_PROGRAMS += tests/unit/test_base tests/unit/test_clock \
 	tests/unit/test_guard tests/unit/test_log tests/unit/test_page tests/unit/test_scratch \
 	tests/unit/test_seccomp \
-	tests/unit/test_sigdefer tests/unit/test_siphash
+	tests/unit/test_sigdefer tests/unit/test_siphash \
+	tests/unit/test_ucopy
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
 tests_unit_test_base_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_clock_SOURCES = tests/unit/test_clock.c
@@ -22,3 +23,5 @@ tests_unit_test_scratch_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_sigdefer_SOURCES = tests/unit/test_sigdefer.c
 tests_unit_test_sigdefer_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_sigdefer_CFLAGS = $(AM_CFLAGS) -fexceptions
+tests_unit_test_ucopy_SOURCES = tests/unit/test_ucopy.c
+tests_unit_test_ucopy_LDADD = libbase.la $(CMOCKA_LIBS)
