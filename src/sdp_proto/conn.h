@@ -321,6 +321,12 @@ int conn_on_hello_ack(struct conn *c, const void *msg, size_t len,
 void conn_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
 	       uint32_t room, struct conn_op *op);
 
+/*
+ * The stream bytes of a Data that was just answered, none of them urgent, are
+ * not to be had: it goes without them, as a credit update does.
+ */
+void conn_bare(struct conn *c, struct conn_op *op);
+
 /* Largest payload one Data message may carry now, by credits and size. */
 uint32_t conn_tx_room(const struct conn *c);
 

@@ -55,6 +55,13 @@ static inline void send_data(struct conn *c, uint64_t now, uint32_t flags,
 	c->tx_stream += payload;
 }
 
+void conn_bare(struct conn *c, struct conn_op *op)
+{
+	c->tx_stream -= op->payload;
+	op->payload = 0;
+	wire_put32(op->hdr + 4, op->hdr_len);
+}
+
 static inline uint32_t data_payload(const struct conn *c, uint64_t bytes,
 				    uint32_t room)
 {

@@ -94,6 +94,10 @@ static bool pump(struct end *e, struct end *peer, uint64_t now)
 	conn_next(&e->c, now, &offer, rnd(4) ? MSG_MAX : rnd(MSG_MAX), &op);
 	switch (op.type) {
 	case CONN_SEND:
+		/* the program's memory is gone, now and then */
+		if (op.hdr[0] == WIRE_DATA && op.payload && !rnd(8) &&
+		    !is_urgent(e->sent + op.payload - 1))
+			conn_bare(&e->c, &op);
 		push(peer, e, &op);
 		e->sent += op.payload;
 		return true;
