@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
@@ -83,7 +84,7 @@ static bool writable_interpreted(uintptr_t at)
  * The kernel reads a signal set before it looks at what to do with it: EFAULT
  * says that the memory is not there, EINVAL that it is.
  */
-bool mem_there(const void *at)
+static bool readable(const void *at)
 {
 	uintptr_t word = (uintptr_t)at & ~(uintptr_t)7;
 
@@ -106,6 +107,18 @@ static bool writable(uintptr_t at)
 	       -EFAULT;
 }
 
+bool mem_there(const void *at, bool write)
+{
+	if (write && !interpreted())
+		return writable((uintptr_t)at);
+	return readable(at) && (!write || writable((uintptr_t)at));
+}
+
+void mem_forget(void)
+{
+	memset(known, 0, sizeof(known));
+}
+
 static bool page_good(uintptr_t at, bool write)
 {
 	uintptr_t page = at >> PAGE_BITS, key = page << 1 | write;
@@ -114,7 +127,7 @@ static bool page_good(uintptr_t at, bool write)
 
 	if (__builtin_expect(*slot == key && page, 1))
 		return true;
-	if (!page || !mem_there((const void *)at) || (write && !writable(at)))
+	if (!page || !mem_there((const void *)at, write))
 		return false;
 	*slot = key;
 	return true;

@@ -6,8 +6,8 @@
  * Is the program's memory there? The kernel answers EFAULT where a copy in
  * user space would crash. Pages are shown to the kernel by calls that change
  * nothing; those found good are remembered per thread, so that the usual
- * buffers cost a few loads. Who unmaps a page that was found good and hands it
- * in again is not found out.
+ * buffers cost a few loads. That a page has gone since is found out by the copy
+ * (ucopy.h).
  */
 
 #include <stdbool.h>
@@ -15,7 +15,9 @@
 #include <stdint.h>
 
 /* Asked anew, for one byte. */
-bool mem_there(const void *at);
+bool mem_there(const void *at, bool write);
+/* What was found good may not be any more. */
+void mem_forget(void);
 
 /*
  * How many of n bytes can be read, or (`write`) written. Looks at the first

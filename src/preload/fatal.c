@@ -16,6 +16,7 @@
 
 #include "base/sigdefer.h"
 #include "base/sys.h"
+#include "base/ucopy.h"
 #include "config/config.h"
 #include "preload/preload.h"
 
@@ -28,7 +29,7 @@ static const int fatal[] = {
 
 static uint64_t watched; /* bit per signal whose default is ours */
 
-static bool is_watched(int sig)
+bool fatal_watches(int sig)
 {
 	return sig > 0 && sig < 64 &&
 	       __atomic_load_n(&watched, __ATOMIC_RELAXED) >> sig & 1;
@@ -48,7 +49,8 @@ static void ending(int sig, siginfo_t *si, void *context)
 	struct sigaction dfl;
 	int keep = errno;
 
-	(void)context;
+	if (ucopy_ends(sig, si, context))
+		return;
 	if (fdt_is_owner())
 		sock_killed();
 	memset(&dfl, 0, sizeof(dfl));
@@ -124,7 +126,7 @@ int fatal_action(int sig, const struct sigaction *sa, struct sigaction *was)
 {
 	int ret;
 
-	if (likely(!watched) || !is_watched(sig) || !sa || !is_default(sa))
+	if (likely(!watched) || !fatal_watches(sig) || !sa || !is_default(sa))
 		return real_sigaction(sig, sa, was);
 	ret = real_sigaction(sig, NULL, was);
 	if (!ret && !is_ours(was))
@@ -144,7 +146,7 @@ void fatal_default(int sig, const struct sigdefer_action *was)
 {
 	struct sigaction dfl;
 
-	if (is_watched(sig)) {
+	if (fatal_watches(sig)) {
 		watch(sig);
 		return;
 	}

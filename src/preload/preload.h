@@ -52,6 +52,7 @@ void exec_undo(void);
 
 /* Before a socket is managed: signals that end the process leave a line. */
 void fatal_begin(void);
+bool fatal_watches(int sig); /* what is its default is fatal.c's */
 /* No more of that: the defaults are the kernel's again. */
 void fatal_end(void);
 /*
@@ -72,6 +73,11 @@ void fatal_default(int sig, const struct sigdefer_action *was);
  * of the library is in their way. May be called again.
  */
 void sigaction_begin(void);
+/*
+ * Before a socket is managed: a fault in a copy (ucopy.h) comes to the entry, also
+ * where the program has no handler. May be called again.
+ */
+void sigaction_faults(void);
 void sigaction_forked(void); /* in the child */
 
 /* --- uring.c ----------------------------------------------------------- */

@@ -4,7 +4,9 @@
  * library's entry (sigdefer.h), as long as rules may concern the process. What
  * the program asks back is what it set, while the kernel still has the entry;
  * else what the kernel has. SIG_DFL and SIG_IGN go there as they are, but for
- * what fatal.c does with the default.
+ * what fatal.c does with the default, and that from the first managed socket on
+ * the default of SIGSEGV and SIGBUS is the entry's, too: copies may fault
+ * (ucopy.h).
  *
  * libc's own functions go past these names, so each that sets a handler or
  * tells one is caught by itself.
@@ -21,6 +23,7 @@
 #define HANDLERS 64
 
 static bool on; /* atomic: handlers are the entry from here on */
+static bool copies; /* atomic: so is the default of a fault */
 static uint64_t early; /* atomic; signals that had a handler before */
 static uint64_t interrupts; /* atomic; siginterrupt(sig, 1) */
 static struct lock lock; /* of the entry's table */
@@ -68,27 +71,48 @@ static void from_table(const struct sigdefer_action *a, struct sigaction *sa)
 	const int own = SA_SIGINFO | (int)SA_RESETHAND;
 
 	sa->sa_sigaction = a->handler;
+	if (!a->handler) {
+		sa->sa_flags = (int)a->flags;
+		*word_of(&sa->sa_mask) = a->mask;
+		return;
+	}
 	sa->sa_flags = (sa->sa_flags & ~own) | ((int)a->flags & own);
+}
+
+static bool faults(int sig)
+{
+	return (sig == SIGSEGV || sig == SIGBUS) &&
+	       __atomic_load_n(&copies, __ATOMIC_RELAXED) &&
+	       !fatal_watches(sig);
+}
+
+/* With the lock: the entry, or what else the kernel is to have. */
+static int set(int sig, const struct sigaction *sa, struct sigaction *was)
+{
+	struct sigaction entry;
+	bool dfl = sa && sa->sa_handler == SIG_DFL;
+
+	if (!sa || !(is_handler(sa) || (dfl && faults(sig))))
+		return fatal_action(sig, sa, was);
+	to_table(sig, sa);
+	entry = *sa;
+	entry.sa_sigaction = sigdefer_entry;
+	entry.sa_flags = (sa->sa_flags & ~(int)SA_RESETHAND) | SA_SIGINFO;
+	if (dfl) {
+		entry.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+		sigemptyset(&entry.sa_mask);
+	}
+	return real_sigaction(sig, &entry, was);
 }
 
 /* With the lock; *was: as the program sees it. */
 static int exchange(int sig, const struct sigaction *sa, struct sigaction *was)
 {
 	struct sigdefer_action before;
-	struct sigaction entry;
 	int ret;
 
 	sigdefer_get(sig, &before);
-	if (sa && is_handler(sa)) {
-		to_table(sig, sa);
-		entry = *sa;
-		entry.sa_sigaction = sigdefer_entry;
-		entry.sa_flags = (sa->sa_flags & ~(int)SA_RESETHAND) |
-				 SA_SIGINFO;
-		ret = real_sigaction(sig, &entry, was);
-	} else {
-		ret = fatal_action(sig, sa, was);
-	}
+	ret = set(sig, sa, was);
 	if (!ret && is_entry(was))
 		from_table(&before, was);
 	else if (!ret)
@@ -186,6 +210,21 @@ void sigaction_begin(void)
 		    !is_entry(&sa))
 			change(sig, &sa, NULL);
 	}
+}
+
+void sigaction_faults(void)
+{
+	static const int sig[] = { SIGSEGV, SIGBUS };
+	struct sigaction sa;
+	size_t i;
+
+	if (likely(__atomic_load_n(&copies, __ATOMIC_RELAXED)) || is_child() ||
+	    __atomic_exchange_n(&copies, true, __ATOMIC_RELAXED))
+		return;
+	for (i = 0; i < sizeof(sig) / sizeof(sig[0]); i++)
+		if (!real_sigaction(sig[i], NULL, &sa) &&
+		    sa.sa_handler == SIG_DFL)
+			change(sig[i], &sa, NULL);
 }
 
 void sigaction_forked(void)

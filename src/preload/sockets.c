@@ -30,6 +30,7 @@ static void manage(int fd, struct sock *s)
 		return;
 	sigaction_begin();
 	fatal_begin();
+	sigaction_faults();
 	if (fdt_put_sock(fd, s))
 		sock_forget(s, fd);
 }

@@ -141,3 +141,10 @@ orderly() {
 @test "between: receives that a handler jumps out of, before the lift" {
 	CASES="deep" between signals -w 5 -r -6
 }
+
+@test "between: memory that is not there, or not any more" {
+	far faults 100000
+	# of what is lent the part in front of a hole may go
+	LIBSDP_ZCOPY=always LIBSDP_ZCOPY_THRESHOLD=1 \
+		CASES="flicker dies" far faults 100000
+}

@@ -113,26 +113,6 @@ teardown() {
 	no_rule ended
 }
 
-@test "faults: plain" {
-	plain faults
-}
-
-@test "faults: lifted" {
-	lifted faults
-}
-
-@test "faults: at once" {
-	at_once faults
-}
-
-@test "faults: alone" {
-	alone faults
-}
-
-@test "faults: no rule" {
-	no_rule faults
-}
-
 @test "tells: plain" {
 	plain tells
 }

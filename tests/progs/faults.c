@@ -5,12 +5,18 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -187,11 +193,310 @@ static void beside_run(struct end *e)
 	cliff_end(p, 1);
 }
 
+/* --- what was there a moment ago ------------------------------------------- */
+
+static volatile sig_atomic_t hits;
+static sigjmp_buf out;
+
+static void jump(int sig)
+{
+	(void)sig;
+	hits++;
+	siglongjmp(out, 1);
+}
+
+/* A fault of the program's own reaches its handler, and no other does. */
+static void own_fault(void)
+{
+	static char *volatile nowhere;
+	int before = hits;
+
+	if (!sigsetjmp(out, 1))
+		*nowhere = 1;
+	CHECK(hits == before + 1);
+}
+
+static void handle_faults(void (*handler)(int))
+{
+	struct sigaction sa = { .sa_handler = handler };
+
+	CHECK(!sigaction(SIGSEGV, &sa, NULL));
+	CHECK(!sigaction(SIGBUS, &sa, NULL));
+	hits = 0;
+}
+
+#define ECHO 0x100000000u /* the peer is sent them first */
+
+/* The same page to and fro, then without it: nothing moved, and no signal. */
+static void used(struct end *e, char *p, size_t n)
+{
+	prog_tell(e, n | ECHO);
+	flow_fill(&e->l.tx, p, n);
+	CHECK(send(e->l.fd, p, n, 0) == (ssize_t)n);
+	CHECK(recv(e->l.fd, p, n, MSG_WAITALL) == (ssize_t)n);
+	flow_check(&e->l.rx, p, n);
+}
+
+static void unusable(struct end *e, char *p, size_t n)
+{
+	struct pollfd in = { .fd = e->l.fd, .events = POLLIN };
+
+	FAILS(send(e->l.fd, p, n, 0), EFAULT);
+	prog_tell(e, n); /* it sends, and is not sent to */
+	CHECK(poll(&in, 1, 5000) == 1);
+	FAILS(recv(e->l.fd, p, n, 0), EFAULT);
+	FAILS(recv(e->l.fd, p, n, MSG_PEEK), EFAULT);
+	link_get(&e->l, n);
+	CHECK(!hits);
+	own_fault();
+	hits = 0;
+}
+
+static void gone_run(struct end *e)
+{
+	char name[] = "/tmp/faults.XXXXXX", *p;
+	int round, fd = mkstemp(name);
+	const size_t n = 1000, all = 3 * PAGE;
+
+	CHECK(fd >= 0 && !unlink(name));
+	handle_faults(jump);
+	for (round = 0; round < 3; round++) {
+		p = mmap(NULL, all, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		CHECK(p != MAP_FAILED);
+		used(e, p, n);
+		CHECK(!mprotect(p, PAGE, PROT_NONE));
+		unusable(e, p, n);
+		CHECK(!mprotect(p, PAGE, PROT_READ | PROT_WRITE));
+		used(e, p, all);
+		CHECK(!mprotect(p + PAGE, PAGE, PROT_NONE)); /* a hole */
+		unusable(e, p, all);
+		used(e, p, n);
+		CHECK(!munmap(p, all));
+		CHECK(!ftruncate(fd, PAGE));
+		p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		CHECK(p != MAP_FAILED);
+		used(e, p, n);
+		CHECK(!ftruncate(fd, 0));
+		unusable(e, p, n); /* SIGBUS */
+		CHECK(!munmap(p, PAGE));
+	}
+	handle_faults(SIG_DFL);
+	prog_tell(e, 0);
+	prog_sync(e);
+	CHECK(!close(fd));
+}
+
+static void gone_peer(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		if (n & ECHO)
+			link_get(&e->l, n & ~ECHO);
+		link_put(&e->l, n & ~ECHO);
+	}
+	prog_sync(e);
+}
+
+/* --- what goes while it is used -------------------------------------------- */
+
+struct flicker {
+	char *p;
+	size_t len;
+	pthread_mutex_t hold; /* it is there, and stays */
+	volatile bool over;
+};
+
+static void *flicker(void *arg)
+{
+	struct flicker *f = arg;
+	uint32_t r = 1;
+
+	while (!f->over) {
+		CHECK(!pthread_mutex_lock(&f->hold));
+		CHECK(!mprotect(f->p + prog_rand(&r) % 4 * PAGE, PAGE,
+				PROT_NONE));
+		sched_yield();
+		CHECK(!mprotect(f->p, f->len, PROT_READ | PROT_WRITE));
+		CHECK(!pthread_mutex_unlock(&f->hold));
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void flicker_run(struct end *e)
+{
+	struct flicker f = { .len = 4 * PAGE,
+			     .hold = PTHREAD_MUTEX_INITIALIZER };
+	unsigned int took = 0;
+	int64_t until = prog_now_ms() + 400;
+	pthread_t t;
+	ssize_t n, got;
+
+	f.p = mmap(NULL, f.len, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(f.p != MAP_FAILED);
+	handle_faults(jump);
+	CHECK(!pthread_create(&t, NULL, flicker, &f));
+	while (prog_now_ms() < until || !took) {
+		struct flow was = e->l.tx;
+
+		CHECK(!pthread_mutex_lock(&f.hold));
+		flow_fill(&e->l.tx, f.p, f.len);
+		CHECK(!pthread_mutex_unlock(&f.hold));
+		e->l.tx = was;
+		n = send(e->l.fd, f.p, f.len, 0);
+		CHECK(n > 0 || (n < 0 && errno == EFAULT));
+		if (n < 0)
+			continue;
+		took++;
+		e->l.tx.off += (uint64_t)n;
+		prog_tell(e, (uint64_t)n); /* and back */
+		for (; n; n -= got) {
+			do
+				got = recv(e->l.fd, f.p, (size_t)n, 0);
+			while (got < 0 && errno == EFAULT);
+			CHECK(got > 0);
+			CHECK(!pthread_mutex_lock(&f.hold));
+			flow_check(&e->l.rx, f.p, (size_t)got);
+			CHECK(!pthread_mutex_unlock(&f.hold));
+		}
+	}
+	f.over = true;
+	CHECK(!pthread_join(t, NULL));
+	CHECK(!hits);
+	handle_faults(SIG_DFL);
+	CHECK(!munmap(f.p, f.len));
+	prog_tell(e, 0);
+	prog_sync(e);
+	link_turn(&e->l, 100000, true);
+}
+
+static void flicker_peer(struct end *e)
+{
+	uint64_t n;
+
+	while ((n = prog_hear(e))) {
+		link_get(&e->l, n);
+		link_put(&e->l, n);
+	}
+	prog_sync(e);
+	link_turn(&e->l, 100000, false);
+}
+
+/* --- the program's own ---------------------------------------------------- */
+
+static void die_nowhere(void)
+{
+	static char *volatile nowhere;
+
+	*nowhere = 1;
+}
+
+static void die_killed(void)
+{
+	CHECK(!kill(getpid(), SIGSEGV));
+	pause();
+}
+
+static void die_behind_file(void)
+{
+	char name[] = "/tmp/faults.XXXXXX", *volatile p;
+	int fd = mkstemp(name);
+
+	CHECK(fd >= 0 && !unlink(name) && !ftruncate(fd, PAGE));
+	p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED && !ftruncate(fd, 0));
+	*p = 1;
+}
+
+static void die_once_handled(void)
+{
+	struct sigaction sa = { .sa_handler = jump,
+				.sa_flags = (int)SA_RESETHAND };
+
+	CHECK(!sigaction(SIGSEGV, &sa, NULL));
+	hits = 0;
+	own_fault();
+	die_nowhere();
+}
+
+static void dies(void (*how)(void), int sig)
+{
+	struct rlimit none = { 0, 0 };
+	siginfo_t si;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		CHECK(!setrlimit(RLIMIT_CORE, &none));
+		how();
+		_exit(0);
+	}
+	CHECK(!waitid(P_PID, (id_t)pid, &si, WEXITED));
+	CHECK(si.si_code == CLD_KILLED && si.si_status == sig);
+}
+
+/* Where no entry can help it is found in front of the copy. */
+static void blocked(int fd)
+{
+	char *p = cliff(0);
+	sigset_t set, was;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &set, &was));
+	FAILS(send(fd, p, 100, 0), EFAULT);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &was, NULL));
+	cliff_end(p, 0);
+}
+
+/* Without a handler a fault ends the process as ever, and none is shown. */
+static void dies_run(struct end *e)
+{
+	static const int sig[] = { SIGSEGV, SIGBUS };
+	struct sigaction sa;
+	char *p = cliff(1);
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(sig); i++) {
+		CHECK(!sigaction(sig[i], NULL, &sa));
+		CHECK(sa.sa_handler == SIG_DFL && !(sa.sa_flags & SA_SIGINFO));
+		CHECK(signal(sig[i], SIG_IGN) == SIG_DFL);
+		CHECK(!raise(sig[i]));
+		CHECK(signal(sig[i], SIG_DFL) == SIG_IGN);
+	}
+	blocked(e->l.fd);
+	dies(die_nowhere, SIGSEGV);
+	dies(die_killed, SIGSEGV);
+	dies(die_behind_file, SIGBUS);
+	dies(die_once_handled, SIGSEGV);
+	link_turn(&e->l, 1000, true);
+	used(e, p, 1000);
+	CHECK(!mprotect(p, PAGE, PROT_NONE));
+	FAILS(send(e->l.fd, p, 1000, 0), EFAULT);
+	prog_tell(e, 0);
+	prog_sync(e);
+	link_turn(&e->l, 1000, true);
+	cliff_end(p, 1);
+}
+
+static void dies_peer(struct end *e)
+{
+	link_turn(&e->l, 1000, false);
+	gone_peer(e);
+	link_turn(&e->l, 1000, false);
+}
+
 static const struct prog_case cases[] = {
 	{ "recv", recv_run, sender, 0 },
 	{ "const", const_run, sender, 0 },
 	{ "send", send_run, send_peer, 0 },
 	{ "beside", beside_run, sender, 0 },
+	{ "gone", gone_run, gone_peer, 0 },
+	{ "flicker", flicker_run, flicker_peer, 0 },
+	{ "dies", dies_run, dies_peer, 0 },
 };
 
 int main(int argc, char **argv)

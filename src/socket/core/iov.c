@@ -4,67 +4,74 @@
 #include <limits.h>
 
 #include "base/mem.h"
+#include "base/ucopy.h"
 #include "socket/core/core.h"
 
 #define PAGE  4096u /* the smallest there is */
 #define LOOKS 16384 /* at pages, at most */
 
-void cursor_get(struct cursor *c, void *to, size_t n)
+/* Of n bytes those in the current vector, and where they lie. */
+static inline size_t piece(const struct cursor *c, size_t n, uint8_t **at)
 {
-	uint8_t *out = to;
+	size_t part = c->iov->iov_len - c->at;
 
-	while (n) {
-		size_t part = c->iov->iov_len - c->at;
+	*at = (uint8_t *)c->iov->iov_base + c->at;
+	return part < n ? part : n;
+}
 
-		if (part > n)
-			part = n;
-		memcpy(out, (const uint8_t *)c->iov->iov_base + c->at, part);
-		out += part;
-		n -= part;
-		c->at += part;
-		while (c->left && c->at == c->iov->iov_len) {
-			c->iov++;
-			c->left--;
-			c->at = 0;
-		}
+static inline void go_on(struct cursor *c, size_t part)
+{
+	c->at += part;
+	while (c->left && c->at == c->iov->iov_len) {
+		c->iov++;
+		c->left--;
+		c->at = 0;
 	}
 }
 
-void cursor_put(struct cursor *c, const void *from, size_t n)
+bool cursor_get(struct cursor *c, void *to, size_t n)
 {
-	const uint8_t *in = from;
+	const struct cursor was = *c;
+	uint8_t *out = to, *at;
+	size_t part;
 
-	while (n) {
-		size_t part = c->iov->iov_len - c->at;
-
-		if (part > n)
-			part = n;
-		memcpy((uint8_t *)c->iov->iov_base + c->at, in, part);
-		in += part;
-		n -= part;
-		c->at += part;
-		while (c->left && c->at == c->iov->iov_len) {
-			c->iov++;
-			c->left--;
-			c->at = 0;
+	for (; n; n -= part, out += part) {
+		part = piece(c, n, &at);
+		if (unlikely(!ucopy(out, at, part))) {
+			*c = was;
+			return false;
 		}
+		go_on(c, part);
 	}
+	return true;
+}
+
+bool cursor_put(struct cursor *c, const void *from, size_t n)
+{
+	const struct cursor was = *c;
+	const uint8_t *in = from;
+	uint8_t *at;
+	size_t part;
+
+	for (; n; n -= part, in += part) {
+		part = piece(c, n, &at);
+		if (unlikely(!ucopy(at, in, part))) {
+			*c = was;
+			return false;
+		}
+		go_on(c, part);
+	}
+	return true;
 }
 
 void cursor_skip(struct cursor *c, size_t n)
 {
-	while (n) {
-		size_t part = c->iov->iov_len - c->at;
+	uint8_t *at;
+	size_t part;
 
-		if (part > n)
-			part = n;
-		n -= part;
-		c->at += part;
-		while (c->left && c->at == c->iov->iov_len) {
-			c->iov++;
-			c->left--;
-			c->at = 0;
-		}
+	for (; n; n -= part) {
+		part = piece(c, n, &at);
+		go_on(c, part);
 	}
 }
 
@@ -82,8 +89,8 @@ size_t iov_sound(const struct cursor *c, bool write)
 	return sum;
 }
 
-/* Every page asked anew, as far as there are looks. */
-static size_t there(const struct cursor *c)
+/* As far as there are looks. */
+size_t iov_there(const struct cursor *c, bool write)
 {
 	size_t sum = 0, at = c->at, looks = LOOKS, i;
 
@@ -96,7 +103,7 @@ static size_t there(const struct cursor *c)
 			uintptr_t next = (from | (PAGE - 1)) + 1;
 
 			if (looks) {
-				if (!mem_there((const void *)from))
+				if (!mem_there((const void *)from, write))
 					return sum;
 				looks--;
 			}
@@ -111,7 +118,7 @@ static size_t there(const struct cursor *c)
 
 int iov_still(const struct cursor *c, size_t done, size_t *len)
 {
-	size_t n = there(c);
+	size_t n = iov_there(c, false);
 
 	if (n >= *len - done)
 		return 0;

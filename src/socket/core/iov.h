@@ -42,14 +42,21 @@ static inline void cursor_set(struct cursor *c, const struct iovec *iov,
 	}
 }
 
-/* Copy n bytes between memory and cursor, moving it on. */
-void cursor_get(struct cursor *c, void *to, size_t n);
-void cursor_put(struct cursor *c, const void *from, size_t n);
+/*
+ * Copy n bytes between memory and cursor, moving it on. False: the program's
+ * memory is not there (ucopy.h), and the cursor is where it was.
+ */
+__attribute__((warn_unused_result)) bool cursor_get(struct cursor *c, void *to,
+						    size_t n);
+__attribute__((warn_unused_result)) bool cursor_put(struct cursor *c,
+						    const void *from, size_t n);
 void cursor_skip(struct cursor *c, size_t n);
 /* -EINVAL when the sum overflows or there are too many vectors. */
 ssize_t iov_sum(const struct iovec *iov, size_t n);
 /* How many bytes from the cursor on are there (mem.h); `write`: writable. */
 size_t iov_sound(const struct cursor *c, bool write);
+/* The same, every page asked anew. */
+size_t iov_there(const struct cursor *c, bool write);
 /* Time has passed: *len ends in front of what is not there now; -EFAULT. */
 int iov_still(const struct cursor *c, size_t done, size_t *len);
 /* Is the vector of a header there? */

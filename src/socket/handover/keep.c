@@ -149,7 +149,7 @@ void keep_drop(struct sock *s)
 	s->fallback.kept_at = 0;
 }
 
-/* All n bytes into c, or the errno of what could not be mapped. */
+/* All n bytes into c, or the errno of what could not be mapped; -EFAULT. */
 static int copy(const struct sock *s, struct cursor *c, uint64_t at, size_t n)
 {
 	struct shm_keep a = { 0 };
@@ -162,7 +162,10 @@ static int copy(const struct sock *s, struct cursor *c, uint64_t at, size_t n)
 			break;
 		if ((size_t)len > n)
 			len = (ssize_t)n;
-		cursor_put(c, mem, (size_t)len);
+		if (!cursor_put(c, mem, (size_t)len)) {
+			len = -EFAULT;
+			break;
+		}
 		at += (uint64_t)len;
 		n -= (size_t)len;
 	}

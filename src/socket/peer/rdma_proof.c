@@ -48,17 +48,17 @@ struct piece {
 	uint64_t from, len;
 };
 
-/* n of them from stream offset `off` on. */
-static void piece_get(const struct piece *p, uint64_t off, void *to, size_t n)
+/* n of them from stream offset `off` on. False: they are not there any more. */
+static bool piece_get(const struct piece *p, uint64_t off, void *to, size_t n)
 {
 	struct cursor c = { .iov = p->iov, .left = p->cnt, .at = p->at };
 
 	cursor_skip(&c, (size_t)(off - p->from));
-	cursor_get(&c, to, n);
+	return cursor_get(&c, to, n);
 }
 
 /* The last of them into the ring. */
-static void keep_last(struct rdma_dir *d, const struct piece *p)
+static bool keep_last(struct rdma_dir *d, const struct piece *p)
 {
 	uint64_t n = p->len < RDMA_HIST ? p->len : RDMA_HIST;
 	uint64_t off = d->end - n;
@@ -66,9 +66,9 @@ static void keep_last(struct rdma_dir *d, const struct piece *p)
 
 	if (room > n)
 		room = (size_t)n;
-	piece_get(p, off, d->ring + (off & AT_MASK), room);
-	if (n > room)
-		piece_get(p, off + room, d->ring, (size_t)n - room);
+	return piece_get(p, off, d->ring + (off & AT_MASK), room) &&
+	       (n == room ||
+		piece_get(p, off + room, d->ring, (size_t)n - room));
 }
 
 /* What lies behind a mark is gathered until its window is full. */
@@ -83,7 +83,10 @@ static void gather(struct rdma_dir *d, uint64_t no, const struct piece *p)
 		d->got = 0;
 	if (from - at != d->got || d->start > at)
 		return; /* a part of it was not seen */
-	piece_get(p, from, d->behind + d->got, (size_t)(to - from));
+	if (!piece_get(p, from, d->behind + d->got, (size_t)(to - from))) {
+		d->start = d->end;
+		return;
+	}
 	d->got += (uint32_t)(to - from);
 	if (d->got < MARK_LEN)
 		return;
@@ -104,8 +107,8 @@ static void keep_marks(struct rdma_dir *d, const struct piece *p)
 }
 
 /*
- * What moved without being seen (splice, another thread at the same time)
- * makes a gap: then the past is forgotten.
+ * What moved without being seen (splice, another thread at the same time, memory
+ * that is gone) makes a gap: then the past is forgotten.
  */
 void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
 		   size_t cnt, size_t at, size_t n)
@@ -127,8 +130,10 @@ void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
 	if (d->end != p.from)
 		d->start = p.from;
 	d->end = now;
-	keep_last(d, &p);
-	keep_marks(d, &p);
+	if (keep_last(d, &p))
+		keep_marks(d, &p);
+	else
+		d->start = now;
 	__atomic_store_n(&d->busy, 0, __ATOMIC_RELEASE);
 }
 

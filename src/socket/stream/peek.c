@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 
 /* Looks at up to n bytes of the anchor, into the first vector only. */
-static size_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
+static ssize_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
 {
 	int flags = MSG_PEEK | MSG_DONTWAIT;
 	void *to = NULL;
@@ -25,7 +25,7 @@ static size_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
 	sock_eats(s, got);
 	if (got > 0 && c)
 		cursor_skip(c, (size_t)got);
-	return got > 0 ? (size_t)got : 0;
+	return got > 0 || got == -EFAULT ? got : 0;
 }
 
 uint64_t peek_hidden(struct sock *s, int fd)
@@ -35,20 +35,33 @@ uint64_t peek_hidden(struct sock *s, int fd)
 }
 
 /* What of it cannot be mapped is not there for now. */
-static size_t kept_peek(struct sock *s, struct cursor *c, uint64_t skip,
-			size_t n)
+static ssize_t kept_peek(struct sock *s, struct cursor *c, uint64_t skip,
+			 size_t n)
 {
 	ssize_t got = keep_take(s, c, skip, n, true);
 
-	return got > 0 ? (size_t)got : 0;
+	return got > 0 || got == -EFAULT ? got : 0;
 }
 
-size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
+/* The next n bytes, behind all of the ring. */
+static ssize_t behind_ring(struct sock *s, int fd, struct cursor *c,
+			   uint64_t front, size_t n)
+{
+	if (s->ar.kept > front)
+		return kept_peek(s, c, front, n);
+	if (front || peek_no_kick(s) || s->waits.asleep_anchor ||
+	    s->rx->tcp_rx || keep_kicks(s, fd))
+		return 0;
+	return anchor_peek(s, fd, c, n);
+}
+
+ssize_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
 	struct cursor copy, *c = NULL;
 	size_t n = all, got = 0;
+	ssize_t more;
 
 	if (to) {
 		copy = *to;
@@ -56,21 +69,21 @@ size_t peek_around(struct sock *s, int fd, const struct cursor *to, size_t all)
 	}
 	if (front) {
 		n = front < n ? front : n;
-		got = s->ar.kept ? kept_peek(s, c, 0, n) :
-				   anchor_peek(s, fd, c, n);
-		if (got < n || n == all)
-			return got;
+		more = s->ar.kept ? kept_peek(s, c, 0, n) :
+				    anchor_peek(s, fd, c, n);
+		if (more < (ssize_t)n || n == all)
+			return more;
+		got = n;
 	}
-	got += (size_t)pump_recv(s, c, all - got, true, !c);
+	more = pump_recv(s, c, all - got, true, !c);
+	if (more < 0)
+		return more;
+	got += (size_t)more;
 	if (got == all || got < front + s->got.avail ||
 	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) == ANC_OPEN)
-		return got;
-	if (s->ar.kept > front)
-		return got + kept_peek(s, c, front, all - got);
-	if (front || peek_no_kick(s) || s->waits.asleep_anchor ||
-	    s->rx->tcp_rx || keep_kicks(s, fd))
-		return got;
-	return got + anchor_peek(s, fd, c, all - got);
+		return (ssize_t)got;
+	more = behind_ring(s, fd, c, front, all - got);
+	return more < 0 ? more : (ssize_t)got + more;
 }
 
 /*

@@ -8,9 +8,9 @@
 
 /*
  * MSG_PEEK of up to n bytes, never asleep; `c` NULL: they are only counted
- * (MSG_TRUNC).
+ * (MSG_TRUNC). -EFAULT: the program's memory is not there.
  */
-size_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
+ssize_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
 /*
  * Will no more be shown than the n bytes that a look for `len` has found, since
  * it is all, or lies in front of the urgent mark?

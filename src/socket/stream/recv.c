@@ -50,9 +50,20 @@ static void took(struct sock *s, size_t n)
 }
 
 /* What MSG_PEEK finds now. */
-static size_t look(struct sock *s, int fd, const struct want *w)
+static ssize_t look(struct sock *s, int fd, const struct want *w)
 {
 	return peek_around(s, fd, w->flags & MSG_TRUNC ? NULL : &w->c, w->len);
+}
+
+/* Does what a look finds now end the call? Then *ret is the answer. */
+static bool seen(struct sock *s, int fd, struct want *w, ssize_t *ret)
+{
+	*ret = look(s, fd, w);
+	if (*ret < 0)
+		return true;
+	w->done = (size_t)*ret;
+	*ret = 0;
+	return w->done > 0;
 }
 
 /* ANC_AT_QUEUE: as recv() of up to lim bytes, never asleep. */
@@ -63,7 +74,7 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 	ssize_t got;
 
 	if (w->peek) {
-		got = (ssize_t)look(s, fd, w);
+		got = look(s, fd, w);
 		return got ? got : peek_end(s, fd);
 	}
 	if (n > lim)
@@ -130,12 +141,10 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 		    ssize_t *ret)
 {
-	*ret = 0;
 	pump_poll(s); /* behind unread bytes, too; an error is final */
-	w->done = look(s, fd, w);
-	if (!w->done)
+	if (!seen(s, fd, w, ret))
 		return -1;
-	if (w->done == w->len || peek_final(s, fd, w->len, w->done))
+	if (*ret || w->done == w->len || peek_final(s, fd, w->len, w->done))
 		return 1;
 	if (zc_here(s))
 		zc_refuse(s);
@@ -286,16 +295,14 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *tcp)
 				return got;
 			continue;
 		}
-		if (w->peek && was == ANC_DRAINING) {
-			w->done = look(s, fd, w);
-			if (w->done)
-				return 0;
-		}
+		if (w->peek && was == ANC_DRAINING && seen(s, fd, w, &got))
+			return got;
 		if (lim > w->len - w->done)
 			lim = w->len - w->done;
 		got = zc_recv(s, &w->c, lim, w->flags);
 		if (got < 0)
-			return peer_gone_recv(s, fd, w, tcp);
+			return got == -EFAULT ? got :
+						peer_gone_recv(s, fd, w, tcp);
 		if (got) {
 			w->done += (size_t)got;
 			if (w->peek)
@@ -431,24 +438,6 @@ static void cut_short(struct sock *s, const struct want *w)
 	sock_changed(s);
 }
 
-/* Is the program's memory there, as far as we may write to it? */
-static bool whole(const struct want *w)
-{
-	return (w->flags & MSG_TRUNC) ||
-	       iov_sound(&w->c, true) >= w->len - w->done;
-}
-
-/* Only its beginning: that is what can be received, if it is enough. */
-static bool torn(struct want *w)
-{
-	size_t n = iov_sound(&w->c, true);
-
-	w->len = w->done + n;
-	w->torn = true;
-	w->all = w->peek_all = false;
-	return n > 0;
-}
-
 /* There is no memory at all: that is told when there is something for it. */
 static ssize_t no_memory(struct sock *s, int fd, int flags)
 {
@@ -502,7 +491,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		}
 		ours = true;
 		tcp = false;
-		if (unlikely(!whole(w)) && !torn(w)) {
+		if (unlikely(!want_whole(w)) && !want_torn(w)) {
 			n = w->done ? 0 : no_memory(s, fd, w->flags);
 			break;
 		}
@@ -513,6 +502,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		n = ring_recv(s, fd, w, &tcp);
 		sock_unlock(s);
 		fd = sock_at(s, fd);
+		if (unlikely(n == -EFAULT) && want_faulted(w))
+			continue;
 		if (unlikely(w->starved) && tcp) {
 			peek_fallback(s, fd);
 			w->starved = false;

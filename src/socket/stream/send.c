@@ -166,6 +166,20 @@ static int taken_back(struct sock *s, int fd, struct load *w)
 	return err ? err : 1;
 }
 
+/* As much as goes now. */
+static ssize_t ring_some(struct sock *s, int fd, struct load *w)
+{
+	ssize_t n = likely(!w->by_pipe) ? way_out(s, w, w->len - w->done) :
+					  load_from_pipe(s, w);
+
+	if (n > 0) {
+		went(s, w, (size_t)n);
+		if (likely(!s->window.holdback))
+			ring_reader(s, fd);
+	}
+	return n;
+}
+
 /* Lock held; w->done counts. *tcp: go on at the anchor. */
 static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *tcp)
 {
@@ -224,15 +238,11 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *tcp)
 				return err;
 			continue;
 		}
-		n = likely(!w->by_pipe) ? way_out(s, w, w->len - w->done) :
-					  load_from_pipe(s, w);
+		n = ring_some(s, fd, w);
+		if (unlikely(n == -EFAULT))
+			return w->done ? 0 : n;
 		if (n < 0)
 			continue;
-		if (n) {
-			went(s, w, (size_t)n);
-			if (likely(!s->window.holdback))
-				ring_reader(s, fd);
-		}
 		if (w->done == w->len || unlikely(w->pipe_over) ||
 		    (w->c.file && w->c.file->stop))
 			return 0;
@@ -349,20 +359,6 @@ static bool behind(const struct sock *s)
 	       s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE);
 }
 
-/*
- * Some of the memory is missing. The kernel copies in pieces, and sends those
- * in front of the one that fails; without any it looks first whether the
- * connection has ended.
- */
-static bool torn(struct load *w)
-{
-	const size_t piece = 32768;
-	size_t n = iov_sound(&w->c, false) / piece * piece;
-
-	w->len = w->done + n;
-	return n > 0;
-}
-
 static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m)
 {
@@ -405,8 +401,7 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			continue;
 		}
 		len = w->len;
-		none = unlikely(iov_sound(&w->c, false) < len - w->done) &&
-		       !torn(w);
+		none = unlikely(!load_whole(w)) && !load_torn(w);
 		tcp = false;
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EDEADLK;
@@ -418,6 +413,8 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		fd = sock_at(s, fd);
 		if (unlikely(sock_orphan_fd(s) >= 0) && !tcp)
 			reports.left(s);
+		if (unlikely(n == -EFAULT) && load_faulted(w))
+			continue;
 		if (!tcp && none && !n)
 			n = -EFAULT;
 		if (!tcp)

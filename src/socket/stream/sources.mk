@@ -13,4 +13,5 @@ libsocketstream_la_SOURCES = \
 	src/socket/stream/sendfile.c src/socket/stream/sendfile.h \
 	src/socket/stream/shutdown.c \
 	src/socket/stream/stream.h \
+	src/socket/stream/torn.c src/socket/stream/torn.h \
 	src/socket/stream/want.h

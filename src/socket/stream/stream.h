@@ -37,6 +37,7 @@ int lift_demand(struct sock *s, int fd, bool tx);
 ssize_t load_from_pipe(struct sock *s, struct load *w);
 
 #include "socket/stream/peek.h"
+#include "socket/stream/torn.h"
 #include "socket/stream/want.h"
 #include "socket/stream/sendfile.h"
 

@@ -49,24 +49,38 @@ bool failover_room(const struct sock *s)
 		(r->failover.kept && r->failover.kept->len < KEPT));
 }
 
+/* Kept first, and sent from there: it cannot be gone, or be others, by then. */
+static ssize_t send_kept(struct sock *s, struct cursor *c, size_t n)
+{
+	struct rdma_kept *k = s->rd->failover.kept;
+	struct cursor from = *c;
+	struct iovec iov = { k->mem + k->len, n };
+	ssize_t done;
+
+	if (!cursor_get(&from, iov.iov_base, n))
+		return -EFAULT;
+	cursor_set(&from, &iov, 1);
+	done = pump_send(s, &from, n);
+	if (done > 0) {
+		cursor_skip(c, (size_t)done);
+		k->len += (uint32_t)done;
+	}
+	return done;
+}
+
 ssize_t failover_send(struct sock *s, struct cursor *c, size_t n)
 {
 	struct rdma *r = s->rd;
-	struct cursor was = *c;
 	ssize_t done;
 
 	if (!failover_room(s))
 		return 0;
 	if (!r->failover.confirmed && n > KEPT - r->failover.kept->len)
 		n = KEPT - r->failover.kept->len;
-	done = pump_send(s, c, n);
+	done = r->failover.confirmed || c->file ? pump_send(s, c, n) :
+						  send_kept(s, c, n);
 	if (done > 0 && s->conn.spare)
 		rdma_spared(s);
-	if (done > 0 && !r->failover.confirmed) {
-		cursor_get(&was, r->failover.kept->mem + r->failover.kept->len,
-			   (size_t)done);
-		r->failover.kept->len += (uint32_t)done;
-	}
 	/* an end that has credits has no other reason to look */
 	if (done > 0 && s->conn.mseq_sent - r->load.heard >= HEAR)
 		pump_poll(s);

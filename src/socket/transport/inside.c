@@ -102,7 +102,7 @@ static void doze_over(void)
 /* Does what began at `at`, with s in front, still lie there? */
 static bool lies(uintptr_t at, const struct sock *s)
 {
-	return mem_there((const void *)at) &&
+	return mem_there((const void *)at, false) &&
 	       *(struct sock *const volatile *)at == s;
 }
 
@@ -177,7 +177,7 @@ static bool one_stack(uintptr_t at, uintptr_t to)
 	if (to - at >= STACK_MOST)
 		return false;
 	for (; at < to; at += PAGE)
-		if (!mem_there((const void *)at))
+		if (!mem_there((const void *)at, false))
 			return false;
 	return true;
 }

@@ -223,21 +223,21 @@ static ssize_t pump_peek(struct sock *s, struct cursor *c, size_t n)
 
 		if (part > n - got)
 			part = n - got;
-		if (c)
-			cursor_put(c, m.mem + off + at, part);
+		if (c && unlikely(!cursor_put(c, m.mem + off + at, part)))
+			return -EFAULT; /* all is looked at again */
 		got += part;
 		at = 0;
 	}
 	return (ssize_t)got;
 }
 
-/* Up to n stream bytes of what was parsed; discard: c is not used. */
 ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		  bool discard)
 {
 	struct fab_msg m;
 	uint32_t at = s->got.front_at, off;
 	size_t got = 0;
+	bool fault = false;
 
 	if (unlikely(peek))
 		return pump_peek(s, discard ? NULL : c, n);
@@ -254,8 +254,10 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 			part = (uint32_t)(n - got);
 		if (part > s->got.avail)
 			part = (uint32_t)s->got.avail;
-		if (part && !discard)
-			cursor_put(c, m.mem + off + at, part);
+		fault = part && !discard &&
+			!cursor_put(c, m.mem + off + at, part);
+		if (unlikely(fault))
+			break;
 		got += part;
 		at += part;
 		s->got.avail -= part;
@@ -277,7 +279,7 @@ ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 	while (!s->got.avail && !(s->rd && s->rd->mark.hidden) &&
 	       FAB(s)->front(END(s), &m) == 1)
 		release(s, false);
-	return (ssize_t)got;
+	return unlikely(fault) && !got ? -EFAULT : (ssize_t)got;
 }
 
 /*
@@ -313,19 +315,26 @@ ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n)
 	return (ssize_t)got;
 }
 
-/* The message of `op` into `mem`, and away. */
-static inline void post(struct sock *s, struct cursor *c, uint8_t *mem,
-			const struct conn_op *op)
+/*
+ * The message of `op` into `mem`, and away. False: without its bytes, which
+ * are not there.
+ */
+static inline bool post(struct sock *s, struct cursor *c, uint8_t *mem,
+			struct conn_op *op)
 {
+	bool whole = !op->payload ||
+		     cursor_get(c, mem + op->hdr_len, op->payload);
+
+	if (unlikely(!whole))
+		conn_bare(&s->conn, op);
 	memcpy(mem, op->hdr, op->hdr_len);
-	if (op->payload)
-		cursor_get(c, mem + op->hdr_len, op->payload);
 	FAB(s)->send(END(s), op->hdr_len + op->payload, op->solicited);
 	PROBE3(message__out, s->id.inode, s->at.sent, op->payload);
 	COUNT_MESSAGE(s, tx, op->payload);
+	return whole;
 }
 
-int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op)
+int pump_post(struct sock *s, struct cursor *c, struct conn_op *op)
 {
 	uint8_t *mem = FAB(s)->buf(END(s), op->hdr_len + op->payload);
 
@@ -428,6 +437,7 @@ static ssize_t put_some(struct sock *s, struct cursor *c, size_t n)
 	struct conn_offer offer = { 0 };
 	struct conn_op op;
 	size_t done = 0;
+	bool whole = true;
 	uint8_t *mem;
 
 	do {
@@ -455,11 +465,11 @@ static ssize_t put_some(struct sock *s, struct cursor *c, size_t n)
 			if (op.type != CONN_SEND)
 				break;
 		}
-		post(s, c, mem, &op);
+		whole = post(s, c, mem, &op);
 		done += op.payload;
-	} while (done < n || conn_wants_send(&s->conn));
+	} while (likely(whole) && (done < n || conn_wants_send(&s->conn)));
 	count_sent(s, done);
-	return (ssize_t)done;
+	return done || likely(whole) ? (ssize_t)done : -EFAULT;
 }
 
 ssize_t pump_some(struct sock *s, struct cursor *c, size_t n)

@@ -176,7 +176,11 @@ bool rdma_tcp_took(struct sock *s, const struct iovec *iov, size_t cnt,
 	while (ours && n) {
 		size_t part = n < sizeof(got) ? n : sizeof(got);
 
-		cursor_get(&c, got, part);
+		if (!cursor_get(&c, got, part)) {
+			s->conn.fault = "bytes that are gone";
+			pump_fail(s, -EFAULT);
+			break;
+		}
 		marker_count(s, got, part);
 		n -= part;
 	}

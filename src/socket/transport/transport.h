@@ -7,14 +7,24 @@
 /* --- pump.c ------------------------------------------------------------ */
 
 int pump_poll(struct sock *s); /* parse what arrived; negative: dead */
+/*
+ * Up to n stream bytes of what was parsed; discard: c is not used. -EFAULT: the
+ * program's memory is not there.
+ */
 ssize_t pump_recv(struct sock *s, struct cursor *c, size_t n, bool peek,
 		  bool discard);
-/* As many of n bytes as credits and room allow now; what is held back, too. */
+/*
+ * As many of n bytes as credits and room allow now; what is held back, too.
+ * -EFAULT: the next ones are not there.
+ */
 ssize_t pump_send(struct sock *s, struct cursor *c, size_t n);
 ssize_t pump_some(struct sock *s, struct cursor *c, size_t n); /* not that */
 ssize_t pump_unread(struct sock *s, uint64_t back, void *buf, size_t n);
-/* Post what conn_next() answered; its payload comes from c. 0 or negative. */
-int pump_post(struct sock *s, struct cursor *c, const struct conn_op *op);
+/*
+ * Post what conn_next() answered; its payload comes from c: op->payload is 0
+ * afterwards if it was not there. 0 or negative.
+ */
+int pump_post(struct sock *s, struct cursor *c, struct conn_op *op);
 void pump_control(struct sock *s); /* credit updates and the like */
 bool pump_room(struct sock *s); /* could a stream byte leave now? */
 bool pump_roomy(struct sock *s); /* behind messages of ours, too? */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sends and receives that lend memory, and wait until it is done with. */
 
+#include "base/ucopy.h"
 #include "sdp_proto/wire.h"
 #include "socket/wait/wait.h"
 
@@ -32,6 +33,9 @@ static bool lend(struct sock *s, struct cursor *c, uint32_t len, size_t *n)
 	struct conn_zc zc = { .inl = LINE - (uint32_t)((uintptr_t)at % LINE) };
 	struct conn_offer offer = { .bytes = len, .more = true, .zc = &zc };
 	uint32_t room = FAB(s)->room(END(s));
+	uint8_t inl[LINE];
+	struct iovec iov = { inl, LINE };
+	struct cursor first;
 	struct conn_op op;
 	int ret;
 
@@ -39,6 +43,9 @@ static bool lend(struct sock *s, struct cursor *c, uint32_t len, size_t *n)
 	pump_control(s);
 	if (!room || conn_wants_send(&s->conn) ||
 	    !conn_src_wanted(&s->conn, len))
+		return false;
+	/* an advertisement cannot do without what goes with it */
+	if (!ucopy(inl, at, zc.inl < len ? zc.inl : len))
 		return false;
 	ret = FAB(s)->lend(END(s), at, len, &zc.src.rkey);
 	if (ret) {
@@ -62,7 +69,14 @@ static bool lend(struct sock *s, struct cursor *c, uint32_t len, size_t *n)
 	} else {
 		FAB(s)->unlend(END(s));
 	}
-	if (op.type != CONN_SEND || pump_post(s, c, &op))
+	if (op.type != CONN_SEND)
+		return false;
+	if (op.took == CONN_TOOK_SRC) {
+		cursor_set(&first, &iov, 1);
+		cursor_skip(c, op.payload);
+		c = &first;
+	}
+	if (pump_post(s, c, &op))
 		return false;
 	if (op.payload) {
 		anc_sent(s->tx, &s->at, op.payload);

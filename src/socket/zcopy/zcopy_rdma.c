@@ -14,6 +14,7 @@
  * region goes, and nobody reads the memory any more.
  */
 
+#include "base/ucopy.h"
 #include "sdp_proto/wire.h"
 #include "socket/zcopy/zcopy.h"
 
@@ -117,10 +118,8 @@ static bool fetched(uint8_t *to, const uint8_t *from, size_t n)
 	ssize_t got = sys_call6(SYS_process_vm_readv, sock_pid, (long)&near, 1,
 				(long)&far, 1, 0);
 
-	if (got == -EPERM || got == -ENOSYS) {
-		memcpy(to, from, n); /* a sandbox */
-		return true;
-	}
+	if (got == -EPERM || got == -ENOSYS)
+		return ucopy(to, from, n); /* a sandbox */
 	return got == (ssize_t)n;
 }
 
