@@ -231,6 +231,7 @@ struct sock_fallback {
 	uint32_t falling_back; /* threads that bring it back to TCP */
 	uint32_t callers; /* calls that need it on TCP, */
 	bool apart; /* and over RDMA so does a child */
+	bool due; /* it was lifted, and the fallback is not counted yet */
 	bool pinned; /* never again (foreign holder) */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint8_t stalls;

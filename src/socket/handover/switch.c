@@ -220,7 +220,7 @@ int lift_stall(struct sock *s, int fd, enum reason why, bool fin)
 	sock_event(s, EVENT_STALL, why);
 	if (why == WHY_STALLED) /* others are fallbacks, asked for */
 		page_add(stalls, 1);
-	if (!s->fallback.falling_back && !fin)
+	if (!s->fallback.falling_back && !s->fallback.due && !fin)
 		page_add(fallbacks_for[why], 1);
 	sock_why(s, why);
 	log_debug("fd %d: transmits over TCP again: %s", fd, reason_text(why));

@@ -69,6 +69,7 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 	pin(s);
 	rdma_unspare(s);
 	if (s->paired && sock_lifted(s)) {
+		s->fallback.due = true;
 		tx_fallback(s, fd, why);
 		fallback_rx(s, fd);
 	}
@@ -118,7 +119,7 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 	if (sock_lock(s))
 		return -EAGAIN;
 	rdma_unspare(s);
-	was = sock_lifted(s);
+	was = sock_lifted(s) || s->fallback.due;
 	words = s->tx;
 	s->fallback.callers++;
 	s->fallback.falling_back++;
@@ -167,6 +168,7 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 	    (why == WHY_EXEC || why == WHY_FD_SHARED))
 		s->fallback.given = true;
 	if (!tx && !rx) {
+		s->fallback.due = false;
 		if (was) {
 			COUNT(s, fallbacks, 1);
 			page_add(fallbacks_for[why], 1);
