@@ -82,6 +82,7 @@ static void sweep_page(int dir, const char *name, int pid)
 		if (p->version == PAGE_VERSION && p->rows == PAGE_ROWS) {
 			page_totals(p, rows_used(p), c);
 			*had = p->summed;
+			sums_open(false);
 			sums_inherit(c, had, dir, name);
 		} else {
 			sys_call3(SYS_unlinkat, dir, name, 0);

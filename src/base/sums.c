@@ -124,10 +124,8 @@ static bool claim(int dir, const char *name)
 void sums_inherit(const struct page_counters *now, struct page_counters *had,
 		  int dir, const char *name)
 {
-	struct sums *s;
+	struct sums *s = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
 
-	sums_open(false);
-	s = __atomic_load_n(&mapped, __ATOMIC_ACQUIRE);
 	if (s)
 		sums_count(&s->begun, 1);
 	if (claim(dir, name) && s)

@@ -39,7 +39,10 @@ int sums_open(bool anew);
  * Async-signal-safe; one thread at a time for one `had`.
  */
 void sums_add(const struct page_counters *now, struct page_counters *had);
-/* The same for a dead process's page, if it is this call that removes it. */
+/*
+ * The same for a dead process's page, if it is this call that removes it; behind
+ * sums_open(), which logs and needs the stack for that.
+ */
 void sums_inherit(const struct page_counters *now, struct page_counters *had,
 		  int dir, const char *name);
 /* `s` has long been where a reader found it: an adder was killed. */

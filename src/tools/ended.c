@@ -147,6 +147,7 @@ static void retire(const char *path, const struct page *p)
 	struct page_counters now, had = p->summed;
 
 	page_totals(p, p->rows, &now);
+	sums_open(false);
 	sums_inherit(&now, &had, AT_FDCWD, path);
 }
 

@@ -431,8 +431,12 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 	return ret ? ret : (ssize_t)done;
 }
 
-/* Up to n bytes, and what of control messages is due. */
-static ssize_t put_some(struct sock *s, struct cursor *c, size_t n)
+/*
+ * Up to n bytes, and what of control messages is due. Its frame does not lie on
+ * the stack below that of pump_file().
+ */
+static __attribute__((noinline)) ssize_t put_some(struct sock *s,
+						  struct cursor *c, size_t n)
 {
 	struct conn_offer offer = { 0 };
 	struct conn_op op;
@@ -477,7 +481,7 @@ ssize_t pump_some(struct sock *s, struct cursor *c, size_t n)
 	ssize_t ret;
 
 	n = window_clip(s, n);
-	if (unlikely(c && c->file))
+	if (unlikely(c->file))
 		return pump_file(s, c->file, n);
 	if (!n) /* control messages go in any state */
 		return put_some(s, c, 0);
@@ -497,9 +501,12 @@ ssize_t pump_send(struct sock *s, struct cursor *c, size_t n)
 
 void pump_control(struct sock *s)
 {
-	if (unlikely(conn_wants_send(&s->conn)) && !s->conn.error &&
-	    !(s->rd && s->rd->state != RDMA_UP))
-		pump_send(s, NULL, 0);
+	if (likely(!conn_wants_send(&s->conn)) || s->conn.error ||
+	    (s->rd && s->rd->state != RDMA_UP))
+		return;
+	put_some(s, NULL, 0); /* in any state */
+	if (unlikely(s->window.holdback))
+		holdback_show(s);
 }
 
 bool pump_room(struct sock *s)

@@ -27,7 +27,8 @@ static void disappointed(struct sock *s)
  * Advertise. *n: bytes that went inside the message, or by copy because that
  * was what the machine preferred. False: nothing was sent.
  */
-static bool lend(struct sock *s, struct cursor *c, uint32_t len, size_t *n)
+static __attribute__((noinline)) bool lend(struct sock *s, struct cursor *c,
+					   uint32_t len, size_t *n)
 {
 	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
 	struct conn_zc zc = { .inl = LINE - (uint32_t)((uintptr_t)at % LINE) };
@@ -356,7 +357,8 @@ static bool undisturbed(struct sock *s)
 	return wait_idle(s) && (likely(!s->rd) || zcr_may_sink(s));
 }
 
-static void offer_sink(struct sock *s, const struct cursor *c, size_t len)
+static __attribute__((noinline)) void
+offer_sink(struct sock *s, const struct cursor *c, size_t len)
 {
 	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
 	struct conn_zc zc = { 0 };
