@@ -28,6 +28,8 @@ libbase_la_SOURCES = \
 	src/base/page.h \
 	src/base/page_map.c \
 	src/base/page_sweep.c \
+	src/base/pcapng.c \
+	src/base/pcapng.h \
 	src/base/pollmany.c \
 	src/base/pollmany.h \
 	src/base/probe.h \
