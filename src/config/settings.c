@@ -17,6 +17,11 @@ struct settings settings = {
 #undef SETTING_TEXT
 };
 
+static bool path_sound(const char *value)
+{
+	return *value == '/' || !strcmp(value, "none");
+}
+
 const struct setting_info settings_table[] = {
 #define SETTING_NUM(name, def, min, max, unit, what) \
 	{ #name, NULL, NULL, (def), (min), (max), unit, what },

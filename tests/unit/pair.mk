@@ -4,8 +4,12 @@ check_PROGRAMS += tests/unit/test_diag tests/unit/test_pair \
 pair_sources = \
 	src/socket/core/budget.c \
 	src/socket/core/budget.h \
+	src/socket/core/capture.c \
+	src/socket/core/capture.h \
 	src/socket/core/diag.c \
 	src/socket/core/fdhide.c \
+	src/socket/core/frame.c \
+	src/socket/core/frame.h \
 	src/socket/peer/pair.c \
 	src/socket/core/pair.h
 # Flags of their own: the same files are also in libsocket.la.

@@ -43,6 +43,17 @@ struct conn_names flow_names(const struct flow *f)
 	return n;
 }
 
+static void flow_capture(const struct flow *f, bool out, const uint8_t *msg,
+			 uint32_t len)
+{
+	struct conn_names n;
+
+	if (!CAPTURING)
+		return;
+	n = flow_names(f);
+	capture_message_on(&n, out, msg, len);
+}
+
 /* --- the end ----------------------------------------------------------- */
 
 /* The stream is not whole any more. */
@@ -122,6 +133,7 @@ static bool take(struct flow *f)
 
 	while (!f->conn.error && (ret = ops->poll(f->end, &m)) > 0) {
 		memcpy(hdr, m.mem, m.len < sizeof(hdr) ? m.len : sizeof(hdr));
+		flow_capture(f, false, m.mem, m.len);
 		ret = conn_on_recv(&f->conn, clock_ns(), hdr, m.len, &in);
 		if (ret || in.reset || f->tail - f->head == FLOW_PIECES) {
 			broken(f, -ECONNRESET);
@@ -231,6 +243,7 @@ static void post(struct flow *f, uint8_t *mem, const struct conn_op *op)
 		return;
 	}
 	f->moved += op->payload;
+	flow_capture(f, true, mem, op->hdr_len + op->payload);
 	f->end->ops->send(f->end, op->hdr_len + op->payload, op->solicited);
 }
 

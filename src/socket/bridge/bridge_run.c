@@ -201,6 +201,7 @@ static void ready(struct flow *f)
 
 	conn_init(&f->conn, &p);
 	conn_hello(&f->conn, &n, hello);
+	capture_setup(&n, true, hello);
 	ret = rdma_api->connect(f->end, hello);
 	if (ret)
 		refuse(f, ret, "the request could not be sent");
@@ -212,6 +213,8 @@ static void answered(struct flow *f, const struct verbs_event *ev)
 	int ret = conn_on_hello_ack(&f->conn, ev->data, ev->len, &n);
 
 	if (!ret) {
+		n = flow_names(f);
+		capture_setup(&n, false, ev->data);
 		ret = rdma_api->establish(f->end);
 		if (ret)
 			refuse(f, ret, "it broke at once");

@@ -307,6 +307,7 @@ static inline bool rdma_here(const struct sock *s)
 #include "socket/core/order.h"
 #include "socket/core/option.h"
 #include "socket/core/budget.h"
+#include "socket/core/capture.h"
 #include "socket/core/fdshare.h"
 #include "socket/core/service.h"
 #include "socket/core/reports.h"

@@ -39,6 +39,7 @@ struct pair {
 	uint8_t state; /* enum pair_state */
 	bool offering; /* we are the offering end = SDP passive side */
 	bool met; /* offering end: `fd` is the accepted socket */
+	bool records; /* the peer: capture.h */
 	uint8_t tries; /* failed probes */
 	enum reason why;
 	int fd; /* -1, listener, or the wake-up socket */

@@ -61,6 +61,7 @@ struct rdma_seek {
 	bool dials, serves; /* it dials a client: rdma_turn.c */
 	bool trusted; /* the peer need not show what was moved */
 	bool answered; /* somebody did, if only to refuse */
+	bool records; /* the peer: capture.h */
 	bool queued; /* others are dialled first */
 	uint8_t tries, moves;
 	uint16_t port; /* to be dialled */

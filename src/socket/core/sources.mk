@@ -5,10 +5,12 @@ libsocketcore_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocketcore_la_SOURCES = \
 	src/socket/core/bridged.h \
 	src/socket/core/budget.c src/socket/core/budget.h \
+	src/socket/core/capture.c src/socket/core/capture.h \
 	src/socket/core/core.h \
 	src/socket/core/diag.c \
 	src/socket/core/fdhide.c \
 	src/socket/core/fdshare.c src/socket/core/fdshare.h \
+	src/socket/core/frame.c src/socket/core/frame.h \
 	src/socket/core/holder.c src/socket/core/holder.h \
 	src/socket/core/ident.c \
 	src/socket/core/iov.c src/socket/core/iov.h \

@@ -84,6 +84,7 @@ void rdma_give(struct sock *s)
 		memcpy(mem + op.hdr_len,
 		       r->failover.give.mem + WIRE_BSDH + r->failover.give.at,
 		       op.payload);
+		capture_sent(s, mem, op.hdr_len + op.payload);
 		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
 		COUNT(s, msgs_tx, 1);
 		r->failover.give.at += op.payload;

@@ -224,6 +224,8 @@ static void release(struct sock *s, int fd, bool last)
 		service_del(s);
 	if (last && unlikely(s->bridged.word))
 		bridge_left(s);
+	if (last)
+		capture_left(s);
 	if (!last) {
 		fallback_left(s);
 		if (s->rd && s->rd->owner == sock_pid)

@@ -128,7 +128,7 @@ int sock_vacate(int fd)
 	struct coldest c = { .at = fd };
 
 	if (fd_vacate(fd) || service_vacate(fd) || diag_vacate(fd) ||
-	    sigblock_vacate(fd))
+	    sigblock_vacate(fd) || capture_vacate(fd))
 		return 0;
 	service_each(at_number, &c);
 	if (c.s)

@@ -29,6 +29,8 @@ void sock_setup(const struct sock_hooks *h)
 		.zc_over = zcr_over,
 		.zc_sink_over = zcr_sink_over,
 	};
+	if (sock_possible())
+		capture_begin();
 }
 
 /* --- birth ------------------------------------------------------------- */

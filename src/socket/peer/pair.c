@@ -457,6 +457,8 @@ static enum pair_state answer(struct pair *p, int anchor, struct conn *c,
 	if (!why) {
 		head_take(p, &ask.h);
 		conn_hello_ack(c, &p->names, a.hello);
+		p->records = capture_greeted(&p->names, ask.hello);
+		capture_greet(&p->names, a.hello);
 	}
 	head_make(p, &a.h);
 	err = give(p->fd, &a, sizeof(a), -1);
@@ -514,6 +516,7 @@ static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 	conn_init(c, cp);
 	if (conn_hello(c, &p->names, hello) == HELLO_LEN)
 		memcpy(a.hello, hello, HELLO_LEN);
+	capture_greet(&p->names, a.hello);
 	err = give(p->fd, &a, sizeof(a), memfd);
 	sys_close(memfd);
 	if (err)
@@ -562,6 +565,7 @@ static enum pair_state asked(struct pair *p, int anchor, struct conn *c)
 		return fail(p, why);
 	if (conn_on_hello_ack(c, a.hello, sizeof(a.hello), &peer))
 		return fail(p, WHY_BAD_HELLO);
+	p->records = capture_greeted(&p->names, a.hello);
 	head_take(p, &a.h);
 	return p->state = PAIR_DONE;
 }

@@ -80,6 +80,11 @@ static int accept_it(struct verbs *v, struct sock *s,
 	r->state = RDMA_ANSWERING;
 	if (!conn_on_hello(&s->conn, ev->data, ev->len, &unused)) {
 		conn_hello_ack(&s->conn, &n, ack);
+		if (CAPTURING) {
+			n = capture_names(s);
+			r->seek.records = capture_greeted(&n, ev->data);
+			capture_greet(&n, ack);
+		}
 		ret = rdma_api->accept(r->end, ack);
 	} else {
 		ret = -EPROTO;

@@ -25,6 +25,10 @@ static int on_ready(struct sock *s)
 	conn_init(&s->conn, &p);
 	if (conn_hello(&s->conn, &n, hello) != VERBS_REQ_LEN)
 		return -EPROTO;
+	if (CAPTURING) {
+		n = capture_names(s);
+		capture_greet(&n, hello);
+	}
 	return rdma_api->connect(r->end, hello);
 }
 
@@ -39,6 +43,11 @@ static int on_answered(struct sock *s, const struct verbs_event *ev)
 		log_once(LOG_WARN, "fd %d: an unsound HelloAck is refused",
 			 sock_fd(s));
 		return -EBADMSG;
+	}
+	if (CAPTURING) {
+		struct conn_names own = capture_names(s);
+
+		r->seek.records = capture_greeted(&own, ev->data);
 	}
 	r->seek.peer_token = n.token;
 	r->seek.answered = true;

@@ -108,6 +108,7 @@ int pump_poll(struct sock *s)
 		uint32_t head = m.len < CONN_HDR_MAX ? m.len : CONN_HDR_MAX;
 
 		memcpy(hdr, m.mem, head);
+		capture_came(s, m.mem, m.len);
 		ret = conn_on_recv(&s->conn, clock_coarse_ns(), hdr, m.len,
 				   &in);
 		if (unlikely(ret))
@@ -328,6 +329,7 @@ static inline bool post(struct sock *s, struct cursor *c, uint8_t *mem,
 	if (unlikely(!whole))
 		conn_bare(&s->conn, op);
 	memcpy(mem, op->hdr, op->hdr_len);
+	capture_sent(s, mem, op->hdr_len + op->payload);
 	FAB(s)->send(END(s), op->hdr_len + op->payload, op->solicited);
 	PROBE3(message__out, s->id.inode, s->at.sent, op->payload);
 	COUNT_MESSAGE(s, tx, op->payload);
@@ -420,6 +422,7 @@ static __attribute__((noinline)) ssize_t pump_file(struct sock *s,
 		if (op.type != CONN_SEND)
 			break;
 		memcpy(mem, op.hdr, op.hdr_len);
+		capture_sent(s, mem, op.hdr_len + op.payload);
 		FAB(s)->send(END(s), op.hdr_len + op.payload, op.solicited);
 		PROBE3(message__out, s->id.inode, s->at.sent, op.payload);
 		COUNT_MESSAGE(s, tx, op.payload);
