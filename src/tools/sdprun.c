@@ -2,6 +2,7 @@
 #include <argp.h>
 #include <err.h>
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "base/pcapng.h"
 #include "base/seccomp.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -24,7 +26,7 @@ __attribute__((visibility("default")))
 const char *argp_program_version = "sdprun (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	const char *use, *rules, *log, *root;
+	const char *use, *rules, *log, *capture, *root;
 	const char *enable, *disable; /* units */
 	bool stats, probe, check, json;
 	char **program; /* and its arguments */
@@ -87,6 +89,27 @@ static void use_rules(const char *file)
 	set_env("LIBSDP_CONFIG_FILE", path);
 }
 
+/* Made here, so that the program is not run in vain; by its absolute name. */
+static void capture(const char *file)
+{
+	char dir[PATH_MAX], path[SETTING_LEN];
+	char *copy = strdup(file);
+	int fd, n;
+
+	if (!copy || !realpath(dirname(copy), dir))
+		err(2, "--capture: %s", file);
+	free(copy);
+	n = snprintf(path, sizeof(path), "%s/%s", strcmp(dir, "/") ? dir : "",
+		     text_base_name(file));
+	if (n >= (int)sizeof(path))
+		errx(2, "--capture: %s: the path is too long", file);
+	fd = pcapng_open(path, true);
+	if (fd < 0)
+		errx(2, "--capture: %s: %s", file, pcapng_why(fd));
+	close(fd);
+	set_env("LIBSDP_CAPTURE_FILE", path);
+}
+
 static void environment(const struct options *o)
 {
 	static struct config scratch;
@@ -100,14 +123,15 @@ static void environment(const struct options *o)
 		unsetenv("SIMPLE_LIBSDP");
 		unsetenv("ALWAYS_USE_SDP");
 	}
-	if (!o->log)
-		return;
-	if (config_set_log(&scratch, o->log))
+	if (o->log && config_set_log(&scratch, o->log))
 		errx(EX_USAGE,
 		     "--log: %s: expected LEVEL[:stderr|syslog|file NAME], "
 		     "LEVEL from 1 (everything) to 9 (errors)",
 		     o->log);
-	set_env("LIBSDP_LOG", o->log);
+	if (o->log)
+		set_env("LIBSDP_LOG", o->log);
+	if (o->capture)
+		capture(o->capture);
 }
 
 enum {
@@ -157,9 +181,11 @@ static void whole(const struct options *o, struct argp_state *state)
 		argp_error(state, "expected a program");
 	if (o->root && !unit)
 		argp_error(state, "--root is for --enable and --disable");
+	if (o->capture && o->check)
+		argp_error(state, "--check runs nothing to be captured");
 	if (o->json && !o->check)
 		argp_error(state, "--json is for --check");
-	if (unit && (o->use || o->log || o->stats || o->probe))
+	if (unit && (o->use || o->log || o->stats || o->probe || o->capture))
 		argp_error(state, "a unit has only rules");
 }
 
@@ -191,6 +217,9 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case 'l':
 		o->log = arg;
 		return 0;
+	case 'c':
+		o->capture = arg;
+		return 0;
 	case ARGP_KEY_ARG:
 		o->program = &state->argv[state->next - 1];
 		state->next = state->argc; /* the rest is the program's */
@@ -209,6 +238,8 @@ static const struct argp_option option_list[] = {
 	{ "both", KEY_BOTH, NULL, 0, "SDP where the peer can, else TCP", 0 },
 	{ "rules", 'r', "FILE", 0, "read these rules", 0 },
 	{ "log", 'l', "LEVEL[:DEST]", 0, "log from LEVEL (1-9) to DEST", 0 },
+	{ "capture", 'c', "FILE", 0, "record SDP messages in FILE (pcapng)",
+	  0 },
 	{ "stats", KEY_STATS, NULL, 0, "print what went where at the end", 0 },
 	{ "probe", KEY_PROBE, NULL, 0,
 	  "try what a filter of system calls allows", 0 },
