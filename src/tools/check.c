@@ -25,7 +25,6 @@
 #include "tools/probe.h"
 #include "tools/program.h"
 
-#define FINDINGS   24
 #define MEMLOCK	   (64u << 20) /* bytes that a few lifted connections take */
 #define NUMBERS	   256 /* descriptors below which few can be lifted */
 #define STATISTICS 65536u /* bytes, of a process that begins, and its user's */
@@ -41,19 +40,20 @@ struct finding {
 	const char *remedy; /* NULL: none is needed */
 };
 
-static struct finding list[FINDINGS];
+static struct finding *list;
 static size_t findings;
 
 static void __attribute__((format(printf, 4, 5)))
 found(const char *what, enum verdict_kind kind, const char *remedy,
       const char *fmt, ...)
 {
-	struct finding *f = &list[findings];
+	struct finding *f;
 	va_list ap;
 
-	if (findings == FINDINGS)
-		errx(2, "too many findings");
-	findings++;
+	list = reallocarray(list, findings + 1, sizeof(*list));
+	if (!list)
+		err(2, "memory");
+	f = &list[findings++];
 	*f = (struct finding){ what, kind, NULL, remedy };
 	va_start(ap, fmt);
 	if (vasprintf(&f->text, fmt, ap) < 0)
@@ -337,7 +337,7 @@ static void the_devices(void)
 	struct rlimit lock;
 	struct dirent **d;
 	int n = scandir(INFINIBAND, &d, visible, alphasort), i;
-	bool access_ok = !access("/dev/infiniband/rdma_cm", R_OK | W_OK);
+	int denied = access("/dev/infiniband/rdma_cm", R_OK | W_OK) ? errno : 0;
 
 	if (n <= 0) {
 		found("RDMA", IS_NOTE,
@@ -356,10 +356,11 @@ static void the_devices(void)
 		free(d[i]);
 	}
 	free(d);
-	if (!access_ok)
+	if (denied)
 		found("RDMA access", IS_LIMIT,
 		      "give the user access to /dev/infiniband (group rdma)",
-		      "/dev/infiniband/rdma_cm: %m: TCP between hosts");
+		      "/dev/infiniband/rdma_cm: %s: TCP between hosts",
+		      strerror(denied));
 	if (!getrlimit(RLIMIT_MEMLOCK, &lock) && lock.rlim_cur < MEMLOCK)
 		found("memlock", IS_LIMIT,
 		      "ulimit -l unlimited; LimitMEMLOCK=infinity in a unit",
@@ -437,6 +438,7 @@ int check_program(const char *name, const char *rules, bool json)
 		print_text(no);
 	for (i = 0; i < findings; i++)
 		free(list[i].text);
+	free(list);
 	if (fflush(stdout) || ferror(stdout))
 		err(2, "standard output");
 	return no;

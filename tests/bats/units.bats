@@ -431,3 +431,15 @@ assert all(x["result"] == "ok" or x["remedy"] for x in d["findings"])
 	grep -A 1 '^/dev/shm *limit *is not there' "$BATS_TEST_TMPDIR/none" |
 		grep -e '-> mount a tmpfs'
 }
+
+@test "check: a machine with many RDMA devices" {
+	local out=$BATS_TEST_TMPDIR/many
+	need unshare
+	unshare -rm true 2>/dev/null || lack "no namespaces for mounting"
+	# shellcheck disable=SC2016 # it is for the shell within
+	unshare -rm bash -c 'mount -t tmpfs none /sys/class &&
+		mkdir -p /sys/class/infiniband/mlx5_{0..63}/device &&
+		exec sdprun --check /bin/true' >"$out"
+	[ "$(grep -c '^RDMA .*mlx5_' "$out")" -eq 64 ]
+	grep -q 'can be lifted' "$out"
+}
