@@ -10,20 +10,11 @@ setup() {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
 	mode now
 	PORT=$(free_port)
-	mkfifo "$TMP/commands"
-	exec 9<>"$TMP/commands"
-	INPUT=$TMP/commands server pair "$PY" \
-		"$BATS_TEST_DIRNAME/py/lifted.py" "$PORT" 9>&-
-	until_true 10 grep -q ready "$TMP/pair.out"
-	until_true 10 on_sdp
+	lifted_pair
 }
 
 teardown() {
 	stop_all
-}
-
-on_sdp() {
-	[ "$(sdpstat -H -p "${PID[pair]}" path=sdp | wc -l)" -eq 2 ]
 }
 
 # The number of the client's end.

@@ -143,6 +143,22 @@ background() {
 	PID[$name]=$!
 }
 
+# lifted_pair: PID[pair], a process with a lifted connection to PORT, both ends of
+# it; descriptor 9 is its input (py/lifted.py).
+lifted_pair() {
+	rm -f "$TMP/commands"
+	mkfifo "$TMP/commands"
+	exec 9<>"$TMP/commands"
+	INPUT=$TMP/commands server pair "$PY" \
+		"$BATS_TEST_DIRNAME/py/lifted.py" "$PORT" 9>&-
+	until_true 10 grep -q ready "$TMP/pair.out"
+	until_true 10 pair_on_sdp
+}
+
+pair_on_sdp() {
+	[ "$(sdpstat -H -p "${PID[pair]}" path=sdp | wc -l)" -eq 2 ]
+}
+
 # cases PROGRAM OPTION...: every case for itself, so that one does not hide
 # the next; or those of CASES. Most of them sleep most of their time, so they
 # are dealt out to LANES, which run side by side.

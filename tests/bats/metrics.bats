@@ -57,16 +57,6 @@ sound() {
 	fi
 }
 
-# A process with both ends of a lifted connection, until its input ends.
-pair() {
-	rm -f "$TMP/commands"
-	mkfifo "$TMP/commands"
-	exec 9<>"$TMP/commands"
-	INPUT=$TMP/commands server pair "$PY" \
-		"$BATS_TEST_DIRNAME/py/lifted.py" "$PORT" 9>&-
-	until_true 10 grep -q ready "$TMP/pair.out"
-}
-
 # end_pair [SIGNAL]: by its input, or by that.
 end_pair() {
 	local pid=${PID[pair]}
@@ -108,7 +98,7 @@ grew() {
 	need sdpstat "$PY"
 	sdpstat --prometheus >"$TMP/none"
 	sound "$TMP/none"
-	pair
+	lifted_pair
 	sdpstat --prometheus >"$TMP/some"
 	sound "$TMP/some"
 	end_pair
@@ -126,7 +116,7 @@ grew() {
 	local lifts how
 	sdpstat --prometheus >"$TMP/before"
 	for how in TERM KILL; do
-		pair
+		lifted_pair
 		sdpstat --prometheus >"$TMP/open"
 		lifts=$(metric "$TMP/open" libsdp_lifts_total)
 		[ "$lifts" -ge \
@@ -147,7 +137,7 @@ grew() {
 
 @test "metrics: a fallback is counted by its reason" {
 	need sdpstat "$PY"
-	pair
+	lifted_pair
 	sdpstat --prometheus >"$TMP/open"
 	sdpstat --fallback "${PID[pair]}"
 	sdpstat --prometheus >"$TMP/told"
@@ -194,7 +184,7 @@ END
 @test "sdpstat: the options of ss" {
 	need sdpstat ss "$PY"
 	local inode pid
-	pair
+	lifted_pair
 	pid=${PID["pair"]}
 	sdpstat -p "$pid" -Htnl >"$TMP/listening"
 	[ "$(wc -l <"$TMP/listening")" -eq 1 ]

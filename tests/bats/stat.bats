@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # sdpstat as a user of ss(8) expects it: filters, rates, counters.
-# shellcheck disable=SC2154 # `run` sets stderr
+# shellcheck disable=SC2154,SC2030,SC2031 # `run` sets stderr; tests are subshells
 
 bats_require_minimum_version 1.5.0
 
@@ -12,12 +12,7 @@ setup() {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
 	mode now
 	PORT=$(free_port)
-	mkfifo "$TMP/commands"
-	exec 9<>"$TMP/commands"
-	INPUT=$TMP/commands server pair "$PY" \
-		"$BATS_TEST_DIRNAME/py/lifted.py" "$PORT" 9>&-
-	until_true 10 grep -q ready "$TMP/pair.out"
-	until_true 10 on_sdp
+	lifted_pair
 }
 
 teardown() {
@@ -29,8 +24,9 @@ rows() {
 	sdpstat -H -p "${PID[pair]}" "$@" | wc -l
 }
 
-on_sdp() {
-	[ "$(rows path=sdp)" -eq 2 ]
+# headings N: so many at least are among what sdpstat has shown.
+headings() {
+	[ "$(grep -c '^ *Pid Program' "$TMP/rates")" -ge "$1" ]
 }
 
 # refused TEXT WORD...: it is a wrong command line, and that is said.
@@ -86,10 +82,13 @@ assert s["peer"]["port"] == int(sys.argv[1]) and s["path"]["tx"] == "shm"
 }
 
 @test "stat: rates, the busiest first, within 80 columns" {
-	(for ((i = 0; i < 60; i++)); do echo move && read -rt 0.05 <> <(:); done >&9) || : &
-	timeout 3 sdpstat -w 1 "port=$PORT" >"$TMP/rates" || [ $? -eq 124 ]
-	wait $!
-	[ "$(grep -c '^ *Pid Program' "$TMP/rates")" -ge 2 ]
+	while echo move >&9; do tick; done 3>&- &
+	PID[mover]=$!
+	sdpstat -w 0.5 "port=$PORT" >"$TMP/rates" 3>&- &
+	PID[rates]=$!
+	until_true 10 headings 2
+	stop rates
+	stop mover
 	[ "$(grep -c 'sockets, 2 on SDP' "$TMP/rates")" -ge 2 ]
 	[ "$(awk '{ if (length > n) n = length } END { print n }' \
 		"$TMP/rates")" -le 80 ]
