@@ -2,8 +2,8 @@
 /*
  * Where the time comes from, and spinning, a step at a time. An x86 processor
  * that QEMU emulates leaves its loop at each pause and takes the lock that the
- * devices need: whoever spins for a message holds up the one that is to bring
- * it. There it is not used.
+ * devices need: a thread that spins for a message holds up the one that is to
+ * bring it. There it is not used.
  */
 
 #include "base/clock.h"
@@ -29,7 +29,7 @@ static int by_system_call(clockid_t id, struct timespec *ts)
 	return sys_call3(SYS_clock_gettime, id, (long)ts, 0) ? -1 : 0;
 }
 
-/* Looked up by whoever reads first; two that do so at once find the same. */
+/* Looked up by the first reader; two that do so at once find the same. */
 static int first_look(clockid_t id, struct timespec *ts)
 {
 	int (*source)(clockid_t, struct timespec *) = vdso_symbol(VDSO_CLOCK);

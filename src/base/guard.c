@@ -13,7 +13,7 @@
 
 #define SLOTS	     256 /* of a chunk */
 #define FEW	     8 /* slots in use before the first sweep */
-#define RETIRED_MOST 16 /* weight; then whoever retires one frees, too */
+#define RETIRED_MOST 16 /* weight; then retiring one frees, too */
 
 /* Own cache lines: a thread's store must not disturb its neighbour. */
 struct slot {
@@ -60,7 +60,7 @@ static bool tid_dead(uint32_t tid)
 	return sys_call3(SYS_tkill, (long)tid, 0, 0) == -ESRCH;
 }
 
-#define SWEPT UINT32_MAX /* nobody's yet, and not to be taken */
+#define SWEPT UINT32_MAX /* no thread's yet, and not to be taken */
 
 static struct guard *claim(struct guard *g, uint32_t was, uint32_t tid)
 {

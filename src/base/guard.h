@@ -19,8 +19,8 @@
  * looks at again when it is awake.
  *
  * Entering is one plain store to memory of the thread's own. The price is paid
- * by whoever frees: one membarrier() for a batch of retired memory, or, where
- * the kernel has none, an exchange in place of the store.
+ * by the thread that frees: one membarrier() for a batch of retired memory, or,
+ * where the kernel has none, an exchange in place of the store.
  */
 
 #include <stdbool.h>
@@ -34,12 +34,12 @@ struct guard {
 	uint64_t epoch; /* atomic; of the moment it went inside, 0: outside */
 	uintptr_t frame; /* of the call that is inside; 0: not known */
 	uint32_t nested; /* calls in that one */
-	uint32_t tid; /* atomic; 0: nobody's */
+	uint32_t tid; /* atomic; 0: free */
 	uint32_t number; /* atomic; in a call by this descriptor, + 1, */
 	const void *what; /* atomic; on this; NULL: not looked up yet */
 	uintptr_t by; /* the frame of that one */
 	uint64_t put_off; /* signals that wait until then, bit number - 1 */
-	void *scratch; /* scratch.c; whoever has the slot has that */
+	void *scratch; /* scratch.c; goes with the slot */
 };
 
 /* NULL until its thread enters for the first time. */
@@ -91,7 +91,7 @@ static inline void guard_in_plain(struct guard *g, uintptr_t frame)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/* The same where that may be no barrier for whoever frees. */
+/* The same where that may be no barrier for a thread that frees. */
 static inline void guard_in(struct guard *g, uintptr_t frame)
 {
 	uint64_t now = __atomic_load_n(&guard_now, __ATOMIC_ACQUIRE);
@@ -268,8 +268,8 @@ static inline void guard_call_end(struct guard *g, struct guard_call was)
 }
 
 /*
- * A call by `fd` begins at that frame: one that was told before it and cannot have
- * called it is no more, a handler jumped out of it.
+ * A call by `fd` begins at that frame: one that was told before it and cannot
+ * have called it is no more, a handler jumped out of it.
  */
 void guard_call_left(struct guard *g, int fd, uintptr_t frame);
 static inline bool guard_told(void)
@@ -345,7 +345,7 @@ void guard_retire(struct retired *r);
 /*
  * How many of weight RETIRED_HEAVY are not freed yet. Sequentially consistent:
  * a thread that says when it looks next, and then finds none here, is seen to
- * have said so by whoever retires one behind that.
+ * have said so by the thread that retires one behind that.
  */
 uint32_t guard_heavy(void);
 /* Frees what can be by now: of the background thread, or for want of memory. */

@@ -77,8 +77,8 @@ static inline void hold_signals(struct hold *h)
  * Before they are let in again. One for the process that came meanwhile is not
  * this thread's as a rule: the kernel has woken the first thread for it, if
  * that lets it in, and programs that wait for it there count on that. But it
- * gets it who lets it in first. So this waits, for a bounded time, until it is
- * taken.
+ * goes to the thread that lets it in first. So this waits, for a bounded time,
+ * until it is taken.
  */
 void hold_give_way(const struct hold *h);
 /*

@@ -42,7 +42,7 @@ void lock_forked(void)
 
 /*
  * Has the thread ended? kill() still finds a process that was killed but not
- * yet waited for, and it may be the caller who ought to wait, so the state in
+ * yet waited for, and it may be the caller that ought to wait, so the state in
  * /proc is asked as well. Doubt means alive.
  */
 static bool lock_owner_dead(uint32_t tid)

@@ -7,8 +7,8 @@
  * lies in shared memory (connections inherited over fork are shared, see
  * doc/design.md D5). The word holds the owner's thread id, so that
  *  - a signal handler that interrupts its own thread's critical section, which
- *    sigdefer.h puts off if it can, is told so (-EDEADLK) instead of waiting for
- *    itself: an error for that call, never a reason to try again;
+ *    sigdefer.h puts off if it can, is told so (-EDEADLK) instead of waiting
+ *    for itself: an error for that call, never a reason to try again;
  *  - a lock whose owner was killed is taken over (-EOWNERDEAD: the lock IS
  *    held, what it guards may be half changed).
  */
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 struct lock {
-	uint32_t word; /* 0 free, else owner's tid, bit 31: somebody waits */
+	uint32_t word; /* 0 free, else owner's tid, bit 31: a thread waits */
 };
 
 #define LOCK_WAITERS 0x80000000u
@@ -36,14 +36,14 @@ void lock_forked(void);
 
 /*
  * This thread has signals blocked that its program lets in (hold.h): the
- * program's mask. Who waits for a lock for long lets them in, again and again:
+ * program's mask. A long wait for a lock lets them in, again and again:
  * the owner may be kept by a handler until this thread has answered a signal,
  * too (collectors of garbage that stop the world).
  */
 struct lock_mask {
 	uint64_t set;
 	bool on;
-	unsigned char held; /* for others, who cannot tell from /proc alone */
+	unsigned char held; /* for others, which cannot tell from /proc alone */
 };
 enum {
 	HELD_NOT,

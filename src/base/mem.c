@@ -94,7 +94,7 @@ static bool readable(const void *at)
 	       -EFAULT;
 }
 
-/* Adds nothing to the word, and wakes who waits for it in vain. */
+/* Adds nothing to the word, and wakes threads that wait for it in vain. */
 static bool writable(uintptr_t at)
 {
 	uint32_t own = 0, *word = (uint32_t *)(at & ~(uintptr_t)3);

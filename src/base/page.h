@@ -4,12 +4,12 @@
 
 /*
  * What a process publishes about itself (D12): a file in /dev/shm, mode 0600,
- * named libsdp.PID.STARTTIME, mapped shared and held open by nobody. sdpstat
- * reads a copy. Written by one process with plain atomic stores; a
+ * named libsdp.PID.STARTTIME, mapped shared and held open by no process.
+ * sdpstat reads a copy. Written by one process with plain atomic stores; a
  * reader accepts a row when its `gen` is even and the same before and after.
- * The library creates the file when a rule first concerns a socket, removes
- * it at exit; whoever creates the next, and sdpstat, remove files whose process
- * is gone.
+ * The library creates the file when a rule first concerns a socket, removes it
+ * at exit; the process that creates the next, and sdpstat, remove files whose
+ * process is gone.
  */
 
 #include <netinet/in.h>
@@ -157,12 +157,12 @@ int page_open(const char *program);
 void page_sweep(void);
 /*
  * Add what was counted to the sums (sums.h) and remove the file; further
- * counting goes on in memory nobody else sees.
+ * counting goes on in private memory.
  */
 void page_close(void);
 /*
  * About to become another program: what was counted is added to the sums, and
- * nobody reads the page. `left` false: not.
+ * the page is not read any more. `left` false: not.
  */
 void page_leave(bool left);
 /* In a forked child: a fresh private page, counters at zero, no rows. */

@@ -8,8 +8,9 @@
 #include "base/sys.h"
 
 /*
- * The reader's side. The file belongs to somebody else, who may change or cut
- * it at any moment: it is read, not mapped, checked once, and the copy used.
+ * The reader's side. The file belongs to another process, which may change or
+ * cut it at any moment: it is read, not mapped, checked once, and the copy
+ * used.
  */
 
 #define PAGE_TRIES 8

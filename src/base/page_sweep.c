@@ -12,7 +12,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 
-/* A directory with more in it is somebody else's care. */
+/* A directory with more in it is left to others. */
 #define SWEEP_READS 16
 
 /* The process id in the name of a page's file, or 0. */
@@ -67,7 +67,7 @@ static uint32_t rows_used(const struct page *p)
 	return n;
 }
 
-/* Who removes the name has the counters: nobody adds them twice. */
+/* The process that removes the name has the counters: they are added once. */
 static void sweep_page(int dir, const char *name, int pid)
 {
 	struct page *p = page_of(dir, name);

@@ -33,7 +33,7 @@ void scratch_give(struct scratch *s);
 /* Another thread has the mapping `mem` (NULL: none) from here on. */
 void scratch_fresh(void *mem);
 /*
- * `mem` is nobody's any more; what its slot keeps of it: NULL if it is
+ * `mem` is not used any more; what its slot keeps of it: NULL if it is
  * unmapped.
  */
 void *scratch_drop(void *mem);

@@ -11,7 +11,7 @@
 
 /*
  * The kernel notes a reset as an error, a hang-up and an end, one after the
- * other, and poll() looks at them without the socket's lock: who looks just
+ * other, and poll() looks at them without the socket's lock: a look just
  * then sees half of it. All that is noted under the lock, so behind a call that
  * takes it the whole is there.
  *

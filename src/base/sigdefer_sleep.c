@@ -185,7 +185,7 @@ bool sigdefer_back(const ucontext_t *uc)
 
 /*
  * As libc does it: for the time of the call a thread may be cancelled anywhere.
- * Nothing here is cleaned up, and whoever calls has a call here to unwind from.
+ * Nothing here is cleaned up, and the caller has a call here to unwind from.
  */
 static int cancellable(void)
 {

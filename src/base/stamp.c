@@ -4,10 +4,10 @@
  *
  * The kernel uses the time stamp counter as its own clock only where it counts
  * at a constant rate, goes on in every sleep, and is the same on all
- * processors; it watches that as long as the system runs. So whoever reads the
- * name of the clock source knows, and all processes read the same. Who cannot
- * read it (no /sys) takes nanoseconds, and its stamps are not compared with
- * those of others.
+ * processors; it watches that as long as the system runs. So a process that
+ * reads the name of the clock source knows, and all processes read the same.
+ * One that cannot read it (no /sys) takes nanoseconds, and its stamps are not
+ * compared with those of others.
  */
 
 #include "base/stamp.h"
@@ -32,7 +32,7 @@ static bool trusted(void)
 	int mode = PR_TSC_ENABLE, fd;
 	char name[8] = "";
 
-	/* whoever started the program may have made the instruction fault */
+	/* the starter of the program may have made the instruction fault */
 	if (sys_call3(SYS_prctl, PR_GET_TSC, &mode, 0) || mode != PR_TSC_ENABLE)
 		return false;
 	fd = sys_open(SOURCE, O_RDONLY | O_CLOEXEC, 0);
@@ -56,7 +56,7 @@ void stamp_learn(void)
 
 /*
  * Entries are read without a lock; each is whole. Two threads at once may leave
- * them out of order, which nobody minds: each has its stamp.
+ * them out of order, which does no harm: each has its stamp.
  */
 void stamp_log_add(uint16_t port)
 {

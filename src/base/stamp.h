@@ -23,7 +23,7 @@ extern bool stamp_used; /* atomic: this process has sent or got messages */
 
 /*
  * Chooses the clock: once, before the program runs and anything has a stamp.
- * Who does not call it has nanoseconds.
+ * A process that does not call it has nanoseconds.
  */
 void stamp_learn(void);
 
@@ -101,7 +101,7 @@ static inline bool stamp_log_within(uint64_t entry, uint64_t from, uint64_t to)
 }
 
 /*
- * A message is sent at `now`: true if the log may concern its reader, who was
+ * A message is sent at `now`: true if the log may concern its reader, which was
  * away for so long at most.
  */
 #define STAMP_LATELY (1ull << 34) /* some seconds, in either unit */

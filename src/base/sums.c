@@ -13,7 +13,7 @@
 static struct sums *mapped;
 
 /*
- * Nobody else may have written to it. A name that another user has taken is
+ * No other user may have written to it. A name that another user has taken is
  * left alone: this user's sums are lost then, nothing else.
  */
 static int sums_check(int fd, const struct stat *st)
@@ -103,9 +103,9 @@ void sums_add(const struct page_counters *now, struct page_counters *had)
 }
 
 /*
- * Of all who find the page of a killed process one has it. It is the last one
- * of its user from then on, which sdpstat --log reads; where that name is not
- * to be had it goes.
+ * Of all processes that find the page of a killed one a single one takes it. It
+ * is the last one of its user from then on, which sdpstat --log reads; where
+ * that name is not to be had it goes.
  */
 static bool claim(int dir, const char *name)
 {

@@ -5,9 +5,10 @@
 /*
  * What processes counted that have ended: one file of sums for each user, in
  * PAGE_DIR, mode 0600, so that counters only grow. A process adds what its page
- * has when it ends or becomes another program; of a killed one, whoever removes
- * its page does. A new file is all zeros, which is sound. It is mapped when the
- * page is opened: adding makes no system call and waits for nobody.
+ * has when it ends or becomes another program; of a killed one, the process
+ * that removes its page does. A new file is all zeros, which is sound. It is
+ * mapped when the page is opened: adding makes no system call and waits for
+ * nothing.
  *
  * `begun` counts before, `done` behind each addition, and the removal of a page
  * lies between them: a reader that finds both alike, and `begun` the same
@@ -40,8 +41,8 @@ int sums_open(bool anew);
  */
 void sums_add(const struct page_counters *now, struct page_counters *had);
 /*
- * The same for a dead process's page, if it is this call that removes it; behind
- * sums_open(), which logs and needs the stack for that.
+ * The same for a dead process's page, if it is this call that removes it;
+ * behind sums_open(), which logs and needs the stack for that.
  */
 void sums_inherit(const struct page_counters *now, struct page_counters *had,
 		  int dir, const char *name);

@@ -6,7 +6,7 @@
  * What sdpstat tells a process, and what it answers (D12): one datagram each
  * way. A process's service thread listens at a name made from the number in
  * its page; it obeys its own user and root, by the kernel's word (credentials),
- * whoever may have found out the name.
+ * whatever process may have found out the name.
  */
 
 #include <stdint.h>
