@@ -36,8 +36,8 @@ struct stamp_log;
  * not seen by front() and must not be released: its buffer is posted already,
  * or, `shed`, will not be again, since the end keeps fewer now. `last`: a look
  * that was made for it has found no other behind it. `stamp`: when it was sent,
- * as the peer says (stamp.h), 0: not known. Who never sheds, or never knows
- * one of these, need not write it.
+ * as the peer says (stamp.h), 0: not known. A fabric that never sheds, or never
+ * knows one of these, need not write it.
  */
 struct fab_msg {
 	const uint8_t *mem;
@@ -108,7 +108,7 @@ struct fabric_ops {
 	const struct stamp_log *(*sends)(struct end *e);
 	/*
 	 * Zero copy (D10). lend(): the peer may read `len` bytes at `mem`,
-	 * under *rkey, until unlend(). Whoever lends keeps them as they are
+	 * under *rkey, until unlend(). The lender keeps them as they are
 	 * until the peer is known to read no more. lent(): bytes it has read
 	 * so far; `back`: and from now on it reads nothing more that counts.
 	 * -EINPROGRESS where only the peer can say so, by a message: then the

@@ -3,7 +3,7 @@
 #define LIBSDP_FABRIC_SHM_GATE_H
 
 /*
- * Who may write into a sink, and when its owner may leave (D10).
+ * When a sink may be written into, and when its owner may leave (D10).
  *
  * The writer enters: it reads where mark and gate are, marks the word BUSY, and
  * then makes one system call
@@ -11,7 +11,7 @@
  *	mark.in = op;  the gate;  the bytes;  mark.out = op;
  * all in the owner's memory. Then it leaves: BUSY goes, the count rises.
  *
- * The owner marks the word SHUT. If it was not BUSY, nobody enters any more.
+ * The owner marks the word SHUT. If it was not BUSY, no thread enters any more.
  * If it was, the owner first takes the gate's page away, and only then looks
  * at the mark:
  *   in != op: the call has not written its first word. When it does, it finds
@@ -22,9 +22,9 @@
  *	copying, or it has left the kernel in front of a gate or of memory that
  *	was not there. A thread that is stopped, or dead, is not in the kernel.
  * The word is changed by compare and swap only, so both ends read the same
- * count from it at the end: its value is the truth, whoever wrote it. It stays
- * until the writer's end has said, by a message, that it knows of the end of
- * the sink; then there may be another.
+ * count from it at the end: its value is the truth, whichever end wrote it. It
+ * stays until the writer's end has said, by a message, that it knows of the end
+ * of the sink; then there may be another.
  *
  * These functions are the steps of it; each is one atomic access. tests/sim
  * goes through all orders of them.
@@ -42,7 +42,7 @@ struct shm_sink {
 	uint64_t word; /* all three; number of the sink in the upper half */
 	uint64_t mark; /* where struct gate_mark lies in the owner's memory */
 	uint32_t len; /* writer's: of the write under way */
-	int32_t pid, tid; /* writer's: who writes, in its own numbers */
+	int32_t pid, tid; /* of the thread that writes, in its own numbers */
 };
 
 /* In the owner's memory. Behind it, a page on, is the gate: 8 bytes. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Windows into the keep areas. Nobody keeps a descriptor of the segment's file,
- * but a mapping that is shared can be doubled, and the double may reach
+ * Windows into the keep areas. No process keeps a descriptor of the segment's
+ * file, but a mapping that is shared can be doubled, and the double may reach
  * further: from the last page of the segment, window by window, to any place
  * behind it. So neither the 64 MiB of a keep area nor those of the other in
  * front of it need address space.
@@ -18,7 +18,7 @@
 
 #define SMALL 65536u
 
-static uint8_t *spare; /* atomic; 2 * SMALL bytes that nobody may touch */
+static uint8_t *spare; /* atomic; 2 * SMALL bytes, not to be touched */
 
 void shm_keep_spare(void)
 {

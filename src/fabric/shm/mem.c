@@ -10,7 +10,7 @@
  *
  * Whose memory is read. The process is the one whose credentials the kernel
  * keeps with the wake-up socket, of our own user, and alive after the read, so
- * that nobody else can have had its number. The word `seal` is read by the
+ * that no other process can have had its number. The word `seal` is read by the
  * same system call, hence from the same address space, and proves that this
  * is the one that made the source: an exec has another, and so has a child.
  */

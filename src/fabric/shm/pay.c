@@ -90,7 +90,7 @@ void shm_settle(struct shm_end *e)
 		wall(e);
 }
 
-/* A share of what is left: who comes later shall have some, too. */
+/* A share of what is left: later ones shall have some, too. */
 bool shm_affords(uint32_t more)
 {
 	uint64_t sum = rings(0), lim = most();

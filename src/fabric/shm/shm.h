@@ -135,8 +135,8 @@ extern struct shm_account shm_account;
  */
 int shm_make(struct shm_seg *s, uint32_t ring);
 /*
- * Map a segment somebody else made, after checking: seals, regular file on
- * tmpfs, size equal to `stated` and sound. `memfd` is not consumed. 0,
+ * Map a segment that another process made, after checking: seals, regular file
+ * on tmpfs, size equal to `stated` and sound. `memfd` is not consumed. 0,
  * -EPROTO when it is unsound, or what the kernel answered to mmap().
  */
 int shm_open_seg(struct shm_seg *s, int memfd, size_t stated);

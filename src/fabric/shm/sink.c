@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Memory of one end into which the other writes with process_vm_writev();
- * gate.h has who may, and when its owner has it back.
+ * gate.h has when it may, and when its owner has it back.
  *
- * Marks and gates of a process lie at an address drawn at random. Whoever has
- * the process's number by the time of a belated call has nothing there, and
- * the kernel stops at the first word. A child does not get them, nor does an
- * exec. A gate in front of which somebody may still stand is never used again.
+ * Marks and gates of a process lie at an address drawn at random. A process
+ * that has the process's number by the time of a belated call has nothing
+ * there, and the kernel stops at the first word. A child does not get them, nor
+ * does an exec. A gate in front of which a writer may still stand is never used
+ * again.
  */
 
 #include <sys/mman.h>
@@ -37,7 +38,7 @@ static int32_t my_pid(void)
 
 /* --- the owner: gates -------------------------------------------------- */
 
-/* In a child nothing is there, and there is nobody else yet who looks. */
+/* In a child nothing is there, and there is no other thread yet that looks. */
 static uint8_t *gates_get(int32_t pid)
 {
 	uint8_t *at = __atomic_load_n(&gates.mem, __ATOMIC_ACQUIRE), *was = at;
@@ -165,7 +166,7 @@ static void nap(long *ns)
 		*ns *= 2;
 }
 
-/* Somebody is inside, or stands in front of it. */
+/* A writer is inside, or stands in front of it. */
 static void turn_out(struct shm_end *e, uint64_t op)
 {
 	const struct gate_mark *m = (void *)slot_at(e->gate);

@@ -42,7 +42,7 @@ struct sim;
 
 /*
  * RDMA. With `sync` as process_vm_readv() does it: it is over when read() or
- * write() returns, whatever messages are under way, and nobody but the owner
+ * write() returns, whatever messages are under way, and only the owner
  * keeps the other end from the memory. Else as queue pairs do it: it takes
  * time, a write takes its place among the messages, a read gets the bytes as
  * they are when it ends, and an end that has hung up is out of reach.

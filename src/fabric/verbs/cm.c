@@ -223,7 +223,7 @@ static void request_unlink(struct verbs *v, struct verbs_request *r)
 	free(r);
 }
 
-/* With v->lock held, or nobody else there. */
+/* With v->lock held, or by the only thread. */
 void request_drop(struct verbs *v, struct verbs_request *r)
 {
 	rdma_destroy_id(r->id);

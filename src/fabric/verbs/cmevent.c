@@ -94,7 +94,7 @@ static void answered(struct vend *e, const struct rdma_cm_event *ev)
 	event_due(e, VE_ANSWERED);
 }
 
-/* One line, and nobody dials that host for a while. */
+/* One line, and that host is not dialled for a while. */
 static void no_path(struct vend *e, const char *who, int status)
 {
 	verbs_say_once(e->v, LOG_WARN,
@@ -222,7 +222,7 @@ void cm_events(struct verbs *v)
 	while (!rdma_get_cm_event(v->chan, &ev)) {
 		spare = ev->id;
 		one_event(v, ev);
-		/* nobody's any more, or never anybody's */
+		/* not an end's any more, or never one's */
 		if (spare->context)
 			spare = NULL;
 		rdma_ack_cm_event(ev);
@@ -231,7 +231,7 @@ void cm_events(struct verbs *v)
 	}
 	if (cm_err(-1) != -EACCES)
 		return;
-	/* it stays readable, and nobody here may read it (rdma-facts.md 1.1) */
+	/* it stays readable, and it may not be read here (rdma-facts.md 1.1) */
 	v->denied = true;
 	sys_epoll_ctl(v->ep, EPOLL_CTL_DEL, v->chan->fd, NULL);
 }

@@ -97,8 +97,9 @@ int verbs_ear(struct end *end)
 
 /*
  * A channel does not say what it has to tell. So to watch it for nothing would
- * wake who sleeps on the set for each completion, inside the kernel, where it
- * finds nothing and sleeps on: it costs as much and is seen by nobody.
+ * wake the thread that sleeps on the set for each completion, inside the
+ * kernel, where it finds nothing and sleeps on: it costs as much and is not
+ * seen.
  */
 int verbs_deaf(struct end *end, bool on)
 {

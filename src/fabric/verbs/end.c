@@ -69,7 +69,7 @@ static int qp_new(struct vend *e)
 
 /*
  * What the device says of a queue pair's way: the P_Key is not in its table,
- * the GID has no entry, nobody knows the next hop.
+ * the GID has no entry, the next hop is not known.
  */
 static int path_err(struct vend *e, enum ibv_qp_state state, int err)
 {

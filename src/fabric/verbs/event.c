@@ -66,8 +66,8 @@ void event_down(struct vend *e, int why)
 }
 
 /*
- * Whoever is inside already learns it from the call that broke: end_build(),
- * whose caller tells, or what a signal handler interrupted.
+ * A thread that is inside already learns it from the call that broke:
+ * end_build(), whose caller tells, or what a signal handler interrupted.
  */
 void event_broken(struct vend *e)
 {

@@ -7,7 +7,7 @@
  * owner as context, so that an event finds its listener, request or end.
  *
  * Queue pairs live in contexts that this module opens itself: those of
- * librdmacm are shared with whoever else uses it and belong to the
+ * librdmacm are shared with its other users and belong to the
  * credentials of the first user (rdma-facts.md 1.1). So librdmacm finds routes
  * and exchanges CM messages; all else is ours, the states of the queue pair
  * included, and a bad HelloAck can be refused before RTU [2.6].
@@ -134,7 +134,7 @@ struct rx {
 	uint32_t load_stride, load_count;
 	uint32_t load_size; /* bytes of a receive there */
 	uint32_t rest_out, load_out; /* slots posted, by region */
-	uint64_t free[2]; /* slots of the two regions that nobody uses */
+	uint64_t free[2]; /* free slots of the two regions */
 	struct arrivals come, held;
 	struct region load;
 	uint8_t copy[FAB_CTRL]; /* the message that is not held */
@@ -147,7 +147,7 @@ struct done {
 	uint16_t status; /* enum ibv_wc_status, or STATUS_NONSENSE */
 };
 
-#define STATUS_NONSENSE 0xffff /* something that nobody asked for */
+#define STATUS_NONSENSE 0xffff /* something that was not asked for */
 
 /* Completions: taken from the CQ by any thread, used by the end's holder. */
 struct stash {
@@ -197,7 +197,7 @@ struct vend {
 	uint8_t state;
 	bool active, established;
 	bool native; /* dial_native() */
-	uint64_t service; /* whom it dials then */
+	uint64_t service; /* what it dials then */
 	int error; /* the connection broke: the first reason */
 	int why; /* of VE_FAILED, VE_DOWN */
 	bool leave, die; /* asked for where the lock could not be had */

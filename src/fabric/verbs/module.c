@@ -150,7 +150,7 @@ static void verbs_forget(struct verbs *v)
 
 /*
  * librdmacm has locks, and a child that inherits a taken one waits for ever: so
- * a fork waits until nobody is inside. Data go by without.
+ * a fork waits until no thread is inside. Data go by without.
  */
 static void verbs_hold(struct verbs *v)
 {

@@ -49,7 +49,7 @@ static int post(struct vend *e, uint32_t slot)
 	return -ibv_post_recv(e->qp, &wr, &bad);
 }
 
-/* A slot that nobody uses, of the right size; SLOTS: none. */
+/* A free slot, of the right size; SLOTS: none. */
 static uint32_t slot_take(struct rx *r)
 {
 	unsigned int i, which;

@@ -5,7 +5,7 @@
  * Each work request has a record; a completion covers all records before it.
  *
  * Completions cost more than sends, so only one send in QUIET_MAX asks for
- * one, and one whenever half a ring has gone since. Whoever needs to know
+ * one, and one whenever half a ring has gone since. A caller that needs to know
  * sooner posts a mark: an RDMA Write of no bytes.
  */
 
@@ -63,8 +63,8 @@ static struct region *region_of(struct tx *t, uint8_t ring)
 
 /*
  * A larger ring; messages of the one before stay where they are. The largest is
- * for a stream: with less to send from, the device runs dry before whoever
- * writes is woken and runs.
+ * for a stream: with less to send from, the device runs dry before the thread
+ * that writes is woken and runs.
  */
 static void ring_grow(struct vend *e)
 {

@@ -12,16 +12,16 @@
  * allocates with malloc() only at set-up, and calls back through struct
  * verbs_host alone.
  *
- * Who may call (rdma-facts.md 1, 5). Every verbs and rdma_cm descriptor belongs
- * to the process and to the credentials that opened it. A struct verbs is
- * opened late, by the process that uses it; after fork() the child calls
- * forget(), which releases nothing that belongs to the parent, and opens its
- * own. Calls on one end are serialised by the caller, but for pending(), which
- * any thread may ask any time; calls on struct verbs (event(), listen(), dial()
- * ...) may come from any thread, with the credentials that open() had
- * (-EACCES). An end that event() named may be destroyed by then: the caller
- * serialises destroy() with event() and what it makes of it. Nothing blocks.
- * Results are 0 or positive, or a negative errno.
+ * Every verbs and rdma_cm descriptor belongs to the process and to the
+ * credentials that opened it. A struct verbs is opened late, by the process
+ * that uses it; after fork() the child calls forget(), which releases nothing
+ * that belongs to the parent, and opens its own. Calls on one end are
+ * serialised by the caller, but for pending(), which any thread may ask any
+ * time; calls on struct verbs (event(), listen(), dial() ...) may come from any
+ * thread, with the credentials that open() had (-EACCES). An end that event()
+ * named may be destroyed by then: the caller serialises destroy() with event()
+ * and what it makes of it. Nothing blocks. Results are 0 or positive, or a
+ * negative errno.
  *
  * Set-up (D2): dial -> VE_READY (route known, QP made, receives posted)
  * -> connect(Hello) -> VE_ANSWERED (HelloAck; may still be refused)
@@ -114,7 +114,7 @@ struct verbs_conf {
 
 enum verbs_event_type {
 	VE_NONE,
-	VE_REQUEST, /* somebody dials a listener: prepare() or refuse() it */
+	VE_REQUEST, /* a listener is dialled: prepare() or refuse() it */
 	VE_READY, /* dial(): route and queue pair are there */
 	VE_ANSWERED, /* connect(): accepted; `data` is the HelloAck */
 	VE_REFUSED, /* connect(): rejected; `data` is the private data */
@@ -208,7 +208,7 @@ struct verbs_api {
 	 * only one that may not be used, -ENXIO one whose file may not be
 	 * opened, -ENETUNREACH the path cannot be used (P_Key, GID), -ENOMEM
 	 * memory, or the limit of locked memory; the log says more of these
-	 * three. -ETIMEDOUT, -ECONNREFUSED nobody listens.
+	 * three. -ETIMEDOUT, -ECONNREFUSED nothing listens.
 	 */
 	int (*dial)(struct verbs *v, const union verbs_addr *local,
 		    const union verbs_addr *peer, uint64_t tag,
@@ -239,16 +239,16 @@ struct verbs_api {
 	 * Ask for VE_READABLE at the next completion of this end. Then poll()
 	 * or ask pending() once more: what came before is not told
 	 * (rdma-facts.md 2).
-	 * `solicited`: only messages sent so, or errors; not for one who waits
+	 * `solicited`: only messages sent so, or errors; not for one that waits
 	 * for room.
 	 */
 	int (*arm)(struct end *e, bool solicited);
 	/*
 	 * A descriptor for poll(), readable when what arm() asked for comes,
 	 * to this end alone; -1: it has none. While the end is deaf(), nothing
-	 * of that becomes VE_READABLE, and who polls there takes it by heard();
-	 * it is told later what nobody took. To hear again needs a little of
-	 * the kernel's memory: 0, or negative, and it stays deaf.
+	 * of that becomes VE_READABLE, and the thread that polls there takes it
+	 * by heard(); what was not taken is told later. To hear again needs a
+	 * little of the kernel's memory: 0, or negative, and it stays deaf.
 	 */
 	int (*ear)(struct end *e);
 	int (*deaf)(struct end *e, bool on);
@@ -312,7 +312,8 @@ struct verbs_api {
 		   bool remote_write, struct verbs_region *r);
 	void (*dereg)(struct end *e, struct verbs_region *r);
 	/*
-	 * The same for write() from us: nobody writes there, or reads by a key.
+	 * The same for write() from us: the peer does not write there, or read
+	 * by a key.
 	 */
 	int (*reg_from)(struct end *e, const void *mem, size_t len,
 			struct verbs_region *r);
