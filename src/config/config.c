@@ -62,7 +62,7 @@ static int file_check(int fd, size_t *size)
 	return 0;
 }
 
-/* Read, not mapped: somebody may cut the file meanwhile. */
+/* Read, not mapped: another process may cut the file meanwhile. */
 int config_parse(struct config *c, struct settings *s, const char *file,
 		 config_say say, void *arg)
 {

@@ -4,7 +4,7 @@
 
 /*
  * Settings that are lists: entries with commas between them, in one word of
- * the file. They are kept as they were written, and read whenever somebody
+ * the file. They are kept as they were written, and read whenever a caller
  * asks, which is seldom. Pure; any thread.
  */
 

@@ -78,8 +78,8 @@ void anc_idle(struct anc_dir *d)
 }
 
 /*
- * R has all in front of x: LIFTED. Whoever else made it so, or asked
- * meanwhile, those who sleep in the kernel need a kick. The state is read
+ * R has all in front of x: LIFTED. Whichever end made it so, or asked
+ * meanwhile, those that sleep in the kernel need a kick. The state is read
  * first: x is of the last switch only then.
  */
 static bool past_x(struct anc_dir *d, const uint64_t *taken, const uint64_t *x)

@@ -3,7 +3,7 @@
 #define LIBSDP_HANDOVER_PROTO_ANCHOR_H
 
 /*
- * The anchor machine: who carries a direction of the stream, the kernel's TCP
+ * The anchor machine: what carries a direction of the stream, the kernel's TCP
  * connection (the anchor) or SDP, and how it changes hands without losing,
  * repeating or reordering a byte (reference/anchor.md sections 1, 4 and 6).
  *
@@ -32,8 +32,8 @@
  *
  *   [taken, x) on the anchor, [x, y) in the ring, kicks, [y, ...) on the anchor
  *
- * as far as it is unread, whoever asks and answers meanwhile. y is ANC_OPEN
- * until W stalls. What R takes off the anchor before its turn it keeps
+ * as far as it is unread, whichever end asks or answers meanwhile. y is
+ * ANC_OPEN until W stalls. What R takes off the anchor before its turn it keeps
  * (anc_rx.kept), and `taken` counts it when its turn comes.
  *
  * The rules, each with its control in tests/sim/test_anchor.c:
@@ -76,7 +76,7 @@ enum { /* anc_dir.wait: what W waits for; another value counts as room */
 };
 
 enum { /* anc_side.counted */
-       ANC_COUNTED_RX = 1, /* nobody else ever received on its socket */
+       ANC_COUNTED_RX = 1, /* no other process ever received on its socket */
        ANC_COUNTED_TX = 2, /* nor sent */
 };
 
@@ -161,9 +161,9 @@ static inline void anc_publish(uint64_t *word, uint64_t count,
 }
 
 /*
- * The same for who counts alone: he holds the lock, and no thread is inside a
- * TCP call. A fence follows (anc_ring() or its kin) before W or R looks for
- * sleepers.
+ * The same where one thread counts alone: it holds the lock, and no thread is
+ * inside a TCP call. A fence follows (anc_ring() or its kin) before W or R
+ * looks for sleepers.
  */
 static inline void anc_count(uint64_t *word, uint64_t n, uint64_t *own)
 {
@@ -217,7 +217,7 @@ bool anc_may_kick(const struct anc_dir *d, const struct anc_tx *t);
  */
 int anc_stall(struct anc_dir *d, struct anc_tx *t, bool fin);
 /*
- * R asked: PAUSED at exactly sent, kicks. 0 or -EAGAIN (nobody asked). No
+ * R asked: PAUSED at exactly sent, kicks. 0 or -EAGAIN (not asked). No
  * thread of W is inside a send and none can begin one (it finds RECALLED).
  */
 int anc_answer(struct anc_dir *d, struct anc_tx *t);
@@ -242,13 +242,15 @@ static inline void anc_sent(struct anc_dir *d, struct anc_tx *t, uint64_t n)
 	anc_publish(&d->sent, __atomic_add_fetch(&t->sent, n, __ATOMIC_SEQ_CST),
 		    &t->sent);
 }
-/* The same in LIFTED and SWITCHING: nobody sends but the holder of the lock. */
+/* The same in LIFTED and SWITCHING: only the holder of the lock sends. */
 static inline void anc_sent_alone(struct anc_dir *d, struct anc_tx *t,
 				  uint64_t n)
 {
 	anc_count(&d->sent, n, &t->sent);
 }
-/* After publishing anything to R: who must be rung, as ANC_* bits. */
+/*
+ * After publishing anything to R: which sleepers must be rung, as ANC_* bits.
+ */
 static inline uint32_t anc_ring(struct anc_dir *d)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -269,9 +271,9 @@ static inline void anc_kick(struct anc_dir *d, struct anc_tx *t)
 enum anc_where {
 	ANC_AT_ANCHOR, /* the kernel has the next byte */
 	ANC_AT_RING, /* up to `n` bytes from the ring */
-	ANC_AT_KICKS, /* exactly `n` kicks lie on the anchor first; 0: who is
-			 inside a receive since before the switch, has to come
-			 out first, or W has to say something (unsure) */
+	ANC_AT_KICKS, /* exactly `n` kicks lie on the anchor first; 0: a
+			 thread inside a receive since before the switch has
+			 to come out first, or W has to say something (unsure) */
 	ANC_AT_QUEUE, /* up to `n` from what is kept, then from the anchor: by
 			 receives under the lock, which do not sleep, while
 			 tcp_rx is 0 */
@@ -305,8 +307,8 @@ static inline void anc_taken_alone(struct anc_dir *d, struct anc_rx *r,
 		anc_taken(d, r, n);
 }
 /*
- * After anc_taken() of bytes from the anchor, by whoever took them: true when
- * x was passed by this. Others may sleep in the kernel where nothing will
+ * After anc_taken() of bytes from the anchor, whichever thread took them: true
+ * when x was passed by this. Others may sleep in the kernel where nothing will
  * come: the caller asks W for a kick.
  */
 bool anc_passed(struct anc_dir *d, const struct anc_rx *r);

@@ -100,7 +100,9 @@ bool remote_sure(const struct remote *r)
 
 	if (anc_state(r->rx) == ANC_DRAINING)
 		return !r->ar->unsure;
-	/* who left DRAINING had been told that the writer knew of it */
+	/*
+	 * a reader that left DRAINING had been told that the writer knew of it
+	 */
 	return !behind || (behind == 1 && anc_state(r->rx) == ANC_TCP &&
 			   r->writer_state == ANC_DRAINING);
 }
@@ -133,8 +135,8 @@ static void make_writer(struct remote *r, uint8_t *out)
 	enum anc_state st = anc_state(r->tx);
 
 	/*
-	 * One question at a time: the answer tells the newest count. Who waits
-	 * for room need not ask, it comes with credits; asking would use
+	 * One question at a time: the answer tells the newest count. One that
+	 * waits for room need not ask, it comes with credits; asking would use
 	 * them up.
 	 */
 	if (st != ANC_LIFTED && r->wait_no == r->wait_done &&
@@ -154,8 +156,8 @@ static void make_writer(struct remote *r, uint8_t *out)
 
 /*
  * The writer wants to hear of a drained direction, or, where it has switched
- * since it asked, of any progress. `wait` is cleared by whoever took (ring.c)
- * or here.
+ * since it asked, of any progress. `wait` is cleared where bytes are taken
+ * (ring.c) or here.
  */
 static void answer(struct remote *r)
 {
@@ -217,7 +219,7 @@ static void make_reader(struct remote *r, uint8_t *out)
 bool remote_make(struct remote *r, enum remote_half half, bool idle,
 		 uint8_t out[REMOTE_LEN])
 {
-	/* who has closed reads no more: there is nothing to tell of a writer */
+	/* a closed end reads no more: there is nothing to tell of a writer */
 	if (half == REMOTE_WRITER && anc_state(r->tx) == ANC_GONE)
 		return false;
 	memset(out, 0, REMOTE_LEN);

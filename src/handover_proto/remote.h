@@ -18,8 +18,8 @@
  * that matters, the writer waits until the reader has seen its state
  * (remote_seen()): before the first byte after a lift, and before the first
  * after a stall. The reader in turn leaves DRAINING only when it was told that
- * the writer knows (anc_rx.unsure): who finds the queue pair broken then knows
- * what the other may have written (resume.h).
+ * the writer knows (anc_rx.unsure): an end that finds the queue pair broken
+ * then knows what the other may have written (resume.h).
  *
  * The state word. Each move counts one in anc_dir.epoch, and each end tells
  * the epoch and the state it is in. In every state but those that both ends
@@ -100,7 +100,7 @@ void remote_init(struct remote *r, struct anc_page *mirror,
 /*
  * Is there something the peer has to know? Then the snapshot: true. It counts
  * as told: the caller sends it, or a later one of this half instead. `idle`:
- * counts that nobody waits for are worth it, too.
+ * counts that are not waited for are worth it, too.
  */
 bool remote_make(struct remote *r, enum remote_half half, bool idle,
 		 uint8_t out[REMOTE_LEN]);

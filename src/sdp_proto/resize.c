@@ -3,10 +3,10 @@
  * Larger receive buffers [5.6]. Sizes include the BSDH. Kernel peers count the
  * stream bytes alone: told of a size, they fill that and add the BSDH.
  *
- * Nobody shrinks, but between two ends with CONN_EXT_SIZES. There the receiver
- * needs no question to say what it has, and may take back what it said. Its
- * word needs no answer: once a message acknowledges it (MSeqAck), all that come
- * behind that message were sent by a peer that knows.
+ * Buffers do not shrink, but between two ends with CONN_EXT_SIZES. There the
+ * receiver needs no question to say what it has, and may take back what it
+ * said. Its word needs no answer: once a message acknowledges it (MSeqAck), all
+ * that come behind that message were sent by a peer that knows.
  */
 #include "sdp_proto/state.h"
 

@@ -2,8 +2,8 @@
 /*
  * Read Zcopy [4.3]. As source we follow our own advertisements until they are
  * complete, given back or void; as sink we keep the peer's until they are read
- * and reported, or given back with SendSm. Who cannot read gives back at once,
- * which is legal towards everybody.
+ * and reported, or given back with SendSm. An end that cannot read gives back
+ * at once, which is legal towards every peer.
  */
 #include "sdp_proto/state.h"
 

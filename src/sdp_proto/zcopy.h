@@ -24,10 +24,10 @@
  * of its bytes go inside the message, op.len are the peer's to read. Then the
  * memory must neither change nor be deregistered until conn_freed() gives its
  * key back; freed.bytes of the op.len were read, the rest is to be offered
- * again, by copy as far as op.len went: who gave it back once does so again.
- * While bytes wait that an offer leaves out, it says `more`.
+ * again, by copy as far as op.len went: a peer that gave it back once does so
+ * again. While bytes wait that an offer leaves out, it says `more`.
  *
- * Nobody waits here with a limit: the caller cancels (conn_cancel_sources())
+ * Nothing here waits with a limit: the caller cancels (conn_cancel_sources())
  * when it does not want to wait any longer, and then still waits for
  * conn_freed(). Urgent bytes never travel in a source; an offer that ends in
  * one cancels what is out. In Combined mode the machine also cancels when the
@@ -72,7 +72,7 @@
  *
  * Death. After an error, or CONN_DISCONNECT, the peer may still be at
  * it. The memory comes back by conn_freed() once the caller has made sure that
- * nobody can touch it, and has said so: conn_fenced().
+ * nothing can touch it, and has said so: conn_fenced().
  *
  * A peer that never answers a cancel, but lives, keeps the memory: there is no
  * limit of time here. Failing fabrics tell.
