@@ -39,7 +39,7 @@ struct sock_hooks {
 	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *,
 		     const sigset_t *);
 	/*
-	 * Who carries a direction changed, or the wake-up descriptor came or
+	 * The carrier of a direction changed, or the wake-up descriptor came or
 	 * went: epoll registrations of `s` must be looked at again. Called
 	 * without locks, maybe from another thread than the waiter's.
 	 */
@@ -78,7 +78,7 @@ bool sock_possible(void);
  */
 struct sock *sock_new(int fd, int family, int type, bool native);
 /*
- * What a connection has from its listener. Whoever accepts looks before the
+ * What a connection has from its listener. An accepting thread looks before the
  * call, for another thread may close the listener while it runs, and again
  * after it, for the options may have changed. false: `l` is no listener, and
  * *to is as it was.
@@ -206,7 +206,8 @@ void sock_forked(void);
  * on code that libsdp does not see may use the descriptor. Waits (bounded,
  * settings.fallback_timeout_ms) for the peer. -EAGAIN: not home; nothing lost.
  * Many at once: fallback_begin() for each, then sock_fallback_until() for each,
- * with one limit (clock_ns()) that sock_fallback_limit() gave before. `fd` -1: by any number that this process has, as long as it has one. One that is
+ * with one limit (clock_ns()) that sock_fallback_limit() gave before. `fd` -1:
+ * by any number that this process has, as long as it has one. One that is
  * closed meanwhile by another thread is back on TCP.
  */
 void sock_fallback_begin(struct sock *s, int fd, enum reason why);
@@ -330,7 +331,7 @@ struct sock_ready {
 void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r);
 /*
  * What the peer's process had sent through the kernel before its last message,
- * where that has STAMP_MIXED: false, nobody knows.
+ * where that has STAMP_MIXED: false, it is not known.
  */
 bool sock_sends(struct sock *s, struct stamp_log *log);
 /*
@@ -350,15 +351,15 @@ void sock_wait_begins(void);
 bool sock_promise(struct sock *s);
 
 /*
- * It is (+1) in an epoll set for which nobody was seen to wait, or no more
- * (-1). It is not paired meanwhile: whoever waits unseen would sleep on.
+ * It is (+1) in an epoll set for which no thread was seen to wait, or no more
+ * (-1). It is not paired meanwhile: a thread that waits unseen would sleep on.
  */
 void sock_unwaited(struct sock *s, int delta);
 
 /*
  * This process was seen to wait for sockets. A socket that does not block is
- * not paired before, unless it is asked again and again in vain: whoever waits
- * unseen would sleep on.
+ * not paired before, unless it is asked again and again in vain: a thread that
+ * waits unseen would sleep on.
  */
 extern bool sock_wait_seen;
 static inline void sock_saw_wait(void)
@@ -378,10 +379,10 @@ int sock_wake_fd(const struct sock *s);
  * sock_arm() stays in force until a message (or room) comes. sock_rang():
  * the wake-up descriptor was readable: takes the bytes that were rung before
  * the last look. `asleep`: the caller still counts itself by sock_sleep(), so
- * that one is nobody else whom the bytes might have to wake.
+ * that one is none that the bytes might have to wake.
  */
 void sock_arm(struct sock *s, bool in, bool out);
-/* Awake and looking: data need not ring any more (nobody else waits). */
+/* Awake and looking: data need not ring any more (no other thread waits). */
 void sock_disarm(struct sock *s);
 void sock_rang(struct sock *s, bool asleep);
 /*

@@ -75,7 +75,7 @@ static bool there(int fd, struct stat *st)
 	       st->st_ino == file.ino;
 }
 
-/* --- who records ---------------------------------------------------------- */
+/* --- the recorders -------------------------------------------------------- */
 
 /* True: it is locked now, or was found so. */
 static bool claim(int cmd, short type, const struct conn_names *n)

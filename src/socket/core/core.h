@@ -123,7 +123,7 @@ int sock_fd(struct sock *s); /* a number in this process, or -1 */
 bool sock_here(struct sock *s);
 
 /*
- * The anchor's number for who came by `fd`, which may be closed by now, and be
+ * The anchor's number for a call by `fd`, which may be closed by now, and be
  * something else: another one of this process, or -1. Holds as long as the lock
  * is held: closing takes it before the number goes.
  */
@@ -186,7 +186,7 @@ static inline void sock_unlock(struct sock *s)
 
 /*
  * Lock held, or the sock entered: this thread is counted in until sock_go_on(),
- * also while the lock is let go. Who closes it takes neither memory nor mapping
+ * also while the lock is let go. A close takes neither memory nor mapping
  * away.
  */
 static inline void sock_keep(struct sock *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Descriptors are the program's. What the library has of them (fdhide.c) stays
- * below a share of RLIMIT_NOFILE, so that calls which nobody sees (libc's own
+ * below a share of RLIMIT_NOFILE, so that calls that are not seen (libc's own
  * open files) find as many as they would without it; beyond that nothing is
  * lifted. Where the program runs short all the same, less is kept for a while.
  */

@@ -57,11 +57,11 @@ bool holder_inside(const struct holder *h)
 	return false;
 }
 
-/* --- who is no more ------------------------------------------------------ */
+/* --- processes that are no more ------------------------------------------ */
 
 /*
  * A process that executes another program keeps its pid. Has it let go of the
- * number? (Where /proc shows nothing of it: who knows.)
+ * number? (Where /proc shows nothing of it: not known.)
  */
 static bool has_left(const struct sock *s, const struct holder *h)
 {
@@ -101,7 +101,7 @@ static void count_out(struct sock *s, struct holder *h)
 
 int sock_holders(struct sock *s)
 {
-	/* who has it no more has the words no more either */
+	/* without the sock it has no words either */
 	bool ours = holder_of(s, sock_pid) != NULL;
 	int i, n = 0;
 
@@ -159,7 +159,7 @@ void holders_visit(struct sock *s)
 	sock_unlock(s);
 }
 
-/* The count first, then the part: nobody else's goes up by that. */
+/* The count first, then the part: no other's goes up by that. */
 static bool above(const uint32_t *count, uint32_t less, struct holder *h,
 		  enum holder_part part)
 {

@@ -4,8 +4,7 @@
 
 /*
  * The processes that have a sock open, and the part of each in its counts of
- * calls: who is killed inside one is counted out by the others (holder.c). Part
- * of impl.h.
+ * calls: one that is killed inside is counted out by the others (holder.c).
  */
 
 #include <stdbool.h>
@@ -39,15 +38,15 @@ struct holder {
 struct holder *holder_of(struct sock *s, int32_t pid);
 /*
  * A thread of this process, behind its being counted and in front of its being
- * counted out: who is killed in between leaves a count, and never takes one
+ * counted out: one killed in between leaves a count, and never takes one
  * that is another's.
  */
 void holder_in(struct sock *s, enum holder_part part);
 void holder_out(struct sock *s, enum holder_part part);
 bool holder_inside(const struct holder *h);
 /*
- * Lock held. Living processes; the dead are struck off, and counted out by who
- * has it himself.
+ * Lock held. Living processes; the dead are struck off, and counted out by a
+ * process that has it itself.
  */
 int sock_holders(struct sock *s);
 /* Lock not held: is there one? */
@@ -59,13 +58,13 @@ void holders_sweep(struct sock *s);
 /* not. */
 void holders_visit(struct sock *s);
 /*
- * Lock held: is anybody counted in who is not a thread of ours? One who is just
+ * Lock held: is a thread counted in that is not ours? One that is just
  * coming or going, or was killed so.
  */
 bool holders_lost(struct sock *s);
 /*
  * Lock held: receives at the anchor (HOLDS_OLD_RX, HOLDS_RX) that no living
- * process says are its own. Who is just coming is among them for a moment.
+ * process says are its own. One that is just coming is among them for a moment.
  */
 uint32_t holders_miss(struct sock *s, enum holder_part part);
 

@@ -12,7 +12,7 @@
 
 struct link_ops {
 	/* The machine's input: the peer's words; bytes not to be shown yet; the
-	 * end of a look: what was new, and who has to be told. */
+	 * end of a look: what was new, and which threads have to be told. */
 	int (*words)(struct sock *s, const uint8_t *in);
 	bool (*hide)(struct sock *s, uint32_t len, bool eof);
 	void (*polled)(struct sock *s, int news, bool in, bool credits);

@@ -23,7 +23,7 @@ enum {
 	BAR_LOWAT = 1,
 	BAR_PEEK = 2,
 	BAR_TIMES = 4,
-	BAR_SHOWN = 8, /* time stamps, and somebody looked */
+	BAR_SHOWN = 8, /* time stamps, and the program looked */
 	BAR_ASYNC = 16,
 	BAR_EVER = 32, /* cannot be taken back */
 	BAR_PACING = 64,

@@ -10,7 +10,7 @@
  * Lock held, in front of counting it: something to read came, sent at `stamp`
  * (fab_msg.stamp). `first`: of those that one look found. in_since is when it
  * became readable, in_news when the first of the last look was sent; 0: when
- * it was sent nobody knows.
+ * it was sent is not known.
  */
 static inline void order_came(struct sock *s, uint64_t stamp, bool first)
 {

@@ -97,8 +97,8 @@ int fd_hide(int fd);
 /*
  * The number `from`, which *fd has, is the program's from now on: *fd gets
  * another one for what it is. `from` stays open, to be replaced by the program,
- * so that nobody else gets it meanwhile. False: *fd has another, or there is no
- * number left.
+ * so that no other file gets it meanwhile. False: *fd has another, or there is
+ * no number left.
  */
 bool fd_move(int *fd, int from);
 /* Is this number one of ours (close loops must spare it)? */

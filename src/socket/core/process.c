@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What this process is to the room: its number, and whom it tells. */
+/* What this process is to the room: its number, and what it tells. */
 
 #include "socket/core/core.h"
 

@@ -60,7 +60,7 @@ enum rdma_state {
 struct rdma_seek {
 	bool dials, serves; /* it dials a client: rdma_turn.c */
 	bool trusted; /* the peer need not show what was moved */
-	bool answered; /* somebody did, if only to refuse */
+	bool answered; /* a host did, if only to refuse */
 	bool records; /* the peer: capture.h */
 	bool queued; /* others are dialled first */
 	uint8_t tries, moves;
@@ -84,7 +84,10 @@ struct rdma_marks {
 	uint64_t hidden, peeked, peek_at; /* behind the marker; peek.c */
 };
 
-/* What the service thread owes, and who hears of completions: rdma_cqwait.c. */
+/*
+ * What the service thread owes, and which thread hears of completions:
+ * rdma_cqwait.c.
+ */
 struct rdma_due {
 	bool restless; /* the service thread looks again soon: rdma_owe() */
 	bool calm; /* not so soon: only to see if the program is still busy */
@@ -165,7 +168,7 @@ struct rdma {
 	struct rdma_failover failover;
 	struct rdma_watch watch;
 	struct verbs_region from; /* what is written into the peer's sink */
-	struct end *old; /* to be destroyed when nobody looks at it */
+	struct end *old; /* to be destroyed when no thread looks at it */
 	struct sock *was; /* whose it was */
 };
 

@@ -34,7 +34,7 @@ extern struct registry registry;
 struct sock *registry_visit(uint32_t v, struct sock *s, uint32_t i);
 void registry_walk(uint32_t v, void (*fn)(struct sock *s, void *arg),
 		   void *arg);
-void registry_close(void); /* its sockets; nobody can be told any more */
+void registry_close(void); /* its sockets; no thread can be told any more */
 void registry_forked(void);
 
 #endif

@@ -70,7 +70,7 @@ static bool row_ownerless(struct sock *s)
 	row_later(s);
 	if (pid <= 0)
 		return !pid;
-	sock_holders(s); /* strikes off who has it no more */
+	sock_holders(s); /* strikes off those that have it no more */
 	return !holder_of(s, pid) &&
 	       __atomic_compare_exchange_n(&s->stats.row_pid, &pid, 0, 0,
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
@@ -124,7 +124,7 @@ static __attribute__((noinline)) void row_names(struct sock *s, int fd)
 	socklen_t len = sizeof(ss);
 	struct page_row *r = s->stats.row;
 
-	/* short connections are over before anybody could look */
+	/* short connections are over before sdpstat could look */
 	if ((s->seek.turns >= NAMES_AT || s->paired ||
 	     s->id.phase == PH_LISTEN) &&
 	    !r->local.family && !sys_getsockname(fd, &ss, &len))

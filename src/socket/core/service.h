@@ -22,8 +22,8 @@ void service_poke(uint64_t id);
 /* Our thread looks again at that time, clock_ns(), or before. */
 void service_by(uint64_t ns);
 /*
- * A segment was retired (RETIRED_HEAVY): it is unmapped within about 100 ms of the
- * last thread's leaving it, though nothing else is closed.
+ * A segment was retired (RETIRED_HEAVY): it is unmapped within about 100 ms of
+ * the last thread's leaving it, though nothing else is closed.
  */
 void service_retired(void);
 /*
@@ -41,7 +41,7 @@ void reap_trim(struct sock *s, void *arg);
 void reap_forked(void);
 /* Calls `fn` for every paired sock of this process. */
 void service_each(void (*fn)(struct sock *s, void *arg), void *arg);
-/* Is somebody just looking at it from there? Its memory must stay then. */
+/* Is a thread just looking at it from there? Its memory must stay then. */
 bool service_visits(const struct sock *s);
 
 #endif

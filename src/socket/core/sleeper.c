@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who sleeps on a wake-up socket. A sleep that is cancelled counts itself out;
- * one that a signal handler jumped out of (siglongjmp, the classic time-out)
- * cannot. So sleepers leave their names: a thread that comes here again from
- * no deeper than its own sleep does not sleep any more, nor does a dead one.
- * What has no room for its name is only counted.
+ * Threads asleep on a wake-up socket. A sleep that is cancelled counts itself
+ * out; one that a signal handler jumped out of (siglongjmp, the classic
+ * time-out) cannot. So sleepers leave their names: a thread that comes here
+ * again from no deeper than its own sleep does not sleep any more, nor does a
+ * dead one. What has no room for its name is only counted.
  */
 
 #include "socket/core/core.h"
@@ -62,8 +62,8 @@ void sock_unnamed(struct sock *s)
 }
 
 /*
- * Who has left his name. A process that is killed meanwhile leaves it, and its
- * count, to the others of its family.
+ * Threads that left their names. A process that is killed meanwhile leaves its
+ * names, and its counts, to the others of its family.
  */
 static uint32_t named_others(const struct sock *s)
 {

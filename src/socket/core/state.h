@@ -39,8 +39,8 @@ struct sleeper {
 
 /*
  * SLEEP(in): a thread that leaves the lock for a while and may run handlers or
- * be cancelled there, and is counted like a sleeper: who closes the socket
- * meanwhile leaves it to it.
+ * be cancelled there, and is counted like a sleeper: a thread that closes
+ * the socket meanwhile leaves it to it.
  */
 struct sleep {
 	struct sock *s;
@@ -134,7 +134,7 @@ struct sock_opt {
 	bool nonblock;
 	bool corked; /* lifted, and TCP_CORK is set */
 	bool linger0; /* SO_LINGER with time 0: closing resets */
-	bool stamps; /* SO_TIMESTAMP: who wants to see them gets the kernel's */
+	bool stamps; /* SO_TIMESTAMP: a program sees the kernel's */
 	bool inq; /* TCP_INQ: recvmsg() tells how much is left */
 	uint8_t bufs; /* BUF_*: what of snd_room the program has set */
 	uint16_t bars; /* atomic: options that only the kernel has (option.h) */
@@ -156,7 +156,7 @@ struct sock_eos {
 	uint8_t eaten; /* errno that the kernel told to us, and tells once */
 };
 
-/* When the peer is looked for, and who it is. */
+/* When the peer is looked for, and what it is. */
 struct sock_seek {
 	int32_t look; /* calls until lift_look(); a lost count is harmless */
 	int32_t byte_weight; /* bytes that count as one call */
@@ -175,11 +175,11 @@ struct sock_inflight {
 	uint32_t tcp_tx; /* inside a TCP send */
 	uint32_t resting; /* asleep between two TCP sends of a call */
 	uint32_t switching; /* no TCP send may begin */
-	uint32_t inside[SOCK_SLEEPERS]; /* who receives, see sock_named() */
+	uint32_t inside[SOCK_SLEEPERS]; /* receiving, see sock_named() */
 	uint32_t lookers; /* threads that look at END() unlocked */
 	uint32_t carry; /* see tcp_rx_leave() */
 	uint32_t held; /* TCP receives that keep it unpaired, */
-	uint32_t unwaited; /* and epoll sets that nobody waits for */
+	uint32_t unwaited; /* and epoll sets that no thread waits for */
 	bool strayed, unsent; /* a TCP call was left; what it moved? */
 };
 
@@ -195,14 +195,14 @@ struct sock_window {
 /* Its row in the page of statistics. */
 struct sock_stats {
 	struct page_row *row; /* good in row_pid only */
-	int32_t row_pid; /* atomic; 0: nobody's, -1: being taken */
+	int32_t row_pid; /* atomic; 0: free, -1: being taken */
 	bool counted; /* among the lifted */
 	bool tx_shown, rx_shown; /* the row says that it is lifted */
 	enum reason why;
 	uint64_t row_look; /* atomic: is it still row_pid's? Not asked before */
 };
 
-/* Who sleeps, on what, and what has woken whom. */
+/* The sleepers, what they sleep on, and what has woken them. */
 struct sock_waits {
 	int wake; /* wake-up socket, -1 */
 	uint32_t wake_ms; /* SO_RCVTIMEO of that one; 0: none */
@@ -236,7 +236,7 @@ struct sock_fallback {
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint8_t stalls;
 	uint8_t audits; /* times the counts were compared */
-	uint8_t miss_naps, missed[2]; /* of kick_naps for nobody's (ring.c) */
+	uint8_t miss_naps, missed[2]; /* of kick_naps, in vain (ring.c) */
 	uint16_t kick_naps; /* waits for threads that hold a kick uncounted */
 	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */
 	bool given; /* behind this stall another program may write, uncounted */

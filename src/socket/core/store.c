@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Memory of socks: taken, and given back when nobody is inside any more. */
+/* Memory of socks: taken, and given back when no thread is inside any more. */
 
 #include <stddef.h>
 
@@ -21,7 +21,7 @@ static struct arena arena = ARENA_INIT(sizeof(struct sock));
 	((struct sock *)(void *)((char *)(r)-offsetof(struct sock, \
 						      mem.retired)))
 
-/* Whoever comes out of a sleep in poll() finds that it is another one. */
+/* A thread that comes out of a sleep in poll() finds that it is another one. */
 static void gen_end(struct sock *s)
 {
 	__atomic_store_n(&s->waits.asleep_anchor_word, 0, __ATOMIC_SEQ_CST);
@@ -120,7 +120,7 @@ void store_leave(const struct sock *s, struct shm_seg seg)
 
 /*
  * Socks that this process made and gave to a child: the child may be killed,
- * or end without closing them, and nobody but the maker can use their memory
+ * or end without closing them, and only the maker can use their memory
  * again. So each new sock costs a look at two of them; a forking server keeps
  * no more than twice what its living children have.
  */
@@ -150,7 +150,7 @@ void store_ward(struct sock *s)
 	lock_drop(&wards.lock);
 }
 
-/* Has nobody got it any more? Who closes it last says so when it is done. */
+/* Does no process have it any more? The last to close it says so when done. */
 static bool ward_alone(struct sock *s)
 {
 	if (__atomic_load_n(&s->mem.buried, __ATOMIC_ACQUIRE))
@@ -215,7 +215,9 @@ static void wards_reap(void)
 			ward_append(s);
 			continue;
 		}
-		/* it may be locked here, and by those who close others now */
+		/*
+		 * it may be locked here, and by threads that close others now
+		 */
 		s->mem.next_ward = alone;
 		alone = s;
 	}
@@ -231,7 +233,7 @@ static void wards_reap(void)
 
 /* --- generations -------------------------------------------------------- */
 
-/* It was cleared: who comes out meanwhile finds generation 0, nobody's. */
+/* It was cleared: a thread that comes out meanwhile finds generation 0. */
 static void gen_begin(struct sock *s)
 {
 	static uint32_t last;
