@@ -18,11 +18,11 @@
  *
  * The connection to the gate is made by a simultaneous open. The program's
  * socket dials a listener whose filter lets nothing in: it stays in SYN_SENT
- * while the peer is dialled, whoever waits for it waits in the kernel, and
- * nobody else can get in. When the peer has answered the gate, bound to the
- * listener's name, dials the program's socket, and both are connected. When it
- * has refused the gate does the same and resets; the library knows the true
- * error and says it.
+ * while the peer is dialled, a thread that waits for it waits in the kernel,
+ * and no other connection gets in. When the peer has answered the gate, bound
+ * to the listener's name, dials the program's socket, and both are connected.
+ * When it has refused the gate does the same and resets; the library knows the
+ * true error and says it.
  *
  * A flow belongs to the process that made it, and to its thread; one lock
  * (bridge_run.c) guards all of them, and the thread holds it but when it
@@ -86,7 +86,7 @@ void bridge_left(struct sock *s);
 
 /* --- bridge_gate.c ----------------------------------------------------- */
 
-/* Where the program's socket is and whom it dials: 0 or negative errno. */
+/* Where the program's socket is and what it dials: 0 or negative errno. */
 int gate_names(struct flow *f, int fd, int family, const struct sockaddr *sa,
 	       socklen_t len);
 /* The program's socket is in SYN_SENT after this. */

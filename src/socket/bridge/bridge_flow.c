@@ -190,7 +190,7 @@ static bool give(struct flow *f)
 	while (f->head != f->tail) {
 		const struct flow_piece *p = &f->piece[f->head % FLOW_PIECES];
 
-		/* what comes to a program that has gone is for nobody */
+		/* what comes to a program that has gone is dropped */
 		if (f->at < p->len && !f->gate_dead) {
 			if (!give_piece(f, p))
 				return any;
@@ -236,7 +236,7 @@ static uint64_t readable(struct flow *f, bool *urgent)
 static void post(struct flow *f, uint8_t *mem, const struct conn_op *op)
 {
 	memcpy(mem, op->hdr, op->hdr_len);
-	/* it was seen there, and nobody else reads this socket */
+	/* it was seen there, and nothing else reads this socket */
 	if (op->payload && sys_recv(f->gate, mem + op->hdr_len, op->payload,
 				    MSG_DONTWAIT) != (ssize_t)op->payload) {
 		broken(f, -EPROTO);
@@ -306,7 +306,7 @@ bool flow_step(struct flow *f)
 
 	if (conn_deadline(&f->conn) <= now)
 		conn_on_timer(&f->conn, now);
-	/* who reads no more is not told by reading */
+	/* one that reads no more is not told by reading */
 	if (f->read_eof && !f->gate_dead && option_int(f->gate, SO_ERROR) > 0)
 		gate_died(f);
 	for (n = 0; n < ROUNDS; n++) {

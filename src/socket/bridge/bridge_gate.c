@@ -2,7 +2,7 @@
 /*
  * The TCP connection between the program's socket and the gate (bridge.h).
  * Both ends have the address of this host that leads to the peer, so that
- * getsockname() is right for whoever asks, code that libsdp does not see
+ * getsockname() is right for all callers, code that libsdp does not see
  * included.
  */
 
@@ -195,7 +195,7 @@ int gate_open(struct flow *f)
 	sys_setsockopt(f->gate, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	/* an urgent byte is read in its place, SIOCATMARK tells it */
 	sys_setsockopt(f->gate, SOL_SOCKET, SO_OOBINLINE, &one, sizeof(one));
-	/* a peer that never closes is not waited for when nobody else does */
+	/* a peer that never closes is not waited for when nothing else does */
 	sys_setsockopt(f->gate, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	sys_setsockopt(f->gate, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
 	ret = sys_connect(f->gate, &f->local, size_of(&f->local));

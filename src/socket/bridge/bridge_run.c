@@ -173,7 +173,7 @@ static int open_module(void)
 	}
 	ret = sys_epoll_ctl(bridge.epoll, EPOLL_CTL_ADD, rdma_api->fd(bridge.v),
 			    &ev);
-	if (ret) { /* nobody would hear its events */
+	if (ret) { /* nothing would hear its events */
 		rdma_api->close(bridge.v);
 		bridge.v = NULL;
 	}
