@@ -64,7 +64,7 @@ int32_t lift_audit(struct sock *s, int fd)
 	}
 	look(fd, &c);
 	/*
-	 * even with somebody inside: he would have taken more than was counted
+	 * even with a thread inside: it would have taken more than was counted
 	 */
 	if (c.good && anc_state(s->rx) == ANC_TCP && !s->ar.kicks &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
@@ -72,7 +72,7 @@ int32_t lift_audit(struct sock *s, int fd)
 		s->ar.base = 0;
 		s->ar.based = true;
 	}
-	/* nobody was inside at the time: what the kernel gave was counted */
+	/* no thread was inside at the time: what the kernel gave was counted */
 	if (c.good && !__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
 	    c.received == taken + (uint64_t)c.in + c.fin_in)
@@ -155,7 +155,7 @@ void lift_base(struct sock *s, int fd)
 	s->ar.based = true;
 }
 
-/* Nobody can say what went astray: no more vouching. */
+/* What was taken uncounted is not known: no more audits. */
 static void doubt(struct sock *s)
 {
 	s->ar.based = false;
@@ -280,14 +280,14 @@ bool lift_audited(const struct sock *s)
 void lift_adopt(struct sock *s, struct anc_dir *tx, struct anc_dir *rx)
 {
 	__atomic_store_n(&rx->tcp_rx, 1, __ATOMIC_SEQ_CST);
-	/* who holds it on TCP does so on */
+	/* a call that holds it on TCP does so on */
 	if (s->fallback.pins & 1)
 		anc_busy(tx);
 	if (s->fallback.pins & 2)
 		anc_busy(rx);
 	__atomic_store_n(&s->rx, rx, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->tx, tx, __ATOMIC_SEQ_CST);
-	/* only now: who leaves the old words takes it from s->rx */
+	/* only now: a thread that leaves the old words takes it from s->rx */
 	__atomic_store_n(&s->in.carry, 1, __ATOMIC_SEQ_CST);
 	if (!__atomic_load_n(&s->local[1].tcp_rx, __ATOMIC_SEQ_CST) &&
 	    __atomic_exchange_n(&s->in.carry, 0, __ATOMIC_SEQ_CST))

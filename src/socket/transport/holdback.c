@@ -28,7 +28,7 @@ void holdback_show(struct sock *s)
 	ring_reader(s, sock_anchor(s));
 }
 
-/* Lock held: it begins, and whoever ends it has to know. */
+/* Lock held: it begins, and the thread that ends it has to know. */
 static void begin(struct sock *s)
 {
 	uint64_t now = clock_ns();

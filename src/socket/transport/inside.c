@@ -4,10 +4,10 @@
  * out of (siglongjmp, the classic time-out), which unwinds nothing.
  *
  * A jump by libc's functions is announced (sock_jumping()): what lies below its
- * target is left. One that nobody announces shows later: who comes here again
- * from no deeper on the same stack has left, or from so little deeper that no
- * signal's frame lies in between, or who finds something else where the frame
- * was.
+ * target is left. One that is not announced shows later: a thread that comes
+ * here again from no deeper on the same stack has left, or from so little
+ * deeper that no signal's frame lies in between, or that finds something else
+ * where the frame was.
  */
 
 #include <signal.h>
@@ -80,7 +80,7 @@ bool inside_end(const void *at)
 
 	if (unlikely(!in))
 		return false;
-	own = !in->parents; /* he comes back, too */
+	own = !in->parents; /* it comes back, too */
 	inside_set(in, NULL);
 	__atomic_store_n(&in->at, 0, __ATOMIC_RELEASE);
 	trim();
@@ -131,7 +131,7 @@ static void leave_from(uint32_t i)
 	trim();
 }
 
-/* sigaltstack(): is the thread on it? -1: nobody can say. */
+/* sigaltstack(): is the thread on it? -1: not known. */
 static int on_signal_stack(stack_t *ss)
 {
 	ss->ss_flags = 0;

@@ -47,8 +47,8 @@ int ring_kicks(struct sock *s, int fd)
 }
 
 /*
- * One that was killed or ended inside will never count itself out. Who comes
- * back after all finds that it was counted out (anc_tcp_leave()).
+ * One that was killed or ended inside will never count itself out. One that
+ * comes back after all finds that it was counted out (anc_tcp_leave()).
  */
 static void inside_too_long(struct sock *s)
 {

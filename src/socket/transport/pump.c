@@ -166,7 +166,7 @@ int pump_poll(struct sock *s)
 	/* the peer waits for it, and we may fall asleep */
 	if (unlikely(s->conn.want & CONN_WANT_SENDSM))
 		reports.zc_due(s);
-	/* DisConn, perhaps, and nobody else may come by */
+	/* DisConn, perhaps, and no other thread may come by */
 	if (unlikely(freed) && s->conn.want) {
 		pump_control(s);
 		ring_reader(s, sock_anchor(s));

@@ -9,8 +9,8 @@
  *              the service thread
  * rdma_open.c  the module's life
  * rdma_answer.c  answering
- * rdma_turn.c  which of many is dialled when, and how long one is patient
- * rdma_redirect.c  who listens, and where others of the same TCP port are found
+ * rdma_turn.c  which of many is dialled when, and how long that may take
+ * rdma_redirect.c  listeners, and where others of the same TCP port are found
  * rdma_proof.c what the two ends show each other before anything is written
  *              into an anchor
  * rdma_link.c  a lifted sock: words that came; rdma_tell.c: words that go, waking
@@ -32,12 +32,12 @@
  * rdma_nowhere.
  *
  * Locking: struct rdma is guarded by the lock of its sock, and once it is
- * detached from it by nobody: then it is the service thread's. That thread
+ * detached from it by none: then it is the service thread's. That thread
  * alone opens, dials, listens and destroys.
  *
- * Who owes whom a wake-up. Nobody rings from the other host: what comes is
- * found by who polls the queue pair, a thread of the program (P) in its calls
- * or the service thread (V), and who finds it owes the rest. Who may wait:
+ * Wake-ups that are owed. The other host rings none: what comes is found by the
+ * thread that polls the queue pair, one of the program (P) in its calls or the
+ * service thread (V), and the finder owes the rest. What may wait:
  *
  *   B  receives and sends asleep on the wake-up socket, a receive on its
  *      completions, too (rdma_cqwait.c). Receives in LIFTED only, sends until
@@ -80,9 +80,9 @@
  *   Words that P found are always V's to look at once more: rdma_owe().
  * 2 The completion channel is armed whenever V has no debt: V arms it last,
  *   looks again, and does not leave it unarmed without a debt of its own.
- * 3 Who goes to sleep notes the number of the last wake-up byte, arms itself
- *   and the channel, and then looks at all that might have been found since:
- *   messages, the state, in_gen, room, the marker.
+ * 3 A thread that goes to sleep notes the number of the last wake-up byte, arms
+ *   itself and the channel, and then looks at all that might have been found
+ *   since: messages, the state, in_gen, room, the marker.
  */
 
 #include "fabric/verbs/verbs.h"
@@ -102,7 +102,7 @@ extern const struct link_ops rdma_link;
 
 #define RDMA_REJ_LEN 8
 
-#define RDMA_TRIES 22 /* where nobody of ours has answered */
+#define RDMA_TRIES 22 /* where no process of ours has answered */
 
 enum rdma_verdict {
 	RDMA_LATER = 1, /* not known here, or not yet all that was shown */
@@ -181,7 +181,7 @@ void rdma_put_end(struct rdma *r); /* the same, of one that is there */
 
 /*
  * The RDMA port that stands for a TCP port. The spaces are separate, but below
- * 1024 both are root's (rdma-facts.md 1.9), and who serves a port that he got
+ * 1024 both are root's (rdma-facts.md 1.9), and a server that got its port
  * from root may not be: those move up, beside what has the number by nature.
  */
 static inline uint16_t rdma_port(uint16_t tcp)
@@ -249,9 +249,9 @@ void rdma_owe(struct sock *s);
 bool rdma_marker_urgent(const struct sock *s);
 bool rdma_update_waits(const struct sock *s); /* for its time */
 void rdma_wake_writers(struct sock *s);
-/* The machine has failed; whoever sleeps has to hear of it. */
+/* The machine has failed; sleepers have to hear of it. */
 void rdma_failed(struct sock *s);
-/* Wake whoever sleeps on the wake-up socket. */
+/* Wake the threads that sleep on the wake-up socket. */
 void rdma_wake(struct sock *s);
 /*
  * Lock held, after a look where the next byte comes from: a direction that
@@ -311,8 +311,8 @@ static inline bool rdma_seeks(const struct sock *s)
 }
 
 /*
- * What lies on the anchor is for failover.c to judge, and for nobody else to
- * take.
+ * What lies on the anchor is for failover.c to judge, and for no other
+ * thread to take.
  */
 static inline bool rdma_failing_over(const struct sock *s)
 {

@@ -9,7 +9,7 @@
  *   bytes (anc_dir.closing), since nothing tells it when the writer, far away,
  *   is about to stall;
  * - only the writer moves the direction on to LIFTED (anc_dir.far), when it
- *   hears that x was passed: so there are never two who decide;
+ *   hears that x was passed: so there are never two that decide;
  * - the marker follows then, or, if the writer has to stall before, in front of
  *   the bytes that go to the anchor again.
  */
@@ -26,8 +26,8 @@ void rdma_marker_begin(struct sock *s)
 }
 
 /*
- * Asked home, too: who of the reader sleeps in the kernel since before the lift
- * comes out by the marker, and has to before the answer.
+ * Asked to fall back, too: a thread of the reader that sleeps in the kernel
+ * since before the lift comes out by the marker, and has to before the answer.
  */
 void rdma_risen(struct sock *s)
 {
@@ -74,7 +74,7 @@ int rdma_marker_ahead(struct sock *s, int fd)
 }
 
 /*
- * What was sent by SDP is shown to nobody before the marker, and after the
+ * What was sent by SDP is not shown before the marker, and after the
  * answer none would come. Where nothing was sent the reader needs no marker:
  * the anchor has the whole stream.
  */

@@ -5,28 +5,29 @@
  * A receive that is the only one to wait for what comes, or a send that waits
  * for room or the end of a source, sleeps on its end's ear beside the wake-up
  * socket, and the completion wakes it instead of the service thread (V), which
- * would only ring. V must not be woken beside it, so the ear is lent: V does not
- * watch it. To watch it again costs a system call, so it stays lent when the
- * sleep is over: most often the next one comes soon.
+ * would only ring. V must not be woken beside it, so the ear is lent: V does
+ * not watch it. To watch it again costs a system call, so it stays lent when
+ * the sleep is over: most often the next one comes soon.
  *
  * All of this is under the sock's lock. `cqwait_by` is the thread that hears,
  * from before it arms until it has left. While the ear is lent one of these
  * holds:
  *
- *   cqwait_by    that thread sleeps or is about to look for the last time. What it
- *             is to be told of comes after it armed: so the ear is readable, or
- *             somebody polled under the lock and rang.
- *   cqwait_owed  V knows that nobody may hear of the next completion, and looks
- *             each 20 ms (calm) until the ear is its own again. Only V takes
- *             this back, at a look, and keeps to it while bytes move, or while
- *             the kernel has no memory to watch it with.
+ *   cqwait_by    that thread sleeps or is about to look for the last time.
+ *                What it is to be told of comes after it armed: so the ear is
+ *                readable, or another thread polled under the lock and rang.
+ *   cqwait_owed  V knows that no thread may hear of the next completion, and
+ *                looks each 20 ms (calm) until the ear is its own again. Only V
+ *                takes this back, at a look, and keeps to it while bytes move,
+ *                or while the kernel has no memory to watch it with.
  *
- * V gives up looking when it has armed: rdma_arm() takes the ear back if nobody
- * hears; and if someone does, he arms V's look anew when he leaves. Whoever else
- * arms to be told by V (poll, select, sets, a writer) takes it back from him who
- * hears, too: he is rung then as all others are, and he may be noted and not
- * hear any more (below). What was armed, came and was not taken still makes the
- * ear readable when V watches it again. Who takes it owes what V would pay.
+ * V gives up looking when it has armed: rdma_arm() takes the ear back if no
+ * thread hears; one that does arms V's look anew when it leaves. Another thread
+ * that arms to be told by V (poll, select, sets, a writer) takes it back from
+ * the one that hears, too: that one is rung then as all others are, and it may
+ * be noted and not hear any more (below). What was armed, came and was not
+ * taken still makes the ear readable when V watches it again. The thread that
+ * takes it owes what V would pay.
  *
  * What has woken a thread is taken off the ear before it arms the next time,
  * not when it leaves (cqwait_rang): that is a system call less in front of its
@@ -34,19 +35,19 @@
  *
  * A thread that was jumped out of its sleep could not leave: signals are put
  * off meanwhile (sigblock.h), and one that is cancelled leaves in
- * wait_cancelled(). Not put off is what a fault raises, and any process may send
- * that: a thread that comes here again and is still noted was jumped out, or is
- * in a handler above its own sleep.
- * The end may be destroyed under the sleeper, and another file have its
- * number: then the wake-up socket tells as always, and rdma_up() has cleared
- * `cqwait_by`, or the sock has no such end any more.
+ * wait_cancelled(). Not put off is what a fault raises, and any process may
+ * send that: a thread that comes here again and is still noted was jumped out,
+ * or is in a handler above its own sleep. The end may be destroyed under the
+ * sleeper, and another file have its number: then the wake-up socket tells as
+ * always, and rdma_up() has cleared `cqwait_by`, or the sock has no such end
+ * any more.
  */
 
 #include "socket/transport/transport.h"
 
 /*
- * Others who wait for what comes here: who takes it in rings them. Who waits
- * for room has said so himself, and takes it back when he sends.
+ * Others that wait for what comes here: the thread that takes it in rings them.
+ * One that waits for room has said so itself, and takes it back when it sends.
  */
 static bool others(const struct sock *s, bool room)
 {
@@ -54,7 +55,7 @@ static bool others(const struct sock *s, bool room)
 	       __atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST);
 }
 
-/* Somebody else hears of them. */
+/* Another thread hears of them. */
 static bool another(const struct rdma *r)
 {
 	return r->due.cqwait_by && r->due.cqwait_by != lock_tid();

@@ -23,7 +23,7 @@ bool rdma_cqwait_free(const struct sock *s, bool room);
 int rdma_cqwait_take(struct sock *s, bool room);
 void rdma_cqwait_arm(struct sock *s);
 void rdma_cqwait_leave(struct sock *s);
-/* Who arms and does not sleep there: the service thread is to hear of it. */
+/* Armed without a sleep there: the service thread is to hear of it. */
 void rdma_cqwait_back(struct sock *s);
 
 #endif

@@ -45,6 +45,6 @@ static inline bool rdma_waits(const struct sock *s)
 	       r->state == RDMA_UP && r->owner == sock_pid;
 }
 
-bool rdma_alone(struct sock *s); /* nobody else's, and nobody is lost in it */
+bool rdma_alone(struct sock *s); /* no other's, and none is lost in it */
 
 #endif

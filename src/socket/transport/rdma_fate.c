@@ -16,9 +16,9 @@ bool rdma_was_reset(const struct sock *s)
 }
 
 /*
- * DisConn is queued as soon as the reader knows of the lift. Who has sent his
- * own gets no word out once ours has come, and his knowing is what the marker
- * waits for.
+ * DisConn is queued as soon as the reader knows of the lift. An end that has
+ * sent its own gets no word out once ours has come, and its knowing is what the
+ * marker waits for.
  */
 bool rdma_may_end(struct sock *s, bool closes)
 {
@@ -86,7 +86,7 @@ void rdma_anchor_watch(struct sock *s, int fd)
 }
 
 /*
- * To whoever is counted in and never counted out a marker would be left, and
+ * To a thread counted in and never counted out a marker would be left, and
  * what comes behind it would not be shown.
  */
 bool rdma_alone(struct sock *s)

@@ -37,7 +37,7 @@ static void forget_words(struct sock *s)
 	struct rdma *r = s->rd;
 
 	if (r->words.reader_busy)
-		anc_idle(s->tx); /* who said so has not said it of this */
+		anc_idle(s->tx); /* that was said of the one before */
 	memset(&r->words, 0, sizeof(r->words));
 	s->tx->epoch = s->rx->epoch = 0;
 	s->ar.base += (int64_t)s->ar.kicks;
@@ -130,7 +130,7 @@ int rdma_words(struct sock *s, const uint8_t *in)
 
 /* --- waking ------------------------------------------------------------ */
 
-/* Who sleeps on the wake-up socket is rung as a peer on this host would. */
+/* Sleepers on the wake-up socket are rung as a peer on this host would. */
 static void wake_readers(struct sock *s)
 {
 	if (!(__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE))

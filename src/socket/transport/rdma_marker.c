@@ -79,7 +79,7 @@ static void marker_count(struct sock *s, const uint8_t *got, size_t n)
 	reports.broke(s, -ECONNRESET);
 }
 
-/* Its writer is no more, and what came behind it is shown to nobody. */
+/* Its writer is no more, and what came behind it is not shown. */
 static void marker_lost(struct sock *s)
 {
 	struct rdma *r = s->rd;
@@ -125,7 +125,7 @@ static bool marker_next(const struct sock *s)
  * The marker lies in front of all else on the anchor, in whatever state it
  * comes. While threads are inside receives that began before the lift it is
  * theirs, and while others sleep in poll on it, it has to wake them first. The
- * service thread cannot know of those who have slept in the kernel since
+ * service thread cannot know of those that have slept in the kernel since
  * before the lift, so it leaves the marker to a thread of the program: to one
  * that sleeps elsewhere it says so.
  */

@@ -10,7 +10,7 @@
 #include "socket/transport/transport.h"
 
 #define BUSY_BYTES 32768u /* so much under pressure deserves more receives */
-#define ANSWERED   (VERBS_RCV_REST - 1u) /* credits of who sent one message */
+#define ANSWERED   (VERBS_RCV_REST - 1u) /* credits behind one message */
 #define SLIM_NS	   1000000000ull /* so long it is quiet */
 /* Its last credits are the program's: rdma_spare(). */
 static bool may_say(const struct sock *s)
@@ -26,8 +26,8 @@ static void say(struct sock *s, uint32_t size)
 }
 
 /*
- * More receives help a peer that has to wait for credits. Who asks and is
- * answered, a message at a time, never waits: his few stay in the caches.
+ * More receives help a peer that has to wait for credits. One that asks and
+ * is answered, a message at a time, never waits: its few stay in the caches.
  */
 void rdma_grow(struct sock *s)
 {

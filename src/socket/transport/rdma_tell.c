@@ -8,7 +8,7 @@
 
 /*
  * The last credits are for what the program was told that it can send, and
- * words can wait for that. But to nobody who can send they are not worth it.
+ * words can wait for that. But a peer that can send anyway does not need them.
  */
 static bool spared(const struct sock *s)
 {

@@ -2,7 +2,7 @@
 /*
  * Kicks and wake-up bytes.
  *
- * Wake-up bytes are numbered: who rings raises `rung` after the send. A
+ * Wake-up bytes are numbered: a ringing thread raises `rung` after the send. A
  * thread that wants to take bytes off the wake-up socket first notes the
  * number (ring_mark), then arms, then finds nothing to do, and only then eats
  * the bytes up to that number (ring_eat). A byte that rang later stays, so
@@ -26,7 +26,7 @@ static void wake_peer(struct sock *s)
 		s->link->tell(s, false);
 		return;
 	}
-	/* EAGAIN: 278 unread bytes, nobody can be asleep */
+	/* EAGAIN: 278 unread bytes, no thread can be asleep */
 	if (s->waits.wake >= 0 &&
 	    sys_send(s->waits.wake, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
 		__atomic_add_fetch(&s->own->rung, 1, __ATOMIC_RELEASE);
@@ -150,9 +150,9 @@ void ring_eat(struct sock *s, uint32_t mark)
 	char sink[64];
 
 	/*
-	 * A full wake-up socket (278 bytes) takes no more, and who rings then
-	 * has cleared `armed` for nothing. So of a pile one byte stays: its
-	 * reader comes out once more, looks again and eats it last.
+	 * A full wake-up socket (278 bytes) takes no more, and a thread that
+	 * rings then has cleared `armed` for nothing. So of a pile one byte
+	 * stays: its reader comes out once more, looks again and eats it last.
 	 */
 	if ((int32_t)(mark - s->waits.rung_eaten) >= PILE)
 		mark--;

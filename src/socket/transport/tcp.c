@@ -107,7 +107,8 @@ void tcp_rx_leave(struct tcp_rx *c)
 	else if (unlikely(c->held))
 		anc_idle(c->held);
 	c->held = NULL;
-	if (unlikely(!c->back)) /* first: who finds nobody inside looks here */
+	if (unlikely(
+		    !c->back)) /* first: one that finds no thread inside looks here */
 		__atomic_store_n(&c->s->in.strayed, true, __ATOMIC_SEQ_CST);
 	holder_out(s, part_of(s, c->d));
 	leave(c->s, c->d);
@@ -125,7 +126,9 @@ void tcp_rx_leave(struct tcp_rx *c)
 		return;
 	sock_unnamed(s);
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
-	/* it was the last, perhaps, of a closed socket; who is back looks */
+	/*
+	 * it was the last, perhaps, of a closed socket; one that is back looks
+	 */
 	if (unlikely(!c->back) && sock_orphan_fd(s) >= 0)
 		reports.left(s);
 }
@@ -160,7 +163,7 @@ static void tx_leave(struct tcp_tx *c)
 	c->s = NULL;
 }
 
-/* Is the direction the anchor's, for who has counted himself in? */
+/* Is the direction the anchor's, for a thread that has counted itself in? */
 static bool tx_by_tcp(struct sock *s)
 {
 	/* first this, then the state: see switch_tx() */
@@ -220,7 +223,7 @@ size_t tcp_tx_piece(const struct sock *s, size_t n, bool nonblock)
 	return anc_state(s->tx) == ANC_DRAINING || to_be_lifted(s) ? piece : n;
 }
 
-/* In vain. Who asks twice in a row does not wait in between. */
+/* In vain. A thread that asks twice in a row does not wait in between. */
 static void dry(struct sock *s)
 {
 	s->seek.busy = s->seek.dry;
@@ -246,11 +249,11 @@ void tcp_tx_done(struct tcp_tx *c, struct sock *s, ssize_t n)
 		tx_leave(c);
 }
 
-/* Of a send nobody knows what went. */
+/* What of a send went is not known. */
 static void tx_lost(struct sock *s)
 {
 	s->fallback.pinned =
-		true; /* before the others see that nobody is inside */
+		true; /* before the others see that no thread is inside */
 	s->in.unsent = true;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	sock_why(s, WHY_FOREIGN_IO);

@@ -52,7 +52,7 @@ static inline void tcp_urgent(struct sock *s, int flags)
 /* The call has returned n, to be counted in (inside or not). */
 void tcp_tx_done(struct tcp_tx *c, struct sock *s, ssize_t n);
 /*
- * It did not return: cancelled. How many bytes went nobody can say, so nothing
+ * It did not return: cancelled. How many bytes went is not known, so nothing
  * of this socket is switched any more.
  */
 void tcp_tx_lost(struct tcp_tx *c);
@@ -71,7 +71,7 @@ int tcp_where(struct sock *s, uint64_t *n);
 void tcp_passed(struct sock *s, struct anc_dir *d);
 /*
  * Lock not held, a receive at the anchor returned n <= 0: did the end of the
- * anchor come by bytes of the queue pair, which nobody has looked at? Then they
+ * anchor come by bytes of the queue pair that were not looked at yet? Then they
  * come first.
  */
 bool tcp_overtaken(struct sock *s, ssize_t n);
@@ -84,7 +84,7 @@ ssize_t tcp_answer(int fd, struct msghdr *m, int flags);
 ssize_t tcp_judged(struct sock *s, int fd, const struct msghdr *m);
 /* recv() of kicks and the like by the library, never asleep. */
 ssize_t tcp_sink(struct sock *s, int fd, void *buf, size_t n);
-/* tcp_sink() of bytes that nobody needs: at most n of them, and 256. */
+/* tcp_sink() of bytes that are not needed: at most n of them, and 256. */
 ssize_t tcp_throw(struct sock *s, int fd, uint64_t n);
 /* The connection is reset, now or at the latest when it is closed. */
 void tcp_abort(int fd);
@@ -108,7 +108,7 @@ static inline int reset_errno(const struct sock *s)
 }
 
 /*
- * What this thread is inside of, for who jumps out of it (siglongjmp() in a
+ * What this thread is inside of, for a jump out of it (siglongjmp() in a
  * handler): begun before it is counted in, set behind that, and ended before it
  * is counted out. NULL: there is no room, it is not noted.
  */
@@ -137,7 +137,7 @@ static inline void inside_set(struct inside *in, struct sock *s)
 struct inside *inside_of(const void *at); /* NULL: it is not noted */
 /*
  * False: it is not noted, or, if it was, it has been counted out by now, or it
- * is for the parent to do so, who came into it.
+ * is for the parent to do so, which came into it.
  */
 bool inside_end(const void *at);
 /* Counts out what this thread jumped out of, seen from `frame`. */
@@ -176,8 +176,8 @@ void lift_find_strayed(struct sock *s, int fd, uint64_t own);
 
 /*
  * What the kernel gave to receives that never returned (s->strayed) is counted
- * as soon as nobody is inside, but for the caller with `own` bytes, which are
- * not counted yet.
+ * as soon as no thread is inside, but for the caller with `own` bytes, which
+ * are not counted yet.
  */
 static inline void lift_strayed(struct sock *s, int fd, uint64_t own)
 {

@@ -32,10 +32,10 @@ uint32_t pump_space(struct sock *s); /* how many surely could */
 int pump_fail(struct sock *s, int err); /* the conn is dead */
 
 /*
- * Lock held: around whatever goes into the ring or to the anchor as a kick, with
- * its counts (anchor.h, rule 5). The first answers whether our direction is in
- * the ring; if not, nothing may be put. The second leaves the word up while
- * there is something that the reader cannot see: held back, or lent.
+ * Lock held: around whatever goes into the ring or to the anchor as a kick,
+ * with its counts (anchor.h, rule 5). The first answers whether our direction
+ * is in the ring; if not, nothing may be put. The second leaves the word up
+ * while there is something that the reader cannot see: held back, or lent.
  */
 static inline bool ring_put_begin(struct sock *s)
 {
@@ -63,7 +63,7 @@ void ring_service(struct sock *s); /* poke the peer's service thread */
 /* Wake-up bytes rung up to now, to be given to ring_eat(). */
 uint32_t ring_mark(struct sock *s);
 void ring_eat(struct sock *s, uint32_t mark);
-/* May who does not read eat the bytes that readers may sleep on? */
+/* May a thread that does not read eat the bytes that readers may sleep on? */
 bool ring_may_eat(struct sock *s);
 /* A kick was taken while others still sleep on the anchor: one for them. */
 void ring_ask_kick(struct sock *s);
@@ -78,7 +78,10 @@ bool wake_hung_up(const struct sock *s);
 
 /* --- rdma_woken.c ------------------------------------------------------ */
 
-/* Over RDMA, what being woken costs: who rings and who slept say when. */
+/*
+ * Over RDMA, what being woken costs: the ringing thread and the sleeper say
+ * when.
+ */
 void spin_rung(struct sock *s);
 void spin_awake(struct sock *s);
 uint64_t spin_woken_ns(void); /* what it is of late; 0: not known */

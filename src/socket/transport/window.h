@@ -7,8 +7,8 @@
  * writer's SO_SNDBUF and the reader's SO_RCVBUF hold together. Where the
  * program of either end has set one of them, a lifted direction takes no more,
  * on the anchor and on SDP in sum. TCP_NOTSENT_LOWAT counts as a smaller
- * SO_SNDBUF, TCP_WINDOW_CLAMP as a smaller SO_RCVBUF. Who has set nothing has
- * what the ring has.
+ * SO_SNDBUF, TCP_WINDOW_CLAMP as a smaller SO_RCVBUF. A socket with nothing set
+ * has what the ring has.
  *
  * The reader says in its words (anc_side.room) what its socket holds. The
  * writer looks there, and at what was taken, when it has sent as much as the
@@ -61,8 +61,8 @@ bool window_roomy(struct sock *s);
 
 /*
  * A writer without room (`roomy`: without so much) waits for the reader, since
- * the anchor would take no more either. Not so if its program has set a time for
- * that: the kernel keeps it, of bytes that lie on the anchor.
+ * the anchor would take no more either. Not so if its program has set a time
+ * for that: the kernel keeps it, of bytes that lie on the anchor.
  */
 static inline bool window_waits(struct sock *s, bool roomy)
 {
@@ -77,7 +77,7 @@ uint64_t window_queued(struct sock *s);
 void window_begin(struct sock *s, int fd);
 /* The program has set one of BUF_*, or has not any more. Lock not held. */
 void window_set(struct sock *s, int fd, uint8_t buf, bool on);
-/* Of a socket whose options nobody saw. */
+/* Of a socket whose options were not seen. */
 uint8_t window_inherited(int fd);
 /* Between hosts: may there be receives for so many bytes? */
 bool window_may_post(const struct sock *s, uint64_t bytes);
