@@ -3,11 +3,12 @@
  * A broken queue pair: the stream goes on over the anchor (resume.h has the
  * rules), and is lifted again when the way is back.
  *
- * The transmit half begins at once and is written out by whoever comes by. The
- * receive half waits for what the peer writes: until then what came by SDP is
- * read as ever, and the old end polled, since what it has taken in counts as
- * arrived. Only the service thread reads control bytes then. What is not read
- * when the record comes moves to the bytebuf, and the end is let go.
+ * The transmit half begins at once and is written out by the next thread that
+ * comes by. The receive half waits for what the peer writes: until then what
+ * came by SDP is read as ever, and the old end polled, since what it has taken
+ * in counts as arrived. Only the service thread reads control bytes then. What
+ * is not read when the record comes moves to the bytebuf, and the end is let
+ * go.
  */
 
 #include "base/scratch.h"
@@ -27,7 +28,7 @@ static int anchor_of(struct sock *s)
 
 /*
  * True: r->out is to be written. What is lent follows it, and counts as sent:
- * nobody can say how much of it was read.
+ * how much of it was read is not known.
  */
 static bool recorded(struct sock *s, struct rdma *r)
 {
@@ -68,7 +69,7 @@ static bool taken_back(struct sock *s, struct rdma *r)
 	return r->failover.out != NULL;
 }
 
-/* From here on nobody of the program sends before r->out is out. */
+/* From here on no thread of the program sends before r->out is out. */
 static bool begin_tx(struct sock *s, struct rdma *r)
 {
 	enum anc_state st = anc_state(s->tx);
@@ -82,7 +83,7 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 		return true;
 	rdma_put_drop(r);
 	if ((st == ANC_RECALLED || st == ANC_PAUSED) && s->at.y != ANC_OPEN) {
-		st = ANC_DRAINING; /* asked behind it, by who knew of it */
+		st = ANC_DRAINING; /* asked behind it, by one that knew of it */
 		confirmed = true;
 	}
 	switch (resume_tx(st, confirmed)) {
@@ -106,8 +107,8 @@ static bool begin_tx(struct sock *s, struct rdma *r)
 
 /*
  * Nothing for a process that is dying or dead: it would make its end a reset,
- * and in TCP nobody could say any more what it had not taken. Where the anchor
- * has ended failover_step() has to see what comes in front of that.
+ * and in TCP what it had not taken would not be known any more. Where the
+ * anchor has ended failover_step() has to see what comes in front of that.
  */
 static bool holds(const struct sock *s, int fd)
 {
@@ -236,7 +237,7 @@ void failover_begin(struct sock *s, int error)
 
 	if (!rdma_here(s) || r->state != RDMA_UP)
 		return;
-	/* it closed: nobody is left to go on with */
+	/* it closed: there is no peer left to go on with */
 	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) ||
 	    anc_state(s->tx) == ANC_GONE) {
 		s->ar.unsure = false;

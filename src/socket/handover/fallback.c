@@ -11,7 +11,7 @@
 /* --- writer's part ----------------------------------------------------- */
 
 /*
- * Between hosts nobody says any more what is taken, nor asks for anything: the
+ * Between hosts the peer does not say any more what is taken, nor asks: the
  * FIN is all that its reader can still hear. False: it would be too early.
  */
 static bool last_word(struct sock *s, int fd)
@@ -23,7 +23,7 @@ static bool last_word(struct sock *s, int fd)
 	case ANC_DRAINING: /* behind which nothing comes */
 		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
 		return true;
-	case ANC_RECALLED: /* nobody is shown anything without the marker */
+	case ANC_RECALLED: /* nothing is shown without the marker */
 		rdma_marker_write(s, fd);
 		if (s->rd->mark.marker_due ||
 		    (s->rd->mark.ahead && s->at.sent != s->at.x &&

@@ -13,10 +13,10 @@ extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
 void fallback_serve(struct sock *s, int fd);
 /* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
 int fallback_rx(struct sock *s, int fd);
-/* Its directions are held by nobody, and may go on as they are. */
+/* Its directions are not held, and may go on as they are. */
 bool fallback_unheld(const struct sock *s);
 void fallback_unpin(struct sock *s, bool force);
-/* A fallback nobody waits for any more is ended by who comes by. */
+/* A fallback that no thread waits for is ended by the next that comes by. */
 void fallback_abandoned(struct sock *s, int fd);
 /* Unless others need it there; a fallback that was only begun is none. */
 void fallback_left(struct sock *s);
@@ -134,8 +134,8 @@ void rdma_put_back(struct sock *s, int fd);
 void rdma_lost(struct sock *s, int error);
 void rdma_ended(struct sock *s); /* nothing more comes or goes */
 /*
- * Lock held, who wants to fall back finds it silent: true, not yet; false: it
- * is back on TCP, or as if the peer were gone.
+ * Lock held, one that wants to fall back finds it silent: true, not yet; false:
+ * it is back on TCP, or as if the peer were gone.
  */
 bool rdma_over(struct sock *s, int fd);
 

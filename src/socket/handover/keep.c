@@ -2,7 +2,7 @@
 /*
  * What a reader that wants to fall back takes off the anchor before its turn,
  * and how the writer puts it back (anchor.md 6.1). Behind a stall the stream
- * lies in the ring first and then on the anchor; nobody can put the ring's
+ * lies in the ring first and then on the anchor; nothing can put the ring's
  * bytes in front of those. So the reader takes the anchor's into the keep area,
  * memory that both ends can map and that outlives an exec, and the writer
  * writes ring and keep area to the anchor anew, in order.

@@ -129,8 +129,8 @@ static bool counted(const struct sock *s)
 }
 
 /*
- * Does each turn need the other end? Who sends and receives large pieces takes
- * turns with what lies in the kernel, too, hundreds of them.
+ * Does each turn need the other end? One that sends and receives large pieces
+ * takes turns with what lies in the kernel, too, hundreds of them.
  */
 static bool in_dialogue(const struct sock *s)
 {

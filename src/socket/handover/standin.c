@@ -2,7 +2,7 @@
 /*
  * The stand-in (anchor.md 6.4). The peer is gone and code we do not see is
  * about to read the descriptor, while the peer's last bytes lie in the ring:
- * nobody is left to put them on the anchor. One end of a fresh loopback TCP
+ * no process is left to put them on the anchor. One end of a fresh loopback TCP
  * connection takes the anchor's number; its far end holds those bytes and is
  * closed, or reset where TCP would have shown a reset. Only getpeername()
  * tells the difference.

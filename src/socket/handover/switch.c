@@ -97,8 +97,8 @@ static int leave_anchor(struct sock *s, int fd)
 }
 
 /*
- * Whoever of R sleeps in the kernel comes out by a byte on the anchor. Over
- * RDMA that is the marker, which follows when R knows of the lift.
+ * A thread of R that sleeps in the kernel comes out by a byte on the anchor.
+ * Over RDMA that is the marker, which follows when R knows of the lift.
  */
 static void first_kick(struct sock *s, int fd)
 {
