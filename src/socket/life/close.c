@@ -61,7 +61,7 @@ bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 		sock_why(s, WHY_FD_SHARED);
 	}
 	if (unlikely(s->window.holdback))
-		holdback_show(s); /* who looks after it ends, perhaps */
+		holdback_show(s); /* its process may be about to end */
 	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
 	if (s->rd && s->paired) {
 		s->fallback.apart = true;
@@ -93,7 +93,7 @@ void sock_fork_wait(struct sock *s, int fd, uint64_t until)
 		sock_fallback(s, fd, WHY_FD_SHARED);
 }
 
-/* Whoever is first gives the child its name, parent or child. */
+/* The first of them gives the child its name, parent or child. */
 void sock_fork_parent(struct sock *s, int32_t birth, int pid)
 {
 	struct holder *h;
@@ -108,7 +108,8 @@ void sock_fork_parent(struct sock *s, int32_t birth, int pid)
 
 /*
  * A pairing under way belongs to the family, as the sock does: its steps are
- * taken by whoever is left alone with it. This process takes part no more.
+ * taken by the process that is left alone with it. This process takes part no
+ * more.
  */
 static void leave_pairing(const struct sock *s)
 {
@@ -252,7 +253,7 @@ static void release(struct sock *s, int fd, bool last)
 /*
  * A thread of this process sleeps in the sock whose last number goes, in the
  * kernel's receive or on the wake-up socket: in the kernel it would keep the
- * open file. It keeps a number nobody sees, and the stream goes its way.
+ * open file. It keeps a number that is not seen, and the stream goes its way.
  */
 static bool orphan_begin(struct sock *s, int fd)
 {
@@ -265,7 +266,7 @@ static bool orphan_begin(struct sock *s, int fd)
 		return false;
 	orphan = fd_hide(orphan);
 	__atomic_store_n(&s->waits.orphan_fd, orphan, __ATOMIC_SEQ_CST);
-	/* who came out of the kernel just before this looked in vain */
+	/* one that came out of the kernel just before looked in vain */
 	if (orphan < 0 || sleeper_others(s))
 		return orphan >= 0;
 	__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);

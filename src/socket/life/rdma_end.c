@@ -30,7 +30,8 @@ bool rdma_unread(const struct sock *s, int fd)
 	int n;
 
 	/*
-	 * brought back to TCP: what the kernel has may be for who was given it
+	 * brought back to TCP: what the kernel has may be for the process that
+	 * was given it
 	 */
 	if (s->fallback.callers)
 		return false;
@@ -128,8 +129,9 @@ bool rdma_lingered(struct sock *s)
 }
 
 /*
- * Not paired, who stays begins anew. Else he goes on by the words, which lie
- * here, and the anchor; nobody sleeps on a socket that only we could ring.
+ * Not paired, a process that stays begins anew. Else it goes on by the words,
+ * which lie here, and the anchor; none sleeps on a socket that only we could
+ * ring.
  */
 void rdma_leave(struct sock *s)
 {

@@ -6,7 +6,7 @@
  * sleeps otherwise: messages and their wake-up bytes never wake it.
  *
  * It listens on a datagram socket with an abstract name; what comes there is
- * only ever "look", so anybody may send it. It watches the wake-up sockets
+ * only ever "look", so any process may send it. It watches the wake-up sockets
  * for hang-up through an epoll set of its own.
  */
 
@@ -28,13 +28,13 @@
 /* --- visits ------------------------------------------------------------ */
 
 /*
- * Who goes through the registry looks at a sock without its lock, or waits for
- * the lock, while another thread closes it. So the visitor leaves a note of
- * where it is: until it has gone on, the sock's memory is nobody else's and its
- * segment stays mapped here (store.c). The first note is the service thread's.
- * A handler that jumps out of a fallback leaves its note lying: the others have
- * their own. Who brings one back to TCP goes through them all again meanwhile:
- * two notes each.
+ * A thread that goes through the registry looks at a sock without its lock, or
+ * waits for the lock, while another thread closes it. So the visitor leaves a
+ * note of where it is: until it has gone on, the sock's memory is not reused
+ * and its segment stays mapped here (store.c). The first note is the service
+ * thread's. A handler that jumps out of a fallback leaves its note lying: the
+ * others have their own. Bringing one back to TCP goes through them all again
+ * meanwhile: two notes each.
  */
 
 /* --- the thread -------------------------------------------------------- */

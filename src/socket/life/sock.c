@@ -205,7 +205,10 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 	if (len >= (sa->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
 					       sizeof(struct sockaddr_in6)))
 		v = config_match(&config, ROLE_CLIENT, sa);
-	/* who asks for the family 27 gets SDP, but a rule may say which */
+	/*
+	 * a program that asks for the family 27 gets SDP, but a rule may say
+	 * which
+	 */
 	if (s->id.native && v.use != USE_NATIVE)
 		v = (struct verdict){ USE_SDP, 0 };
 	s->id.use = (uint8_t)v.use;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the service thread is told: to look, by anybody, and to bring sockets
- * back to TCP, by its own user or root (told.h). A socket that was told to
- * stays there.
+ * What the service thread is told: to look, by any process, and to bring
+ * sockets back to TCP, by its own user or root (told.h). A socket that was told
+ * to stays there.
  */
 
 #include "base/told.h"
