@@ -2,7 +2,7 @@
 /*
  * Rendezvous on one host (anchor.md section 3). The offering end listens on a
  * name, the answering end connects, makes the segment and sends PAIR; the
- * offering end checks and answers PAIRED. Both check who the other one is.
+ * offering end checks and answers PAIRED. Both check what the other one is.
  */
 
 #include <errno.h>
@@ -212,7 +212,7 @@ static enum reason pair_proof(struct pair *p, int anchor,
 	if ((p->peer_cookie && p->peer_cookie != d.cookie) ||
 	    (h && h->cookie != d.cookie))
 		return WHY_OWNER_MISMATCH;
-	/* no file: not accepted yet, so nobody can own it, or closed */
+	/* no file: not accepted yet, so no process can own it, or closed */
 	if (!d.inode)
 		return d.state == TCP_ESTABLISHED ? WHY_OWNER_MISMATCH :
 						    WHY_CLOSED;
@@ -493,7 +493,7 @@ static enum pair_state offered(struct pair *p, int anchor, struct conn *c,
 	return answer(p, anchor, c, cp);
 }
 
-/* Connected: check who listens there, make the segment, send PAIR. */
+/* Connected: check what listens there, make the segment, send PAIR. */
 static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 			   struct conn_params *cp)
 {

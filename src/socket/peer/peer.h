@@ -17,9 +17,9 @@ struct rdma_module {
 /* --- pair.c ------------------------------------------------------------ */
 
 /*
- * Learn the names of the connected socket `anchor`, who offers, and whether
- * lifting is thinkable: 0, or the reason why never (self, remote when no
- * socket of this network namespace is the other end, netns, no-diag ...):
+ * Learn the names of the connected socket `anchor`, which end offers, and
+ * whether lifting is thinkable: 0, or the reason why never (self, remote when
+ * no socket of this network namespace is the other end, netns, no-diag ...):
  * decided by one netlink diagnosis of the reversed tuple. Before, the caller
  * zeroes *p and sets `fd` = -1, `ring` and `service`. Sockets are refused
  * (netns) on kernels without SO_NETNS_COOKIE (before 5.14).
@@ -118,7 +118,7 @@ void rdma_note_asker(const struct diag_names *n); /* it asks */
 uint64_t rdma_listen(struct verbs *v, const struct rdma *r);
 /* The RDMA port of the process that holds it, or 0. */
 uint16_t rdma_redirect_ask(const struct diag_names *n);
-/* From time to time, and when somebody spoke at a desk. */
+/* From time to time, and when a process spoke at a desk. */
 void rdma_redirect_tidy(struct verbs *v);
 /* The module is closed, or was the parent's: nothing is listened on. */
 void rdma_unlisten(void);
@@ -141,7 +141,7 @@ enum reason rdma_no_way(int err);
  */
 enum reason rdma_devices(void);
 enum reason rdma_devices_now(void);
-/* Who dials: positive for the end that does. */
+/* Which end dials: positive for the one that does. */
 int rdma_order(const struct diag_names *n);
 /* The address of one end, with another port. */
 void rdma_address(union verbs_addr *a, const struct diag_names *n, bool peer,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The answering end: a request names a connection. Is it held here, or by
- * whom, and does its sender know what went through it? All of it is the
- * service thread's. A request that is refused changes nothing.
+ * which process, and does its sender know what went through it? All of it is
+ * the service thread's. A request that is refused changes nothing.
  */
 
 #include "base/table.h"

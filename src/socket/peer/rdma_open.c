@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The module's life in this process. The service thread opens and closes it;
- * whoever forks holds it still meanwhile: a child that inherited a lock of
- * librdmacm that was taken would wait for it for ever.
+ * a thread that forks holds it still meanwhile: a child that inherited a lock
+ * of librdmacm that was taken would wait for it for ever.
  */
 
 #include "socket/peer/peer.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The content check (anchor.md section 7). A request names a connection, and
- * anybody on the peer's host could name another's. Only the two ends of the
- * TCP connection, and who can read it, know the bytes that went through: each
- * shows a keyed hash of the same window of them.
+ * any process on the peer's host could name another's. Only the two ends of the
+ * TCP connection, and those that can read it, know the bytes that went through:
+ * each shows a keyed hash of the same window of them.
  *
  * Which window? At rest the last bytes of a direction are the same at both
  * ends. While a stream runs its writer is ahead by what the kernels hold, maybe
@@ -107,8 +107,8 @@ static void keep_marks(struct rdma_dir *d, const struct piece *p)
 }
 
 /*
- * What moved without being seen (splice, another thread at the same time, memory
- * that is gone) makes a gap: then the past is forgotten.
+ * What moved without being seen (splice, another thread at the same time,
+ * memory that is gone) makes a gap: then the past is forgotten.
  */
 void rdma_remember(struct sock *s, bool sent, const struct iovec *iov,
 		   size_t cnt, size_t at, size_t n)

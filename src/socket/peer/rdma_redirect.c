@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who listens for requests, and who is asked for. The RDMA port with the
+ * What listens for requests, and what is asked for. The RDMA port with the
  * number of a TCP port has one listener on a host, but many processes may hold
  * connections of that TCP port: workers that share a listening socket, the
  * children of a server that forks. The first of them has the number. It keeps
  * a desk, a datagram socket with an abstract name made from the number, and
  * the others, which listen on a port of any number, say there what they hold
- * and where they are to be found. Who dials the number is told so in the REJ
- * and dials again (rdma.c).
+ * and where they are to be found. An end that dials the number is told so in
+ * the REJ and dials again (rdma.c).
  *
  * Ports below 1024 have another number (rdma_port()), perhaps that of a second
  * TCP port: the names tell connections apart.
  *
- * A desk that nobody keeps refuses: its process has ended, or has no use for
+ * A desk that is not kept refuses: its process has ended, or has no use for
  * the number any more. Then the next one takes it.
  *
- * What is said at a desk proves nothing about a connection; who is sent to the
- * wrong process is refused there, by the content check. It is believed only
- * from the user whose socket it is, as the kernel says, and from root.
+ * What is said at a desk proves nothing about a connection; an end that is sent
+ * to the wrong process is refused there, by the content check. It is believed
+ * only from the user whose socket it is, as the kernel says, and from root.
  *
  * All of it is the service thread's, but for rdma_redirect_forked().
  */
@@ -31,13 +31,13 @@
 #define SAID_NS	  3000000000ull /* what was said is believed so long, */
 #define AGAIN_NS  500000000ull /* and said anew so often */
 #define SOON_NS	  20000000ull
-#define KEPT_NS	  30000000000ull /* a listener nobody has a use for */
-#define STILL_NS  10000000000ull /* who has one says so that often */
+#define KEPT_NS	  30000000000ull /* a listener without a use */
+#define STILL_NS  10000000000ull /* its owner says so that often */
 #define MAGIC	  0x72644B31u
 
 struct saying {
 	uint32_t magic;
-	uint16_t port; /* the RDMA port of who says it */
+	uint16_t port; /* the RDMA port of the sender */
 	uint16_t unused;
 	struct diag_names names; /* as seen by it */
 };
@@ -198,7 +198,7 @@ uint16_t rdma_redirect_ask(const struct diag_names *n)
 	return 0;
 }
 
-/* 0: heard; -ECONNREFUSED: nobody keeps that desk. */
+/* 0: heard; -ECONNREFUSED: no process keeps that desk. */
 static int say_it(const struct rdma *r, uint16_t port)
 {
 	struct saying say = { .magic = MAGIC,
@@ -220,7 +220,7 @@ static int say_it(const struct rdma *r, uint16_t port)
 
 /* --- listeners --------------------------------------------------------- */
 
-/* The port of that number, if nobody else has it. */
+/* The port of that number, if no other process has it. */
 static void take_number(struct verbs *v, unsigned int i)
 {
 	int ret =

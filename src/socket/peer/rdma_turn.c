@@ -11,7 +11,7 @@
 
 #define KNOWN	 256
 #define OWN	 0x10000u /* beside a port */
-#define FAILS	 22 /* more, and nobody answers at that port */
+#define FAILS	 22 /* more, and nothing answers at that port */
 #define TRIER_NS 4000000000ull /* longer than it waits between tries */
 #define LEFT_NS	 20000000ull /* doubled with each try in vain */
 #define TURNS	 64
@@ -28,8 +28,8 @@
 #define PATIENCE_MOST_NS 300000000000ull
 
 /*
- * So long where somebody from that host was looked for at that port of ours
- * before, and nobody has asked since. Whoever does has patience again.
+ * So long where an end on that host was looked for at that port of ours before,
+ * and none has asked since. One that does sets it back.
  */
 #define UNASKED_NS 3000000000ull
 #define UNASKED	   1024
@@ -83,7 +83,7 @@ void rdma_patient(struct rdma *r, uint64_t since)
 		r->seek.give_up_at = until;
 }
 
-/* Who listens does not know how many stand in front of its own dialler. */
+/* A listener does not know how many stand in front of its own dialler. */
 enum reason rdma_out_of_patience(struct rdma *r)
 {
 	enum reason why = r->seek.answered ? WHY_UNVERIFIED : WHY_PEER_DECLINED;
@@ -114,9 +114,9 @@ bool rdma_looks_often(const struct rdma *r)
 /*
  * So many are dialled at a time. Each costs the other end a queue pair and
  * registered memory, made by one thread; what waits there for longer than a
- * dial may take is made in vain, and then asked for once more. Who asks a host
- * that is silent holds his turn for all that time: those who go to others must
- * not wait for it.
+ * dial may take is made in vain, and then asked for once more. One that asks a
+ * host that is silent holds its turn for all that time: those that go to others
+ * must not wait for it.
  */
 static const struct rdma *turns[TURNS]; /* the service thread's */
 static bool queued;
@@ -186,15 +186,15 @@ void rdma_turns_forked(void)
 
 /*
  * What is known of the other end of a route: that nothing leads there (of the
- * host, port 0), that nobody answers at a port, or that somebody does. Who
- * serves and dials, since his port is the higher one, finds each client at a
- * port of its own: there it is his port, OWN, that counts. While neither is
- * known one candidate tries for all, so that a burst of connections pays once.
- * Where one was met another's tries in vain tell of that one alone.
+ * host, port 0), that nothing answers at a port, or that something does. A
+ * server that dials, since its port is the higher one, finds each client at a
+ * port of its own: there it is the server's port, OWN, that counts. While
+ * neither is known one candidate tries for all, so that a burst of connections
+ * pays once. Where one was met another's tries in vain tell of that one alone.
  */
 static struct {
 	bool v4, good, met;
-	uint8_t fails; /* of all its candidates, since somebody answered */
+	uint8_t fails; /* of all its candidates, since the last answer */
 	uint8_t ip[16];
 	uint32_t port;
 	uint64_t until; /* what is said holds so long */
@@ -356,7 +356,7 @@ void rdma_turn(const struct rdma *r)
 		*turn = r;
 }
 
-/* Who has asked lately, and for which port of ours. */
+/* Which hosts asked lately, and for which port of ours. */
 static struct {
 	struct diag_names names; /* but for the port of theirs */
 	uint64_t at;

@@ -2,7 +2,7 @@
 #ifndef LIBSDP_SOCKET_PEER_RDMA_TURN_H
 #define LIBSDP_SOCKET_PEER_RDMA_TURN_H
 
-/* A part of rdma.h: who is dialled when, patience, hosts of no use. */
+/* A part of rdma.h: what is dialled when, patience, hosts of no use. */
 
 #include "socket/peer/peer.h"
 
@@ -10,7 +10,7 @@ void rdma_await(struct rdma *r); /* a candidate from now on */
 void rdma_patient(struct rdma *r, uint64_t since); /* not its own time */
 /* Its time is over (WHY_NONE: not yet); its port is barred, if it dialled. */
 enum reason rdma_out_of_patience(struct rdma *r);
-/* Somebody there asks: whoever waits for it need not be short of patience. */
+/* That end asks: one that waits for it need not be short of patience. */
 void rdma_is_asked(const struct diag_names *n);
 bool rdma_looks_often(const struct rdma *r); /* it waits for little time */
 /*
@@ -19,7 +19,7 @@ bool rdma_looks_often(const struct rdma *r); /* it waits for little time */
  */
 void rdma_bar(const struct rdma *r, enum reason why);
 enum reason rdma_barred(const struct diag_names *n, bool serves);
-/* Somebody answers there, or was even met: all who want may dial. */
+/* There is an answer, or even its other end was met: all may dial. */
 void rdma_answers(const struct rdma *r, bool met);
 /*
  * So many more tries at that port were in vain; is it to be barred? Connections
