@@ -22,7 +22,7 @@ void rdma_look_after(struct sock *s);
 void rdma_down(struct sock *s, int error);
 /* What broke is destroyed once no thread looks at it: is it? */
 bool rdma_old_gone(struct sock *s);
-/* Lock held, a fork: who forks often is lifted the more seldom. */
+/* Lock held, a fork: one that forks often is lifted the more seldom. */
 void rdma_parts(struct sock *s);
 void rdma_reunite(struct sock *s); /* rdma_parted(): no more, perhaps */
 

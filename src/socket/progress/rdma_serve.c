@@ -16,7 +16,7 @@
 #define APART_STEPS 8u
 #define APART_REST  8u /* so many times as long without one: as the first */
 
-/* Does anybody wait for what a completion may bring? */
+/* Does any thread wait for what a completion may bring? */
 static bool awaited(const struct sock *s)
 {
 	return (__atomic_load_n(&s->rx->armed, __ATOMIC_SEQ_CST) & ANC_WAKE) ||
@@ -40,8 +40,8 @@ static bool waits(const struct sock *s)
 
 /*
  * ... and what that end says when its program has come by: that x was passed,
- * that a receive of before the lift is over, how much is taken. Who waits for
- * room stalls after a while, and then waits for one of these words.
+ * that a receive of before the lift is over, how much is taken. One that waits
+ * for room stalls after a while, and then waits for one of these words.
  */
 static bool waits_long(const struct sock *s)
 {
@@ -126,8 +126,8 @@ void rdma_readable(struct sock *s)
 /*
  * May what lies on the anchor be judged? In front of x a record is not to be
  * seen yet, and a receive that began in TCP may have taken what is not counted:
- * rdma_took() or rdma_left() asks once more, who is woken by what comes later
- * judges it himself.
+ * rdma_took() or rdma_left() asks once more, a thread woken by what comes
+ * later judges it itself.
  */
 static bool may_look(const struct sock *s)
 {
@@ -203,7 +203,7 @@ void rdma_look_after(struct sock *s)
 		rdma_down(s, s->conn.error);
 		return;
 	}
-	/* first this: who owes a look from here on says so behind it */
+	/* first this: a look that is owed from here on is said behind it */
 	__atomic_store_n(&r->due.restless, false, __ATOMIC_SEQ_CST);
 	r->due.active = r->due.cqwait_owed = false;
 	if ((r->failover.called && rdma_called(s)) ||
@@ -233,7 +233,7 @@ void rdma_look_after(struct sock *s)
 		rdma_arm(s);
 	} while (fab_pending(s));
 	try_it(s);
-	/* somebody was inside when it became TCP */
+	/* a thread was inside when it became TCP */
 	if (unlikely(quiet && !s->ar.based && anc_state(s->rx) == ANC_TCP))
 		lift_base(s, fd);
 	rdma_slim(s, quiet);
