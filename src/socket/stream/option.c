@@ -76,7 +76,7 @@ static void unbar(struct sock *s, uint16_t bit)
 /*
  * What a receive sleeps for in the kernel was settled when it began: a kick
  * would not bring it out. So BAR_LEFT takes the place of the bit, and its
- * count, until nobody is inside any more.
+ * count, until no thread is inside any more.
  */
 static void unbar_lowat(struct sock *s)
 {
@@ -123,7 +123,7 @@ static int set_barring(struct sock *s, int fd, const struct option *o,
 	return ret;
 }
 
-/* Nobody has thought of it: what the kernel takes is left to the kernel. */
+/* Not known here: what the kernel takes is left to the kernel. */
 static int set_unknown(struct sock *s, int fd, int level, int opt,
 		       const void *v, socklen_t len)
 {
@@ -343,7 +343,7 @@ static int give_int(int value, void *v, socklen_t *len)
 
 /*
  * The end of the stream was shown by DisConn, the kernel's FIN is on its way:
- * who asks for the connection's state shall see both agree.
+ * a query of the connection's state shall see both agree.
  */
 static void await_fin(struct sock *s, int fd)
 {
@@ -385,7 +385,7 @@ static int shown_error(struct sock *s)
 }
 
 /*
- * The end of the connection is told once, whoever tells it. The kernel may say
+ * The end of the connection is told once, by whichever call. The kernel may say
  * EPIPE, of a reset behind an end that the program has not seen. Under the
  * lock: the service thread may be about to note what it was told.
  */

@@ -41,7 +41,7 @@ static bool stands_for(int fd, uint64_t inode)
  * Lock held: by which number has this process got it, now? The caller's may be
  * closed by another thread by now, and be something else; the last known one
  * is something else in a child of vfork(). -1: it is the others' business, or
- * nobody's.
+ * none's.
  */
 static int number(struct sock *s, int fd)
 {
@@ -87,7 +87,8 @@ static void serve_one(struct sock *s, void *arg)
 
 /*
  * Another thread closed it meanwhile: nothing is left to bring back to TCP.
- * Whoever has it still is free to lift it; `tx` are the words that were held.
+ * A process that has it still is free to lift it; `tx` are the words that were
+ * held.
  */
 static int left(struct sock *s, const struct anc_dir *tx)
 {

@@ -135,7 +135,7 @@ bool peek_left(struct sock *s, int fd)
 
 /*
  * Between hosts nothing behind x is shown before the marker, and that waits for
- * x to be passed: by whoever looks on and on for more, never.
+ * x to be passed: by one that looks on and on for more, never.
  */
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was)
 {

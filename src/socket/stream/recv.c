@@ -82,7 +82,7 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 	if (s->ar.kept)
 		return keep_take(s, flags & MSG_TRUNC ? NULL : &w->c, 0, n,
 				 false);
-	/* who is inside takes these bytes, and a kick may follow them */
+	/* a thread inside takes these bytes, and a kick may follow them */
 	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	room = w->c.iov->iov_len - w->c.at;
@@ -426,9 +426,9 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 }
 
 /*
- * Who reads on edges takes a receive that brought less than it asked for as the
- * last one before a new edge. Where the stream changes carriers there may be
- * more at once: that is the edge. (One too many reports nothing.)
+ * A program that reads on edges takes a receive that brought less than it asked
+ * for as the last one before a new edge. Where the stream changes carriers
+ * there may be more at once: that is the edge. (One too many reports nothing.)
  */
 static void cut_short(struct sock *s, const struct want *w)
 {

@@ -22,7 +22,7 @@ static bool ended(const struct sock *s)
 }
 
 /*
- * The reset is told once, then there is nobody to send to. Behind the end of
+ * The reset is told once, then there is no peer to send to. Behind the end of
  * the peer's stream it is EPIPE from the first, as in CLOSE_WAIT.
  */
 static ssize_t reset(struct sock *s, int flags)
@@ -75,7 +75,7 @@ static void went(struct sock *s, struct load *w, size_t n)
 {
 	if (!n)
 		return;
-	if (s->waits.full) { /* an edge, for whoever was refused before */
+	if (s->waits.full) { /* an edge, for one that was refused before */
 		s->waits.full = false;
 		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
 	}

@@ -19,7 +19,7 @@
 
 /* --- buffers ------------------------------------------------------------ */
 
-static void *spare[SLOTS]; /* atomic: buffers that nobody uses now */
+static void *spare[SLOTS]; /* atomic: free buffers */
 
 static void *buffer_take(void)
 {

@@ -43,7 +43,10 @@ static bool shut_write(struct sock *s, int fd)
 				return false; /* the FIN is out */
 			s->eos.shut_wr = s->eos.fin_due = true;
 			fallback_serve(s, fd);
-			/* else it is what brings out who sends in the kernel */
+			/*
+			 * else it is what brings out a thread that sends in the
+			 * kernel
+			 */
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
 			if (!s->eos.fin_due || !sends_in_kernel(s))
 				return true;
