@@ -107,8 +107,7 @@ void tcp_rx_leave(struct tcp_rx *c)
 	else if (unlikely(c->held))
 		anc_idle(c->held);
 	c->held = NULL;
-	if (unlikely(
-		    !c->back)) /* first: one that finds no thread inside looks here */
+	if (unlikely(!c->back)) /* first: looked at once no thread is inside */
 		__atomic_store_n(&c->s->in.strayed, true, __ATOMIC_SEQ_CST);
 	holder_out(s, part_of(s, c->d));
 	leave(c->s, c->d);
