@@ -13,7 +13,7 @@ int lift_leave(struct sock *s, int fd, enum reason why)
 		return -EDEADLK;
 	rdma_unspare(s);
 	s->fallback.pinned = true;
-	/* it meets nobody any more; a family's pairing is not ours alone */
+	/* it meets no peer any more; a family's pairing is not ours alone */
 	if (!s->paired && sock_holders(s) == 1)
 		pair_cancel(&s->seek.pair);
 	while (s->paired && ((anc_state(s->tx) != ANC_TCP &&

@@ -373,7 +373,7 @@ int sock_wake_fd(const struct sock *s)
 }
 
 /*
- * Who sleeps is counted first (sock_watch, sleepers), then arms under the
+ * A sleeper is counted first (sock_watch, sleepers), then arms under the
  * lock: so sock_disarm() never takes away what another has just set.
  */
 void sock_arm(struct sock *s, bool in, bool out)
@@ -386,7 +386,10 @@ void sock_arm(struct sock *s, bool in, bool out)
 	if (likely(s->paired && sock_here(s))) {
 		if (in)
 			anc_arm(s->rx, ANC_WAKE);
-		/* what was left to an answer, before who answers sleeps */
+		/*
+		 * what was left to an answer, before the answering thread
+		 * sleeps
+		 */
 		if (unlikely(s->rd) && locked && in)
 			pump_control(s);
 		if (locked && (in || out))

@@ -4,15 +4,16 @@
 
 /*
  * While the peer may read or write the memory of a call, this thread's signals
- * are blocked: a handler could leave the call by a jump, which nobody sees. A
+ * are blocked: a handler could leave the call by a jump, which is not seen. A
  * signalfd ends the sleep instead; the memory comes back, and then the handlers
  * run inside a system call that they end, as they would have ended the
  * program's. Not put off is what the thread's own code brings about, nor
  * libc's own two signals, whose handlers go back or unwind.
  *
  * The kernel gives a signal for the process to the first thread, if that lets
- * it in. So other threads leave it to him (hold.h); and he himself, where there
- * are others that it would be given to instead, lends nothing unasked.
+ * it in. So other threads leave it to that one (hold.h); and the first itself,
+ * where there are others that it would be given to instead, lends nothing
+ * unasked.
  */
 
 #include <stdbool.h>

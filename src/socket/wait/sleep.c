@@ -17,8 +17,8 @@ static uint64_t left_till(uint64_t deadline)
 /*
  * Locked, in front of a sleep: a receive of TCP's with a time limit, or that
  * has a part, ends though no handler ran, and for that the wake-up socket needs
- * a limit itself. It is everybody's who sleeps there: the first one sets it,
- * and who needs another one sleeps by ppoll().
+ * a limit itself. It counts for all that sleep there: the first one sets it,
+ * and one that needs another sleeps by ppoll().
  */
 bool sleep_limit(struct sock *s, uint64_t deadline, struct beside also)
 {

@@ -18,7 +18,7 @@ static bool in_turns(struct sock *s)
 		       __atomic_load_n(&s->peer->bound, __ATOMIC_RELAXED);
 }
 
-/* No more than anybody may spin: or the busier, the longer. */
+/* No more than all may spin: or the busier, the longer. */
 static uint64_t far_ns(void)
 {
 	uint64_t most = (uint64_t)settings.spin_rdma_us * 1000;
@@ -152,7 +152,9 @@ static void go_on(struct sock *s)
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Who slept in it when it was closed may have left it to this thread. */
+/*
+ * A thread that slept in it when it was closed may have left it to this thread.
+ */
 void sock_go_on(struct sock *s)
 {
 	go_on(s);
@@ -273,7 +275,9 @@ bool spin_tx(struct sock *s)
 	int burst = turns ? 1 : 16, i;
 	bool paid = false;
 
-	/* it has grown under load: who comes a little late misses nothing */
+	/*
+	 * it has grown under load: one that comes a little late misses nothing
+	 */
 	if (unlikely(s->rd) && s->rd->load.fat)
 		return false;
 	ns = sock_spin_ns(s);

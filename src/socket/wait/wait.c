@@ -32,8 +32,9 @@ static void rested(struct sock **s)
 }
 
 /*
- * Whoever shuts the direction down meanwhile sees that this thread sleeps, and
- * has the kernel bring it out; else this thread sees that it is shut down.
+ * A thread that shuts the direction down meanwhile sees that this thread
+ * sleeps, and has the kernel bring it out; else this thread sees that it is
+ * shut down.
  */
 int wait_rest(struct sock *s, int fd, uint64_t deadline)
 {
@@ -140,7 +141,7 @@ void wait_apart(struct sock *s)
 	sock_rang(s, false);
 }
 
-/* Is there room that somebody was refused and has not noticed yet? */
+/* Is there room that a thread was refused and has not noticed yet? */
 bool wait_room_due(struct sock *s)
 {
 	return s->waits.full &&
@@ -151,7 +152,7 @@ bool wait_room_due(struct sock *s)
 
 /*
  * In the middle of a fallback there is nothing to sleep on: our own thread
- * may make the next move, and rings nobody for it.
+ * may make the next move, and rings no thread for it.
  */
 static int nap_locked(struct sock *s)
 {
@@ -216,7 +217,7 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 	/* over RDMA the service thread may have taken it in meanwhile, */
 	if (fab_pending(s) || anc_state(s->rx) != was || s->waits.in_gen != gen)
 		return 0;
-	/* or have heard of the marker while nobody slept */
+	/* or have heard of the marker while no thread slept */
 	if (unlikely(s->rd) && s->rd->mark.marker_wait) {
 		rdma_marker_read(s, fd);
 		if (!s->rd->mark.marker_wait)
@@ -476,8 +477,8 @@ int sleep_for_room(struct sock *s, int fd, struct load *w)
 }
 
 /*
- * With one watcher nobody else can miss a byte that is eaten here. With more,
- * bytes go only when armed and nothing is left to do (ring.c).
+ * With one watcher no other thread can miss a byte that is eaten here. With
+ * more, bytes go only when armed and nothing is left to do (ring.c).
  */
 void sock_rang(struct sock *s, bool asleep)
 {

@@ -109,7 +109,7 @@ static int await(struct sock *s, int fd, uint64_t deadline, int signals)
 	while (!err && s->zc.out == ZC_OUT) {
 		int64_t n;
 
-		/* a report makes an end that nobody has to be asked for */
+		/* a report makes an end that need not be asked for */
 		if (fab_pending(s) && (pump_poll(s) || s->zc.out != ZC_OUT))
 			break;
 		n = FAB(s)->lent(END(s), false);
@@ -132,8 +132,8 @@ static int await(struct sock *s, int fd, uint64_t deadline, int signals)
 
 /*
  * This thread has lent before and not come back: a handler jumped out of that
- * send, or interrupted it and sends as well. The memory is nobody's business
- * then. Which it was cannot be known, so the count stays for who may come
+ * send, or interrupted it and sends as well. The memory is not looked at
+ * then. Which it was cannot be known, so the count stays for one that may come
  * back, and the connection goes on by copy.
  */
 static void tidy(struct sock *s)
@@ -155,7 +155,7 @@ static bool may_stall(struct sock *s)
 }
 
 /*
- * Nobody came for the last source, and so nobody will for another, until the
+ * No reader came for the last source, so none will for another, until the
  * reader is seen at the stream again: it has taken something, or sleeps
  * because there is nothing.
  */
@@ -270,7 +270,7 @@ static bool zcr_crossed(const struct sock *s)
 	       s->conn.tx_mode == WIRE_PIPELINED;
 }
 
-/* Nobody waits any longer: what ends the wait, 0: go on. */
+/* Is the wait over? What ends it, 0: go on. */
 static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
 {
 	uint64_t now = clock_ns();
@@ -295,7 +295,7 @@ static bool goes_on(struct sock *s, uint32_t seen)
 	return true;
 }
 
-/* Who was asked back is given time for as long as it goes on. */
+/* A peer asked to give back has time for as long as it goes on. */
 static void move_limit(struct sock *s, uint64_t *since)
 {
 	uint64_t now = clock_ns();
@@ -391,13 +391,13 @@ offer_sink(struct sock *s, const struct cursor *c, size_t len)
 		FAB(s)->unsink(END(s));
 	}
 	/*
-	 * who reads there need not wake up for it; who lends has lent in vain
+	 * a reader there need not wake up for it; a lender has lent in vain
 	 */
 	if (op.type == CONN_SEND && !pump_post(s, NULL, &op))
 		ring_writer(s);
 }
 
-/* Nobody wrote into it: not so soon again. */
+/* It was not written into: not so soon again. */
 static void paid(struct sock *s, bool well)
 {
 	struct zc *z = &s->zc;
