@@ -51,8 +51,9 @@ uint64_t zcr_patience_ns(void)
 }
 
 /*
- * A filter of system calls may kill who reaches for another process's memory,
- * Yama reports each one to the kernel's log: there nobody tries unasked.
+ * A filter of system calls may kill a process that reaches for another's
+ * memory, Yama reports each one to the kernel's log: there it is not tried
+ * unasked.
  */
 static bool confined(void)
 {

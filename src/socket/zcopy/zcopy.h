@@ -6,7 +6,7 @@
  * Zero copy of the socket room (D10): a large blocking send lends its memory
  * to the peer, whose receive reads it straight into the program's buffer; and
  * a large receive that waits offers its memory, into which a send writes.
- * sdp_proto/zcopy.h has the messages, fabric.h who lends and reads.
+ * sdp_proto/zcopy.h has the messages, fabric.h how it is lent and read.
  *
  * One thread at a time has memory lent, from within its send; it leaves the
  * send only when the memory is its own again. Everything that takes the
@@ -73,7 +73,9 @@ bool zc_next(struct sock *s, int flags, uint64_t n);
 size_t zc_take(struct sock *s, struct cursor *c, size_t n);
 /* The peer shall send by copy what it has lent (MSG_PEEK and the like). */
 void zc_refuse(struct sock *s);
-/* Send what is due about the peer's source; wakes whoever waits for it. */
+/*
+ * Send what is due about the peer's source; wakes a thread that waits for it.
+ */
 void zc_tell(struct sock *s);
 /* Without the lock: the peer took its memory back and waits for a word. */
 bool zc_asked(const struct sock *s);
@@ -131,8 +133,8 @@ size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len);
 bool zc_would_sink(struct sock *s, const struct cursor *c);
 int zc_sunk(struct sock *s, const struct conn_freed *f);
 /*
- * The sink is over; n bytes of the stream lie in it. Once for each, by whoever
- * finds out: its thread takes s->zc.got with it later.
+ * The sink is over; n bytes of the stream lie in it. Once for each, by the
+ * thread that finds out: its thread takes s->zc.got with it later.
  */
 int zc_settle(struct sock *s, int64_t n);
 

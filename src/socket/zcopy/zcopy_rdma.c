@@ -7,11 +7,11 @@
  * is here when the other end has answered. So a send that wants its memory
  * waits for the answer, for BACK_NS at most, counted from when something was
  * last read, or the device still wrote; that moves it by MOVES_NS at most.
- * Whoever cannot wait, and that send when nothing came, gives the queue pair
- * up: what was lent and not reported is copied behind the record of failover.c
- * and counts as sent, as it would in the buffers of TCP, and the reader drops
- * what it has of it already. So the count is exact without an answer. Then the
- * region goes, and nobody reads the memory any more.
+ * A thread that cannot wait, and that send when nothing came, gives the queue
+ * pair up: what was lent and not reported is copied behind the record of
+ * failover.c and counts as sent, as it would in the buffers of TCP, and the
+ * reader drops what it has of it already. So the count is exact without an
+ * answer. Then the region goes, and nothing reads the memory any more.
  */
 
 #include "base/ucopy.h"
@@ -35,7 +35,8 @@ bool zcr_may(struct sock *s)
 }
 
 /*
- * The peer has reported a part of the source; who hears of its end is in freed.
+ * The peer has reported a part of the source; what hears of its end is in
+ * freed.
  */
 int zcr_reported(struct sock *s)
 {

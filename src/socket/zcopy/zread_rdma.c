@@ -4,7 +4,7 @@
  * (zcopy_rdma.c) into the program's memory, registered for as long.
  *
  * It reads under the lock, without sleeping for long, and with its signals
- * blocked: nobody leaves it while the device writes. It gives the queue pair
+ * blocked: no thread leaves it while the device writes. It gives the queue pair
  * up after READ_NS. Each call costs a report and the writer's waking up, so it
  * reads as much as the last one's pace allows in READ_AIM, or in half of what
  * the writer waits for; and begins no more of it when that time is over, or a
@@ -12,9 +12,10 @@
  * one is waited for: the device has a beginning of its own for each, and
  * registering takes time, too.
  *
- * A device that is slow works on the processors: while it is at it, who waits
- * leaves them alone for half of the time that the last bytes took, and for
- * more where another piece follows, of which nothing is lost by coming late.
+ * A device that is slow works on the processors: while it is at it, a waiting
+ * thread leaves them alone for half of the time that the last bytes took, and
+ * for more where another piece follows, of which nothing is lost by coming
+ * late.
  */
 
 #include "socket/zcopy/zcopy.h"
@@ -105,7 +106,7 @@ static bool complete(struct sock *s, uint64_t id, uint64_t ns,
 			return false;
 		looks = LOOKS;
 	}
-	/* one who was kept off the processor all the time looks, too */
+	/* one that was kept off the processor all the time looks, too */
 	while (!completed(s, id, d)) {
 		gone = clock_ns() - begun;
 		if (gone >= READ_NS) {
@@ -130,7 +131,8 @@ void zcr_completion(struct sock *s, uint64_t id, struct fab_done *d)
 
 /*
  * On a busy machine it is the sleep that is measured, and would make the next
- * one as long: who slept too long sleeps in none of the next 4, 8, ... 512.
+ * one as long: a thread that slept too long sleeps in none of the next 4, 8,
+ * ... 512.
  */
 static void overslept(struct sock *s, uint64_t ns, bool too_long)
 {

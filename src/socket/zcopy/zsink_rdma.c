@@ -3,7 +3,7 @@
  * Write Zcopy between hosts (D10): a receive that waits offers its memory,
  * registered for as long, and the other end's device writes there.
  *
- * Nobody sees the writes but by messages. The writer's own memory is the only
+ * The writes are seen by messages only. The writer's own memory is the only
  * place where what it wrote can be had once more, so its send stays until the
  * reader has heard of it (conn_write_heard()), and nothing of that direction
  * passes it: to the rest it is a source, read whole when it is heard of. What
@@ -13,13 +13,13 @@
  * The reader counts what it hears of while the sink is out, and nothing later.
  * It takes the sink back by asking, and after BACK_NS without an answer gives
  * the queue pair up: then no word of it reaches the writer any more, so what
- * was not counted here is not counted there. With the end of the region nobody
+ * was not counted here is not counted there. With the end of the region nothing
  * writes into the memory.
  *
- * How much that is the writer says, and nobody sees whether it is true: bytes
+ * How much that is the writer says, and whether it is true is not seen: bytes
  * that it never wrote would be what the program's buffer held before, and an
  * echo server sends those out. So memory is offered to trusted hosts only, or
- * where somebody insists.
+ * where a setting insists.
  */
 
 #include "socket/zcopy/zcopy.h"
@@ -157,7 +157,7 @@ int zcr_sunk(struct sock *s, const struct conn_freed *f)
 		return -EPROTO;
 	if (f->bytes)
 		rdma_tell(s, true); /* its writer waits for any message */
-	/* who ends the region, before its receive returns */
+	/* its thread ends the region, before its receive returns */
 	rdma_wake(s);
 	return 0;
 }
