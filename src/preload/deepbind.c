@@ -6,9 +6,9 @@
  * call before dlopen() returns, and what dlmopen() loads (it has a libc of its
  * own), passes libsdp by.
  *
- * libc looks at who calls dlopen(): so every other mode goes on to it with the
- * caller's return address in its place (the assembler below), and for this one
- * the caller's search path is gone through here.
+ * libc looks at the caller of dlopen(): so every other mode goes on to it with
+ * the caller's return address in its place (the assembler below), and for this
+ * one the caller's search path is gone through here.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -151,7 +151,7 @@ static void rebind_one(const struct object *o, const ElfW(Rela) * r)
 
 	if (sym->st_shndx != SHN_UNDEF || !listed(name))
 		return;
-	ours = dlsym(RTLD_DEFAULT, name); /* or of who comes before us */
+	ours = dlsym(RTLD_DEFAULT, name); /* or of a library before ours */
 	libcs = dlsym(RTLD_NEXT, name);
 	if (!ours || !libcs)
 		return;

@@ -25,7 +25,7 @@ bool pollset_doze(const struct guarded *inside, struct sock_doze *in,
 	if (alone())
 		return true;
 	for (i = 0; i < n; i++) {
-		/* what comes wakes nobody else */
+		/* what comes wakes no other thread */
 		if (!(fds[i].events & (POLLIN | POLLRDNORM)))
 			continue;
 		s = fdt_sock(inside, fds[i].fd);

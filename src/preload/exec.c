@@ -24,7 +24,7 @@ int execlp_out(const char *file, const char *arg, ...) __asm__("execlp")
 int execle_out(const char *path, const char *arg, ...) __asm__("execle")
 	__attribute__((visibility("default")));
 
-/* --- who falls back ----------------------------------------------------- */
+/* --- what falls back ---------------------------------------------------- */
 
 /* The next managed socket from `fd` on that an exec would hand over. */
 static struct sock *next_survivor(const struct guarded *in, int *fd)
@@ -40,7 +40,7 @@ static struct sock *next_survivor(const struct guarded *in, int *fd)
 }
 
 /*
- * Who else holds what the exec closes will be alone with it. A number that
+ * Another holder of what the exec closes will be alone with it. A number that
  * survives comes later and takes it back.
  */
 static void leave(bool leaves)

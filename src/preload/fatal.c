@@ -38,7 +38,7 @@ bool fatal_watches(int sig)
 /* The instruction that made it comes again, and so does the signal. */
 static bool comes_again(int sig, const siginfo_t *si)
 {
-	/* asked last: who set it again by sigset() left us without */
+	/* asked last: one set again by sigset() left us without */
 	return (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL ||
 		sig == SIGFPE) &&
 	       si->si_code > 0;

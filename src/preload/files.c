@@ -3,8 +3,8 @@
  * The life of descriptors: close(), dup(), fcntl(), ioctl(). Closing many at
  * once is range.c.
  *
- * A number leaves the table before the kernel closes it, so that whoever gets
- * it next finds the table empty. The library's own descriptors are not the
+ * A number leaves the table before the kernel closes it, so that the next
+ * owner finds the table empty. The library's own descriptors are not the
  * program's to close: close loops meet EBADF there, as on any free number.
  */
 #include "preload/fd/real.h"
@@ -117,7 +117,7 @@ int do_dup(int fd)
 
 /*
  * A number that the program names may be one of ours, which becomes another
- * one, or is given up. What is left has no owner who could move it.
+ * one, or is given up. What is left has no owner that could move it.
  */
 static int make_way(int fd)
 {

@@ -157,7 +157,7 @@ static void at_prepare(void)
 static bool handlers; /* are registered */
 
 /*
- * Before anybody else's. Where there are none in this libc the parts are done
+ * Before all others. Where there are none in this libc the parts are done
  * around fork().
  */
 void fork_handlers(void)

@@ -5,7 +5,7 @@
  * does, the descriptors and entries are looked at as those of a ring made by
  * syscall() are (uring.c).
  *
- * Nobody but a program that has liburing calls these names. They are not looked
+ * Only a program that has liburing calls these names. They are not looked
  * up behind this library alone: liburing may have been loaded for one part of
  * the program only (dlopen() with RTLD_LOCAL).
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Calls that move bytes between two descriptors, and asynchronous I/O, whose
- * helper threads use system calls that nobody sees: sockets fall back for them.
+ * helper threads use system calls that are not seen: sockets fall back for
+ * them.
  */
 #include "preload/fd/real.h"
 

@@ -242,8 +242,9 @@ static int ask_kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 }
 
 /*
- * A peer's wake-up socket hangs up microseconds before its anchor: who comes out
- * for the one asks for the other just while the kernel notes a reset.
+ * A peer's wake-up socket hangs up microseconds before its anchor: a thread
+ * that comes out for the one asks for the other just while the kernel notes a
+ * reset.
  */
 static int kernel(struct pollset *p, uint64_t span, const sigset_t *mask)
 {
@@ -342,7 +343,7 @@ static int at_once(struct pollset *p)
 struct spinners {
 	struct sock *sock[SPIN_SOCKS];
 	nfds_t n;
-	struct sock *best; /* who was asked for the time */
+	struct sock *best; /* asked for the time */
 	uint64_t ns;
 };
 
@@ -369,7 +370,7 @@ static void ask(const struct pollset *p, struct spinners *sp)
 	}
 }
 
-/* Each stays what it is meanwhile, whoever closes it. */
+/* Each stays what it is meanwhile, even if it is closed. */
 static void gather(const struct pollset *p, struct spinners *sp)
 {
 	struct sock *best = sp->best;
@@ -511,7 +512,7 @@ static bool arm(struct pollset *p, uint64_t *nap)
 
 /*
  * Out of the kernel: take wake-up bytes (still counted as a sleeper, so that
- * the last one takes them), count who woke us.
+ * the last one takes them), count what woke us.
  */
 static void woken(struct pollset *p)
 {

@@ -61,8 +61,9 @@ int pollset_begin(struct pollset *p);
 void pollset_end(struct pollset *p);
 /*
  * In front of a sleep in the kernel where none is warm. Another thread may read
- * what one of them is lifted by, before this one is woken by it: who asks for
- * data is counted. False: one is warm now. sock_dozed() behind it in any case.
+ * what one of them is lifted by, before this one is woken by it: one that asks
+ * for data is counted. False: one is warm now. sock_dozed() behind it in any
+ * case.
  */
 bool pollset_doze(const struct guarded *inside, struct sock_doze *in,
 		  const struct pollfd *fds, nfds_t n);

@@ -32,7 +32,7 @@ static struct sock *next_sock(const struct guarded *in, int *fd)
 	return NULL;
 }
 
-/* The socks stay: who else holds them must not think that we closed. */
+/* The socks stay: other holders must not take them for closed by us. */
 static void forget_all(const struct guarded *in)
 {
 	struct sock *s;

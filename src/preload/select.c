@@ -387,7 +387,7 @@ int do_select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *tv)
 	if (tv && !mem_good(tv, sizeof(*tv), false))
 		return -EFAULT; /* as dl_lost() */
 	if (tv && !mem_good(tv, sizeof(*tv), true)) {
-		own = *tv; /* what is left is nobody's to see */
+		own = *tv; /* what is left is not shown */
 		tv = &own;
 	}
 	n = in_table(n);

@@ -63,8 +63,8 @@ static void to_table(int sig, const struct sigaction *sa)
 }
 
 /*
- * Flags that it does not know, and signals nobody blocks, the kernel leaves
- * out.
+ * Flags that it does not know, and signals that cannot be blocked, the kernel
+ * leaves out.
  */
 static void from_table(const struct sigdefer_action *a, struct sigaction *sa)
 {

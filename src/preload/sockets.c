@@ -247,7 +247,7 @@ static int dissolve(struct sock *s, int fd, const struct sockaddr *sa,
 	return (int)ret_errno(ret);
 }
 
-/* Under a rule `native`; whoever has to wait does so in the kernel. */
+/* Under a rule `native`; a wait is the kernel's. */
 static int bridge(struct sock *s, int fd, const struct sockaddr *sa,
 		  socklen_t len)
 {

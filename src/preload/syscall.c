@@ -198,8 +198,8 @@ static bool ready_call(long nr, const struct args *g, long *ret)
 
 /*
  * A raw clone without CLONE_VM is a fork; its child finds out by itself at
- * its first call that changes the table. The parent brings back to TCP what both
- * would use, since nobody counted the new holder.
+ * its first call that changes the table. The parent brings back to TCP what
+ * both would use, since the new holder is not counted.
  */
 static void cloning(uint64_t flags)
 {

@@ -2,7 +2,7 @@
 /*
  * Cancellation and exceptions unwind through the wrappers, by the code in
  * libgcc_s. Linked to it, every program under the library would load it, and
- * none would start where there is none (the smallest containers). But who
+ * none would start where there is none (the smallest containers). But one that
  * unwinds has it: the C library loads it to cancel a thread. So what the
  * compiler refers to is found when it is used, in what is loaded by then.
  */

@@ -70,7 +70,7 @@ static int ctl_add(struct ctl *c)
 			sock_fallback_begin(c->s, c->fd, WHY_NO_MEMORY);
 		return ctl_real(c);
 	}
-	/* closed meanwhile: who does that takes the bucket behind us */
+	/* closed meanwhile: the closing thread takes the bucket behind us */
 	if (c->s && !fdt_has(c->fd, c->s)) {
 		epbucket_drop(c->b);
 		epreg_free(r, false);
@@ -216,8 +216,8 @@ static int ctl_locked(struct ctl *c)
 }
 
 /*
- * A set shared with the parent process: members are brought back to TCP and stay so,
- * what is registered from now on has the program's own words.
+ * A set shared with the parent process: members are brought back to TCP and
+ * stay so, what is registered from now on has the program's own words.
  */
 static int ctl_inherited(struct ctl *c)
 {
@@ -457,7 +457,7 @@ static void closing_all(struct sock *s, int fd)
 
 /*
  * The number a registration was made with goes, but the sock stays open by
- * another: the kernel keeps the entry and nobody can modify it any more.
+ * another: the kernel keeps the entry and it cannot be modified any more.
  * So it must be whole, and the sock the kernel's.
  */
 static void closing_one(struct sock *s, int fd)

@@ -2,7 +2,7 @@
 /*
  * Lifted members and the kernel's, in one order (D6).
  *
- * When a member of the kernel's became ready nobody says. What is known: it was
+ * When a member of the kernel's became ready is not known. Known is: it was
  * not before the last look that was whole, or it is a level that was reported
  * since and may have been on the list ever since. And a message has along what
  * its writer's process had sent through the kernel before it, and from which

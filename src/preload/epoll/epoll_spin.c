@@ -29,7 +29,7 @@ static void gather(const struct epset *set, struct epspin *sp)
 	}
 }
 
-/* Each stays what it is while it is looked at, whoever closes it. */
+/* Each stays what it is while it is looked at, even if it is closed. */
 static void stay(struct epspin *sp)
 {
 	struct sock *best = sp->best;
@@ -56,7 +56,7 @@ bool epspin_begin(struct epset *set, struct epspin *sp)
 	if (!epset_take(set))
 		return false;
 	gather(set, sp);
-	/* who closes one of them takes the lock first */
+	/* a thread that closes one of them takes the lock first */
 	if (sp->ns)
 		stay(sp);
 	else

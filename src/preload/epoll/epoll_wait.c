@@ -158,7 +158,7 @@ static int translate(struct epwait *w, int n, int got)
 	return n;
 }
 
-/* The array is full; who sleeps in the set shall have the rest. */
+/* The array is full; a thread asleep in the set shall have the rest. */
 static void pass_on(struct epset *set)
 {
 	struct epreg *r = set->hot;
@@ -270,7 +270,7 @@ static int fill(struct epwait *w, int got, bool rest)
 				 .one = ask_one,
 				 .put = ask_put };
 	w->asked = 0;
-	/* who sleeps on counts on being rung */
+	/* one that sleeps on counts on being rung */
 	if (w->armed && !epset_asleep(w->set))
 		epset_disarm(w->set);
 	w->armed = false;
@@ -381,8 +381,8 @@ static int sleep_once(struct epwait *w, uint64_t *left, bool *again)
 	*again = false;
 	if (nap) {
 		/*
-		 * Counted first, and then the lock: whoever changed a member
-		 * before is seen here, whoever does it later kicks.
+		 * Counted first, and then the lock: a thread that changed
+		 * a member before is seen here, one that does it later kicks.
 		 */
 		w->armed = true;
 		epset_falls_asleep(&w->asleep, w->set);

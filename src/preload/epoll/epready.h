@@ -3,7 +3,7 @@
 #define LIBSDP_PRELOAD_EPOLL_EPREADY_H
 
 /*
- * The ready list of a set (epoll_order.c), for who mixes it with the kernel's.
+ * The ready list of a set (epoll_order.c), to be mixed with the kernel's.
  */
 
 #include "preload/epoll/epset.h"

@@ -223,7 +223,7 @@ void epreg_free(struct epreg *r, bool kernel)
 	epreg_dress(r);
 	if (set->kern.kept == r)
 		set->kern.kept = NULL;
-	/* nobody finds it any more; now nobody holds it */
+	/* it is not found any more, and now not held either */
 	r->doomed = r->deleted = false;
 	r->off = true;
 	epset_inbox(set);

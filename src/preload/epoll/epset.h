@@ -16,13 +16,13 @@
  *    many programs delete and add a socket for each message. They are removed
  *    when the kernel would have something to report again.
  *
- * As long as nobody was seen to wait for a set its entries keep the program's
- * words (`bare`), and their socks are not paired: programs make calls of
- * libc's to register and system calls of their own to wait.
+ * As long as no thread was seen to wait for a set its entries keep the
+ * program's words (`bare`), and their socks are not paired: programs make calls
+ * of libc's to register and system calls of their own to wait.
  *
  * Locks, in the order they are taken: the set's, the bucket's, the sock's
- * own; an outer set's before an inner's. Whoever comes from a sock (hooks)
- * takes the bucket lock and never waits for a set's: he leaves the
+ * own; an outer set's before an inner's. A thread that comes from a sock
+ * (hooks) takes the bucket lock and never waits for a set's: it leaves the
  * registration in the set's inbox, and the set's holder looks there before
  * and after it drops the lock. No lock is held over a wait in the kernel.
  *
@@ -142,7 +142,7 @@ struct epset {
 	uint64_t looked; /* stamp: the last look at all of the hot began */
 	struct epkern kern;
 	struct epreg *all;
-	bool wanted; /* somebody was seen to wait for it */
+	bool wanted; /* a thread was seen to wait for it */
 	bool inherited; /* by fork: the kernel's alone, words translated */
 	bool settled; /* inherited, and members were brought back to TCP */
 	struct epset *next; /* of all sets ever */
@@ -268,7 +268,7 @@ void epreg_tell(struct epreg *r, bool again);
 /* The kernel has the program's word / has no more. Any lock. */
 void epreg_bare(struct epreg *r);
 void epreg_dress(struct epreg *r);
-/* Somebody waits for the set, and for those in it. No lock but outer sets'. */
+/* A thread waits for the set, and for those in it. No lock but outer sets'. */
 void epset_want(struct epset *set);
 static inline void epset_wanted(struct epset *set)
 {
@@ -317,8 +317,8 @@ void epset_rung(struct epset *set, struct epoll_event *ev, struct epreg *r);
 void epset_odd(struct epset *set, int n);
 
 /*
- * A look that began at `began` for up to `room` events told `got`, which are not
- * put yet. True: it was whole.
+ * A look that began at `began` for up to `room` events told `got`, which are
+ * not put yet. True: it was whole.
  */
 bool epset_saw(struct epset *set, const struct epoll_event *ev, int got,
 	       int room, uint64_t began);
@@ -386,7 +386,7 @@ void epset_wakes(bool *in, struct epset *set); /* nothing if *in is false */
 /*
  * Threads that wait for a set at a number while there is no struct for it:
  * they know of no members, arm nothing, and have to be kicked out once there
- * are some. Counted by number, several numbers to a count: somebody more is
+ * are some. Counted by number, several numbers to a count: a thread more is
  * taken for asleep then, which costs a kick.
  */
 #define EP_PLAIN 1024
@@ -397,7 +397,7 @@ static inline uint32_t *ep_plain_at(int fd)
 	return &ep_plain[(uint32_t)fd % EP_PLAIN];
 }
 
-/* Does anybody sleep in the set who has to be told what changes? */
+/* Does a thread sleep in the set that has to be told what changes? */
 static inline bool epset_asleep(const struct epset *set)
 {
 	int fd = __atomic_load_n(&set->fd, __ATOMIC_RELAXED);
@@ -420,7 +420,7 @@ static inline bool ep_refused(const struct epoll_event *ev, int max)
 struct epspin {
 	struct sock *sock[EP_SPIN_SOCKS];
 	int n;
-	struct sock *best; /* who was asked for the time */
+	struct sock *best; /* asked for the time */
 	uint64_t ns; /* how long to spin */
 	uint64_t clocks; /* how often the clock may be read, by the caller */
 };
@@ -428,7 +428,7 @@ struct epspin {
 enum spun { SPUN_OUT, SPUN_PAID, SPUN_CALLED };
 
 /*
- * Who is looked at; false: there is nothing to spin for. After true the
+ * What is looked at; false: there is nothing to spin for. After true the
  * caller, done with epspin_some(), calls epspin_end().
  */
 bool epspin_begin(struct epset *set, struct epspin *sp);

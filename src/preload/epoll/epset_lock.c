@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who comes from a sock must not wait for a set: he may hold another one
- * (the two would wait for each other). He leaves the registration in the
- * inbox; either he gets the lock, or its holder finds the mail after it has
- * dropped the lock.
+ * A thread that comes from a sock must not wait for a set: it may hold another
+ * one (the two would wait for each other). It leaves the registration in the
+ * inbox; either it gets the lock, or the holder finds it there after the lock
+ * was dropped.
  */
 #include <errno.h>
 
@@ -96,8 +96,8 @@ void epset_inbox(struct epset *set)
 
 /*
  * Hot members are looked at in the order in which they joined the set, as far
- * as that is cheap, not in that of their lifts: who started one exchange after
- * the other is served so.
+ * as that is cheap, not in that of their lifts: a program that started one
+ * exchange after the other is served so.
  */
 #define LOOK_BACK 16
 

@@ -5,7 +5,7 @@
 /*
  * Waits of a thread that are counted as sleepers, and that a handler may jump
  * out of (siglongjmp), which unwinds nothing: a count that stays has every
- * writer ring for nobody. Announced by libc's functions (jump.c) they are
+ * writer ring in vain. Announced by libc's functions (jump.c) they are
  * counted out at once; else one in a set is when the thread sleeps again from
  * no deeper.
  *

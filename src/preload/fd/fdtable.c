@@ -22,13 +22,13 @@ __thread int fdt_vforked __attribute__((tls_model("initial-exec")));
 static struct fdt_above above;
 static struct lock table_lock;
 static int high = -1; /* highest number ever managed */
-static int owner_pid; /* whom the table describes */
+static int owner_pid; /* the process that the table describes */
 static uint32_t *owner_mark; /* 1; 0 in the memory of a forked child */
 
 /*
  * A handler that was not put off and interrupted its own thread's change of the
- * table (-EDEADLK) goes on without the lock: entries are exchanged atomically, the
- * lock only keeps the set of them still for fork().
+ * table (-EDEADLK) goes on without the lock: entries are exchanged atomically,
+ * the lock only keeps the set of them still for fork().
  */
 void fdt_freeze(void)
 {
@@ -104,8 +104,8 @@ static struct fdent *entry_prepare(int fd)
 
 /*
  * A ring, so that each close finds another one at once. It is changed with the
- * table's lock, and may not be whole behind a handler that interrupted a change:
- * who reads it asks the entries themselves.
+ * table's lock, and may not be whole behind a handler that interrupted a
+ * change: a reader asks the entries themselves.
  */
 static struct fdent *ring_at(int fd)
 {

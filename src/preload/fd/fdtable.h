@@ -37,7 +37,7 @@ static inline long ret_errno(long r)
  * look-up is lock-free, two loads for managed processes and one load and one
  * branch (fdt_any) while no descriptor is managed at all.
  *
- * Entries change by atomic exchange. Whoever puts or takes one holds
+ * Entries change by atomic exchange. A thread that puts or takes one holds
  * fdt_lock as well, so that fork() sees a table that stands still.
  */
 struct epset; /* preload/epoll */
@@ -129,9 +129,9 @@ static inline struct epset *fdt_set(const struct guarded *in, int fd)
 
 /*
  * A call by a number: the sock behind it, which stays what it is until the end
- * of the block, whoever closes it; NULL: the number is the kernel's alone, and
- * the thread is not inside, so that the real call may sleep. A number that is
- * just being closed has one or the other, but is not left half way.
+ * of the block, even if it is closed; NULL: the number is the kernel's alone,
+ * and the thread is not inside, so that the real call may sleep. A number that
+ * is just being closed has one or the other, but is not left half way.
  */
 struct entered {
 	struct guard *g; /* told; NULL: the number never concerned us */
@@ -145,7 +145,7 @@ struct entered {
 /* All but the plain case; the call's frame. */
 void fdt_begin_nested(struct entered *e, int fd, uintptr_t frame);
 void fdt_leave_nested(struct entered *e);
-/* The number is nobody's, or about to be: looks again. */
+/* The number is free, or about to be: looks again. */
 void fdt_enter_slow(struct entered *e);
 
 /*
@@ -210,7 +210,7 @@ struct fdt_above {
 	/* ep_fd_closing(), ep_dup() */
 	void (*closing)(int fd, struct sock *s, bool last_number);
 	void (*dup)(int from, int to);
-	void (*child)(void); /* this is a child that nobody announced */
+	void (*child)(void); /* this is a child that was not announced */
 	void (*parent_forked)(void); /* this process has made a child */
 };
 void fdt_setup(const struct fdt_above *from);
@@ -231,7 +231,7 @@ bool fdt_gone(int fd, const struct sock *s);
 bool fdt_has(int fd, const struct sock *s);
 /*
  * A thread that is inside waits for what fdt_go() has begun at `fd`. True: the
- * kernel's step is done, and the number is nobody's. False: s may be no more,
+ * kernel's step is done, and the number is free. False: s may be no more,
  * look again.
  */
 bool fdt_await(int fd, const struct sock *s);
@@ -256,7 +256,7 @@ bool fdt_lower(const struct sock *s, int fd);
 struct sock *fdt_by_inode(uint64_t inode, int *fd); /* caller inside */
 /*
  * The kernel has just given out the number `fd`: whatever the table believes
- * about it is the remains of a close that nobody saw.
+ * about it is the remains of a close that was not seen.
  */
 void fdt_forget_slow(int fd);
 static inline void fdt_forget(int fd)
@@ -312,11 +312,11 @@ void fdt_forked(void);
 /*
  * Does the table describe the calling process? No in the child of vfork()
  * and clone(CLONE_VM): it runs in our memory with descriptors of its own, so
- * the table must rest. In the child of a fork that nobody saw: does what
+ * the table must rest. In the child of a fork that was not seen: does what
  * fork() would have done, then yes.
  *
  * fdt_vforked is raised before such a child is made and seen by both; the
- * first who asks afterwards finds out which of the two it is.
+ * first that asks afterwards finds out which of the two it is.
  */
 extern __thread int fdt_vforked __attribute__((tls_model("initial-exec")));
 bool fdt_is_owner(void);
