@@ -17,7 +17,7 @@
 #include "base/sums.h"
 #include "base/text.h"
 
-#define TRIES 50 /* of 2 ms, then whoever adds is taken for dead */
+#define TRIES 50 /* of 2 ms, then the adding process is taken for dead */
 
 struct state {
 	uint64_t begun, done; /* of all files */
@@ -50,7 +50,7 @@ static bool sums_owner(const char *name, uid_t *uid)
 	return n && !p[n] && layout == PAGE_VERSION;
 }
 
-/* A copy: the file is its owner's, who may cut it at any moment. */
+/* A copy: the file is its owner's, which may cut it at any moment. */
 static bool read_sums(int dir, const char *name, struct sums *s)
 {
 	struct stat st;

@@ -16,7 +16,8 @@ struct found *ended_scan(size_t *count, struct page_counters *ended);
 
 /*
  * Remove the page of a process that has ended; what it counted goes to the sums
- * of its user, as whom root does it: no file of another user is mapped here.
+ * of its user, whose rights root takes for it: no file of another user is
+ * mapped here.
  */
 void ended_retire(const char *path, const struct page *p);
 

@@ -30,7 +30,7 @@ static uint64_t inode_of(pid_t pid, int64_t fd)
 	return inode;
 }
 
-/* False: nobody listens any more, so nothing is lifted there. */
+/* False: the process listens no more, so nothing is lifted there. */
 static bool exchange(const struct found *f, const struct told_ask *ask,
 		     struct told_answer *a)
 {
@@ -76,10 +76,10 @@ static bool any_lifted(const struct page *p)
 }
 
 /*
- * Nobody answers: that is well where nothing is on SDP by the page's word. But
+ * No answer: that is well where nothing is on SDP by the page's word. But
  * its copy may be old, or torn: the connections were closed meanwhile, and the
  * service thread ended, or it had just begun. So it is read once more, until
- * it says the same. True: there is somebody to ask; *now is freed behind it.
+ * it says the same. True: there is a process to ask; *now is freed behind it.
  */
 static bool look_again(const struct found *f, struct found **now)
 {

@@ -27,7 +27,7 @@ _Noreturn void launch(char **program)
 
 /*
  * What the terminal sends reaches the whole foreground group by itself; what
- * somebody sent to us alone was meant for the program.
+ * was sent to us alone was meant for the program.
  */
 static void pass_on(pid_t child, const siginfo_t *info)
 {
@@ -64,8 +64,8 @@ static int wait_for(pid_t child, const sigset_t *all)
 }
 
 /*
- * Who ignores SIGCHLD has no children to wait for; the program gets what we
- * were given.
+ * With SIGCHLD ignored there are no children to wait for; the program gets what
+ * we were given.
  */
 static int run(char **program)
 {

@@ -203,7 +203,7 @@ static _Noreturn void try_all(struct shared *sh)
 	_exit(0);
 }
 
-/* False: it was killed, or is held up by whoever answers for the kernel. */
+/* False: it was killed, or is held up by what answers for the kernel. */
 static bool ended_well(pid_t child)
 {
 	const struct timespec ms = { 0, 1000000 };

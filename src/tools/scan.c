@@ -124,7 +124,7 @@ static bool known(const struct scan *s, const struct page *page)
 }
 
 /*
- * Nobody may speak for another user's process. Root's pages stay root's when
+ * No user may speak for another user's process. Root's pages stay root's when
  * the process becomes another user; other mount namespaces may number users
  * differently.
  */

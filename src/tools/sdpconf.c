@@ -64,7 +64,7 @@ static const char *file_error(int bad)
 
 /*
  * Ends when nothing could be read; else the number of bad lines. A file that
- * nobody named need not be there: c->file stays empty.
+ * was not named need not be there: c->file stays empty.
  */
 static int load(struct config *c, const char *file, bool named, int quiet)
 {

@@ -51,7 +51,7 @@ static void preload(void)
 
 /*
  * What the program's library may call is tried here. The number of filters goes
- * with the answer: whoever has more is under others.
+ * with the answer: a process that has more is under others.
  */
 static void probe(void)
 {

@@ -3,10 +3,10 @@
 #define LIBSDP_TOOLS_WATCH_H
 
 /*
- * Shows what moves, again and again, until it is interrupted or nobody reads:
- * a line a socket with rates, the busiest first, in 80 columns or as many as
- * the terminal has. On a terminal it is a screen that is written anew, else a
- * block for each interval.
+ * Shows what moves, again and again, until it is interrupted or its output is
+ * closed: a line a socket with rates, the busiest first, in 80 columns or as
+ * many as the terminal has. On a terminal it is a screen that is written anew,
+ * else a block for each interval.
  */
 
 #include "tools/filter.h"
