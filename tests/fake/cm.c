@@ -83,7 +83,7 @@ static void fd_drop(struct verbs *v, int fd)
 	sys_close(fd);
 }
 
-/* As librdmacm's locks: who forks without may inherit one that is taken. */
+/* As librdmacm's locks: a fork without them may inherit one that is taken. */
 static void v_hold(struct verbs *v)
 {
 	pthread_mutex_lock(&v->lock);
@@ -408,7 +408,7 @@ static void tick(struct verbs *v)
 	}
 }
 
-/* Whoever has called at a listener. */
+/* Calls at listeners. */
 static void accept_at(struct verbs *v, int k)
 {
 	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who is told of messages, see fake.h: an end's connection is its completion
- * channel, too.
+ * Which thread is told of messages, see fake.h: an end's connection is its
+ * completion channel, too.
  */
 
 #include "fake.h"

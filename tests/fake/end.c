@@ -224,7 +224,7 @@ static void arrived(struct fend *e, uint32_t type, const uint8_t *p,
 	case WHO:
 		memcpy(&e->who, p, sizeof(e->who));
 		break;
-	case PROBE: /* as a message, but for nobody */
+	case PROBE: /* as a message, but not to be received */
 		e->got++;
 		break;
 	case ACK:
@@ -373,7 +373,7 @@ static bool has_stream(const struct msg *m)
 	return m->mem[0] == WIRE_DATA && m->len > WIRE_BSDH;
 }
 
-/* Is a queue pair to break? Then who has a message is said by its program. */
+/* Is a queue pair to break? Then its program says at which message. */
 static bool breaks(void)
 {
 	static const char *const by[] = { "FAKE_BREAK", "FAKE_BREAK_LENT",

@@ -12,16 +12,16 @@
  * polling; one without stream bytes, where no queue pair is to break, as soon
  * as the other host has it, since a program that is through polls no more.
  * Receives are used up in the order they were posted in; a message that finds
- * none breaks the queue pair, since who counts credits never sends it.
+ * none breaks the queue pair, since an end that counts credits never sends it.
  *
  * Memory is registered in a table of the process. An RDMA Read takes the bytes
  * from the other process by process_vm_readv(), without help of its library, if
  * the key is in its table before and after, with the right to read and the
  * whole range; if not, both queue pairs break, as a remote access error does.
  * An RDMA Write is the same the other way, as late as it can be: when the next
- * message goes, or its completion is asked for. Who writes marks the key busy
- * and then looks whether it is there; who takes it away waits for a busy one.
- * FAKE_BREAK_LENT=N is FAKE_BREAK, counted from the first registration on.
+ * message goes, or its completion is asked for. A writer marks the key busy
+ * and then looks whether it is there; one that takes it away waits for a busy
+ * one. FAKE_BREAK_LENT=N is FAKE_BREAK, counted from the first registration on.
  * FAKE_NOREG=N lets the first N registrations succeed and no other;
  * FAKE_STUCK=N: the N-th read is never completed. FAKE_LOSE=N: the N-th write
  * is done, and what was sent behind it is lost with the queue pair.
@@ -31,14 +31,14 @@
  * FAKE_FAIL=WHAT:ERRNO lets open, dial or prepare fail by that error.
  *
  * FAKE_DOWN names a file: while it is there the way between is down. Nothing
- * passes and nobody is told; who has sent finds its queue pair broken after
- * DOWN_MS, new ones find no route. FAKE_BREAK=N breaks each queue pair at its
- * N-th message: nobody gets that one, its sender hears of it at once, the
- * other end, which FAKE_DEAF keeps in the dark, by the end of the connection.
- * FAKE_HOLD names a file: while it is there no queue pair is said to be up, and
- * FILE.waits is made when one is.
- * In the dark who sends gives up by itself, too, after DEAF_MS without an
- * acknowledgement, as a queue pair does by its retries.
+ * passes and no end is told; one that has sent finds its queue pair broken
+ * after DOWN_MS, new ones find no route. FAKE_BREAK=N breaks each queue pair at
+ * its N-th message: that one does not arrive, its sender hears of it at once,
+ * the other end, which FAKE_DEAF keeps in the dark, by the end of the
+ * connection. FAKE_HOLD names a file: while it is there no queue pair is said
+ * to be up, and FILE.waits is made when one is. In the dark a sender gives up
+ * by itself, too, after DEAF_MS without an acknowledgement, as a queue pair
+ * does by its retries.
  */
 
 #include <errno.h>
@@ -201,7 +201,7 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	     struct verbs_region *r);
 void fake_dereg(struct end *end, struct verbs_region *r);
 bool fake_registered(void); /* was anything ever? */
-void fake_who(struct fend *e); /* tell the peer who we are */
+void fake_who(struct fend *e); /* tell the peer what we are */
 int fake_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey);
 int64_t fake_lent(struct end *end, bool back);
 void fake_unlend(struct end *end);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Registered memory of pretended devices, and who is at it; see fake.h. */
+/* Registered memory of pretended devices, and what uses it; see fake.h. */
 
 #include <sys/uio.h>
 
@@ -34,7 +34,7 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	return ret;
 }
 
-/* Who writes from afar is out of it soon, or dead. */
+/* A process that writes from afar is out of it soon, or dead. */
 static void await_idle(const struct key *k, const struct fend *e)
 {
 	struct timespec nap = { 0, 20000 };

@@ -61,8 +61,8 @@ bool fake_rx_use(struct fend *e)
 }
 
 /*
- * Who counts credits as he should never sends what finds no receive, but for
- * an AbortConn, which needs none.
+ * An end that counts credits as it should never sends what finds no receive,
+ * but for an AbortConn, which needs none.
  */
 bool fake_rx_none_for(struct fend *e, const uint8_t *p, uint32_t len)
 {

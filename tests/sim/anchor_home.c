@@ -8,7 +8,7 @@
 
 /* --- writer's part ----------------------------------------------------- */
 
-/* Our FIN, when nobody can ask us for bytes any more. */
+/* Our FIN, when nothing can ask us for bytes any more. */
 static void finish(struct sim_end *e)
 {
 	switch (anc_state(e->tx)) {

@@ -85,7 +85,7 @@ int keep_queue(struct sim_end *e, struct sim_item *to, uint32_t n, uint64_t lim,
 		n = (uint32_t)lim;
 	if (e->ar.kept)
 		return keep_take(e, to, n, peek);
-	/* who is inside takes these bytes, and a kick may follow them */
+	/* a thread inside takes these bytes, and a kick may follow them */
 	if (__atomic_load_n(&e->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	got = k_recv(e, to, n, K_DONTWAIT | (peek ? K_PEEK : 0));

@@ -17,7 +17,8 @@ static bool unlocked(struct sim_thread *t)
 }
 
 /*
- * Where nobody is inside the counts are right: a receive that was left shows.
+ * Where no thread is inside the counts are right: a receive that was left
+ * shows.
  */
 static void judge_drawn(const struct sim_end *e)
 {
@@ -110,7 +111,7 @@ void lib_ring_writer(struct sim_end *e)
 		wake_peer(e);
 }
 
-/* After a change of state; who asked for a kick still wants it. */
+/* After a change of state; one that asked for a kick still wants it. */
 void lib_note(struct sim_end *e)
 {
 	uint32_t who = __atomic_exchange_n(&e->tx->armed, 0, __ATOMIC_SEQ_CST);
@@ -421,7 +422,7 @@ void lib_wait_rx(struct sim_end *e, enum anc_state was)
 	if (st != was)
 		return;
 	if (sim_on(RULE_SEEN) && st != ANC_LIFTED) {
-		/* fallback is our own end's move: nobody rings for it */
+		/* fallback is our own end's move: nothing rings for it */
 		nap_locked(e);
 		return;
 	}
@@ -433,7 +434,7 @@ void lib_wait_rx(struct sim_end *e, enum anc_state was)
 }
 
 /*
- * Nobody else of this end needs the byte. Pollers listen to the anchor too;
+ * Nothing else of this end needs the byte. Pollers listen to the anchor too;
  * readers asleep on the wake-up socket learn by the byte alone that the ring
  * is not where to wait any more.
  */

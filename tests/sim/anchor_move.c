@@ -84,7 +84,7 @@ static int tcp_recv(struct sim_end *e, struct sim_item *to, uint32_t n,
 }
 
 /*
- * Lock held, ring empty, and nobody will fill it. W may have died in the
+ * Lock held, ring empty, and nothing will fill it. W may have died in the
  * middle of a stall, with bytes on the anchor already.
  */
 static int peer_gone_recv(struct sim_end *e, bool *tcp)

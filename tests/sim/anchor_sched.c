@@ -180,7 +180,7 @@ static bool jump(bool pauses)
 }
 
 /*
- * Nothing moves but programs that pause: whoever sleeps for data or room must
+ * Nothing moves but programs that pause: what sleeps for data or room must
  * have none. On TCP a sleeping receiver comes out for data, FIN and RST.
  */
 static void judge_sleepers(void)
@@ -234,7 +234,9 @@ static void play(void)
 			sim_fault("runs for ever");
 			break;
 		}
-		/* who waits for a byte that must stay must not stop time */
+		/*
+		 * one that waits for a byte that must stay must not stop time
+		 */
 		sim.now += !(sim.steps & 63);
 		if (sim.plan.kill_step == sim.steps &&
 		    !sim.end[sim.plan.kill_end].closed) {

@@ -7,8 +7,8 @@
  * with a handful of program threads, a kernel TCP stream, wake-up sockets and
  * SDP rings between them. One real thread plays all of them: threads are
  * coroutines that can be stopped before every access to anything shared (the
- * atomics inside anchor.c and anchor.h included), and a seed decides who goes
- * on. Time passes only when nobody can move.
+ * atomics inside anchor.c and anchor.h included), and a seed decides which goes
+ * on. Time passes only when nothing can move.
  *
  * Stream bytes carry their offset and kicks carry none, so that the world
  * knows the truth about every byte. The steps around the machine are those of
@@ -57,24 +57,24 @@ enum sim_rule {
 	RULE_DRAINED, /* switch only when taken == sent */
 	RULE_TCP_RX, /* no stall around a receive begun in TCP */
 	RULE_PAUSED, /* TCP use only after the writer's word */
-	RULE_KICKS, /* kicks stay while anybody sleeps on the anchor */
+	RULE_KICKS, /* kicks stay while anything sleeps on the anchor */
 	RULE_EAT_LAST, /* mark, arm, find nothing, and only then eat */
 	/* and what the world asked for besides */
 	RULE_TCP_TX, /* switching and a TCP send exclude each other */
 	RULE_FIN, /* DRAINING ends only when no old receive is inside */
 	RULE_STALE, /* what was written back is dropped from the ring */
 	RULE_SEEN, /* sleep on the wake-up socket only while LIFTED */
-	RULE_OTHERS, /* a byte is eaten when nobody else needs it */
-	RULE_CHAIN, /* who takes a kick asks for one for the others */
+	RULE_OTHERS, /* a byte is eaten when no other needs it */
+	RULE_CHAIN, /* one that takes a kick asks for one for the others */
 	RULE_ALONE, /* a fallback given up is ended by the next receive */
 	RULE_UPWARDS, /* counts are never published backwards */
 	RULE_SHUT, /* no FIN while the direction is falling back */
 	RULE_SALVAGE, /* what a dead writer did not put back is in the ring */
-	RULE_WIDOW, /* nobody waits for the word of a dead reader */
+	RULE_WIDOW, /* nothing waits for the word of a dead reader */
 	RULE_FULL, /* a full wake-up socket is not emptied */
 	/* W ahead of R, and home from behind a stall */
 	RULE_AHEAD, /* no kick before R passed x */
-	RULE_PASSED, /* who passes x asks for a kick */
+	RULE_PASSED, /* one that passes x asks for a kick */
 	RULE_BOUND, /* behind a stall no receive goes beyond x */
 	RULE_INSIDE, /* no answer while a send of ours is inside */
 	RULE_KEEP, /* while it waits R keeps what lies on the anchor */
@@ -189,8 +189,8 @@ struct sim_plan {
 	unsigned int lift_at[2]; /* not before offset; UINT32_MAX: never */
 	bool stalls; /* full rings stall */
 	bool ahead; /* both ends counted every byte */
-	bool insist; /* nobody gives up coming home */
-	unsigned int kill_step; /* 0: nobody dies */
+	bool insist; /* a fallback is not given up */
+	unsigned int kill_step; /* 0: no end dies */
 	int kill_end;
 	unsigned int threads;
 	struct {

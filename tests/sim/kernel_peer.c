@@ -82,7 +82,7 @@ static void fill(uint8_t *p, size_t len)
 void kp_hello(struct kp *k, const struct kp_names *n, uint8_t buf[92])
 {
 	memset(buf, 0, 92);
-	if (k->plan.junk) { /* what is reserved is nobody's business */
+	if (k->plan.junk) { /* what is reserved is not looked at */
 		fill(buf + 64, 28);
 		buf[18] = 0xa5;
 	}

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KP_MSG_MAX 36000 /* the largest message anybody sends */
+#define KP_MSG_MAX 36000 /* the largest message anything sends */
 #define KP_URGENTS 3
 #define KP_MS	   1000000ull
 #define KP_S	   1000000000ull

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The judge: who may use the last credits [3.3], who sends DREQ and when
+ * The judge: what may use the last credits [3.3], which end sends DREQ and when
  * [5.3], and what must have happened when all is over.
  */
 #include "native_world.h"

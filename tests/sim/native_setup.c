@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * How a native world begins: Hello and HelloAck [1.4, 1.5, 2.2], refused by
- * whom and with what.
+ * which end and with what.
  */
 #include "native_world.h"
 

@@ -311,7 +311,7 @@ static bool disturb(struct native_world *w)
 	return true;
 }
 
-/* What the machine must not do to a kernel, whoever asks. */
+/* What the machine must not do to a kernel, in any case. */
 static void trick(struct native_world *w)
 {
 	static const uint8_t words[CONN_WORDS];

@@ -8,7 +8,7 @@
  * receiver-not-ready retries is one. A judge that knows what our machine has
  * been told checks every message it sends against the rules of the last
  * credits. Nothing happens by chance but what the seed says; time passes only
- * when nobody can do anything.
+ * when nothing can do anything.
  */
 
 #include <stdio.h>

@@ -167,7 +167,7 @@ static bool begin_rx(struct end *e)
 	enum anc_state st = anc_state(e->rx);
 
 	if (st == ANC_TCP && !sure)
-		return false; /* nobody falls back without a record */
+		return false; /* nothing falls back without a record */
 	if (behind_stall(e)) {
 		st = ANC_DRAINING;
 		sure = true;
@@ -307,7 +307,7 @@ static void settle(struct end *e)
 		       anc_kicks(e->rx, &e->ar) > 0;
 	uint32_t i;
 
-	/* what nobody was shown is gone with the end */
+	/* what was not shown is gone with the end */
 	if (e->in.back || e->marker_wait)
 		e->ring_n = 0;
 	e->marker_wait = false;
@@ -379,7 +379,7 @@ int take_record(struct end *e)
 
 /* --- steps ------------------------------------------------------------- */
 
-/* The record says it to who hears nothing else: rdma_called(). */
+/* The record says it to an end that hears nothing else: rdma_called(). */
 static bool called(struct end *e)
 {
 	struct resume in = { .marker = marker_of(other(e)),
@@ -397,8 +397,8 @@ static bool called(struct end *e)
 }
 
 /*
- * As rdma_serve.c: for the other end, which may have heard of the break. Who
- * wrote, and is not told that it was heard, or asked for what it has lent,
+ * As rdma_serve.c: for the other end, which may have heard of the break. One
+ * that wrote, and is not told that it was heard, or asked for what it has lent,
  * gives up after a while (zc_seize()).
  */
 static bool waits(const struct end *e)
@@ -464,7 +464,7 @@ void break_step(struct end *e)
 	if (!w.severed) {
 		if (!rnd(w.longer ? 1500 : 150))
 			sever();
-		/* nobody answers the recall: the writer gives it up itself */
+		/* the recall is not answered: the writer gives it up itself */
 		if (!w.severed && e->recalled && e->lent && !rnd(60)) {
 			sever();
 			break_known(e);
@@ -475,7 +475,7 @@ void break_step(struct end *e)
 	if (!e->broke) {
 		struct pipe *p = &w.qp[e - w.end];
 
-		/* who waits for a word tries the queue pair */
+		/* one that waits for a word tries the queue pair */
 		if (called(e) ||
 		    ((!e->deaf || p->put > p->dead || waits(e)) && !rnd(6)))
 			break_known(e);

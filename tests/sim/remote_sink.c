@@ -116,7 +116,7 @@ static void written(struct end *e, const struct item *i)
 	uint32_t k;
 
 	if (!e->sink)
-		return; /* nobody counts it */
+		return; /* it is not counted */
 	if (e->ring_n || i->n > e->sink)
 		world_fault("a write passes what came before");
 	for (k = 0; k < i->n; k++) {

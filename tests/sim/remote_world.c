@@ -144,7 +144,7 @@ static bool clear(struct end *e)
 }
 
 /*
- * What was sent by SDP since is shown to nobody before the marker: it goes out
+ * What was sent by SDP since is not shown before the marker: it goes out
  * before the answer. Where nothing was sent the anchor has the whole stream.
  */
 bool world_shown(struct end *e)

@@ -39,8 +39,8 @@ enum rule {
 	RULE_KEPT, /* what is sent before the lift is known is kept */
 	RULE_STAND, /* nothing follows a stall before it is known */
 	RULE_UNSURE, /* the reader leaves DRAINING when told that it may */
-	RULE_JUDGE, /* who mends takes the control bytes, and nobody else */
-	RULE_TRY, /* who waits for a word tries the queue pair */
+	RULE_JUDGE, /* one that mends takes the control bytes, and no other */
+	RULE_TRY, /* one that waits for a word tries the queue pair */
 	RULE_SHOWN, /* the marker goes out before the answer, if it is needed */
 	RULE_HIDDEN, /* nothing is let go of in front of the marker */
 	RULE_LENT, /* what is lent when it breaks counts as sent */
@@ -52,7 +52,7 @@ enum rule {
 	RULE_HEARD, /* what is written is kept until it was heard of */
 	RULE_ANSWER, /* memory on offer comes back by an answer, or a break */
 	RULE_FIN, /* behind both DisConns the FIN waits for no word */
-	RULE_OVER, /* and who wants to fall back for nothing but that */
+	RULE_OVER, /* and one that wants to fall back for nothing but that */
 	RULE_DEAF, /* and words that come late say nothing */
 	RULES
 };
@@ -195,9 +195,8 @@ void world_come_home(struct end *e);
 /* remote_end.c: a direction ends, as rdma_end.c and finish() of fallback.c. */
 bool end_silent(const struct end *e); /* no words pass */
 void end_step(struct end *e);
-bool end_over(struct end *e); /* who wants to fall back: true, not yet */
-bool end_done(
-	void); /* all that ended is out, and who wants to fall back is there */
+bool end_over(struct end *e); /* one that wants to fall back: true, not yet */
+bool end_done(void); /* what ended is out, what wants to fall back is there */
 
 uint8_t byte_of(uint32_t off);
 const uint8_t *marker_of(const struct end *writer);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The gate in front of a sink (fabric/shm/gate.h): all orders of the steps of
- * a writer, of the kernel that writes for it, and of an owner who wants its
+ * a writer, of the kernel that writes for it, and of an owner that wants its
  * memory back; with the writer stopped for good or killed at any of them, and
  * memory that is missing. In no order is a byte written after the owner has
- * left, both ends count the same, and the owner gets away from whoever is
+ * left, both ends count the same, and the owner gets away from a writer that is
  * stopped. Rules broken on purpose are found out.
  */
 #include <setjmp.h>
@@ -32,7 +32,7 @@ enum control {
 	SEE_EARLY, /* the thread was seen stopped before the page went */
 	NO_SWAP, /* the owner decides without looking */
 	MARK_LATE, /* the writer asks where the gate is after it has entered */
-	GATE_AGAIN, /* a gate somebody stands in front of is used again */
+	GATE_AGAIN, /* a gate something stands in front of is used again */
 	CONTROLS
 };
 

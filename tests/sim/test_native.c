@@ -313,7 +313,7 @@ static bool random_world(struct native_world *w, uint64_t seed)
 	random_ours(&s->plan, far, s->delay);
 	random_kernel(&s->kernel, far);
 	random_corner(s);
-	/* Somebody has to close first. */
+	/* One end has to close first. */
 	if (s->plan.patient && s->kernel.patient)
 		s->kernel.patient = false;
 	if (!native_rnd(4))

@@ -121,8 +121,8 @@ static void test_long(void **state)
 }
 
 /*
- * Programs speak by turns. Who waits for an answer says nothing that would tell
- * it that the queue pair is no more.
+ * Programs speak by turns. One that waits for an answer says nothing that would
+ * tell it that the queue pair is no more.
  */
 static void test_turns(void **state)
 {
@@ -183,8 +183,8 @@ static const char *const rules[RULES] = {
 	[RULE_KEPT] = "what is sent before the lift is known is kept",
 	[RULE_STAND] = "nothing follows a stall before it is known",
 	[RULE_UNSURE] = "the reader leaves DRAINING when told",
-	[RULE_JUDGE] = "who mends takes the control bytes",
-	[RULE_TRY] = "who waits for a word tries the queue pair",
+	[RULE_JUDGE] = "failover alone takes the control bytes",
+	[RULE_TRY] = "a wait for a word tries the queue pair",
 	[RULE_SHOWN] = "the marker goes out before an answer",
 	[RULE_HIDDEN] = "nothing is let go of in front of the marker",
 	[RULE_LENT] = "what is lent when it breaks counts as sent",
@@ -196,8 +196,7 @@ static const char *const rules[RULES] = {
 	[RULE_HEARD] = "what is written is kept until it was heard of",
 	[RULE_ANSWER] = "memory on offer comes back by an answer",
 	[RULE_FIN] = "behind both DisConns the FIN waits for no word",
-	[RULE_OVER] =
-		"behind both DisConns who wants to fall back asks for nothing",
+	[RULE_OVER] = "behind both DisConns a fallback asks for nothing",
 	[RULE_DEAF] = "behind both DisConns words say nothing",
 };
 

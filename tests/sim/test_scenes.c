@@ -74,7 +74,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* One byte each way and an end in good order; who closed first hangs up. */
+/* One byte each way and an end in good order; the first to close hangs up. */
 static void test_hello_world(void **state)
 {
 	(void)state;

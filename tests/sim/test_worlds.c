@@ -152,7 +152,7 @@ static bool random_world(struct world *w, uint64_t seed)
 	for (i = 0; i < 2; i++)
 		if (w->s[i].plan.zc.pipelined)
 			conn_set_mode(&w->s[i].c, WIRE_PIPELINED);
-	/* Somebody has to close first. */
+	/* One end has to close first. */
 	if (w->s[0].plan.patient && w->s[1].plan.patient)
 		w->s[0].plan.patient = false;
 	if (!rnd(4))

@@ -258,7 +258,7 @@ static bool all_quiet(void)
 	       conn_quiet(&w.s[1].c, CONN_TX | CONN_RX);
 }
 
-/* Nobody reads meanwhile, and it is over in a few round trips all the same. */
+/* Nothing reads meanwhile, and it is over in a few round trips all the same. */
 static void stop_zcopy(int step)
 {
 	uint64_t until = w.now + WORLD_MS;
@@ -292,8 +292,8 @@ static uint32_t out(void)
 
 /*
  * Each takes back what it has let the other at, or will not read what it was
- * let at. Nobody reads meanwhile and nobody advertises anew: memory is free in
- * a few round trips. Then all goes on.
+ * let at. Nothing reads meanwhile and nothing advertises anew: memory is free
+ * in a few round trips. Then all goes on.
  */
 static void take_back(int step)
 {
@@ -310,7 +310,7 @@ static void take_back(int step)
 			conn_cancel_sources(&w.s[i].c);
 	}
 	while (out() || w.s[0].c.peer_src_count || w.s[1].c.peer_src_count) {
-		/* what is under way to who refuses, too */
+		/* what is under way to one that refuses, too */
 		for (i = 0; i < 2; i++)
 			if (step % 3 == 2 || (step % 3 == 1 && !i))
 				conn_refuse_sources(&w.s[i].c);
@@ -359,7 +359,7 @@ static void test_crumbs(void **state)
 	}
 }
 
-/* Memory comes back when nobody can be at it, and is left alone after. */
+/* Memory comes back when nothing can be at it, and is left alone after. */
 static void abort_or_cut(int step)
 {
 	w.clean = false;

@@ -6,7 +6,7 @@
  * A world: two SDP machines joined over the simulated fabric, with a program
  * at each end that writes, reads and closes as its plan says. The driver does
  * what the pump of the socket room does. Nothing happens by chance but what
- * the seed says, and time passes only when nobody can do anything.
+ * the seed says, and time passes only when nothing can do anything.
  */
 
 #include <stdio.h>
@@ -100,7 +100,7 @@ void world_start(struct world *w, const struct sim_params *fab,
 		 const struct conn_params *a, const struct conn_params *b);
 /* Until both ends are down and all is read: true, or false and `fault`. */
 bool world_run(struct world *w);
-/* One step of whoever can do something; false: nobody can at this time. */
+/* One step of an end that can do something; false: none can at this time. */
 bool world_step(struct world *w);
 /* Let time pass to the next event; false: there will be none. */
 bool world_wait(struct world *w);
@@ -130,7 +130,7 @@ void world_enlarge(struct side *s, uint32_t size);
 void world_trick(struct world *w, struct side *s);
 
 /*
- * zcopy.c: the program's memory that the other end is let at. Whoever is at
+ * zcopy.c: the program's memory that the other end is let at. What is at
  * memory that was not, or no longer, let at trespasses, which fails the world.
  */
 #define ZC_MAX 16384 /* bytes of one piece */
@@ -147,7 +147,7 @@ bool zc_read(struct world *w, struct side *s);
 bool zc_step(struct world *w, struct side *s);
 /* When the program will do something by itself. */
 uint64_t zc_next(const struct world *w, const struct side *s);
-/* The fabric lets nobody at this end's memory any more, if so. */
+/* The fabric lets nothing at this end's memory any more, if so. */
 void zc_fence(struct world *w, struct side *s);
 void zc_check_end(struct world *w, struct side *s);
 

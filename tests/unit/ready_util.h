@@ -35,7 +35,7 @@ struct sock {
 	_Atomic uint32_t looks, asked, rang;
 	_Atomic bool shared; /* another process has it */
 	_Atomic bool broken; /* no promise holds */
-	_Atomic bool stuck; /* who asks what is pending does not come back */
+	_Atomic bool stuck; /* asking what is pending does not come back */
 	_Atomic int stays; /* threads that keep it, now, */
 	_Atomic int stayed; /* and ever */
 } __attribute__((aligned(64)));

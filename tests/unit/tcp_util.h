@@ -2,7 +2,7 @@
 #ifndef TEST_TCP_UTIL_H
 #define TEST_TCP_UTIL_H
 
-/* A TCP connection of this host: who called, and who was called. */
+/* A TCP connection of this host: the calling end, and the called one. */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -60,7 +60,7 @@ static void *reader(void *arg)
 	}
 }
 
-/* Whenever it leaves, nobody is counted behind it. */
+/* Whenever it leaves, no thread is counted behind it. */
 static void test_leaves(void **state)
 {
 	pthread_t thread;

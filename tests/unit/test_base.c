@@ -231,7 +231,7 @@ static void lock_between_processes(void **state)
 	munmap(s, sizeof(*s));
 }
 
-/* Whoever forks before anything was locked need not tell us. */
+/* A fork before anything was locked need not be told. */
 static void lock_unused_knows_a_child(void **state)
 {
 	int status;
@@ -258,7 +258,7 @@ static void lock_knows_its_owner(void **state)
 	assert_int_equal(lock_try(&l), 0);
 	lock_drop(&l);
 
-	/* somebody else's is left alone */
+	/* another's is left alone */
 	l.word = 1;
 	lock_drop(&l);
 	assert_int_equal(l.word, 1);
@@ -499,7 +499,7 @@ static void mem_remembers_both_ends(void **state)
 			assert_ptr_not_equal(mem, MAP_FAILED);
 			assert_true(mem_good(mem + at, n, write));
 			assert_int_equal(munmap(mem, n + 4096), 0);
-			/* so who takes it away again is not found out */
+			/* so taking it away again is not found out */
 			assert_true(mem_good(mem + at, n, write));
 		}
 	assert_false(mem_good(NULL, 1, false));

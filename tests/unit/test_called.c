@@ -109,7 +109,7 @@ static void t_in_front(void **state)
 
 /*
  * The marker comes when the queue pair is broken: what it hid can be read, and
- * whoever sleeps hears of it, however long the record takes. Its writer may
+ * a sleeper hears of it, however long the record takes. Its writer may
  * not know of the break, and wait for what these bytes are answered by.
  */
 static void t_hidden(void **state)
@@ -231,7 +231,7 @@ static void up(uint32_t since)
 
 /*
  * An update came, and bytes: what the program answers says that their receives
- * are there again, and one says it who waits, or looks for it.
+ * are there again, and one that waits says it, or looks for it.
  */
 static void t_answer(void **state)
 {
@@ -288,7 +288,7 @@ static void t_busy(void **state)
 	rdma_readable(&sock);
 	assert_int_equal(armed, 0);
 	assert_true(rdma_restless(&sock) && rdma_calm(&sock));
-	/* who owes a look has it soon */
+	/* one that owes a look has it soon */
 	rdma.due.serving = true;
 	rdma_owe(&sock);
 	assert_true(rdma_restless(&sock) && !rdma_calm(&sock));
@@ -297,7 +297,7 @@ static void t_busy(void **state)
 	rdma_readable(&sock);
 	assert_int_equal(armed, 1);
 	assert_false(rdma_calm(&sock));
-	/* nor is it busy while somebody waits for what may come */
+	/* nor is it busy while something waits for what may come */
 	rdma.due.active = true;
 	sock.rx->armed = ANC_WAKE;
 	rdma_readable(&sock);
@@ -355,9 +355,9 @@ static void is_tried(const char *what)
 }
 
 /*
- * Who waits for words, with nothing of its own under way, would never hear that
- * the queue pair has broken where the other end, whose words were lost by that,
- * has nothing to say on the anchor.
+ * One that waits for words, with nothing of its own under way, would never hear
+ * that the queue pair has broken where the other end, whose words were lost by
+ * that, has nothing to say on the anchor.
  */
 static void t_tried(void **state)
 {
@@ -384,7 +384,9 @@ static void t_tried(void **state)
 	w->wait_done = 1;
 	look();
 	assert_false(rdma_waits(&sock));
-	/* a question that is answered with the next byte keeps nobody awake */
+	/*
+	 * a question that is answered with the next byte keeps no thread awake
+	 */
 	w->wait_no = 2;
 	sock.tx->state = w->reader_state = ANC_LIFTED;
 	assert_true(remote_seen(w));

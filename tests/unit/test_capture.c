@@ -368,7 +368,7 @@ static void test_claims(void **state)
 	at = size_of(path);
 	assert_true(capture_greeted(&back, hello));
 	assert_int_equal(size_of(path), at);
-	/* it was closed: one who has these names now is another */
+	/* it was closed: one that has these names now is another */
 	s.seek.pair.names = v4;
 	capture_left(&s);
 	assert_false(capture_greeted(&back, hello));

@@ -165,7 +165,7 @@ static void credit_arithmetic(void **state)
 	assert_int_equal(conn_peer_view(&c), BUFS - 1);
 }
 
-/* Who may use the last credits [3.3]. */
+/* What may use the last credits [3.3]. */
 static void last_credits(void **state)
 {
 	struct wire_msg m;

@@ -97,7 +97,7 @@ static void hear(struct end *e, struct end *peer, bool leaks)
 				      peer->way[peer->heard % WAY].len, &in),
 			 0);
 	peer->heard++;
-	/* what has stream bytes stays: nobody reads */
+	/* what has stream bytes stays: nothing reads */
 	if (!in.len && !(leaks && in.back))
 		conn_reposted(&e->c, 1);
 }

@@ -95,9 +95,9 @@ static void no_more_than_a_byte_counts(void **state)
 }
 
 /*
- * Who reads much says so, and the peer, which has credits, does not look: three
- * credits are left as long as the peer can send bytes. Then it is told, and
- * can.
+ * An end that reads much says so, and the peer, which has credits, does not
+ * look: three credits are left as long as the peer can send bytes. Then it is
+ * told, and can.
  */
 static void reports_leave_room(void **state)
 {
@@ -135,7 +135,7 @@ static void reports_leave_room(void **state)
 }
 
 /*
- * Nobody has more credits than bytes need, and a lift needs one more: the ends
+ * No end has more credits than bytes need, and a lift needs one more: the ends
  * do not wait for each other.
  */
 static void one_more_for_a_lift(void **state)

@@ -488,7 +488,7 @@ static void cancel_sink_crosses_data(void **state)
 
 /* --- modes [4.6] and the end [5.2] ---------------------------------------- */
 
-/* A sink that crosses ModeChange is nobody's; Data behind it is Data. */
+/* A sink that crosses ModeChange is void; Data behind it is Data. */
 static void sink_crosses_mode(void **state)
 {
 	(void)state;

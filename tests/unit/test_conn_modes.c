@@ -325,7 +325,7 @@ static void receive_buffers(void **state)
 	assert_int_equal(give(&c, m, 0, &in), 0);
 	assert_true(in.credits); /* room grew */
 	assert_int_equal(conn_tx_room(&c), 2 * RCV_SIZE - 16);
-	m = msg(&c, WIRE_RCVBUF_ACK); /* nobody shrinks */
+	m = msg(&c, WIRE_RCVBUF_ACK); /* sizes do not shrink */
 	assert_int_equal(conn_ask_rcvbuf(&c, 3 * RCV_SIZE), 0);
 	sends(&c, WIRE_RCVBUF);
 	m.bytes = 100;

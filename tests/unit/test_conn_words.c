@@ -122,8 +122,8 @@ static void bounds(void **state)
 }
 
 /*
- * Bytes that the peer sent and nobody read go back behind the words, and are no
- * part of either stream.
+ * Bytes that the peer sent and that were not read go back behind the words, and
+ * are no part of either stream.
  */
 static void back(void **state)
 {

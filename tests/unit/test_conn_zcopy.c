@@ -270,7 +270,7 @@ static void unheard_write(void **state)
 	assert_true(conn_write_heard(&a));
 	assert_int_equal(pass(&a, &b, &offer, NULL).hdr[0], WIRE_DATA);
 	assert_int_equal(pass(&a, &b, &none, NULL).hdr[0], WIRE_DISCONN);
-	/* a sink that ends with nothing in it keeps nobody waiting */
+	/* a sink that ends with nothing in it keeps no call waiting */
 	join(&a, &pa, &b, &pb);
 	a.tx_mode = b.rx_mode = WIRE_PIPELINED;
 	sink(&b, &a, 8192, 5);
@@ -278,7 +278,9 @@ static void unheard_write(void **state)
 	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 0), 0);
 	assert_int_equal(told(&a, &b), WIRE_WR_COMPL);
 	assert_true(conn_write_heard(&a));
-	/* nor does a connection that is lost keep bytes that nobody hears of */
+	/*
+	 * nor does a connection that is lost keep bytes that are not reported
+	 */
 	sink(&b, &a, 8192, 6);
 	writes(&a, 3000);
 	told(&a, &b);
@@ -350,7 +352,7 @@ static void quiesced(void **state)
 	assert_int_equal(told(&b, &a), WIRE_SENDSM);
 }
 
-/* After death memory is kept until nobody can be at it. */
+/* After death memory is kept until nothing can be at it. */
 static void fenced(void **state)
 {
 	struct conn_op op;
@@ -386,7 +388,7 @@ static void fenced(void **state)
 	is_free(&b, 6, 0, 0);
 }
 
-/* Answers that nobody fetches leave no room for advertisements. */
+/* Answers that are not fetched leave no room for advertisements. */
 static void unfetched(void **state)
 {
 	unsigned int n = 0, i;

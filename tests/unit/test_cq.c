@@ -221,7 +221,7 @@ static void it_is_asked_once(void **state)
 	assert_true(cq_dry(&one));
 	assert_false(cq_next(&one));
 	asked = 3;
-	/* all there is, behind what somebody found before */
+	/* all there is, behind what another thread found before */
 	left = 1;
 	assert_true(cq_pending(&one.end));
 	left = 20;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who hears of the next completion: the sleeper, or the service thread. */
+/* What hears of the next completion: the sleeper, or the service thread. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,16 +115,16 @@ static void it_stays_lent(void **state)
 	sleep_once();
 	assert_int_equal(changes, 1);
 	assert_int_equal(pokes, 1);
-	/* what woke one is taken before the next arms, not when he answers */
+	/* what woke one is taken before the next arms, not when it answers */
 	assert_int_equal(heard, 2);
 	assert_int_equal(armed, 3);
-	/* it has looked, and armed for good, while somebody slept */
+	/* it has looked, and armed for good, while a thread slept */
 	rdma.due.cqwait_owed = rdma.due.restless = false;
 	sleep_once();
 	assert_int_equal(pokes, 2);
 }
 
-/* It may sleep in spite of a debt that nobody told it of. */
+/* It may sleep in spite of a debt that it was not told of. */
 static void a_debt_is_told_of(void **state)
 {
 	(void)state;
@@ -140,7 +140,7 @@ static void who_arms_and_goes_has_it_watched(void **state)
 	rdma_cqwait_back(&sock);
 	assert_int_equal(changes, 0);
 	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
-	/* the service thread: the sleeper tells it when he leaves */
+	/* the service thread: the sleeper tells it when it leaves */
 	rdma.due.cqwait_by++;
 	rdma.due.serving = true;
 	rdma_cqwait_back(&sock);
@@ -153,7 +153,7 @@ static void who_arms_and_goes_has_it_watched(void **state)
 	assert_int_equal(changes, 2);
 }
 
-/* He may have been jumped out, and would not tell. */
+/* It may have been jumped out, and would not tell. */
 static void what_another_arms_is_not_left_to_the_sleeper(void **state)
 {
 	(void)state;
@@ -162,7 +162,7 @@ static void what_another_arms_is_not_left_to_the_sleeper(void **state)
 	rdma_cqwait_back(&sock);
 	assert_false(deaf);
 	assert_int_equal(rdma.due.cqwait_by, 0);
-	/* he comes back, and hears anew */
+	/* it comes back, and hears anew */
 	rdma_cqwait_leave(&sock);
 	assert_int_equal(heard, 0);
 	sleep_once();
@@ -210,7 +210,7 @@ static void others_are_not_left_waiting(void **state)
 	assert_true(rdma_cqwait_free(&sock, false));
 }
 
-/* That it was refused is its own word: nobody is to be rung for it. */
+/* That it was refused is its own word: no thread is to be rung for it. */
 static void who_waits_for_room_may_hear(void **state)
 {
 	(void)state;
@@ -221,14 +221,14 @@ static void who_waits_for_room_may_hear(void **state)
 	assert_true(deaf);
 	assert_int_equal(heard, 0);
 	assert_int_equal(rung + owed, 0);
-	/* who receives has others told of it */
+	/* a receiving thread has others told of it */
 	assert_int_equal(rdma_cqwait_take(&sock, false), FD);
 	assert_int_equal(heard, 1);
 	heard = 0;
 	rdma_cqwait_leave(&sock);
 	assert_int_equal(rung, 1);
 	assert_int_equal(owed, 1);
-	/* others are rung by whom they wake */
+	/* others are rung by the thread that they wake */
 	sock.waits.watched = 1;
 	assert_false(rdma_cqwait_free(&sock, true));
 }

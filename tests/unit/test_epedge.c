@@ -70,7 +70,7 @@ static void edge_arrivals(void **state)
 	r.in_gen++;
 	assert_int_equal(ep_edge_take(&e, mask, &r), EPOLLIN);
 	assert_int_equal(ep_edge_take(&e, mask, &r), 0);
-	/* it came and was read before anybody looked */
+	/* it came and was read before anything looked */
 	r.in_gen++;
 	r.now = 0;
 	assert_int_equal(ep_edge_take(&e, mask, &r), 0);
@@ -93,7 +93,7 @@ static void edge_both(void **state)
 	r.now = BOTH;
 	r.in_gen++;
 	assert_int_equal(ep_edge_take(&e, mask, &r), BOTH);
-	/* room is no edge for who did not ask */
+	/* room is no edge for one that did not ask */
 	r.out_gen++;
 	assert_int_equal(ep_edge_take(&e, EPOLLIN | ET, &r), 0);
 	r.out_gen++;

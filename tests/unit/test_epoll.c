@@ -313,7 +313,7 @@ static void t_rotate(void **state)
 	set_close(ep);
 }
 
-/* Who is long quiet is not looked at any more, and comes back by itself. */
+/* One that is long quiet is not looked at any more, and comes back itself. */
 static void t_quiet(void **state)
 {
 	struct sock *s[50], *busy = fake_new();
@@ -398,7 +398,7 @@ static void t_asleep(void **state)
 		case 2:
 			fake_data(s);
 			break;
-		case 3: /* found by another thread: nobody rings */
+		case 3: /* found by another thread: no ringing */
 			s->armed = false;
 			fake_data(s);
 			ep_risen(s);

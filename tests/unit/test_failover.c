@@ -305,7 +305,7 @@ static void test_last(void **state)
 	asked = 0;
 	assert_int_equal(pump_poll(&sock), 0);
 	lock_drop(&sock.lock);
-	assert_int_equal(asked, 1); /* nobody asks behind the last */
+	assert_int_equal(asked, 1); /* nothing asks behind the last */
 }
 
 /* Its buffer was full: of what announces the stream a part is there. */
@@ -385,7 +385,7 @@ static void test_reset(void **state)
 
 /* --- the reader is killed ------------------------------------------------ */
 
-/* One message of ours, of which nobody has said that it arrived. */
+/* One message of ours, not yet known to have arrived. */
 static int one_unacked(struct end *e, uint32_t *pos, struct fab_msg *m)
 {
 	static uint8_t msg[WIRE_BSDH + 5] = { WIRE_DATA };
@@ -526,7 +526,7 @@ static void test_end_behind_own(void **state)
 	failover_drop(&rd);
 }
 
-/* Who lives gets it, soon, and that it has ended its direction is no reason. */
+/* A living peer gets it, soon, also when it has ended its direction. */
 static void test_to_the_living(void **state)
 {
 	uint8_t rec[RESUME_RECORD];
@@ -564,7 +564,7 @@ static void test_overtaken(void **state)
 	(void)state;
 	sock_setup(&(struct sock_hooks){ .recv = at_kernel });
 	in_lift(&peer);
-	rd.mark.marker_wait = false; /* nobody looks at the anchor here */
+	rd.mark.marker_wait = false; /* nothing looks at the anchor here */
 	sock.id.phase = PH_CONNECTED;
 	sock.seek.look = LOOK_NEVER;
 	arrives(&peer, "defg");

@@ -81,7 +81,7 @@ static void t_left(void **state)
 	assert_int_equal(fd_hidden_count(), 0);
 }
 
-/* Who was short of one gets what is left, for a while. */
+/* A program that was short of one gets what is left, for a while. */
 static void t_short(void **state)
 {
 	int fd;
@@ -116,7 +116,7 @@ static void t_move(void **state)
 	assert_int_equal(fd_hidden_count(), 1);
 	assert_int_equal(fstat(fd, &b), 0);
 	assert_int_equal(a.st_ino, b.st_ino);
-	/* nobody else gets it before the program does */
+	/* no other gets it before the program does */
 	assert_int_equal(fcntl(was, F_GETFD), FD_CLOEXEC);
 	close(was);
 	drop(fd);

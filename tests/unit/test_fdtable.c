@@ -18,7 +18,7 @@
 #include "preload/preload.h"
 #include "preload/ready.h"
 
-static const struct guarded in; /* nobody frees anything here */
+static const struct guarded in; /* nothing frees anything here */
 
 /* --- the neighbours ---------------------------------------------------- */
 

@@ -148,7 +148,7 @@ static void t_waits(void **state)
 }
 
 /*
- * Who sleeps counts itself. It is awake and inside before it counts itself out,
+ * A sleeper counts itself. It is awake and inside before it counts itself out,
  * and uses what it slept in behind that.
  */
 static void t_sleeps(void **state)
@@ -420,7 +420,7 @@ static void node_free(struct retired *r)
 {
 	struct node *n = (struct node *)r;
 
-	n->word = 0; /* plain, as memory that is somebody else's */
+	n->word = 0; /* plain, as memory that is another's */
 	__atomic_store_n(&n->unused, 1, __ATOMIC_RELEASE);
 }
 
@@ -529,7 +529,7 @@ static bool told_7(void)
 	return guard_self()->number == 8;
 }
 
-/* One that nobody announced shows at the next call. */
+/* One that was not announced shows at the next call. */
 static void t_left_a_number(void **state)
 {
 	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);

@@ -32,7 +32,7 @@
 static pthread_t first;
 static atomic_int by_first, by_other;
 static atomic_bool *busy; /* shared with the child */
-static uint64_t waited; /* so long, ns, somebody gave way */
+static uint64_t waited; /* so long, ns, a thread gave way */
 
 static void on_signal(int sig)
 {
@@ -264,7 +264,7 @@ static void run(void *(*how)(void *), void *own)
 	assert_int_equal(pthread_join(t, NULL), 0);
 }
 
-/* Whoever else takes it has waited as long as he has to. */
+/* Another taker of it has waited as long as it has to. */
 static void first_first(void *(*how)(void *))
 {
 	int i;
@@ -285,8 +285,8 @@ static void test_first(void **state)
 }
 
 /*
- * Who gives way sleeps meanwhile, again and again; once only, if the machine
- * keeps it from its processor.
+ * A thread that gives way sleeps meanwhile, again and again; once only, if the
+ * machine keeps it from its processor.
  */
 static void *naps(void *arg)
 {
@@ -413,7 +413,7 @@ static void test_both(void **state)
 	}
 }
 
-/* --- who waits for a lock meanwhile --------------------------------------- */
+/* --- waiting for a lock meanwhile ----------------------------------------- */
 
 static struct lock stopped; /* by a thread that waits for the handler */
 static atomic_bool at_lock;

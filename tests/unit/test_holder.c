@@ -153,7 +153,7 @@ static void t_send(void **state)
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
 	assert_true(s->in.unsent &&
-		    s->fallback.pinned); /* nobody knows what went */
+		    s->fallback.pinned); /* what went is not known */
 	assert_false(s->in.strayed);
 }
 
@@ -167,7 +167,7 @@ static void t_sleep(void **state)
 	assert_false(s->in.strayed || s->fallback.pinned);
 }
 
-/* The marker of the lift was left to whoever was inside since before. */
+/* The marker of the lift was left to a thread inside since before. */
 static void t_before_the_pairing(void **state)
 {
 	(void)state;
@@ -216,7 +216,10 @@ static void t_others(void **state)
 	nobody_is_inside();
 }
 
-/* Who has closed it has no say in it: it is left to those who have it. */
+/*
+ * A process that has closed it has no say in it: it is left to those that have
+ * it.
+ */
 static void t_stranger(void **state)
 {
 	pid_t pid;
@@ -261,7 +264,7 @@ static void t_closed_here(void **state)
 	assert_int_equal(s->mem.holder[0].pid, 0);
 }
 
-/* Killed between a count and his part of it. */
+/* Killed between a count and its part of it. */
 static void t_lost(void **state)
 {
 	struct tcp_rx rx = { 0 };

@@ -156,7 +156,7 @@ static void t_begun(void **state)
 	close(sock);
 }
 
-/* Nobody is there, and it stays so. */
+/* No peer is there, and it stays so. */
 static void t_nobody(void **state)
 {
 	int i;

@@ -143,7 +143,7 @@ static void once_is_once(void **state)
 	assert_null(strstr(first + 1, "once"));
 }
 
-/* Nobody reads: neither a signal nor waiting. */
+/* Nothing reads: neither a signal nor waiting. */
 static void say_to_nobody(void)
 {
 	int p[2], i;

@@ -65,7 +65,7 @@ static void t_there(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* One of whom nobody knows is counted out, with all that it was counted in. */
+/* One that is not known is counted out, with all that it was counted in. */
 static void t_lost(void **state)
 {
 	ssize_t got = -1;
@@ -110,7 +110,7 @@ static void t_kicks(void **state)
 	d->kicks = 3000000;
 	while (recv(writer.fd, got, 1, MSG_DONTWAIT) == 1)
 		;
-	/* somebody sleeps there */
+	/* a thread sleeps there */
 	assert_int_equal(lock_take(&sock.lock), 0);
 	anc_arm(d, ANC_ANCHOR);
 	ring_reader(&sock, fd);

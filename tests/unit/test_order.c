@@ -129,7 +129,7 @@ static void modified(struct model *w, int i)
 {
 	struct member *m = &w->m[i];
 
-	/* of what was unread nobody knows where it is among the others */
+	/* where among the others the unread is, is not known */
 	if (w->kind == MIXED)
 		taken(w, i);
 	assert_int_equal(set_ctl(w->ep, MOD, m->s->fd, m->mask, (uint64_t)i),

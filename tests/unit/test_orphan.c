@@ -15,7 +15,7 @@
 static sem_t in, on;
 static bool jumps, ends;
 static _Thread_local sigjmp_buf out;
-static int file; /* the kernel holds it for who is inside */
+static int file; /* the kernel holds it for the thread inside */
 
 static ssize_t kernel_recv(int from, void *buf, size_t n, int flags)
 {
@@ -97,7 +97,7 @@ static void closes(void)
 	if (file < 0)
 		return;
 	close(fd);
-	fd = file; /* for those who look at what has arrived */
+	fd = file; /* for those that look at what has arrived */
 }
 
 /* Closed in earnest, or between hosts about to be. */
@@ -152,7 +152,7 @@ static void t_all(void **state)
 	is_over();
 }
 
-/* Nobody is inside who was jumped out of it, */
+/* A thread that jumped out is not inside, */
 static void t_jumped(void **state)
 {
 	(void)state;
@@ -182,7 +182,7 @@ static void t_ends(void **state)
 	is_over();
 }
 
-/* Who sends in the kernel has the open file by himself. */
+/* A send in the kernel has the open file by itself. */
 static void t_sender(void **state)
 {
 	(void)state;
@@ -216,7 +216,7 @@ static void t_between(void **state)
 	assert_int_equal(sleeper.n, 3);
 }
 
-/* Nobody sees where it spins. */
+/* Where it spins is not seen. */
 static void t_spins(void **state)
 {
 	int64_t before = settings.spin_us;

@@ -100,7 +100,7 @@ static void t_control(void **state)
 		tear_down(state);
 		sock.rd ? two_hosts(state) : one_host(state);
 	}
-	/* who waits for all gets both, and none of them */
+	/* one that waits for all gets both, and none of them */
 	in_ring_and_behind();
 	v.iov_len = 7;
 	m.msg_controllen = sizeof(room);
@@ -185,7 +185,7 @@ static void t_end_before_fin(void **state)
 	end_found();
 }
 
-/* The same where nobody has looked at the DisConn before. */
+/* The same where nothing has looked at the DisConn before. */
 static void t_end_unseen(void **state)
 {
 	(void)state;
@@ -211,7 +211,7 @@ static void t_lift(void **state)
 	gets("headabc");
 }
 
-/* And back, before anybody has looked. */
+/* And back, before anything has looked. */
 static void t_both(void **state)
 {
 	(void)state;
@@ -226,7 +226,7 @@ static void t_both(void **state)
 
 /* --- within the ring ------------------------------------------------------ */
 
-/* Who does nothing but look sees what comes behind bytes seen before. */
+/* One that does nothing but look sees what comes behind bytes seen before. */
 static void t_look(void **state)
 {
 	(void)state;

@@ -266,7 +266,7 @@ static void test_gives_up(void **state)
 	assert_int_equal(zcr_read_most(&s), 256 * KIB);
 }
 
-/* The device always has the next piece, and nobody comes too late for one. */
+/* The device always has the next piece, and nothing comes too late for one. */
 static void test_pieces(void **state)
 {
 	uint64_t begun;
@@ -305,7 +305,7 @@ static void handle(int sig)
 	handled = 1;
 }
 
-/* Who is waited for takes what the device has already, and no more. */
+/* One that is waited for takes what the device has already, and no more. */
 static void test_wanted(void **state)
 {
 	struct sigaction sa = { .sa_handler = handle };

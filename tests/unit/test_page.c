@@ -388,7 +388,7 @@ static const struct sums *sums_of_us(void)
 
 /*
  * Others on this machine may be adding, too: counted are the marks of this
- * test, which nobody else makes.
+ * test, which no other makes.
  */
 #define MARK 0x100000000000ull
 

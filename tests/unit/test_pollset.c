@@ -250,7 +250,7 @@ static void t_asleep(void **state)
 }
 
 /*
- * Who sleeps in the kernel since before the socket was paired is counted: what
+ * A thread asleep in the kernel since before the pairing is counted: what
  * it is lifted by stays on the anchor until that thread is out, though another
  * one may read it. `other` of the last two is warm.
  */
@@ -278,7 +278,7 @@ static void t_together(void **state)
 		assert_int_equal(w.s->sleepers, 0);
 		fake_close(w.s);
 	}
-	/* what comes does not wake who asks for something else */
+	/* what comes does not wake a wait for something else */
 	w.s = fake_new();
 	assert_int_equal(one(w.s->fd, POLLPRI, 1), 0);
 	assert_int_equal(w.s->slept, 0);
@@ -417,7 +417,7 @@ static void t_select(void **state)
 	assert_int_equal(do_select(-1, &r, NULL, NULL, &zero), -EINVAL);
 	assert_int_equal(do_pselect(s->fd + 1, &r, NULL, NULL, &bad, NULL),
 			 -EINVAL);
-	/* hang-up is for readers; who asks for urgent data sleeps on */
+	/* hang-up is for readers; a wait for urgent data sleeps on */
 	shutdown(s->peer, SHUT_RDWR);
 	FD_ZERO(&x);
 	FD_SET(s->fd, &x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The pretended devices of tests/fake do as real ones: what has come to the
- * other host is acknowledged, even if nobody polls there. Stream bytes, and all
- * where a queue pair is to break, are when they are taken in.
+ * other host is acknowledged, even if nothing polls there. Stream bytes, and
+ * all where a queue pair is to break, are when they are taken in.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +84,7 @@ static void sends(uint8_t mid, uint32_t len)
 	assert_int_equal(near->ops->send(near, len, false), 0);
 }
 
-/* Until the other host has it; nobody polls there. */
+/* Until the other host has it; nothing polls there. */
 static void comes(void)
 {
 	int queued;

@@ -57,7 +57,7 @@ static void test_unsound(void **state)
 	snapshot(in, REMOTE_READER, ANC_TCP, 0, 0, 11);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* never sent */
 	snapshot(in, REMOTE_WRITER, ANC_PAUSED, 1, 0, 0);
-	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* nobody asked */
+	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* not asked */
 	snapshot(in, REMOTE_WRITER, ANC_LIFTED, 1, 5, 4);
 	assert_int_equal(remote_take(&e->r, in), -EPROTO); /* x beyond sent */
 	snapshot(in, REMOTE_WRITER, ANC_LIFTED, 1, 4, 4);

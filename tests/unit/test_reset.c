@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A reset is told once, as on TCP, whoever knows of it first: the kernel's
+ * A reset is told once, as on TCP, whichever knows of it first: the kernel's
  * anchor, or the library of a peer that is gone with bytes unread.
  */
 #include <setjmp.h>
@@ -165,7 +165,7 @@ static void test_fabric_knows(void **state)
 	close(peer);
 }
 
-/* The kernel tells it to a kick of ours, which nobody asked for. */
+/* The kernel tells it to a kick of ours, unasked. */
 static void test_kick(void **state)
 {
 	struct sock_ready ready;
@@ -233,7 +233,7 @@ static void test_urgent(void **state)
 	urgent(state, ANC_GONE, ANC_LIFTED);
 }
 
-/* What was not read went by the anchor: the kernel tells, or nobody does. */
+/* What was not read went by the anchor: the kernel tells, or nothing. */
 static void test_anchor_unread(void **state)
 {
 	struct sock_ready ready;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who is told that there is room can send, whatever comes in between. */
+/* A program told that there is room can send, whatever comes in between. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -451,7 +451,7 @@ static void margin(void **state)
 
 /*
  * The peer's end is here, and not what it sent by the anchor in front of x: as
- * from TCP, nobody hears of the end before all of it is here.
+ * from TCP, the end is not told before all of it is here.
  */
 static void end_in_front(void **state)
 {
@@ -544,7 +544,7 @@ static int naps_in_vain(struct pollfd *p, nfds_t n, const struct timespec *ts,
 	return ppoll(p, n, ts, mask);
 }
 
-/* Who looks for all that comes is shown what lies in front of the mark. */
+/* A look for all that comes is shown what lies in front of the mark. */
 static void marked(void **state)
 {
 	char buf[8];

@@ -106,7 +106,8 @@ static struct fab_msg come(uint32_t len)
 }
 
 /*
- * Who takes it for the last does not ask again: there must have been no more.
+ * A program that takes it for the last does not ask again: there must have been
+ * no more.
  */
 static void only_what_was_looked_for_is_the_last(void **state)
 {
@@ -332,7 +333,7 @@ static void two_sizes_at_a_time_are_not_had(void **state)
 			 -EINVAL);
 	region_free(&end, &end.rx.load);
 	begin(NULL);
-	/* of one that nobody uses any more the place is taken */
+	/* of one that is not used any more the place is taken */
 	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, 8), 3);
 	assert_int_equal(verbs_resize(&end.end, VERBS_RCV_SIZE, VERBS_RCV_REST),
 			 0);

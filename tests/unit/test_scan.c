@@ -132,7 +132,7 @@ static void foreign_pages_are_left_alone(void **state)
 	unlink(path);
 }
 
-/* Another user cannot publish under the name of a process that is not his. */
+/* Another user cannot publish under the name of a process that is not its. */
 static void impostors_are_not_shown(void **state)
 {
 	char path[128];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Filters of system calls: how many there are, and who is believed about them.
+ * Filters of system calls: how many there are, and what is believed about them.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -424,8 +424,8 @@ static void test_stamps(void **state)
 
 /*
  * What is held back is not there, wherever it lies, until it is shown; then it
- * is all there, with the time of that. Half of it is left to who finds the
- * writer dead.
+ * is all there, with the time of that. Half of it is left to the one that finds
+ * the writer dead.
  */
 static void test_hold(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Memory lent from one process to another: what counts as read, and who is
- * not read at all. The lender is a child that does what it is told.
+ * Memory lent from one process to another: what counts as read, and which
+ * process is not read at all. The lender is a child that does what it is told.
  */
 
 #include "shm_util.h"
@@ -102,7 +102,7 @@ static int64_t obey(struct lender *l, uint32_t *rkey, int what)
 	case LIE:
 		l->t.a.src->seal++;
 		return 0;
-	case FORK: /* lent by one whom the reader does not know */
+	case FORK: /* lent by one that the reader does not know */
 		pid = fork();
 		if (!pid) {
 			shm_ops.lend(e, l->mem, LEN, rkey);

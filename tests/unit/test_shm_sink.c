@@ -285,7 +285,7 @@ static void test_fault(void **state)
 	stop(&p);
 }
 
-/* A child of the owner cannot take back what somebody is inside of. */
+/* A child of the owner cannot take back what a writer is inside of. */
 static void test_family(void **state)
 {
 	struct pair p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who gets more receives: a stream, and not a dialogue. */
+/* What gets more receives: a stream, and not a dialogue. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -107,7 +107,7 @@ static void a_bound_reader_keeps_its_few(void **state)
 			take_at(&s.conn, 1, 0, false);
 	}
 	assert_int_equal(more, 0);
-	/* one that nobody has set bounds nothing */
+	/* one that was not set bounds nothing */
 	own.room = 65536;
 	a_stream_gets_more(state);
 }

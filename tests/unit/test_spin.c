@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who spins in poll() and epoll_wait() keeps the sockets he looks at. */
+/* Spinning in poll() and epoll_wait() keeps the sockets that are looked at. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -122,7 +122,9 @@ static void t_still(void **state)
 	alarm(0);
 }
 
-/* Where nobody is going to spin, nothing is kept, and no lock taken for it. */
+/*
+ * Where no thread is going to spin, nothing is kept, and no lock taken for it.
+ */
 static void t_none(void **state)
 {
 	struct sock *s = fake_new();

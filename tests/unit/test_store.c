@@ -154,7 +154,7 @@ static void returns(struct sock *s)
 	assert_int_equal(s->waits.asleep_anchor, 1);
 }
 
-/* Who sleeps in the kernel's poll() is counted, however it comes out. */
+/* A sleep in the kernel's poll() is counted, however it comes out. */
 static void t_doze(void **state)
 {
 	struct sock_doze in = { NULL };
@@ -180,7 +180,7 @@ static void t_doze(void **state)
 	sock_bury(s);
 }
 
-#define CLOSED 1024 /* at once, each while somebody is still inside */
+#define CLOSED 1024 /* at once, each while a thread is still inside */
 
 /* No more memory than before is needed for as many again. */
 static void t_limbo(void **state)

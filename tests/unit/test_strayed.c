@@ -179,7 +179,7 @@ static void t_stream_ahead(void **state)
 			 sock.rd ? ANC_SWITCHING : ANC_LIFTED);
 }
 
-/* What nobody can count is not vouched for. */
+/* What cannot be counted is not vouched for. */
 static void t_doubt(void **state)
 {
 	(void)state;
@@ -216,7 +216,7 @@ static void t_others(void **state)
 	goes_on();
 }
 
-/* The queue pair breaks before anybody has looked. */
+/* The queue pair breaks before any look. */
 static void t_broken(void **state)
 {
 	uint8_t rec[RESUME_RECORD];
@@ -230,7 +230,7 @@ static void t_broken(void **state)
 	assert_int_equal(lock_take(&sock.lock), 0);
 	failover_begin(&sock, -ECONNRESET);
 	failover_step(&sock);
-	assert_false(rd.failover.mended); /* he who was inside may come back */
+	assert_false(rd.failover.mended); /* the thread inside may come back */
 	lock_drop(&sock.lock);
 	gets("abc");
 	assert_int_equal(lock_take(&sock.lock), 0);

@@ -38,7 +38,7 @@ static void setup_one(struct rdma *r, uint8_t host, bool dials)
 	rdma_await(r);
 }
 
-/* So long a candidate that nobody asks for is kept. */
+/* So long a candidate is kept that is not asked for. */
 static uint64_t kept_ms(uint8_t host)
 {
 	uint64_t begun = now_ms;
@@ -66,7 +66,9 @@ static void test_unasked(void **state)
 	/* and after rdma_retry_s */
 	now_ms += 60000;
 	assert_in_range(kept_ms(1), 30000, 30100);
-	/* no dialler's time: who waits for its turn may have been held up */
+	/*
+	 * no dialler's time: one that waits for its turn may have been held up
+	 */
 	setup_one(&r, 1, true);
 	r.seek.names.local_port = 7907;
 	rdma_await(&r);
@@ -84,7 +86,7 @@ static bool dial(uint8_t host, unsigned int count, bool *over)
 		return false;
 	rdma_turn(&r);
 	*over = rdma_fails(&r, count);
-	now_ms += 5000; /* nobody holds the turn so long, who is gone */
+	now_ms += 5000; /* a holder of the turn for so long is gone */
 	return true;
 }
 
@@ -102,7 +104,7 @@ static void test_fails(void **state)
 	}
 	assert_true(dial(3, 1, &over));
 	assert_true(over);
-	/* somebody answers: none of them counts any more */
+	/* one answers: none of them counts any more */
 	rdma_answers(&r, false);
 	assert_false(rdma_fails(&r, 100));
 	/* barred, and anew when that is over */
@@ -203,7 +205,7 @@ static void test_over(void **state)
 		a[i].state = RDMA_ENDED;
 }
 
-/* Who only asks for a turn takes nobody's place in what is known. */
+/* Asking for a turn takes no other's place in what is known. */
 static void test_asked(void **state)
 {
 	struct rdma r, barred;
@@ -222,7 +224,7 @@ static void test_asked(void **state)
 }
 
 /*
- * Who serves and dials has clients at ports of their own: they count together.
+ * A server that dials has clients at ports of their own: they count together.
  */
 static void test_serves(void **state)
 {
@@ -245,7 +247,7 @@ static void test_serves(void **state)
 	rdma_bar(&r, WHY_PEER_DECLINED);
 	r.seek.names.peer_port = 33333;
 	assert_int_equal(rdma_barred(&r.seek.names, true), WHY_PEER_DECLINED);
-	/* not who goes there as a client, by another port, to another host */
+	/* not a client that goes there, by another port, to another host */
 	assert_int_equal(rdma_barred(&r.seek.names, false), WHY_NONE);
 	r.seek.names.peer_port = 40000;
 	assert_int_equal(rdma_barred(&r.seek.names, false), WHY_NONE);
@@ -285,8 +287,8 @@ static void short_one(struct rdma *r, uint8_t host, unsigned int ms)
 }
 
 /*
- * Who tried for all closes, and the next one need not wait until it would have
- * been answered; nor is nobody left to try, nor does every short one.
+ * One that tried for all closes, and the next one need not wait until it would
+ * have been answered; nor is none left to try, nor does every short one.
  */
 static void test_left(void **state)
 {
@@ -308,7 +310,7 @@ static void test_left(void **state)
 	r[2].sock->link = &rdma_link;
 	rdma_detach(r[2].sock);
 	assert_int_equal(waits_ms(220), 700);
-	/* another's leaving frees nobody's turn */
+	/* another's leaving frees no turn */
 	assert_true(hang(&r[3], 221));
 	setup_one(&r[4], 221, true);
 	rdma_turn_left(&r[4]);

@@ -19,7 +19,7 @@
 
 #include "verbs_util.h"
 
-/* Devices that are made up: which count, and who has a context of which. */
+/* Devices that are made up: which count, and which have a context. */
 
 static struct verbs v;
 static struct ibv_device made[2] = {
@@ -252,7 +252,9 @@ static void several_devices(void **state)
 	assert_ptr_equal(d[0], d[2]);
 	assert_int_equal(d[0]->rd_atom, 2);
 	assert_int_equal(opened, 2);
-	/* one goes: nobody gets it any more, the other is none the worse */
+	/*
+	 * one goes: it is not given out any more, the other is none the worse
+	 */
 	d[0]->gone = true;
 	device_put(&v, d[0]);
 	assert_int_equal(closed, 0);
@@ -264,7 +266,7 @@ static void several_devices(void **state)
 	device_put(&v, d[0]);
 	device_put(&v, d[1]);
 	assert_int_equal(closed, 1);
-	/* nobody uses it when it goes */
+	/* it is not in use when it goes */
 	fatal = true;
 	device_async(&v, d[0]);
 	assert_int_equal(closed, 2);

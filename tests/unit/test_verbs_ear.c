@@ -227,7 +227,7 @@ static bool watched(int fd)
 	return is;
 }
 
-/* For nothing is not enough: the kernel would wake who sleeps on the set. */
+/* For nothing is not enough: the kernel would wake the sleeper on the set. */
 static void nobody_watches_what_is_lent(void **state)
 {
 	int fd;
@@ -330,7 +330,7 @@ static void one_that_is_gone_says_no_more(void **state)
 	close(copy);
 }
 
-/* A signal handler in the middle of pending() leaves it to who comes next. */
+/* A signal handler in the middle of pending() leaves it to the next caller. */
 static void what_is_held_up_is_not_lost(void **state)
 {
 	(void)state;

@@ -14,7 +14,7 @@
 
 /*
  * Connection management with a CM that is made up: what its answers mean
- * (rdma-facts.md 1, 2), and what those cost who asks without having a
+ * (rdma-facts.md 1, 2), and what a call costs that asks without having a
  * connection.
  */
 
@@ -101,7 +101,7 @@ int device_get(struct verbs *of, struct rdma_cm_id *id, struct device **d)
 	return device_err;
 }
 
-/* Nobody here dials a kernel's SDP. */
+/* Nothing here dials a kernel's SDP. */
 void native_found(struct verbs *of, struct vend *e)
 {
 	(void)of;
@@ -291,7 +291,7 @@ static int becomes(enum vstate state, enum rdma_cm_event_type type, int status)
 static void what_the_cm_says(void **state)
 {
 	(void)state;
-	/* nobody listens; listens on another address; the program says no */
+	/* nothing listens; listens on another address; the program says no */
 	assert_int_equal(becomes(V_CONNECTING, RDMA_CM_EVENT_REJECTED, 8),
 			 -ECONNREFUSED);
 	end->due = 0;
@@ -364,7 +364,7 @@ static void a_port_in_use(void **state)
 	assert_null(v.listeners);
 }
 
-/* Fact 5: the queue pair that nobody touches would wait for ever. */
+/* Fact 5: the queue pair that nothing touches would wait for ever. */
 static void a_peer_that_goes_breaks_the_queue_pair(void **state)
 {
 	(void)state;

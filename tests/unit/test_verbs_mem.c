@@ -11,7 +11,7 @@
 #include "verbs_util.h"
 
 /*
- * The program's memory and the device, made up: who gets which rights, for how
+ * The program's memory and the device, made up: which rights are given, for how
  * long, and what is refused before it reaches the queue pair.
  */
 

@@ -146,7 +146,7 @@ static void one_of_many_asks_for_its_completion(void **state)
 	assert_int_equal(posted, 2 * QUIET_MAX);
 }
 
-/* Or the ring would be full before anybody heard that it is empty. */
+/* Or the ring would be full before it was known to be empty. */
 static void half_a_ring_asks_for_one(void **state)
 {
 	uint32_t cap = end.tx.ring[SENT_REST].cap, n = 0;
@@ -250,7 +250,7 @@ static void without_memory_it_goes_on_with_what_it_has(void **state)
 	assert_int_equal(memory, LOAD_TX);
 }
 
-/* Who wants to know sooner posts one mark, and not one more. */
+/* A caller that wants to know sooner posts one mark, and not one more. */
 static void a_mark_is_posted_once(void **state)
 {
 	uint32_t pos = 0;

@@ -124,7 +124,7 @@ static void test_measure(void **state)
 	assert_in_range(sock_spin_ns(&s), 160000, 161000);
 	woken_all(100000);
 	assert_in_range(sock_spin_ns(&s), 800000, 801000);
-	/* a wake-up that found nobody asleep is none */
+	/* a wake-up that found no thread asleep is none */
 	spin_rung(&s);
 	spin_to_sleep(&s);
 	spin_awake(&s);
@@ -171,7 +171,7 @@ static void test_late(void **state)
 	sock_spin_ended(now_ns, now_ns - 1000000, 50000);
 	assert_int_equal(sock_spin_ns(&s), 0);
 	now_ns += 10000000;
-	/* nor longer than anybody may spin: that is a crowd */
+	/* nor longer than all may spin: that is a crowd */
 	woken_all(5000000);
 	sock_spin_ended(now_ns, now_ns - 3000000, 5000000);
 	assert_int_equal(sock_spin_ns(&s), 0);
@@ -338,7 +338,7 @@ static void test_signal_beside_a_completion(void **state)
 	assert_int_equal(handled, 1);
 }
 
-/* Who waits for room behind much that is under way does not spin. */
+/* A wait for room behind much that is under way does not spin. */
 static void test_much(void **state)
 {
 	uint64_t then = now_ns;
