@@ -10,10 +10,11 @@
  * the mean of all; bw: writes of SIZE bytes one way, in MB/s, until the last
  * byte has arrived; rate: connections a second that carry one byte each way;
  * mem: KiB of this machine's memory for each of COUNT connections that are open
- * at once, after turns on each for that long. All but rate take turns first until none goes by the kernel's TCP, for
- * PATIENCE seconds at most. The client prints the figure, and the part of what
- * was measured that did not go by TCP; of bw, too, the processor time that its
- * machine and the server's had to spend meanwhile, in seconds per GB.
+ * at once, after turns on each for that long. All but rate take turns first
+ * until none goes by the kernel's TCP, for PATIENCE seconds at most. The client
+ * prints the figure, and the part of what was measured that did not go by TCP;
+ * of bw, too, the processor time that its machine and the server's had to spend
+ * meanwhile, in seconds per GB.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -68,7 +69,7 @@ static double now(void)
 
 /*
  * What all processors of this machine have worked so far, for whomever: us. The
- * kernel's own work for a device is nobody's process's.
+ * kernel's own work for a device is no process's.
  */
 static uint64_t busy(void)
 {

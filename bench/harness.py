@@ -40,7 +40,7 @@ class Harness:
         self.settings = settings
         self.tmp = tempfile.TemporaryDirectory(prefix="libsdp-bench.")
         self.dir = self.tmp.name
-        os.chmod(self.dir, 0o755)  # nginx as root serves as somebody else
+        os.chmod(self.dir, 0o755)  # nginx as root serves as another user
         self.bin = self.find_probes(os.path.join(build, "bench"))
         self.cpus = two_processors()
         self.servers = []
@@ -185,7 +185,7 @@ class Harness:
         self.servers = []
 
     def interleave(self, variants, runs=None):
-        """A B C A B C ...: {name: Series}; who fails once is left out."""
+        """A B C A B C ...: {name: Series}; a way that fails once is left out."""
         series = {name: Series() for name in variants}
         for _ in range(runs or self.runs):
             for name, measure in variants.items():

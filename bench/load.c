@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * load - requests to a server that somebody else started, each connection with
+ * load - requests to a server that is running, each connection with
  * one under way at a time: replies per second. For echo servers, and for
  * memcached, whose replies have one length once the key is there.
  * Options: -p port, -c connections, -j threads, -t milliseconds,

@@ -131,7 +131,7 @@ def zcopy(h):
 
 def zcopy_ways(h):
     """Large writes without a copy: read by the reader, and written by the
-    writer, who finds it waiting; each against a copy of the bytes and the
+    writer, which finds it waiting; each against a copy of the bytes and the
     same by copy."""
     ways = {
         # a stream: the reader comes to memory that is lent

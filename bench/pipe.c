@@ -2,7 +2,7 @@
 /*
  * pipe - one process writes a byte into a pipe and reads it again: what the
  * library costs on descriptors that are none of its business. Neither call
- * ever waits, so processor time is what they cost, whoever else is running.
+ * ever waits, so processor time is what they cost, whatever else is running.
  * Options: -t milliseconds, -a processor.
  */
 #include "probe.h"

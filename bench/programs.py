@@ -347,7 +347,7 @@ def find_postgres():
 
 
 def ready(side, where, port):
-    """It listens before it takes anybody."""
+    """It listens before it takes any connection."""
     for _ in range(100):
         try:
             side.h.run([where + "/pg_isready", "-q", "-h", "127.0.0.1", "-p",

@@ -32,7 +32,7 @@ files_of() {
 }
 
 # run_quiet LOG COMMAND...: output to LOG, shown only on failure; a dot every
-# 20 seconds, so that nobody takes a slow machine for a dead one.
+# 20 seconds, so that a slow machine is not taken for a dead one.
 run_quiet() {
 	local log=$1 rc
 	shift

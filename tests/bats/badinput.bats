@@ -191,7 +191,7 @@ END
 	[ "$(client "$PY" "$TMP/squat.py")" = "all right" ]
 }
 
-@test "somebody connects to whatever the library listens on" {
+@test "a stranger connects to whatever the library listens on" {
 	mode now
 	cat >"$TMP/knock.py" <<'END'
 import os, socket, sys, threading

@@ -69,7 +69,7 @@ orderly() {
 
 @test "between: bytes that were not read go along with the descriptor" {
 	far pass 1000
-	# who gave it away closes it: what is unread is no longer his
+	# the process that gave it away closes it: what is unread is the other's
 	orderly pass away
 }
 

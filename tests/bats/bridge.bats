@@ -114,7 +114,7 @@ peers_ended() {
 	peers 10
 }
 
-@test "bridge: nobody listens, or the first SDP does" {
+@test "bridge: nothing listens, or the first SDP does" {
 	WANT=ECONNREFUSED ask refused
 	peer -f gen1
 	WANT=ECONNREFUSED ask refused
@@ -149,7 +149,7 @@ peers_ended() {
 	[ "$(grep -c 'rule kernel-sdp, but there is no RDMA device' "$TMP/log")" -eq 1 ]
 }
 
-@test "bridge: nobody gets it but by the word" {
+@test "bridge: it is had by the word alone" {
 	peer -f ofed
 	for rule in both sdp; do
 		echo "use $rule connect * 10.99.0.2:*" >"$TMP/rules"

@@ -47,7 +47,7 @@ CONF
 # the reader does not hurry before. There is always more than it has taken, and
 # behind the lift comes more than the kernel holds (tcp_rmem, tcp_wmem).
 download() {
-	# who waits for that reader is not to go on over TCP
+	# a writer that waits for that reader is not to go on over TCP
 	ON=(LIBSDP_STALL_MS=60000)
 	nginx_on_b "$1"
 	mkfifo "$TMP/pipe"

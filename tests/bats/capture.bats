@@ -45,7 +45,7 @@ once() {
 	all_bytes
 }
 
-# all_bytes: the same of an end that records for both. What nobody took in the
+# all_bytes: the same of an end that records for both. What was not taken in the
 # end, as an update of credits, it has not seen.
 all_bytes() {
 	[ "$(has Hello)$(has HelloAck)" = 11 ]

@@ -64,7 +64,7 @@ teardown() {
 	[ "$(stat_sum stopped fallbacks)" -ge 700 ]
 }
 
-@test "halts: who jumped out of a sleep is not woken any more" {
+@test "halts: a thread that jumped out of a sleep is not woken any more" {
 	mode lifted
 	CASES=jumps cases halts
 	[ "$(stat_sum halts lifted)" -eq 2 ]

@@ -22,7 +22,7 @@ print(len({r["pid"] for r in rows}), *(
 END
 }
 
-@test "statistics: a line from whoever ends, whatever ends it" {
+@test "statistics: a line from each process that ends, whatever ends it" {
 	local way want got
 	ulimit -c 0
 	for way in exit _exit abort fault hup term flagged usr1 int alarm \
@@ -68,7 +68,7 @@ END
 	sdpstat --pid "${PID[old]}" --json >"$TMP/seen" || :
 	refuse grep path "$TMP/seen"
 	stop old KILL
-	sdpstat >"$TMP/seen" # removes what nobody else will
+	sdpstat >"$TMP/seen" # removes what nothing else will
 	[ -z "$(find /dev/shm -name "libsdp.$old.*")" ]
 }
 

@@ -90,7 +90,7 @@ assert all(x["reason"] for x in e if x["event"] == "fallback")
 	[[ $output == *"was killed"* ]]
 	cp "${files[0]}" "$TMP/kept"
 	rm -f "${files[0]}"
-	# what stands there may be anybody's: a page, but of another user
+	# what stands there may be of any kind: a page, but of another user
 	if [ "$(id -u)" -eq 0 ]; then
 		rm -f "/dev/shm/libsdp.killed.65534"
 		cp "$TMP/kept" "/dev/shm/libsdp.killed.65534"

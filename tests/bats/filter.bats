@@ -166,7 +166,7 @@ probed() {
 	[ "$(jq -s 'map(.lifted) | add' "$STATS")" -eq 0 ]
 }
 
-# Whoever adds a call to the library adds it to the probe, or here, because it
+# A call that is added to the library is added to the probe, or here, because it
 # is the program's own: made in its place, or looked at on its way.
 @test "the probe tries every call that the library makes" {
 	local src=$BATS_TEST_DIRNAME/../../src own

@@ -52,7 +52,7 @@ teardown() {
 	[ "$(stat_sum options stalls)" -eq 0 ]
 }
 
-@test "flow: who is woken is counted at both ends" {
+@test "flow: each wake-up is counted at both ends" {
 	local rung woken
 	mode now
 	client "$SDP_PROGS/files" -p exec -w 0 wakes

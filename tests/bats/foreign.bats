@@ -58,7 +58,7 @@ interpreter() {
 	works "$TMP/stack"
 }
 
-# As somebody else, for whom the kernel says AT_SECURE.
+# As another user, for which the kernel says AT_SECURE.
 @test "set-user-ID, and with capabilities of its file" {
 	[ "$(id -u)" -eq 0 ] || lack "not root"
 	need setcap setpriv

@@ -220,7 +220,7 @@ until_true() {
 	done
 }
 
-# listening PORT: the kernel says so; nobody is disturbed by asking. (Not by
+# listening PORT: the kernel says so; no server is disturbed by asking. (Not by
 # /proc/net/tcp, which may have many thousand lines about what has ended.)
 listening() {
 	[ -n "$(ss -Htln "sport = :$1")" ]

@@ -136,7 +136,7 @@ on_become() {
 		2>>"$TMP/$name.log"
 }
 
-# ready PORT: somebody on B listens there.
+# ready PORT: a server on B listens there.
 ready() {
 	until_true 10 b_listens "$1"
 }

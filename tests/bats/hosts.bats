@@ -45,7 +45,7 @@ load talk
 	grep -q '"soft-device":1' "$TMP/client.stats"
 }
 
-@test "hosts: whoever waits comes out when the peer spills" {
+@test "hosts: a waiting thread comes out when the peer stalls" {
 	local how pid pids=() port=7790 py=$BATS_TEST_DIRNAME/py/spill.py
 	SOFT=yes
 	for how in recv poll select level edge; do
@@ -66,7 +66,7 @@ load talk
 
 # Over and over, until so much went over SDP: when a stream is lifted is for the
 # machine to say.
-@test "hosts: who is told that there is room can send" {
+@test "hosts: a program that is told of room can send" {
 	local py=$BATS_TEST_DIRNAME/py/sockets.py
 	SOFT=yes
 	for _ in {1..30}; do
@@ -147,7 +147,7 @@ down() {
 	SOFT=yes
 	BREAK=FAKE_DOWN=$TMP/down
 	(
-		# both have lifted; who sends finds it broken, the other one
+		# both have lifted; the sender finds it broken, the other one
 		# perhaps only when the way is back; both lift again
 		until_true 30 said 2 LIFT
 		touch "$TMP/down"
@@ -168,7 +168,7 @@ down() {
 	down 0
 }
 
-# Who listens is found however late, also where it was asked to once only.
+# A listener is found however late, also where it was asked to once only.
 @test "hosts: the way is down for longer than a listener is kept for nothing" {
 	export LIBSDP_RDMA_RETRY_S=1
 	down 35
@@ -181,7 +181,7 @@ stopped() {
 # What comes to a closed socket is answered by a reset, which takes what the
 # kernel still held for the other end: here the record by which that goes on,
 # after its peer has closed, before it reads.
-@test "hosts: who has said all and closes while a queue pair is mended is heard" {
+@test "hosts: an end that has said all and closes during a failover is heard" {
 	local client py=$BATS_TEST_DIRNAME/py/failover_close.py
 	SOFT=yes
 	BREAK=FAKE_DOWN=$TMP/c.down
@@ -367,7 +367,7 @@ broken() {
 
 # What a writer says it wrote is taken for granted. The first write would break
 # the queue pair.
-@test "hosts: memory is offered to a trusted host, or where someone insists" {
+@test "hosts: memory is offered to a trusted host, or where a setting insists" {
 	SOFT=yes
 	BREAK=FAKE_LOSE=1
 	reader=auto
@@ -382,7 +382,7 @@ broken() {
 	broken FAKE_LOSE=1
 }
 
-# The write was done: its bytes are there, and nobody has heard of them.
+# The write was done: its bytes are there, and the reader has not heard of them.
 @test "hosts: what was written, and is lost with the queue pair" {
 	local n
 	SOFT=yes

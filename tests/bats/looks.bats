@@ -28,15 +28,15 @@ looks() {
 	looks count
 }
 
-@test "looks: who looks again and again sees them all" {
+@test "looks: a program that looks again and again sees them all" {
 	looks grow
 }
 
-@test "looks: who looks for all at once sees them all" {
+@test "looks: a program that looks for all at once sees them all" {
 	looks all
 }
 
-@test "looks: who looks before he takes, behind a spill" {
+@test "looks: a look before the bytes are taken, behind a stall" {
 	looks take
 }
 
@@ -44,10 +44,10 @@ looks() {
 	looks end
 }
 
-@test "looks: who looks for all waits for it while the peer is sought" {
+@test "looks: a look for all waits for it while the peer is sought" {
 	local py=$BATS_TEST_DIRNAME/py/looks.py
 	ON=(LIBSDP_LIFT_AFTER_MESSAGES=0 LIBSDP_LIFT_AFTER_BYTES=0)
-	# nobody there is to be found
+	# no peer there is to be found
 	ip netns exec "$B" timeout 200 "$PY" "$py" server 7912 late none 3>&- &
 	PID[server]=$!
 	ready 7912

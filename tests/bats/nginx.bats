@@ -22,7 +22,7 @@ reload() {
 	before=$(children "${PID[nginx]}")
 	kill -HUP "${PID[nginx]}"
 	until_true 5 changed "$before"
-	# who still accepts would close the connection after its first reply
+	# a worker that still accepts would close the connection after its first reply
 	local pid
 	for pid in $before; do
 		until_true 5 retiring "$pid"

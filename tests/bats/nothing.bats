@@ -137,7 +137,7 @@ quiet() {
 		<(head -n 2 "$TMP/half.shape")
 }
 
-# All pages, sorted; one of before is never ours, whoever it belonged to.
+# All pages, sorted; one of before is never ours, whatever process it belonged to.
 pages() {
 	find /dev/shm -name 'libsdp.*' | sort
 }

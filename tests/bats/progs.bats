@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
 # The programs of tests/progs, case by case: what passes on plain TCP passes
-# with the library, whoever the peer is, wherever a fallback falls.
+# with the library, whatever the peer is, wherever a fallback falls.
 #   plain    no library, to know that the case itself is right
 #   lifted   after the usual threshold; the peer another process or a thread
 #   at once  before the first byte; also reversed, IPv6, without a warm-up
@@ -199,7 +199,7 @@ teardown() {
 	at_once polls
 }
 
-@test "polls: nobody spins" {
+@test "polls: nothing spins" {
 	mode now
 	with LIBSDP_SPIN_US=0
 	cases polls -p fork
@@ -571,7 +571,7 @@ rings() {
 	proof 1000000 native
 }
 
-@test "native: rules for TCP do not touch those who ask by number" {
+@test "native: rules for TCP do not touch those that ask by number" {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
 	mode lifted
 	with "LIBSDP_CONFIG_FILE=$BATS_TEST_DIRNAME/rules/none.conf"

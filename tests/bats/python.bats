@@ -198,11 +198,11 @@ one_call() {
 	mode now
 	with LIBSDP_FALLBACK_TIMEOUT_MS=20000
 	client "$PY" "$BATS_TEST_DIRNAME/py/under.py" orphaned
-	# who was killed says nothing
+	# a killed process says nothing
 	jq -es 'map(.bytes_sdp_rx) | add == 1' "$STATS"
 }
 
-@test "python: sockets that go or end under who uses them" {
+@test "python: sockets that go or end under a thread that uses them" {
 	local case cases=(state forked looking polled waited left kept
 		renumbered yielding crowded)
 	# sdpstat asks the library

@@ -52,7 +52,7 @@ scenario() {
 	mode "$1"
 	socat_relay $(($2 * MIB)) 30
 	nc_both $((64 * MIB))
-	# of four times as much: a reader who is kept from running, on a busy
+	# of four times as much: a reader that is kept from running, on a busy
 	# machine, sends the stream by way of the kernel for a while
 	proof $(($2 * MIB / 2)) socat
 	proof $((32 * MIB)) nc

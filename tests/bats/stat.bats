@@ -95,7 +95,7 @@ assert s["peer"]["port"] == int(sys.argv[1]) and s["path"]["tx"] == "shm"
 	# behind the headings come those that move, the listener last
 	awk '/Pid Program/ { n = 0 } { n++ } n == 2 && !/shm/ { exit 1 }
 		n == 4 && !/listen/ { exit 1 }' <(sed 1,2d "$TMP/rates")
-	# nobody reads: it ends
+	# nothing reads: it ends
 	timeout 10 sdpstat -w 0.1 "port=$PORT" | head -n 1 >/dev/null
 }
 

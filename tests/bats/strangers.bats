@@ -4,7 +4,7 @@
 # shellcheck disable=SC2030,SC2031 # a test may have a directory of its own
 #
 # Between hosts: which devices count, peers that do not answer, and requests of
-# those who have no connection.
+# those that have no connection.
 
 load helpers
 load hosts
@@ -181,7 +181,7 @@ a_closed() {
 	! ip netns exec "$A" ss -Htn state established "dport = :$1" | grep -q .
 }
 
-@test "trusted: who has said all and closed is heard, however late" {
+@test "trusted: an end that has said all and closed is heard, however late" {
 	local late=$BATS_TEST_DIRNAME/py/late_read.py
 	ON=(LIBSDP_USE=sdp LIBSDP_TRUSTED=10.99.0.0/24
 		LIBSDP_SDP_TIMEOUT_MS=60000)
@@ -246,7 +246,7 @@ a_closed() {
 		dial:101 no-path
 		dial:12 no-memory
 	END
-	# who serves may have been asked before it knew what it was asked for,
+	# a server may have been asked before it knew what it was asked for,
 	# and have said so
 	for what in 12=no-memory 101=no-path; do
 		ON=("FAKE_FAIL=prepare:${what%=*}")
@@ -308,7 +308,7 @@ plain() {
 	[ "$(grep -c "an unsound HelloAck" "$TMP/client.log")" -eq 1 ]
 }
 
-# anew NAME PORT RETRY_S: a client of a port where nobody has the library. When a
+# anew NAME PORT RETRY_S: a client of a port whose server lacks the library. When a
 # file `first` is in its directory it leaves that, and comes back two seconds
 # behind `second`.
 anew() {
@@ -319,7 +319,7 @@ anew() {
 		10.99.0.2 "$2" "$TMP/$1"
 }
 
-@test "strangers: who does not answer is remembered for a while" {
+@test "strangers: a host that does not answer is remembered for a while" {
 	local port tries
 	anew long 7907 3600
 	anew short 7908 1
@@ -331,7 +331,7 @@ anew() {
 	for port in 7907 7908; do
 		until_true 120 shown stays $port peer 0 peer-declined
 		stop plain$port
-		# now somebody has it
+		# now a server has it
 		on_start "$B" server$port "$PY" "$MANY" prefork $port 1
 		ready $port
 	done
@@ -390,7 +390,7 @@ anew() {
 	[ "$(grep -c "RDMA try" "$TMP/client.log")" -le 30 ]
 }
 
-# None of them lives for as many tries as tell that nobody answers.
+# None of them lives for as many tries as tell that nothing answers.
 @test "strangers: short connections count together" {
 	local short=$BATS_TEST_DIRNAME/py/short_lives.py
 	plain "$B"
@@ -421,7 +421,7 @@ anew() {
 	[ "$(sum server lifted)" -eq 40 ]
 }
 
-# Nobody of them gives up while the first one, that tries for all, is held up.
+# None of them gives up while the first one, that tries for all, is held up.
 @test "strangers: a burst waits for its first" {
 	touch "$TMP/hold"
 	ON=(LIBSDP_STALL_MS=60000)
@@ -441,7 +441,7 @@ anew() {
 	[ "$(sum server lifted)" -eq 20 ]
 }
 
-# Whoever serves such a port got it from root, and has no right to another.
+# A server of such a port got it from root, and has no right to another.
 @test "ports: below 1024, and the server is not root" {
 	local TMP
 	# where every user may read the library and write the statistics
@@ -494,7 +494,7 @@ anew() {
 	[ "$(grep -c "other credentials" "$TMP/server.log")" -eq 1 ]
 }
 
-@test "strangers: requests of those who have no connection" {
+@test "strangers: requests of those that have no connection" {
 	on_start "$B" server "$PY" "$MANY" prefork 7903 1
 	ready 7903
 	# a candidate whose peer does not dial: it listens
@@ -507,7 +507,7 @@ anew() {
 		awk '{ n = split($4, a, ":"); print a[n] }')
 	ip netns exec "$A" "$PY" "$BATS_TEST_DIRNAME/py/stranger.py" \
 		10.99.0.2 7903 "$port" 200
-	# and who has one is heard as before
+	# and an end that has one is heard as before
 	on_start "$A" client timeout 300 "$PY" "$MANY" client 10.99.0.2 7903 3 \
 		100 until "$TMP/enough"
 	until_true 120 over 7903 6 1000

@@ -12,7 +12,7 @@ load helpers
 	proof 50000000 stream
 }
 
-@test "stream: lifted in the middle of what nobody has read yet" {
+@test "stream: lifted in the middle of what is not read yet" {
 	mode lifted
 	with LIBSDP_LIFT_AFTER_MESSAGES=20
 	local c

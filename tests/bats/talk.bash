@@ -26,7 +26,7 @@ on() {
 		LD_PRELOAD=$0 exec "$@"' "$TMP/lib/libsdp.so" "$@"
 }
 
-# there PORT: somebody listens on the other host.
+# there PORT: a server listens on the other host.
 there() {
 	ip netns exec "$B" ss -ltn | grep -q ":$1"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# sdpstat --fallback: sockets come home when they are told to, by those who may
+# sdpstat --fallback: sockets come home when they are told to, by users that may
 # tell, and the stream goes on. And the reasons that go with it.
 
 # shellcheck disable=SC2030,SC2031 # every test has processes of its own
@@ -126,7 +126,7 @@ END
 	ping 5
 }
 
-@test "the owner, who is not root, may tell" {
+@test "the owner, not being root, may tell" {
 	[ "$(id -u)" -eq 0 ] || skip "needs root"
 	cat >"$TMP/both.py" <<'END'
 import os, socket, subprocess, sys

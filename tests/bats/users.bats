@@ -3,7 +3,7 @@
 #
 # Different users, containers and limits: the two ends of a connection are
 # started apart, each wherever a test wants it. Lifted where the two can prove
-# to each other who they are; else TCP, with a reason of libsdp(7), and every
+# to each other what they are; else TCP, with a reason of libsdp(7), and every
 # byte right in any case.
 #
 # The client's port is the higher one: it offers, the server answers and makes
@@ -217,7 +217,7 @@ END
 	is_tcp owner-mismatch
 }
 
-@test "user namespaces: who can be named is lifted" {
+@test "user namespaces: users that can be named are lifted" {
 	lifts "unshare --user --map-root-user" ""
 	lifts "" "unshare --user --map-root-user"
 	# inside, the other user is one of those without a name

@@ -48,7 +48,7 @@ acked() {
 
 SOON="[0-9.]+(ms|sec)|1min"
 
-@test "vanish: who waits hears of it by keep-alive, as over TCP" {
+@test "vanish: a waiting thread hears of it by keep-alive, as over TCP" {
 	local how port=7920 hows=(recv poll level edge)
 	for how in "${hows[@]}"; do
 		lifted_at $((++port)) 1,1,2 "$how" ".$how"

@@ -90,7 +90,7 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 	wait_end "$name"
 }
 
-# A filter may kill who tries; nor does he where the other end lends.
+# A filter may kill a process that tries; nor is it tried where the other end lends.
 @test "zcopy: where it is faster, not under a filter of system calls" {
 	mode now
 	with LIBSDP_ZCOPY=auto LIBSDP_STALL_MS=60000 LIBSDP_SECCOMP=trust
@@ -143,16 +143,16 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 
 @test "zcopy: a source is an edge" {
 	insist now
-	# its bytes are copied only if nobody came for them, in all that time
+	# its bytes are copied only if no reader came for them, in all that time
 	with LIBSDP_ZCOPY_WAIT_MS=1000
 	client "$SDP_PROGS/zcopy" -p exec edges
 	# of 6,000,000; not what was sent before they had met
 	lent 4000000 zcopy
 }
 
-@test "zcopy: where nobody reads there is one source, and others once he does" {
+@test "zcopy: where nothing reads there is one source, and others once one does" {
 	insist now
-	# the ring holds all that is sent to nobody
+	# the ring holds all that is sent and not read
 	with LIBSDP_ZCOPY_WAIT_MS=1000 LIBSDP_STALL_MS=60000
 	client "$SDP_PROGS/zcopy" -p exec later
 	[ "$(stat_sum zcopy zcopy_cancelled)" -lt 10 ]
@@ -160,7 +160,7 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 	lent 2000000 zcopy
 }
 
-@test "zcopy: who looks for all that is lent gets a copy at once" {
+@test "zcopy: a look for all that is lent gets a copy at once" {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
 	insist now
 	with LIBSDP_ZCOPY_WAIT_MS=1000

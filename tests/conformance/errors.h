@@ -27,7 +27,7 @@ struct side {
 	bool bare; /* system calls */
 	int fd, peer; /* -1: there is none */
 	int listener, queued; /* whatever else the state needs; -1 */
-	struct sockaddr_in to; /* somebody listens there */
+	struct sockaddr_in to; /* a server listens there */
 	int file, pipe_in, pipe_out, ep, spare;
 	struct slot slot[ARGS];
 };

@@ -68,7 +68,7 @@ static void fresh(struct side *s)
 	nonblock(s, s->fd);
 }
 
-/* Nobody answers: the queue of the listener is full. */
+/* Nothing answers: the queue of the listener is full. */
 static void connecting(struct side *s)
 {
 	int fd;

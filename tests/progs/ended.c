@@ -217,7 +217,7 @@ static char *long_block(void)
 
 struct long_send {
 	struct end *e;
-	pid_t tid; /* who sends */
+	pid_t tid; /* the sender */
 };
 
 static void *thrower(void *arg)
@@ -240,7 +240,7 @@ static void *long_sender(void *arg)
 	return NULL;
 }
 
-/* How much of it went nobody knows; a mark shows where it ends. */
+/* How much of it went is not known; a mark shows where it ends. */
 static void go_on(struct end *e)
 {
 	prog_tell(e, 1);

@@ -214,7 +214,7 @@ static size_t stuff(struct link *l)
 
 /*
  * Writable edges: each tells of room that is there, and they come to an end
- * when nobody reads; room that comes back is told.
+ * when nothing reads; room that comes back is told.
  */
 static void room_run(struct end *e)
 {
@@ -383,7 +383,7 @@ struct crew {
 	int stop[2];
 };
 
-/* One-shot workers: whoever gets the event owns the link until the MOD. */
+/* One-shot workers: the one that gets the event owns the link until the MOD. */
 static void *worker(void *arg)
 {
 	struct crew *c = arg;

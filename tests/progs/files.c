@@ -404,7 +404,7 @@ static void cut_peer(struct end *e)
 	link_turn(&e->l, 100, false);
 }
 
-/* --- to whom nothing can be sent ------------------------------------------ */
+/* --- peers that nothing can be sent to ------------------------------------ */
 
 static volatile sig_atomic_t pipes;
 

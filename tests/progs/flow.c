@@ -257,7 +257,7 @@ static void timeout_run(struct end *e)
 	CHECK(!close(l.fd));
 }
 
-/* Nobody sleeps for ever where little is under way. */
+/* No end sleeps for ever where little is under way. */
 #define STEADY (2 << 20)
 
 static void put_edges(struct link *l)
@@ -336,7 +336,7 @@ static int unread(int fd)
 
 /*
  * What was sent in pieces is seen by the peer when `whole` says so, and nothing
- * of it before; whoever is too slow to have seen it in time tries again. What
+ * of it before; an end too slow to have seen it in time tries again. What
  * is under way would be acknowledged, and that sends the rest: so a turn first.
  */
 static void held_run(struct end *e, void (*part)(struct link *l),

@@ -142,7 +142,7 @@ static void *fork_some(void *arg)
 	return NULL;
 }
 
-/* Nobody is left over: the peer sees the end once this process closes. */
+/* Nothing is left over: the peer sees the end once this process closes. */
 static void together_run(struct end *e)
 {
 	pthread_t thread[3];

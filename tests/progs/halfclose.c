@@ -165,8 +165,8 @@ static void crossed_peer(struct end *e)
 }
 
 /*
- * A fork brings the stream back to TCP. With both directions ended the two libraries
- * have nothing more to say to each other: it must not wait for that.
+ * A fork brings the stream back to TCP. With both directions ended the two
+ * libraries have nothing more to say to each other: it must not wait for that.
  */
 static void halves(struct end *e)
 {
@@ -287,9 +287,9 @@ static void quick_peer(struct end *e)
 }
 
 /*
- * Between hosts it is told within a moment what was taken, and who sleeps in
- * poll() takes what the libraries say to each other: a killed process does not
- * leave any of it.
+ * Between hosts it is told within a moment what was taken, and a thread asleep
+ * in poll() takes what the libraries say to each other: a killed process does
+ * not leave any of it.
  */
 static void idle(int fd)
 {

@@ -269,7 +269,7 @@ static void on_jump(int sig)
 	siglongjmp(back, 1);
 }
 
-/* Past libc: nobody is told of it. */
+/* Past libc: the library is not told of it. */
 static void on_unsaid(int sig)
 {
 	(void)sig;
@@ -322,7 +322,7 @@ static __attribute__((noinline)) void slipped_out(int set)
 }
 
 /*
- * Nobody sleeps there any more, so that nobody is woken: the bats test counts.
+ * No thread sleeps there any more, so that none is woken: the bats test counts.
  */
 static void jumps_run(struct end *e)
 {

@@ -101,7 +101,7 @@ static void set_end(int ep, int event)
 	CHECK(!close(event) && !close(ep));
 }
 
-/* Sends as many bytes as it is told, 0 ends it; nobody looks meanwhile. */
+/* Sends as many bytes as it is told, 0 ends it; nothing looks meanwhile. */
 static void sender(struct end *e)
 {
 	prog_feed(e);

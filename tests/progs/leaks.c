@@ -190,7 +190,7 @@ static void unread(struct side *s)
 	link_close(&s->l);
 }
 
-/* Whoever `leads` is killed, in a process of its own. */
+/* The one that `leads` is killed, in a process of its own. */
 static void killed(struct side *s, bool leads)
 {
 	pid_t pid;

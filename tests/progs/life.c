@@ -407,7 +407,7 @@ static void close_peer(struct end *e)
 	link_eof(&e->l);
 }
 
-/* Children, and an exec that fails, leave who sleeps where it is. */
+/* Children, and an exec that fails, leave a sleeper where it is. */
 static void kin_run(struct end *e)
 {
 	char *argv[] = { (char *)(uintptr_t) "true", NULL };

@@ -301,7 +301,7 @@ static void connect_peer(struct end *e)
 	prog_warm(&l, false, 100);
 	link_eof(&l);
 	link_close(&l);
-	/* a port that nobody listens on */
+	/* a port that nothing listens on */
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	none.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	len = sizeof(none);
@@ -381,7 +381,7 @@ static void loop(struct end *e)
 
 /*
  * Busy waiting on EAGAIN, as latency-minded programs do. On one processor each
- * turn takes what the scheduler gives the one who waits.
+ * turn takes what the scheduler gives the one that waits.
  */
 static void busy(struct end *e)
 {
@@ -412,9 +412,9 @@ static void busy(struct end *e)
 }
 
 /*
- * A reader who takes small bites, as often as a set tells him to. The writer
+ * A reader that takes small bites, as often as a set tells it to. The writer
  * has written all there was room for, long before, and writes no more: nothing
- * that comes later reminds the reader of what he has not taken yet.
+ * that comes later reminds the reader of what it has not taken yet.
  */
 static void bites_run(struct end *e)
 {
@@ -451,8 +451,8 @@ static void bites_peer(struct end *e)
 }
 
 /*
- * Who was given less than he asked for need not ask again before an edge says
- * that there is room, whoever made it, and when.
+ * A program given less than it asked for need not ask again before an edge says
+ * that there is room, however it came, and when.
  */
 static void short_run(struct end *e)
 {

@@ -70,8 +70,8 @@ static size_t notices_size(int i)
 }
 
 /*
- * Each MSG_ZEROCOPY send, and no other, is told once, whoever carries it, to
- * who polls as to who watches; and it waits for nobody.
+ * Each MSG_ZEROCOPY send, and no other, is told once, whatever carries it,
+ * to a poll as to a set; and it waits for nothing.
  */
 static void notices_run(struct end *e)
 {
@@ -98,7 +98,7 @@ static void notices_run(struct end *e)
 			;
 	}
 	prog_mid(e->l.fd);
-	/* nobody reads: all of it fits, and all is told in the end */
+	/* nothing reads: all of it fits, and all is told in the end */
 	for (i = 0; i < 20; i++)
 		notices_send(&e->l, b + 5000 * i, 5000, i);
 	prog_sync(e);
@@ -174,7 +174,7 @@ static void blocking_run(struct end *e)
 	flood(e, true, FLOOD, 30000);
 }
 
-/* More sends than the kernel has room for, and nobody reads. */
+/* More sends than the kernel has room for, and nothing reads. */
 static void crumbs_run(struct end *e)
 {
 	flood(e, false, CRUMBS, 20);

@@ -70,7 +70,7 @@ static int open_ones(void)
 	return n;
 }
 
-/* Until so many are free, in a way that nobody sees. */
+/* Until so many are free, in a way that is not seen. */
 static void fill(int free)
 {
 	int n = LIMIT - free - open_ones();
@@ -326,7 +326,7 @@ static void vfork_run(struct end *e)
 
 	(void)e;
 	connections(PAIRS);
-	/* sockets that are nobody's business */
+	/* sockets that are not managed */
 	for (i = 0; i < 40; i++) {
 		other[i] = socket(AF_UNIX, SOCK_DGRAM, 0);
 		CHECK(other[i] >= 0);
@@ -378,7 +378,7 @@ static void range_run(struct end *e)
 	all_talk(3);
 }
 
-/* A number that a connection had is a file's, or nobody's, all the same. */
+/* A number that a connection had is a file's, or free, all the same. */
 static void again_run(struct end *e)
 {
 	struct iovec v = { "c", 1 };

@@ -409,7 +409,7 @@ static void heir_urgent(struct end *e)
 	link_close(&l);
 }
 
-/* The time at which bytes came, for who has room to be told. */
+/* The time at which bytes came, for a receive with room for it. */
 static bool stamped(int fd, size_t n)
 {
 	char buf[1000], room[256];
@@ -500,7 +500,7 @@ static void back_run(struct end *e)
 		CHECK(!fcntl(fd, F_SETFL, flags));
 		link_turn(&e->l, 40, true);
 	}
-	/* who left SDP more than once rests for a second */
+	/* a socket that left SDP more than once rests for a second */
 	prog_nap_ms(1100);
 	freed_turns(&e->l, true);
 }

@@ -234,7 +234,7 @@ static void limit_run(struct end *e)
 
 /* --- sending ----------------------------------------------------------- */
 
-/* Each sends n bytes, of which nobody reads any. */
+/* Each sends n bytes, none of which is read. */
 typedef ssize_t tx_fn(int fd, uint8_t *p, size_t n);
 
 static ssize_t tx_send(int fd, uint8_t *p, size_t n)

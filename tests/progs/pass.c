@@ -103,7 +103,7 @@ static void server_end(int via, pid_t pid)
 	prog_reap(pid, 0);
 }
 
-/* Sends n bytes and gets the same n back, not knowing from whom. */
+/* Sends n bytes and gets the same n back, not knowing from where. */
 static void echoed(struct end *e, size_t n)
 {
 	struct flow f = e->l.tx;

@@ -160,7 +160,7 @@ static void *move(void *arg)
 	return NULL;
 }
 
-/* Nobody reads: each comes back, however the two divide it. */
+/* Nothing reads: each comes back, however the two divide it. */
 static void full_run(struct end *e)
 {
 	struct mover m[2];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* polls - poll, ppoll, select, pselect: what is ready, when, and for whom. */
+/*
+ * polls - poll, ppoll, select, pselect: what is ready, when, and for which
+ * thread.
+ */
 #include "prog.h"
 
 #include <fcntl.h>
@@ -393,7 +396,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* All who wait for one socket come out when it becomes readable. */
+/* All that wait for one socket come out when it becomes readable. */
 static void threads_run(struct end *e)
 {
 	struct watcher w[8];
@@ -482,8 +485,8 @@ static void turn_get(struct link *l, size_t n)
 }
 
 /*
- * Both ends on one processor, where whoever is woken runs at once, before the
- * one who woke it has returned from its call.
+ * Both ends on one processor, where a woken thread runs at once, before
+ * the one that woke it has returned from its call.
  */
 static void one_processor(void)
 {

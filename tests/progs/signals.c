@@ -31,7 +31,7 @@ static void handle(int sig, int flags)
 }
 
 /*
- * The one who expects a call to be interrupted lets it repeat: a first signal
+ * The one that expects a call to be interrupted lets it repeat: a first signal
  * may come before the call.
  */
 static void timer_ms(unsigned int ms, unsigned int again)

@@ -24,7 +24,7 @@
 static int listener;
 static struct sockaddr_in addr;
 static int end[2];
-static const char *from; /* the frame of who makes the calls */
+static const char *from; /* the caller's frame */
 
 static void listens(void)
 {
@@ -104,7 +104,7 @@ static void talks(void)
 
 /* --- painted stacks ------------------------------------------------------------ */
 
-/* n bytes above a page that nobody may touch. */
+/* n bytes above a page that must not be touched. */
 static char *painted(size_t n)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -76,7 +76,7 @@ static void ring_open(struct ring *r, unsigned int flags)
 	ring_place(r, &p);
 }
 
-/* The next entry: whoever asked names it by `tag`. */
+/* The next entry: the one that asked names it by `tag`. */
 static struct io_uring_sqe *ring_add(struct ring *r, uint8_t op, int fd,
 				     uint64_t tag)
 {
@@ -465,7 +465,7 @@ static void linked_peer(struct end *e)
 
 /* --- rings of other kinds ----------------------------------------------- */
 
-/* A kernel thread takes the entries: nobody sees them in time. */
+/* A kernel thread takes the entries: they are not seen in time. */
 static void thread_run(struct end *e)
 {
 	struct ring r;

@@ -349,7 +349,8 @@ static void space(long kib)
 		close(fd[0]);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
 	/*
-	 * who ends early may leave its reader with less, and without an error
+	 * a writer that ends early may leave its reader with less, and without
+	 * an error
 	 */
 	CHECK(!WEXITSTATUS(status) || (kib < 0 && sent < STREAM));
 	puts("ok");

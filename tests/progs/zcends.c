@@ -208,7 +208,7 @@ static void on_late(int sig)
 }
 
 /*
- * A handler jumps out of a send that nobody reads, and the program writes over
+ * A handler jumps out of a send that nothing reads, and the program writes over
  * the memory: what arrives is a beginning of what it sent.
  */
 static void jump_run(struct end *e)

@@ -56,7 +56,7 @@ static int stream_file(struct link *l, size_t n)
 
 /* --- files ------------------------------------------------------------- */
 
-/* From a mapping that nobody has touched, shared or not. */
+/* From a mapping that nothing has touched, shared or not. */
 static void file_run(struct end *e)
 {
 	const size_t n = 3 * MIB;

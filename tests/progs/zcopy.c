@@ -213,7 +213,7 @@ static void edges_run(struct end *e)
 
 /* --- vectors, files ---------------------------------------------------- */
 
-/* So much TCP takes between any two hosts before anybody reads. */
+/* So much TCP takes between any two hosts before any end reads. */
 #define TAKEN_UNREAD 40000u
 
 static void vector_run(struct end *e)
@@ -280,9 +280,9 @@ static void file_peer(struct end *e)
 	link_get(&e->l, 5 * MIB);
 }
 
-/* --- nobody reads ------------------------------------------------------ */
+/* --- nothing reads ------------------------------------------------------ */
 
-/* Both send first what the kernel would take: nobody may block for good. */
+/* Both send first what the kernel would take: neither may block for good. */
 static void cross(struct end *e)
 {
 	uint8_t *buf = buffer();
@@ -344,7 +344,7 @@ static void stop_peer(struct end *e)
 	prog_sync(e);
 }
 
-/* Who looks for all of it first is not let wait for what is lent. */
+/* A look for all of it first is not let wait for what is lent. */
 static void peeks_run(struct end *e)
 {
 	uint8_t *buf = buffer();
@@ -374,7 +374,7 @@ static void peeks_peer(struct end *e)
 	prog_sync(e);
 }
 
-/* Nobody reads, then somebody does, who may be waiting already. */
+/* Nothing is read, then one end does, which may be waiting already. */
 static void later_run(struct end *e)
 {
 	uint8_t *buf = buffer();

@@ -94,7 +94,7 @@ static inline void left_free(struct left *b)
 	CHECK(!munmap(b->buf[1], BIG));
 }
 
-/* The next one, which nobody has touched since. */
+/* The next one, which nothing has touched since. */
 static inline uint8_t *left_next(struct left *b)
 {
 	uint8_t *p = b->buf[b->at ^= 1];

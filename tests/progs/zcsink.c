@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * zcsink - large receives that wait: whoever writes the bytes, and into what,
+ * zcsink - large receives that wait: what writes the bytes, and into what,
  * every byte is the one that was sent, and a receive that has returned, or was
  * left in any other way, has done with its buffer.
  */
@@ -280,7 +280,7 @@ static void *thrower(void *arg)
 }
 
 /*
- * With nothing there to receive: EINTR it must be, or the handler's way. He
+ * With nothing there to receive: EINTR it must be, or the handler's way. It
  * jumps out of sleeps only: a jump out of the microsecond with the socket's
  * lock held is one of the library's limits.
  */

@@ -13,7 +13,7 @@ MODULE=$SDP_BUILD/.libs/libsdp-verbs.so
 FABTEST=$SDP_BUILD/tests/vm/progs/fabtest
 
 setup() {
-	# Who finds whom by ARP is not what is tested here.
+	# Finding each other by ARP is not what is tested here.
 	until_true 30 busybox ping -c 1 -W 1 "$VM_ADDR4_2"
 	until_true 30 busybox ping6 -c 1 -W 1 "$VM_ADDR6_2"
 }
@@ -117,7 +117,7 @@ solo() {
 	duo refused
 }
 
-@test "fabric: nobody listens, no route, no device that may be used" {
+@test "fabric: nothing listens, no route, no device that may be used" {
 	case_of nobody
 	client_on 2
 }

@@ -138,7 +138,7 @@ away() {
 	enough
 }
 
-@test "failover: the way is dead for a while, and nobody is told" {
+@test "failover: the way is dead for a while, and no end is told" {
 	going turns
 	netem 1 loss 100%
 	netem 2 loss 100%

@@ -219,7 +219,7 @@ killed() {
 	tail -n 1 "$TMP/duplex.err" | grep -qE 'early|Reset|reset|Broken'
 }
 
-@test "lift: who spins on an emulated processor does not pause" {
+@test "lift: a spin on an emulated processor does not pause" {
 	LD_PRELOAD=$SDP_BUILD/.libs/libsdp.so LIBSDP_LOG=1:stderr env true \
 		2>"$TMP/log"
 	if grep -q 'QEMU TCG' /proc/cpuinfo; then

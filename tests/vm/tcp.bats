@@ -82,7 +82,7 @@ both() {
 	both now
 	with LIBSDP_ALLOW_SOFT_RDMA=yes # or that is the reason
 	echoed "$VM_PLAIN4_1"
-	# who listens waits for a while longer
+	# a listener waits for a while longer
 	unlifted remote "remote|waiting"
 }
 

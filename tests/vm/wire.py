@@ -364,7 +364,7 @@ class Reader:
         return None
 
     def receive(self, peer, ack):
-        """the largest message that `peer` takes from who knows of `ack`"""
+        """the largest message that `peer` takes from an end that knows of `ack`"""
         while peer.said and behind(ack, peer.said[0][0], 32) >= 0:
             peer.rcv_size = peer.said.pop(0)[1]
         return max([peer.rcv_size] + [size for _, size in peer.said])

@@ -144,7 +144,7 @@ def half(to):
 
 
 def pressed(to):
-    """Nobody reads for a while; then every byte is there."""
+    """Nothing reads for a while; then every byte is there."""
     s = connected(to, b"source")
     while s.recv(1, socket.MSG_PEEK) == b"":
         pass

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""early.py: an urgent byte before the other end was met. Who offers to meet
+"""early.py: an urgent byte before the other end was met. The end that offers to meet
 gives up the descriptor it holds for that: it stays on TCP. Prints how many it
 held before and behind the urgent byte, beside the socket itself."""
 

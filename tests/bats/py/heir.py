@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""heir.py close|exit|raw: who goes on with a connection that another process
+"""heir.py close|exit|raw: a process goes on with a connection that another process
 had first. That one closes it, or ends; `raw`: one that is not lifted yet. The
 listener goes the same way.
 

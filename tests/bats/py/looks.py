@@ -3,7 +3,7 @@
 WORD take: the client looks at what there is and takes that, all along.
 WORD count: the client asks how many bytes are there; grow: it looks (MSG_PEEK)
 until all are there; all: it looks for all at once (MSG_WAITALL). The server has
-sent, until FILE is there and a little more, what nobody reads.
+sent, until FILE is there and a little more, what is not read.
 WORD end: it has sent something and ended; the client waits for that alone, and
 has read nothing. Between them until FILE is there: a dialogue.
 WORD late: half of what the client looks for comes later. FILE is not used."""

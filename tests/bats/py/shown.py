@@ -3,7 +3,7 @@
 """shown.py QUESTION PORT ARGUMENT...: is it so, by sdpstat? Of the processes in
 the namespaces $A and $B only: others of this machine may have the same ports.
 over PORT N BYTES: N ends at least go over SDP, both ways, and sent so much by it
-writes PORT: somebody who serves it sends by SDP
+writes PORT: its server sends by SDP
 stays PORT END N REASON: N ends whose `local` or `peer` it is stay on TCP for that
 reason, or one of those (A|B)
 registered PORT N MIN MAX: so much memory by each of N ends

@@ -2,8 +2,8 @@
 """stranger.py HOST PORT LOCAL-PORT COUNT
 
 Requests to the pretended RDMA port (tests/fake) that stands for PORT, by
-somebody who has no connection, or does not know what went through one: rubbish,
-a Hello for a connection that nobody has, and one for that from LOCAL-PORT with a
+a process that has no connection, or does not know what went through one: rubbish,
+a Hello for a connection that no process has, and one for that from LOCAL-PORT with a
 guessed check. Each must be refused (REJ)."""
 import os
 import socket

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""under.py CASE: sockets that go or end under somebody who uses them.
+"""under.py CASE: sockets that go or end under a thread that uses them.
 state: TCP_INFO does not stand still while bytes in front of the end are unread.
 forked: what a thread left behind in the parent is not buried by a child.
 looking: a socket is closed under a thread that looks for its next byte.
 polled, waited: the same under poll() and epoll_wait(), where a child has it
-still, and where nobody has.
+still, and where none has.
 left: one is closed under a thread that sleeps in it and another that looks at
-it: who goes last ends it.
+it: the last to go ends it.
 kept: a parent closes what its child sleeps in: when the child is done with it,
 nothing of it stays mapped.
 falling_back: one is closed while it falls back: the others' business from then on,

@@ -111,7 +111,7 @@ static int dial_error(struct rig *r, const union verbs_addr *from)
 	return ev.error;
 }
 
-/* Alone: nobody listens; no route; no device that may be used. */
+/* Alone: nothing listens; no route; no device that may be used. */
 void fab_nobody(struct rig *r)
 {
 	uint8_t req[VERBS_REQ_LEN];
@@ -167,7 +167,7 @@ void fab_mapped(struct rig *r)
 	rig_close(r);
 }
 
-/* A port is used once, whoever has it; another is as good. */
+/* A port is used once, whatever has it; another is as good. */
 void fab_inuse(struct rig *r)
 {
 	struct verbs_event ev;
@@ -289,7 +289,7 @@ void fab_flood(struct rig *r)
 	rig_close(r);
 }
 
-/* Nobody answers the REQ, or the DREQ: our own time limits, not 102 s. */
+/* Nothing answers the REQ, or the DREQ: our own time limits, not 102 s. */
 void fab_slow(struct rig *r)
 {
 	uint8_t req[VERBS_REQ_LEN];

@@ -21,7 +21,7 @@ struct raw {
 
 enum harm {
 	HARM_IMM, /* a write with immediate data eats a receive */
-	HARM_WRITE, /* memory that nobody advertised */
+	HARM_WRITE, /* memory that was not advertised */
 	HARM_READ,
 	HARM_ATOMIC, /* an operation that SDP does not know */
 	HARM_SHORT, /* less than a header */
