@@ -12,6 +12,59 @@ AC_DEFUN([SDP_ADD_CFLAG], [
 	CFLAGS=$sdp_save_CFLAGS
 ])
 
+# SDP_ADD_LDFLAG(VARIABLE, FLAG): the same of the linker.
+AC_DEFUN([SDP_ADD_LDFLAG], [
+	AC_MSG_CHECKING([whether $CC links with $2])
+	sdp_save_LDFLAGS=$LDFLAGS
+	LDFLAGS="$LDFLAGS $2"
+	AC_LINK_IFELSE([AC_LANG_PROGRAM()],
+		[$1="$$1 $2"
+		 AC_MSG_RESULT([yes])],
+		[AC_MSG_RESULT([no])])
+	LDFLAGS=$sdp_save_LDFLAGS
+])
+
+# SDP_HARDEN: SDP_HARD_LDFLAGS for what is installed, SDP_GUARD_CFLAGS for rooms
+# of the library off the path of every call, SDP_TOOL_CFLAGS and
+# SDP_TOOL_LDFLAGS for the tools; SECURITY.md tells why the library has not all
+# of it. Where a stack's guard is no word of the thread it is a name of the
+# linker's, which the library must not need. Fortified calls want an optimiser
+# and no sanitizer.
+AC_DEFUN([SDP_HARDEN], [
+	SDP_HARD_LDFLAGS=
+	m4_foreach_w([sdp_flag], [-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack],
+		[SDP_ADD_LDFLAG([SDP_HARD_LDFLAGS], [sdp_flag])])
+	SDP_TOOL_LDFLAGS=$SDP_HARD_LDFLAGS
+	SDP_ADD_LDFLAG([SDP_TOOL_LDFLAGS], [-pie])
+	m4_foreach_w([sdp_flag],
+		[-fstack-clash-protection -fcf-protection=return],
+		[SDP_ADD_CFLAG([sdp_flag])])
+	sdp_lib_CFLAGS=$SDP_CFLAGS
+	SDP_CFLAGS=
+	SDP_ADD_CFLAG([-fstack-protector-strong])
+	AS_CASE([$host_cpu], [x86_64], [SDP_GUARD_CFLAGS=$SDP_CFLAGS],
+		[SDP_GUARD_CFLAGS=])
+	m4_foreach_w([sdp_flag],
+		[-fPIE -fcf-protection -mbranch-protection=standard],
+		[SDP_ADD_CFLAG([sdp_flag])])
+	AS_IF([test "x$enable_sanitizer" = xno],
+		[AC_MSG_CHECKING([whether $CC fortifies])
+		 sdp_save_CFLAGS=$CFLAGS
+		 sdp_flag="-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2"
+		 CFLAGS="$CFLAGS -Werror $sdp_flag"
+		 AC_COMPILE_IFELSE([AC_LANG_PROGRAM([#include <stdio.h>])],
+			[SDP_CFLAGS="$SDP_CFLAGS $sdp_flag"
+			 AC_MSG_RESULT([yes])],
+			[AC_MSG_RESULT([no])])
+		 CFLAGS=$sdp_save_CFLAGS])
+	SDP_TOOL_CFLAGS=$SDP_CFLAGS
+	SDP_CFLAGS=$sdp_lib_CFLAGS
+	AC_SUBST([SDP_HARD_LDFLAGS])
+	AC_SUBST([SDP_GUARD_CFLAGS])
+	AC_SUBST([SDP_TOOL_CFLAGS])
+	AC_SUBST([SDP_TOOL_LDFLAGS])
+])
+
 # SDP_SANITIZER: --enable-sanitizer=LIST, handed to -fsanitize. Undefined
 # symbols are errors in a plain build only: a sanitized shared library leaves
 # the runtime's names to the program that loads it.

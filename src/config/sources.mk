@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 noinst_LTLIBRARIES += libconfig.la
+libconfig_la_CFLAGS = $(AM_CFLAGS) $(SDP_GUARD_CFLAGS)
 libconfig_la_SOURCES = \
 	src/config/config.c \
 	src/config/config.h \

@@ -49,5 +49,6 @@ libsdp_verbs_la_SOURCES = \
 	src/fabric/verbs/verbs.h
 libsdp_verbs_la_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
 libsdp_verbs_la_LIBADD = libbase.la $(VERBS_LIBS)
-libsdp_verbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -Wl,-z,now
+libsdp_verbs_la_LDFLAGS = $(AM_LDFLAGS) $(SDP_HARD_LDFLAGS) -module \
+	-avoid-version
 endif

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 bin_PROGRAMS += sdpconf sdprun sdpstat
+sdpconf_CFLAGS = $(AM_CFLAGS) $(SDP_TOOL_CFLAGS)
+sdpconf_LDFLAGS = $(AM_LDFLAGS) $(SDP_TOOL_LDFLAGS)
 sdpconf_SOURCES = \
 	src/tools/convert.c \
 	src/tools/convert.h \
@@ -11,6 +13,8 @@ sdpconf_SOURCES = \
 	src/tools/suggest.c \
 	src/tools/suggest.h
 sdpconf_LDADD = libconfig.la libbase.la
+sdprun_CFLAGS = $(AM_CFLAGS) $(SDP_TOOL_CFLAGS)
+sdprun_LDFLAGS = $(AM_LDFLAGS) $(SDP_TOOL_LDFLAGS)
 sdprun_SOURCES = \
 	src/tools/check.c \
 	src/tools/check.h \
@@ -34,6 +38,8 @@ sdprun_SOURCES = \
 	src/tools/unit_filter.c \
 	src/tools/unit_filter.h
 sdprun_LDADD = libconfig.la libbase.la -lpthread
+sdpstat_CFLAGS = $(AM_CFLAGS) $(SDP_TOOL_CFLAGS)
+sdpstat_LDFLAGS = $(AM_LDFLAGS) $(SDP_TOOL_LDFLAGS)
 sdpstat_SOURCES = \
 	src/tools/counters.c \
 	src/tools/counters.h \
