@@ -25,7 +25,6 @@ int close_on_disconn(struct conn *c, uint64_t now, const struct wire_msg *m,
 	c->dis_rcvd = true;
 	in->eof = true;
 	sink_over(c); /* they end with what they hold [5.2] */
-	suspend_forget(c);
 	switch (c->state) {
 	case CONN_EST:
 		state_move(c, CONN_RCVD);
@@ -75,7 +74,6 @@ static void start_shutdown(struct conn *c)
 {
 	if (c->state != CONN_EST && c->state != CONN_RCVD)
 		return;
-	suspend_forget(c);
 	c->want |= CONN_WANT_DISC;
 	state_move(c, c->state == CONN_EST ? CONN_SEND1 : CONN_LAST);
 }
@@ -88,9 +86,8 @@ void close_pending_shutdown(struct conn *c)
 
 void conn_shutdown(struct conn *c, uint64_t now, bool closed)
 {
-	if (c->error || c->suspended ||
-	    state_in(c, BIT(CONN_TW) | BIT(CONN_CLOSED)))
-		return; /* over, or the new owner's business */
+	if (c->error || state_in(c, BIT(CONN_TW) | BIT(CONN_CLOSED)))
+		return;
 	c->shut_asked = true;
 	if (closed && !c->app_closed) {
 		c->app_closed = true;
@@ -124,11 +121,6 @@ int conn_on_disconnected(struct conn *c, uint64_t now)
 		return 0;
 	case CONN_LAST:
 		if (!c->dis_sent)
-			break;
-		time_wait(c, now, false);
-		return 0;
-	case CONN_EST:
-		if (!c->suspended)
 			break;
 		time_wait(c, now, false);
 		return 0;

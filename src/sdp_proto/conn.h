@@ -47,9 +47,8 @@ enum conn_state { /* [5.3] */
 		  CONN_CLOSED,
 };
 
-/* Extension flags of the compact Hello, anchor.md section 7. */
+/* Extension flags of the compact Hello; 0x02, SuspComm, is never set. */
 #define CONN_EXT_SINKAVAIL 0x01 /* SinkAvail and ModeChange */
-#define CONN_EXT_SUSPEND   0x02
 #define CONN_EXT_RESUME	   0x04
 #define CONN_EXT_ANCHORED  0x08
 #define CONN_EXT_WORDS	   0x10 /* the anchor's words travel as messages */
@@ -69,7 +68,6 @@ enum conn_op_type {
 	CONN_SEND, /* hdr[0..hdr_len) then `payload` stream bytes */
 	CONN_READ, /* by conn_read() only: RDMA Read of a source, zcopy.h */
 	CONN_WRITE, /* RDMA Write of `len` stream bytes into a sink, zcopy.h */
-	CONN_PROBE, /* zero-length RDMA Write, keep-alive [5.4] */
 	/*
 	 * Tear the fabric connection down, after every message posted before
 	 * has left (with DREQ, verbs drop what is still in the send queue).
@@ -134,8 +132,6 @@ struct conn_in {
 	bool eof; /* DisConn: nothing follows */
 	bool reset; /* AbortConn: ECONNRESET */
 	bool credits; /* transmit credits or room grew: wake writers */
-	bool suspend; /* SuspComm (see conn_suspend_service) */
-	bool suspended; /* SuspCommAck */
 	const uint8_t *words; /* Words: CONN_WORDS bytes of `msg`, or NULL */
 	uint32_t back_off, back; /* Back: bytes that we sent, handed back */
 	bool source; /* the peer let us at a source: see conn_source() */
@@ -144,14 +140,11 @@ struct conn_in {
 };
 
 struct conn_params {
-	bool active;
 	bool native; /* towards kernel SDP peers: leniency of [6], [7] */
 	uint32_t rcv_size; /* bytes of one receive buffer, BSDH included */
-	uint32_t rcv_max; /* may grow to this by ChRcvBuf; 0: never */
 	uint16_t posted; /* receives at birth, >= 4 (D1), native >= 5 */
 	uint16_t max_adverts; /* we accept; cut to 1..CONN_ADVERTS */
 	uint8_t ext_flags; /* extension flags of anchor.md section 7 */
-	uint64_t keepalive_ns; /* 0: off */
 	/*
 	 * The caller reads the peer's sources, or gives them back (zcopy.h).
 	 * Without it every SrcAvail is answered by SendSm at once.
@@ -201,7 +194,6 @@ struct conn_freed {
 enum conn_want {
 	CONN_WANT_ABORT = 0x0001, /* AbortConn, then END */
 	CONN_WANT_END = 0x0002, /* CONN_DISCONNECT */
-	CONN_WANT_PROBE = 0x0004,
 	CONN_WANT_RD_COMPL = 0x0008, /* RdmaRdCompl of peer_src[0] */
 	CONN_WANT_SENDSM = 0x0010,
 	CONN_WANT_WR_COMPL = 0x0020, /* RdmaWrCompl of peer_sink[0] */
@@ -209,11 +201,8 @@ enum conn_want {
 	CONN_WANT_SRC_CANCEL = 0x0080, /* SrcAvailCancel */
 	CONN_WANT_SINK_CANCEL = 0x0100, /* SinkAvailCancel */
 	CONN_WANT_MODE = 0x0200, /* ModeChange of mode_due */
-	CONN_WANT_RCVBUF = 0x0400, /* ChRcvBuf of rcv_ask bytes */
-	CONN_WANT_RCVACK = 0x0800, /* ChRcvBufAck of rcv_size bytes */
-	CONN_WANT_SUSP = 0x1000, /* SuspComm */
+	CONN_WANT_RCVACK = 0x0800, /* ChRcvBufAck of rcv_said bytes */
 	CONN_WANT_DISC = 0x2000, /* DisConn, once all stream bytes are out */
-	CONN_WANT_SUSPACK = 0x4000, /* SuspCommAck, the last message of all */
 	CONN_WANT_WORDS = 0x8000, /* Words; nothing passes them */
 };
 
@@ -238,33 +227,23 @@ struct conn {
 	uint8_t burn; /* messages to be sent for their credits' sake */
 	bool spare; /* conn_spare() */
 	uint64_t rx_stream, tx_stream; /* stream bytes carried so far */
-	uint64_t idle_since; /* last message, for keep-alive */
 	uint32_t nond_sent, nond_recv; /* [4.5] */
 	/* the rest is the machine's own: sdp_proto/ */
 	uint32_t ctl_bufs; /* receives held by messages without payload */
 	uint8_t tx_mode, rx_mode; /* [4.1], enum wire_mode */
-	bool native, active, rd_shut;
-	bool mute; /* our last message is out */
-	bool deaf; /* the peer's last message came (SuspCommAck) */
+	bool native, rd_shut;
 	bool pend_told, pend_heard; /* OOB_PEND of the present urgent byte */
 	bool shut_asked, app_closed, dis_sent, dis_rcvd;
 	bool cancel_tx; /* our SrcAvailCancel is out */
 	bool cancel_rx; /* peer's SrcAvailCancel is being processed */
 	bool sink_cancel; /* our SinkAvailCancel is out */
 	bool sendsm_sent; /* sendsm_mseq is valid */
-	bool rcv_asked; /* ChRcvBuf is out or due */
 	bool rcv_told; /* our ChRcvBufAck rcv_mseq is out and not heard of */
-	bool suspending, suspended; /* own SuspComm asked for, answered */
-	bool peer_suspends; /* peer's SuspComm came and is to be answered */
-	bool probing; /* CONN_PROBE not yet answered */
 	bool may_read; /* conn_params.reads */
 	bool writes_wait; /* conn_params.writes_wait */
 	bool wr_told; /* our RdmaWrCompl wr_mseq is out and not heard of */
 	bool refuse; /* the peer's sources are to be given back */
 	bool read_failed; /* what is still under way does not count */
-	bool like_pipe, peer_likes_pipe; /* REQ_PIPE */
-	bool fenced; /* conn_fenced() was called */
-	uint8_t quiesce; /* halves without zero copy: CONN_TX, CONN_RX */
 	bool sink_end; /* nothing more is written into peer_sink[0] */
 	bool write_fresh; /* no conn_next() since the last CONN_WRITE */
 	uint16_t reads, writes; /* RDMA operations under way */
@@ -272,7 +251,6 @@ struct conn {
 	uint8_t own_ext_flags, peer_ext_flags;
 	uint8_t mode_due; /* code of the ModeChange */
 	uint16_t max_adverts, peer_max_adverts;
-	uint32_t rcv_max, rcv_want, rcv_ask;
 	uint32_t rcv_said; /* what the peer is told of rcv_size */
 	uint32_t rcv_least, peer_rcv_least; /* sizes of the Hellos */
 	uint32_t src_mseq, cancel_mseq, mode_mseq, sendsm_mseq, wr_mseq,
@@ -285,10 +263,9 @@ struct conn {
 	struct conn_advert peer_src[CONN_ADVERTS], peer_sink[CONN_ADVERTS];
 	uint32_t freed_count;
 	struct conn_freed freed[2 * CONN_ADVERTS]; /* oldest first */
-	uint64_t suspend_service, peer_suspend_service;
 	uint8_t words_due; /* sets that have not left yet, bits */
 	uint8_t words[CONN_WORDS_SETS][CONN_WORDS];
-	uint64_t update_at, timer_at, keepalive_ns;
+	uint64_t update_at, timer_at;
 	int error; /* negative errno once dead */
 	const char *fault; /* static text: the last rule the peer broke, also
 			    * one that is only worth a line in the log */
@@ -398,12 +375,14 @@ static inline bool conn_may_update(const struct conn *c)
  */
 static inline bool conn_update_due(const struct conn *c)
 {
-	if (c->burn && c->credits > CONN_BURN_LEAVES && !c->mute)
+	if (c->state >= CONN_TW)
+		return false;
+	if (c->burn && c->credits > CONN_BURN_LEAVES)
 		return true;
 	if (c->spare && c->credits <= CONN_SPARE)
 		return false;
-	return conn_view_low(c) && c->credits && !c->mute &&
-	       conn_may_update(c) && (c->credits > 1 || conn_last_credit(c)) &&
+	return conn_view_low(c) && c->credits && conn_may_update(c) &&
+	       (c->credits > 1 || conn_last_credit(c)) &&
 	       (!c->update_late || c->posted > 3 || !conn_peer_view(c));
 }
 
@@ -475,13 +454,12 @@ static inline void conn_shed(struct conn *c, uint32_t n)
 	c->ctl_held = c->ctl_bufs != 0;
 }
 /*
- * An RDMA operation ended with `len` bytes (zcopy.h says more), or a
- * CONN_PROBE was answered. -EINVAL: none is under way. Every answered
- * CONN_READ, CONN_WRITE and CONN_PROBE ends here, also after death.
+ * An RDMA operation ended with `len` bytes (zcopy.h says more). -EINVAL: none
+ * is under way. Every answered CONN_READ and CONN_WRITE ends here, also after
+ * death.
  */
-int conn_on_done(struct conn *c, uint64_t now, enum conn_op_type what,
-		 uint64_t len);
-/* Timers [5.3, 5.4, 3.4]. conn_deadline(): next time, or UINT64_MAX. */
+int conn_on_done(struct conn *c, enum conn_op_type what, uint64_t len);
+/* Timers [5.3, 3.4]. conn_deadline(): next time, or UINT64_MAX. */
 int conn_on_timer(struct conn *c, uint64_t now);
 uint64_t conn_deadline(const struct conn *c);
 
@@ -508,21 +486,9 @@ void conn_on_lost(struct conn *c, int error);
 
 /* --- the rest ---------------------------------------------------------- */
 
-/* Ask the peer for receive buffers of `bytes` (BSDH included) [5.6]. */
-int conn_ask_rcvbuf(struct conn *c, uint32_t bytes);
-/* The peer asks for receive buffers of so many bytes; 0: it does not. */
-static inline uint32_t conn_rcvbuf_wanted(const struct conn *c)
-{
-	return c->rcv_want;
-}
-/*
- * Every posted receive has `bytes` now: the ack may go. With less than
- * wanted, the present size included, that much is granted.
- */
-void conn_rcvbuf_ready(struct conn *c, uint32_t bytes);
 /*
  * Between two ends with CONN_EXT_SIZES: from now on every posted receive has
- * `bytes`, as above. Or it is to have no more: what is posted stays as large as
+ * `bytes` (BSDH included) [5.6]. Or it is to have no more: what is posted stays as large as
  * it was until conn_rcvbuf_heard(), what is posted then may have `bytes`. Never
  * less than in the Hello (-EINVAL). -EOPNOTSUPP, -ENOTCONN: it cannot be said.
  */
@@ -541,20 +507,6 @@ static inline bool conn_rcvbuf_heard(const struct conn *c)
  * -EINVAL if illegal, -EOPNOTSUPP without the peer's capability.
  */
 int conn_set_mode(struct conn *c, unsigned int mode);
-/* The same for our receive half: Buffered back to Combined, nothing else. */
-int conn_set_rx_mode(struct conn *c, unsigned int mode);
-/* SuspComm [5.7]: 0 or -EOPNOTSUPP without the peer's capability. */
-int conn_suspend(struct conn *c, uint64_t service_id);
-/* The service of the peer's SuspComm, after conn_in.suspend. */
-static inline uint64_t conn_suspend_service(const struct conn *c)
-{
-	return c->peer_suspend_service;
-}
-/*
- * Stop sending and answer SuspCommAck as our last message; CONN_DISCONNECT
- * comes after it and is no error on either side. -EINVAL if not asked.
- */
-int conn_suspend_ack(struct conn *c);
 
 /*
  * Tell the peer one set of words (handover_proto/remote.h), before any stream
@@ -563,7 +515,5 @@ int conn_suspend_ack(struct conn *c);
  * -EINVAL: no such set; lost when the connection is about to end.
  */
 int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS]);
-
-const char *conn_state_name(enum conn_state s);
 
 #endif

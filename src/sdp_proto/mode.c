@@ -40,54 +40,27 @@ int mode_on_change(struct conn *c, uint64_t now, const struct wire_msg *m,
 	return 0;
 }
 
-static int may_ask(const struct conn *c)
+int conn_set_mode(struct conn *c, unsigned int mode)
 {
 	if (c->error)
 		return c->error;
-	if (!state_in(c, STATES_OPEN) || c->mute)
+	if (!state_in(c, STATES_OPEN))
 		return -ENOTCONN;
 	if (c->native || !(c->peer_ext_flags & CONN_EXT_SINKAVAIL))
 		return -EOPNOTSUPP;
 	if (c->want & CONN_WANT_MODE)
 		return -EBUSY;
-	return 0;
-}
-
-int conn_set_mode(struct conn *c, unsigned int mode)
-{
-	int ret = may_ask(c);
-
-	if (ret < 0)
-		return ret;
 	if (c->dis_sent || !source_may(c->tx_mode, mode, c->src_count))
 		return -EINVAL;
-	if (mode == WIRE_PIPELINED &&
-	    (c->mode_mseq || zcopy_stopped(c, CONN_TX)))
+	if (mode == WIRE_PIPELINED && c->mode_mseq)
 		return -EBUSY; /* SinkAvails older than that may come yet */
 	c->mode_due = (uint8_t)mode;
 	c->want |= CONN_WANT_MODE;
 	return 0;
 }
 
-int conn_set_rx_mode(struct conn *c, unsigned int mode)
-{
-	int ret = may_ask(c);
-
-	if (ret < 0)
-		return ret;
-	if (c->dis_rcvd || mode != WIRE_COMBINED || c->rx_mode != WIRE_BUFFERED)
-		return -EINVAL;
-	c->mode_due = SEND_COMBINED;
-	c->want |= CONN_WANT_MODE;
-	return 0;
-}
-
 void mode_posted(struct conn *c)
 {
-	if (c->mode_due == SEND_COMBINED) {
-		c->rx_mode = WIRE_COMBINED;
-		return;
-	}
 	if (c->tx_mode == WIRE_PIPELINED) {
 		c->mode_mseq = c->mseq_sent + 1;
 		c->mode_nond = c->nond_sent;

@@ -34,6 +34,20 @@ int rx_payload(struct conn *c, const struct wire_msg *m, struct conn_in *in)
 	return 0;
 }
 
+/*
+ * SuspComm and SuspCommAck [5.7]: towards an end without the capability, as we
+ * are, neither is answered nor means anything [6, 35].
+ */
+static int on_suspend(struct conn *c, uint64_t now, const struct wire_msg *m,
+		      struct conn_in *in)
+{
+	(void)c;
+	(void)now;
+	(void)m;
+	(void)in;
+	return 0;
+}
+
 static int on_data(struct conn *c, uint64_t now, const struct wire_msg *m,
 		   struct conn_in *in)
 {
@@ -110,9 +124,8 @@ static rx_fn *handler(uint8_t mid)
 	case WIRE_RCVBUF_ACK:
 		return resize_on_ack;
 	case WIRE_SUSP:
-		return suspend_on_ask;
 	case WIRE_SUSP_ACK:
-		return suspend_on_ack;
+		return on_suspend;
 	case WIRE_WORDS:
 		return on_words;
 	case WIRE_BACK:
@@ -157,8 +170,7 @@ static const char *frame_fault(const struct conn *c, const struct wire_msg *m,
 }
 
 /* Numbers and credits; NULL or what is wrong. */
-static const char *count_received(struct conn *c, uint64_t now,
-				  const struct wire_msg *m)
+static const char *count_received(struct conn *c, const struct wire_msg *m)
 {
 	uint32_t in_flight = c->mseq_sent - m->ack;
 
@@ -181,9 +193,7 @@ static const char *count_received(struct conn *c, uint64_t now,
 	if (c->rcv_told && !mseq_before(m->ack, c->rcv_mseq))
 		resize_heard(c);
 	c->posted--;
-	if (!c->mute)
-		c->credits = credits_of(m->bufs, in_flight);
-	c->idle_since = now;
+	c->credits = credits_of(m->bufs, in_flight);
 	return NULL;
 }
 
@@ -227,12 +237,10 @@ static int recv_slow(struct conn *c, uint64_t now, const uint8_t *msg,
 		return 0; /* late ones are tolerated [5.3] */
 	if (!state_in(c, STATES_OPEN))
 		return state_die(c, -EPROTO, "message before set-up");
-	if (c->deaf)
-		return state_abort(c, "message after SuspCommAck");
 	bad = wire_decode(msg, byte_len, &m);
 	fault = frame_fault(c, &m, bad);
 	if (!fault)
-		fault = count_received(c, now, &m);
+		fault = count_received(c, &m);
 	if (fault)
 		return state_abort(c, fault);
 	ret = dispatch(c, now, &m, in);
@@ -262,14 +270,13 @@ int conn_on_recv(struct conn *c, uint64_t now, const void *msg,
 	if (!likely(w0 >> 48 == PLAIN_DATA && (uint32_t)w0 == byte_len &&
 		    wire_get32(p + 8) == c->mseq_rcvd + 1 &&
 		    (int32_t)in_flight >= 0 &&
-		    in_flight <= ((w0 >> 32) & 0xffff) && !c->mute))
+		    in_flight <= ((w0 >> 32) & 0xffff)))
 		return recv_slow(c, now, msg, byte_len, in);
 	c->mseq_rcvd++;
 	c->posted--;
 	credits = (uint32_t)(w0 >> 32 & 0xffff) - in_flight;
 	in->credits = credits > c->credits;
 	c->credits = credits;
-	c->idle_since = now;
 	c->update_late = false;
 	c->update_tries = 0;
 	c->nond_recv++;

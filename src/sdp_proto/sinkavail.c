@@ -160,9 +160,8 @@ bool conn_sink_wanted(const struct conn *c, uint32_t len)
 	/* where sizes come and go the Hello's is the measure */
 	uint32_t least = conn_sizes(c) ? c->rcv_least : c->rcv_size;
 
-	if (!state_in(c, STATES_OPEN) || c->mute || c->deaf || c->dis_rcvd ||
-	    c->rd_shut || c->native || c->rx_mode != WIRE_PIPELINED ||
-	    zcopy_stopped(c, CONN_RX))
+	if (!state_in(c, STATES_OPEN) || c->dis_rcvd || c->rd_shut ||
+	    c->native || c->rx_mode != WIRE_PIPELINED)
 		return false;
 	if (c->sink_cancel || (c->want & CONN_WANT_SINK_CANCEL) ||
 	    c->peer_src_count)
@@ -172,9 +171,8 @@ bool conn_sink_wanted(const struct conn *c, uint32_t len)
 	       c->peer_rcv_size >= wire_hdr_len(WIRE_SINK_AVAIL);
 }
 
-bool sinkavail_next(struct conn *c, uint64_t now,
-		    const struct conn_offer *offer, uint32_t room,
-		    struct conn_op *op)
+bool sinkavail_next(struct conn *c, const struct conn_offer *offer,
+		    uint32_t room, struct conn_op *op)
 {
 	const struct conn_mem *mem = &offer->zc->sink;
 	struct wire_msg m = { .mid = WIRE_SINK_AVAIL };
@@ -187,7 +185,7 @@ bool sinkavail_next(struct conn *c, uint64_t now,
 	m.rkey = mem->rkey;
 	m.buf_len = mem->len;
 	m.nond = c->nond_recv;
-	tx_msg(c, now, &m, 0, op);
+	tx_msg(c, &m, 0, op);
 	op->took = CONN_TOOK_SINK;
 	op->len = mem->len;
 	c->sink[c->sink_count++] = (struct conn_advert){

@@ -11,7 +11,6 @@ libsdpproto_la_SOURCES = \
 	src/sdp_proto/srcavail.c \
 	src/sdp_proto/state.c \
 	src/sdp_proto/state.h \
-	src/sdp_proto/suspend.c \
 	src/sdp_proto/timer.c \
 	src/sdp_proto/tx.c \
 	src/sdp_proto/urgent.c \

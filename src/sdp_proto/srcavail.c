@@ -26,8 +26,8 @@ bool conn_src_wanted(const struct conn *c, uint32_t len)
 	/* FreeBSD takes it for stream bytes, and looks like OFED [7, 2]. */
 	if (c->native)
 		return false;
-	if (!state_in(c, STATES_OPEN) || c->dis_sent || c->mute ||
-	    c->tx_mode == WIRE_BUFFERED || zcopy_stopped(c, CONN_TX))
+	if (!state_in(c, STATES_OPEN) || c->dis_sent ||
+	    c->tx_mode == WIRE_BUFFERED)
 		return false;
 	if (c->cancel_tx || (c->want & (CONN_WANT_SRC_CANCEL | CONN_WANT_MODE)))
 		return false;
@@ -57,7 +57,7 @@ static uint32_t inline_bytes(const struct conn *c, uint32_t wish, uint32_t len,
 	return wish < most ? wish : most;
 }
 
-bool srcavail_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
+bool srcavail_next(struct conn *c, const struct conn_offer *offer,
 		   uint32_t room, struct conn_op *op)
 {
 	const struct conn_mem *mem = &offer->zc->src;
@@ -71,7 +71,7 @@ bool srcavail_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
 	m.vaddr = mem->vaddr;
 	m.rkey = mem->rkey;
 	inl = inline_bytes(c, offer->zc->inl, m.buf_len, room);
-	tx_msg(c, now, &m, inl, op);
+	tx_msg(c, &m, inl, op);
 	op->took = CONN_TOOK_SRC;
 	op->len = m.buf_len - inl;
 	if (inl)
@@ -104,7 +104,6 @@ int srcavail_on_compl(struct conn *c, uint64_t now, const struct wire_msg *m,
 		return 0; /* of an earlier advertisement */
 	if (m->bytes > a->len - a->done)
 		return state_abort(c, "RdmaRdCompl of more than was left");
-	c->peer_likes_pipe = m->flags & WIRE_REQ_PIPE;
 	a->done += m->bytes;
 	c->tx_stream += m->bytes;
 	if (a->done == a->len)
@@ -219,8 +218,7 @@ int srcavail_on_cancel(struct conn *c, uint64_t now, const struct wire_msg *m,
 static bool gives_back(const struct conn *c)
 {
 	return !c->may_read || c->refuse || c->read_failed || c->cancel_rx ||
-	       c->rd_shut || zcopy_stopped(c, CONN_RX) ||
-	       (c->native && c->dis_sent) ||
+	       c->rd_shut || (c->native && c->dis_sent) ||
 	       c->peer_rcv_size < wire_hdr_len(WIRE_RD_COMPL);
 }
 
@@ -256,7 +254,7 @@ uint64_t conn_source(const struct conn *c)
 	uint64_t bytes = 0;
 	uint32_t i;
 
-	if (!state_in(c, STATES_OPEN) || c->mute || gives_back(c))
+	if (!state_in(c, STATES_OPEN) || gives_back(c))
 		return 0;
 	for (i = 0; i < c->peer_src_count; i++)
 		bytes += c->peer_src[i].len - c->peer_src[i].asked;
@@ -318,9 +316,4 @@ void conn_refuse_sources(struct conn *c)
 		return;
 	c->refuse = true;
 	srcavail_due(c);
-}
-
-void conn_like_pipelined(struct conn *c, bool like)
-{
-	c->like_pipe = like;
 }

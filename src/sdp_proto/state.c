@@ -2,36 +2,25 @@
 #include "sdp_proto/state.h"
 
 /* States and their successors [5.3]; every state but the last may die. */
-static const struct {
-	const char *name;
-	unsigned int to;
-} states[] = {
-	[CONN_NEW] = { "new", BIT(CONN_HELLO_SENT) | BIT(CONN_HELLO_RCVD) },
-	[CONN_HELLO_SENT] = { "hello-sent", BIT(CONN_EST) },
-	[CONN_HELLO_RCVD] = { "hello-received", BIT(CONN_EST) },
-	[CONN_EST] = { "established",
-		       BIT(CONN_RCVD) | BIT(CONN_SEND1) | BIT(CONN_TW) },
-	[CONN_RCVD] = { "received-disconn", BIT(CONN_LAST) },
-	[CONN_SEND1] = { "disconn-queued", BIT(CONN_SENT1) | BIT(CONN_BOTH) },
-	[CONN_SENT1] = { "disconn-sent", BIT(CONN_TW) },
-	[CONN_BOTH] = { "both", BIT(CONN_TW) },
-	[CONN_LAST] = { "last", BIT(CONN_TW) },
-	[CONN_TW] = { "time-wait", 0 },
-	[CONN_CLOSED] = { "closed", 0 },
+static const unsigned int successors[] = {
+	[CONN_NEW] = BIT(CONN_HELLO_SENT) | BIT(CONN_HELLO_RCVD),
+	[CONN_HELLO_SENT] = BIT(CONN_EST),
+	[CONN_HELLO_RCVD] = BIT(CONN_EST),
+	[CONN_EST] = BIT(CONN_RCVD) | BIT(CONN_SEND1),
+	[CONN_RCVD] = BIT(CONN_LAST),
+	[CONN_SEND1] = BIT(CONN_SENT1) | BIT(CONN_BOTH),
+	[CONN_SENT1] = BIT(CONN_TW),
+	[CONN_BOTH] = BIT(CONN_TW),
+	[CONN_LAST] = BIT(CONN_TW),
+	[CONN_TW] = 0,
+	[CONN_CLOSED] = 0,
 };
-
-const char *conn_state_name(enum conn_state s)
-{
-	return (unsigned int)s <= CONN_CLOSED ? states[s].name : "?";
-}
 
 void conn_init(struct conn *c, const struct conn_params *p)
 {
 	memset(c, 0, sizeof(*c));
-	c->active = p->active;
 	c->native = p->native;
 	c->rcv_size = c->rcv_said = c->rcv_least = p->rcv_size;
-	c->rcv_max = p->rcv_max;
 	c->posted = p->posted;
 	c->max_adverts = p->max_adverts;
 	if (c->max_adverts > CONN_ADVERTS)
@@ -39,7 +28,6 @@ void conn_init(struct conn *c, const struct conn_params *p)
 	if (!c->max_adverts || p->native)
 		c->max_adverts = 1;
 	c->own_ext_flags = p->native ? 0 : p->ext_flags;
-	c->keepalive_ns = p->keepalive_ns;
 	c->may_read = p->reads;
 	c->writes_wait = p->writes_wait;
 	c->tx_mode = c->rx_mode = WIRE_COMBINED;
@@ -47,13 +35,12 @@ void conn_init(struct conn *c, const struct conn_params *p)
 
 void state_move(struct conn *c, enum conn_state to)
 {
-	if (!(states[c->state].to & BIT(to)) && to != CONN_CLOSED) {
+	if (!(successors[c->state] & BIT(to)) && to != CONN_CLOSED) {
 		state_die(c, -EINVAL, "illegal change of state");
 		return;
 	}
 	c->state = (uint8_t)to;
 	if (to == CONN_TW || to == CONN_CLOSED) {
-		c->mute = true;
 		c->timer_at = 0;
 		c->want &= CONN_WANT_ABORT | CONN_WANT_END;
 	}
@@ -62,18 +49,16 @@ void state_move(struct conn *c, enum conn_state to)
 
 bool state_tx_open(const struct conn *c)
 {
-	return state_in(c, STATES_OPEN) && !c->dis_sent && !c->mute &&
-	       !c->src_count && !c->wr_told && !c->suspending &&
-	       !(c->want & CONN_WANT_SUSPACK);
+	return state_in(c, STATES_OPEN) && !c->dis_sent && !c->src_count &&
+	       !c->wr_told;
 }
 
 void state_settle(struct conn *c)
 {
 	c->tx_fast = state_tx_open(c) && !c->peer_sink_count && !c->cancel_rx;
-	c->rx_fast = state_in(c, STATES_OPEN) && !c->dis_rcvd && !c->deaf &&
-		     !c->rd_shut && !c->peer_src_count && !c->sink_count &&
-		     !c->mode_mseq && !c->sendsm_sent && !c->wr_told &&
-		     !c->rcv_told;
+	c->rx_fast = state_in(c, STATES_OPEN) && !c->dis_rcvd && !c->rd_shut &&
+		     !c->peer_src_count && !c->sink_count && !c->mode_mseq &&
+		     !c->sendsm_sent && !c->wr_told && !c->rcv_told;
 }
 
 int state_die(struct conn *c, int error, const char *fault)
@@ -88,7 +73,7 @@ int state_die(struct conn *c, int error, const char *fault)
 	if (fault)
 		c->fault = fault;
 	c->want = up ? CONN_WANT_END : 0;
-	/* Ours stay, until conn_fenced(): the peer may still be at them. */
+	/* Ours stay: the peer may still be at them. */
 	c->peer_src_count = c->peer_sink_count = 0;
 	state_move(c, CONN_CLOSED);
 	return error;
@@ -97,7 +82,7 @@ int state_die(struct conn *c, int error, const char *fault)
 int state_abort(struct conn *c, const char *fault)
 {
 	/* AbortConn only after our DisConn [5.2]; kernel peers: plain DREQ. */
-	bool say = c->dis_sent && !c->native && !c->mute &&
+	bool say = c->dis_sent && !c->native &&
 		   (c->credits >= 2 ||
 		    (c->credits && c->posted > conn_peer_view(c)));
 

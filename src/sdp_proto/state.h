@@ -15,10 +15,9 @@
 #include "sdp_proto/wire.h"
 #include "sdp_proto/zcopy.h"
 
-#define NS_PER_S      1000000000ull
-#define CLOSE_LIMIT   (60 * NS_PER_S) /* FIN_WAIT, LAST_ACK [5.3] */
-#define TW_LIMIT      (150 * NS_PER_S)
-#define SUSPEND_LIMIT (30 * NS_PER_S) /* [5.7] */
+#define NS_PER_S    1000000000ull
+#define CLOSE_LIMIT (60 * NS_PER_S) /* FIN_WAIT, LAST_ACK [5.3] */
+#define TW_LIMIT    (150 * NS_PER_S)
 
 #define UPDATE_LATE	 2000000ull /* 2 ms, and doubled so often: 256 ms */
 #define UPDATE_DOUBLINGS 7
@@ -78,7 +77,6 @@ rx_fn sinkavail_on_avail, sinkavail_on_cancel, sinkavail_on_ack,
 	sinkavail_on_compl;
 rx_fn mode_on_change;
 rx_fn resize_on_ask, resize_on_ack;
-rx_fn suspend_on_ask, suspend_on_ack;
 
 /* Both halves are established: HelloAck made or accepted. */
 void close_pending_shutdown(struct conn *c);
@@ -101,8 +99,6 @@ void sink_free(struct conn *c, uint32_t bytes);
 /* All of them. */
 void src_over(struct conn *c);
 void sink_over(struct conn *c);
-/* Is zero copy on this half stopped (conn_quiesce(), hand-over)? */
-bool zcopy_stopped(const struct conn *c, enum conn_half half);
 /* What the present state of the advertisements makes due. */
 void zcopy_due(struct conn *c);
 /* The same for the peer's sources: RdmaRdCompl, SendSm. */
@@ -112,14 +108,13 @@ int srcavail_read_done(struct conn *c, uint64_t len);
 int sinkavail_write_done(struct conn *c, uint64_t len);
 
 /* Post a message of this kind with `payload` stream bytes; fills *op. */
-void tx_msg(struct conn *c, uint64_t now, struct wire_msg *m, uint32_t payload,
+void tx_msg(struct conn *c, struct wire_msg *m, uint32_t payload,
 	    struct conn_op *op);
 /* Advertise or use what is offered in offer->zc; false: not now. */
-bool srcavail_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
+bool srcavail_next(struct conn *c, const struct conn_offer *offer,
 		   uint32_t room, struct conn_op *op);
-bool sinkavail_next(struct conn *c, uint64_t now,
-		    const struct conn_offer *offer, uint32_t room,
-		    struct conn_op *op);
+bool sinkavail_next(struct conn *c, const struct conn_offer *offer,
+		    uint32_t room, struct conn_op *op);
 bool sinkavail_write(struct conn *c, const struct conn_offer *offer,
 		     struct conn_op *op);
 /* RdmaWrCompl may go: no more bytes come for the sink it reports. */
@@ -133,7 +128,5 @@ uint32_t resize_report(const struct conn *c);
 void resize_heard(struct conn *c);
 /* The ModeChange of mode_due is about to be posted. */
 void mode_posted(struct conn *c);
-/* DisConn wins: forget about SuspComm, ours and the peer's. */
-void suspend_forget(struct conn *c);
 
 #endif

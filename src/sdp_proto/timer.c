@@ -1,28 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Time: limits of closing and hand-over [5.3, 5.7], the late credit update
- * [3.4], keep-alive [5.4].
- */
+/* Time: limits of closing [5.3], the late credit update [3.4]. */
 #include "sdp_proto/state.h"
 
 static int limit_reached(struct conn *c, uint64_t now)
 {
 	c->timer_at = 0;
-	switch (c->state) {
-	case CONN_SENT1: /* armed only when the program has closed */
+	if (c->state == CONN_SENT1) /* armed only when the program has closed */
 		return state_die(c, -ETIMEDOUT, "no DisConn in 60 s");
-	case CONN_LAST:
-		state_move(c, CONN_TW);
-		c->timer_at = now + TW_LIMIT;
-		c->want |= CONN_WANT_END;
-		return 0;
-	case CONN_TW:
+	if (c->state != CONN_LAST) {
 		state_move(c, CONN_CLOSED);
 		return 0;
 	}
-	if (c->suspended)
-		return state_die(c, -ECONNRESET, "no end after SuspCommAck");
-	return state_die(c, -ECONNRESET, "no SuspCommAck in 30 s");
+	state_move(c, CONN_TW);
+	c->timer_at = now + TW_LIMIT;
+	c->want |= CONN_WANT_END;
+	return 0;
 }
 
 int conn_on_timer(struct conn *c, uint64_t now)
@@ -36,15 +28,6 @@ int conn_on_timer(struct conn *c, uint64_t now)
 	if (!state_in(c, STATES_OPEN))
 		return c->error;
 	update_ripe(c, now);
-	if (!c->keepalive_ns || c->mute)
-		return 0;
-	if (!c->idle_since)
-		c->idle_since = now;
-	if (now >= c->idle_since + c->keepalive_ns) {
-		c->idle_since = now;
-		if (!c->probing)
-			c->want |= CONN_WANT_PROBE;
-	}
 	return 0;
 }
 
@@ -52,26 +35,17 @@ uint64_t conn_deadline(const struct conn *c)
 {
 	uint64_t at = c->timer_at ? c->timer_at : UINT64_MAX;
 
-	if (!state_in(c, STATES_OPEN) || c->mute)
+	if (!state_in(c, STATES_OPEN))
 		return at;
 	if (c->update_late && c->credits && conn_view_low(c) &&
 	    !conn_update_due(c) && c->update_at < at)
 		at = c->update_at;
-	if (c->keepalive_ns && c->idle_since + c->keepalive_ns < at)
-		at = c->idle_since + c->keepalive_ns;
 	return at;
 }
 
-int conn_on_done(struct conn *c, uint64_t now, enum conn_op_type what,
-		 uint64_t len)
+int conn_on_done(struct conn *c, enum conn_op_type what, uint64_t len)
 {
 	if (what == CONN_READ)
 		return srcavail_read_done(c, len);
-	if (what == CONN_WRITE)
-		return sinkavail_write_done(c, len);
-	if (what != CONN_PROBE || !c->probing)
-		return -EINVAL;
-	c->probing = false;
-	c->idle_since = now;
-	return 0;
+	return what == CONN_WRITE ? sinkavail_write_done(c, len) : -EINVAL;
 }

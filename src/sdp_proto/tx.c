@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What to send next. Order: the end of the connection, control messages,
- * stream bytes, DisConn, SuspCommAck, credit update. Credits [3.3]: 3 for
+ * stream bytes, DisConn, credit update. Credits [3.3]: 3 for
  * anything that carries stream bytes, 2 for the rest, 1 for a message without
  * payload that tells of new receives.
  */
@@ -23,7 +23,7 @@ static inline uint32_t own_ack(const struct conn *c)
 }
 
 /* The part all messages share: numbers and what they tell the peer. */
-static inline void count_sent(struct conn *c, uint64_t now)
+static inline void count_sent(struct conn *c)
 {
 	uint32_t bufs;
 
@@ -37,13 +37,12 @@ static inline void count_sent(struct conn *c, uint64_t now)
 	c->bufs_told = bufs < UINT16_MAX ? bufs : UINT16_MAX;
 	c->mseq_sent++;
 	c->credits--;
-	c->idle_since = now;
 }
 
-static inline void send_data(struct conn *c, uint64_t now, uint32_t flags,
-			     uint32_t payload, struct conn_op *op)
+static inline void send_data(struct conn *c, uint32_t flags, uint32_t payload,
+			     struct conn_op *op)
 {
-	count_sent(c, now);
+	count_sent(c);
 	wire_put64(op->hdr, wire_word0(WIRE_DATA, flags, c->bufs_told,
 				       WIRE_BSDH + payload));
 	wire_put64(op->hdr + 8, wire_word1(c->mseq_sent, c->ack_told));
@@ -71,10 +70,10 @@ static inline uint32_t data_payload(const struct conn *c, uint64_t bytes,
 	return bytes < most ? (uint32_t)bytes : most;
 }
 
-void tx_msg(struct conn *c, uint64_t now, struct wire_msg *m, uint32_t payload,
+void tx_msg(struct conn *c, struct wire_msg *m, uint32_t payload,
 	    struct conn_op *op)
 {
-	count_sent(c, now);
+	count_sent(c);
 	m->bufs = (uint16_t)c->bufs_told;
 	m->mseq = c->mseq_sent;
 	m->ack = c->ack_told;
@@ -94,13 +93,11 @@ static bool control_credits(const struct conn *c)
 }
 
 /* What a control message about to be posted says, and changes. */
-static void prepare(struct conn *c, unsigned int bit, uint64_t now,
-		    struct wire_msg *m)
+static void prepare(struct conn *c, unsigned int bit, struct wire_msg *m)
 {
 	switch (bit) {
 	case CONN_WANT_RD_COMPL:
 		m->bytes = srcavail_report(c);
-		m->flags = c->like_pipe ? WIRE_REQ_PIPE : 0;
 		break;
 	case CONN_WANT_SENDSM:
 		c->peer_src_count = 0;
@@ -123,17 +120,10 @@ static void prepare(struct conn *c, unsigned int bit, uint64_t now,
 		m->mode = c->mode_due;
 		mode_posted(c);
 		break;
-	case CONN_WANT_RCVBUF:
-		m->bytes = c->rcv_ask;
-		break;
 	case CONN_WANT_RCVACK:
 		m->bytes = resize_report(c);
 		c->rcv_told = conn_sizes(c);
 		c->rcv_mseq = c->mseq_sent + 1;
-		break;
-	case CONN_WANT_SUSP:
-		m->service = c->suspend_service;
-		c->timer_at = now + SUSPEND_LIMIT;
 		break;
 	}
 }
@@ -149,23 +139,11 @@ static const struct {
 	{ CONN_WANT_SRC_CANCEL, WIRE_SRC_CANCEL },
 	{ CONN_WANT_SINK_CANCEL, WIRE_SINK_CANCEL },
 	{ CONN_WANT_MODE, WIRE_MODE },
-	{ CONN_WANT_RCVBUF, WIRE_RCVBUF },
 	{ CONN_WANT_RCVACK, WIRE_RCVBUF_ACK },
-	{ CONN_WANT_SUSP, WIRE_SUSP },
 };
 
-/* Some wait although there are credits, and let others pass. */
-static bool must_wait(const struct conn *c, unsigned int bit,
-		      const struct conn_offer *offer)
-{
-	if (bit == CONN_WANT_WR_COMPL)
-		return !sinkavail_compl_due(c, offer);
-	return bit == CONN_WANT_SUSP && !conn_quiet(c, CONN_TX | CONN_RX);
-}
-
-static bool next_control(struct conn *c, uint64_t now,
-			 const struct conn_offer *offer, uint32_t room,
-			 struct conn_op *op)
+static bool next_control(struct conn *c, const struct conn_offer *offer,
+			 uint32_t room, struct conn_op *op)
 {
 	struct wire_msg m = { 0 };
 	uint32_t len;
@@ -173,7 +151,8 @@ static bool next_control(struct conn *c, uint64_t now,
 
 	for (i = 0; i < sizeof(controls) / sizeof(controls[0]); i++) {
 		if (!(c->want & controls[i].want) ||
-		    must_wait(c, controls[i].want, offer))
+		    (controls[i].want == CONN_WANT_WR_COMPL &&
+		     !sinkavail_compl_due(c, offer)))
 			continue;
 		len = wire_hdr_len(controls[i].mid);
 		if (len > c->peer_rcv_size) {
@@ -187,8 +166,8 @@ static bool next_control(struct conn *c, uint64_t now,
 		m.mid = controls[i].mid;
 		if (m.mid == WIRE_SRC_CANCEL)
 			m.flags = urgent_notice(c, offer);
-		prepare(c, controls[i].want, now, &m);
-		tx_msg(c, now, &m, 0, op);
+		prepare(c, controls[i].want, &m);
+		tx_msg(c, &m, 0, op);
 		zcopy_due(c);
 		state_settle(c);
 		return true;
@@ -204,7 +183,7 @@ int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS])
 	if (!(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS) ||
 	    c->peer_rcv_size < wire_hdr_len(WIRE_WORDS))
 		return -EOPNOTSUPP;
-	if (c->error || c->mute || !state_in(c, STATES_OPEN))
+	if (!state_in(c, STATES_OPEN))
 		return 0;
 	memcpy(c->words[set], w, CONN_WORDS);
 	c->words_due |= (uint8_t)BIT(set);
@@ -212,8 +191,7 @@ int conn_words(struct conn *c, unsigned int set, const uint8_t w[CONN_WORDS])
 	return 0;
 }
 
-static bool next_words(struct conn *c, uint64_t now, uint32_t room,
-		       struct conn_op *op)
+static bool next_words(struct conn *c, uint32_t room, struct conn_op *op)
 {
 	unsigned int set = c->words_due & 1 ? 0 : 1;
 	struct wire_msg m = { .mid = WIRE_WORDS, .words = c->words[set] };
@@ -223,7 +201,7 @@ static bool next_words(struct conn *c, uint64_t now, uint32_t room,
 	c->words_due &= (uint8_t)~BIT(set);
 	if (!c->words_due)
 		c->want &= (uint16_t)~CONN_WANT_WORDS;
-	tx_msg(c, now, &m, 0, op);
+	tx_msg(c, &m, 0, op);
 	return true;
 }
 
@@ -232,9 +210,8 @@ static bool next_words(struct conn *c, uint64_t now, uint32_t room,
  * is taken at once, as control messages are: it must not wait for the credits
  * that come only when the other program reads.
  */
-static bool next_back(struct conn *c, uint64_t now,
-		      const struct conn_offer *offer, uint32_t room,
-		      struct conn_op *op)
+static bool next_back(struct conn *c, const struct conn_offer *offer,
+		      uint32_t room, struct conn_op *op)
 {
 	struct wire_msg m = { .mid = WIRE_BACK };
 	uint32_t payload;
@@ -243,21 +220,20 @@ static bool next_back(struct conn *c, uint64_t now,
 	    !(c->own_ext_flags & c->peer_ext_flags & CONN_EXT_WORDS))
 		return false;
 	payload = data_payload(c, offer->back, room);
-	tx_msg(c, now, &m, payload, op);
+	tx_msg(c, &m, payload, op);
 	c->tx_stream -= payload;
 	return true;
 }
 
-/* AbortConn, CONN_DISCONNECT, CONN_PROBE: these need no credits. */
-static bool next_end(struct conn *c, uint64_t now, uint32_t room,
-		     struct conn_op *op)
+/* AbortConn, CONN_DISCONNECT: these need no credits. */
+static bool next_end(struct conn *c, uint32_t room, struct conn_op *op)
 {
 	struct wire_msg m = { .mid = WIRE_ABORT };
 
 	if (c->want & CONN_WANT_ABORT) {
 		c->want &= (uint16_t)~CONN_WANT_ABORT;
 		if (room >= WIRE_BSDH) {
-			tx_msg(c, now, &m, 0, op);
+			tx_msg(c, &m, 0, op);
 			return true;
 		}
 	}
@@ -266,18 +242,11 @@ static bool next_end(struct conn *c, uint64_t now, uint32_t room,
 		op->type = CONN_DISCONNECT;
 		return true;
 	}
-	if (c->want & CONN_WANT_PROBE) {
-		c->want &= (uint16_t)~CONN_WANT_PROBE;
-		c->probing = true;
-		op->type = CONN_PROBE;
-		return true;
-	}
 	return false;
 }
 
-static bool next_data(struct conn *c, uint64_t now,
-		      const struct conn_offer *offer, uint32_t room,
-		      struct conn_op *op)
+static bool next_data(struct conn *c, const struct conn_offer *offer,
+		      uint32_t room, struct conn_op *op)
 {
 	uint32_t payload;
 
@@ -285,7 +254,7 @@ static bool next_data(struct conn *c, uint64_t now,
 	    !state_tx_open(c) || (c->want & CONN_WANT_WR_COMPL))
 		return false;
 	payload = data_payload(c, offer->bytes, room);
-	send_data(c, now, urgent_flags(c, offer, payload), payload, op);
+	send_data(c, urgent_flags(c, offer, payload), payload, op);
 	if (c->peer_sink_count) { /* Data spends an advertisement [4.5] */
 		advert_drop(c->peer_sink, &c->peer_sink_count, 1);
 		state_settle(c);
@@ -306,53 +275,40 @@ static bool disconn_may_go(const struct conn *c, const struct conn_offer *offer)
 	       !(c->native && (c->peer_src_count || c->credits < 2));
 }
 
-/* DisConn and SuspCommAck: nothing of ours comes after the latter. */
-static bool next_last(struct conn *c, uint64_t now,
-		      const struct conn_offer *offer, struct conn_op *op)
+static bool next_disconn(struct conn *c, uint64_t now,
+			 const struct conn_offer *offer, struct conn_op *op)
 {
 	struct wire_msg m = { .mid = WIRE_DISCONN };
 
-	if ((c->want & CONN_WANT_DISC) && disconn_may_go(c, offer) &&
-	    control_credits(c)) {
-		c->want &= (uint16_t)~CONN_WANT_DISC;
-		tx_msg(c, now, &m, 0, op);
-		close_sent(c, now);
-		return true;
-	}
-	if (c->want == CONN_WANT_SUSPACK && conn_quiet(c, CONN_TX | CONN_RX) &&
-	    control_credits(c)) {
-		m.mid = WIRE_SUSP_ACK;
-		tx_msg(c, now, &m, 0, op);
-		c->want = CONN_WANT_END;
-		state_move(c, CONN_TW);
-		c->timer_at = now + TW_LIMIT;
-		return true;
-	}
-	return false;
+	if (!(c->want & CONN_WANT_DISC) || !disconn_may_go(c, offer) ||
+	    !control_credits(c))
+		return false;
+	c->want &= (uint16_t)~CONN_WANT_DISC;
+	tx_msg(c, &m, 0, op);
+	close_sent(c, now);
+	return true;
 }
 
 /* What the offer allows besides copying; a waiting reader comes first. */
-static bool next_zcopy(struct conn *c, uint64_t now,
-		       const struct conn_offer *offer, uint32_t room,
-		       struct conn_op *op)
+static bool next_zcopy(struct conn *c, const struct conn_offer *offer,
+		       uint32_t room, struct conn_op *op)
 {
-	return sinkavail_next(c, now, offer, room, op) ||
+	return sinkavail_next(c, offer, room, op) ||
 	       sinkavail_write(c, offer, op) ||
-	       srcavail_next(c, now, offer, room, op);
+	       srcavail_next(c, offer, room, op);
 }
 
 /*
  * The last credits are for stream bytes, which go at once. Not while the peer
  * waits for a report on what it lent, or for bytes handed back.
  */
-static bool next_spared(struct conn *c, uint64_t now,
-			const struct conn_offer *offer, uint32_t room,
-			struct conn_op *op)
+static bool next_spared(struct conn *c, const struct conn_offer *offer,
+			uint32_t room, struct conn_op *op)
 {
 	if (likely(!c->spare) || !conn_spared(c, room) || !state_tx_open(c) ||
 	    offer->zc || offer->oob_last || offer->back || c->want)
 		return false;
-	next_data(c, now, offer, room, op);
+	next_data(c, offer, room, op);
 	return true;
 }
 
@@ -366,41 +322,41 @@ static void next_slow(struct conn *c, uint64_t now,
 	op->hdr_len = op->payload = 0;
 	op->took = CONN_TOOK_NONE;
 	c->write_fresh = false;
-	if ((c->want & (CONN_WANT_ABORT | CONN_WANT_END | CONN_WANT_PROBE)) &&
-	    next_end(c, now, room, op))
+	if ((c->want & (CONN_WANT_ABORT | CONN_WANT_END)) &&
+	    next_end(c, room, op))
 		return;
-	if (!state_in(c, STATES_OPEN) || c->mute || room < WIRE_BSDH)
+	if (!state_in(c, STATES_OPEN) || room < WIRE_BSDH)
 		return;
 	update_ripe(c, now);
-	if (next_spared(c, now, offer, room, op))
+	if (next_spared(c, offer, room, op))
 		return;
 	/* words count what was read: its report comes before them */
 	if (c->want & CONN_WANT_WORDS && c->want & CONN_WANT_RD_COMPL) {
-		next_control(c, now, offer, room, op);
+		next_control(c, offer, room, op);
 		return;
 	}
 	if (c->want & CONN_WANT_WORDS) {
-		next_words(c, now, room, op);
+		next_words(c, room, op);
 		return;
 	}
 	if (offer->oob_last && offer->bytes)
 		conn_cancel_sources(c); /* it never travels in one [5.1] */
-	if (c->want && next_control(c, now, offer, room, op))
+	if (c->want && next_control(c, offer, room, op))
 		return;
-	if (offer->back && next_back(c, now, offer, room, op))
+	if (offer->back && next_back(c, offer, room, op))
 		return;
-	if (offer->zc && next_zcopy(c, now, offer, room, op))
+	if (offer->zc && next_zcopy(c, offer, room, op))
 		return;
-	if (next_data(c, now, offer, room, op))
+	if (next_data(c, offer, room, op))
 		return;
-	if (c->want && next_last(c, now, offer, op))
+	if (c->want && next_disconn(c, now, offer, op))
 		return;
 	if (control_credits(c))
 		flags = urgent_notice(c, offer);
 	if (flags || (conn_update_due(c) && !conn_spared(c, room))) {
 		if (c->burn)
 			c->burn--;
-		send_data(c, now, flags, 0, op);
+		send_data(c, flags, 0, op);
 	}
 }
 
@@ -410,7 +366,7 @@ void conn_next(struct conn *c, uint64_t now, const struct conn_offer *offer,
 	if (likely(c->tx_fast && !c->want && offer->bytes && !offer->oob_last &&
 		   !offer->zc && !offer->back && c->credits >= DATA_CREDITS &&
 		   room > WIRE_BSDH)) {
-		send_data(c, now, 0, data_payload(c, offer->bytes, room), op);
+		send_data(c, 0, data_payload(c, offer->bytes, room), op);
 		c->nond_sent++;
 		return;
 	}

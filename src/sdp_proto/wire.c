@@ -3,18 +3,6 @@
 
 #include "sdp_proto/wire.h"
 
-const char *wire_name(unsigned int mid)
-{
-	switch (mid) {
-#define WIRE_CASE(name, text, code, len, payload) \
-	case code:                                \
-		return text;
-		WIRE_MESSAGES(WIRE_CASE)
-#undef WIRE_CASE
-	}
-	return NULL;
-}
-
 uint32_t wire_hdr_len(unsigned int mid)
 {
 	switch (mid) {

@@ -181,8 +181,6 @@ static inline uint64_t wire_word1(uint32_t mseq, uint32_t ack)
 	return (uint64_t)mseq << 32 | ack;
 }
 
-/* "Data", or NULL for a MID that is reserved. Static text. */
-const char *wire_name(unsigned int mid);
 /* Bytes of a message before its payload; 0 for a reserved MID. */
 uint32_t wire_hdr_len(unsigned int mid);
 bool wire_has_payload(unsigned int mid);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * What both kinds of advertisement share: lists, memory that came free, and
- * the end of zero copy on a half.
- */
+/* What both kinds of advertisement share: lists, memory that came free. */
 #include "sdp_proto/state.h"
 
 void advert_drop(struct conn_advert *list, uint32_t *count, uint32_t n)
@@ -76,83 +73,25 @@ bool conn_freed(struct conn *c, struct conn_freed *f)
 	return true;
 }
 
-void conn_fenced(struct conn *c)
-{
-	if (!state_in(c, BIT(CONN_TW) | BIT(CONN_CLOSED)))
-		return;
-	src_over(c);
-	sink_over(c);
-}
-
 /* --- taking back ------------------------------------------------------- */
-
-/* Can a message still change anything? */
-static bool talking(const struct conn *c)
-{
-	return state_in(c, STATES_OPEN) && !c->mute;
-}
 
 void conn_cancel_sources(struct conn *c)
 {
-	if (c->src_count && !c->cancel_tx && talking(c))
+	if (c->src_count && !c->cancel_tx && state_in(c, STATES_OPEN))
 		c->want |= CONN_WANT_SRC_CANCEL;
 }
 
 void conn_cancel_sinks(struct conn *c)
 {
-	if (c->sink_count && !c->sink_cancel && talking(c))
+	if (c->sink_count && !c->sink_cancel && state_in(c, STATES_OPEN))
 		c->want |= CONN_WANT_SINK_CANCEL;
-}
-
-bool zcopy_stopped(const struct conn *c, enum conn_half half)
-{
-	return (c->quiesce & half) || c->suspending ||
-	       (c->want & CONN_WANT_SUSPACK);
 }
 
 void zcopy_due(struct conn *c)
 {
-	if (!talking(c))
+	if (!state_in(c, STATES_OPEN))
 		return;
-	if (zcopy_stopped(c, CONN_RX) || c->rd_shut)
+	if (c->rd_shut)
 		conn_cancel_sinks(c);
 	srcavail_due(c);
-	if (!zcopy_stopped(c, CONN_TX))
-		return;
-	conn_cancel_sources(c);
-	/* Leaving Pipelined mode ends the peer's sinks and bars new ones. */
-	if (c->tx_mode == WIRE_PIPELINED && !c->src_count && !c->dis_sent &&
-	    !(c->want & CONN_WANT_MODE)) {
-		c->mode_due = WIRE_COMBINED;
-		c->want |= CONN_WANT_MODE;
-	}
-}
-
-void conn_quiesce(struct conn *c, unsigned int halves)
-{
-	c->quiesce |= (uint8_t)(halves & (CONN_TX | CONN_RX));
-	zcopy_due(c);
-}
-
-void conn_unquiesce(struct conn *c, unsigned int halves)
-{
-	c->quiesce &= (uint8_t)~halves;
-}
-
-static bool tx_quiet(const struct conn *c)
-{
-	return !c->src_count && !c->writes && !c->wr_told &&
-	       !(c->want & (CONN_WANT_WR_COMPL | CONN_WANT_SINK_ACK)) &&
-	       (c->tx_mode != WIRE_PIPELINED || c->dis_sent);
-}
-
-static bool rx_quiet(const struct conn *c)
-{
-	return !c->sink_count && !c->peer_src_count && !c->reads;
-}
-
-bool conn_quiet(const struct conn *c, unsigned int halves)
-{
-	return (!(halves & CONN_TX) || tx_quiet(c)) &&
-	       (!(halves & CONN_RX) || rx_quiet(c));
 }

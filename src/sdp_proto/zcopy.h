@@ -70,9 +70,9 @@
  * together. Before a reader may return without conn_freed(), it cancels
  * (conn_cancel_sinks()) and waits.
  *
- * Death. After an error, or CONN_DISCONNECT, the peer may still be at
- * it. The memory comes back by conn_freed() once the caller has made sure that
- * nothing can touch it, and has said so: conn_fenced().
+ * Death. After an error, or CONN_DISCONNECT, the peer may still be at it. It
+ * does not come back by conn_freed(): the caller makes sure that nothing can
+ * touch it any more, and forgets it.
  *
  * A peer that never answers a cancel, but lives, keeps the memory: there is no
  * limit of time here. Failing fabrics tell.
@@ -81,11 +81,6 @@
 #include <errno.h>
 
 #include "sdp_proto/conn.h"
-
-enum conn_half { /* of a connection; or-ed */
-		 CONN_TX = 1,
-		 CONN_RX = 2,
-};
 
 /* Stream offset of the first byte neither carried nor advertised. */
 static inline uint64_t conn_tx_at(const struct conn *c)
@@ -131,38 +126,9 @@ static inline bool conn_write_heard(const struct conn *c)
 
 /*
  * The oldest memory that came free: true, and it is forgotten. To be asked
- * after conn_in.freed and conn_fenced(), until false: while answers are not
- * fetched, fewer advertisements can be made.
+ * after conn_in.freed, until false: while answers are not fetched, fewer
+ * advertisements can be made.
  */
 bool conn_freed(struct conn *c, struct conn_freed *f);
-/*
- * The connection is dead or disconnected, and the fabric lets the peer at
- * nothing any more: queue pair gone or keys invalid; on shared memory the
- * peer has confirmed, or has ended.
- */
-void conn_fenced(struct conn *c);
-
-/*
- * Stop zero copy on these halves: nothing new is advertised, what is out is
- * cancelled, the peer's sources are given back, its sinks left (by ModeChange
- * to Combined). Over when conn_quiet(). The peer may go on advertising on
- * CONN_RX, and is refused. conn_unquiesce() allows it again; modes stay.
- */
-void conn_quiesce(struct conn *c, unsigned int halves);
-void conn_unquiesce(struct conn *c, unsigned int halves);
-/*
- * No advertisement is out on these halves, none of the peer's is held or
- * unanswered, and no read is under way: tx_stream and the peer's rx_stream
- * differ by messages under way only.
- */
-bool conn_quiet(const struct conn *c, unsigned int halves);
-
-/* Tell the peer, with RdmaRdCompl, that we would like Pipelined mode. */
-void conn_like_pipelined(struct conn *c, bool like);
-/* The peer told so [1.2]. */
-static inline bool conn_pipelined_liked(const struct conn *c)
-{
-	return c->peer_likes_pipe;
-}
 
 #endif

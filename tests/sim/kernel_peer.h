@@ -196,10 +196,8 @@ uint8_t native_byte(bool kernel, uint64_t at); /* of the stream it sends */
 	X(SRC_CANCEL, "SrcAvailCancel after a second")                      \
 	X(CANCEL_CROSS, "SrcAvailCancel crossed the answer")                \
 	X(RCVBUF_AS_IS, "ChRcvBuf: present size acknowledged")              \
-	X(RCVBUF_GROWN, "ChRcvBuf: grown, and filled without the BSDH")     \
 	X(GAP, "kernel: RDMA counted in MSeq")                              \
 	X(STRANGER, "kernel: a message nobody knows")                       \
-	X(PROBE, "ours: keep-alive")                                        \
 	X(HALF_OURS, "we closed our half, the kernel sent on")              \
 	X(HALF_THEIRS, "the kernel closed its half, we sent on")            \
 	X(HALF_LONG, "our half-close outlived a minute")                    \

@@ -74,8 +74,6 @@ void native_judge_took(struct native_world *w, const uint8_t *msg, uint32_t len)
 		w->fin_first = !w->shut; /* else they crossed: BOTH [5.3] */
 	}
 	native_saw(SEEN_FULL_OURS, len == w->set.conn.rcv_size);
-	native_saw(SEEN_RCVBUF_GROWN,
-		   len > w->set.conn.rcv_size && len == w->c.rcv_size);
 	if (msg[0] != 0xff || len == 16 || !w->fin_at)
 		return;
 	native_saw(SEEN_HALF_OURS, true);

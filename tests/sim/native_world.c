@@ -153,7 +153,7 @@ static void check_in(struct native_world *w, const uint8_t *msg,
 		native_fault(w, "urgent byte unannounced");
 	if (w->urgents < p->urgents && p->urgent[w->urgents] < w->c.rx_stream)
 		native_fault(w, "urgent byte not marked");
-	if (in->words || in->sink || in->freed || in->suspend || in->suspended)
+	if (in->words || in->sink || in->freed)
 		native_fault(w, "what no kernel says");
 	w->eof |= in->eof;
 }
@@ -226,7 +226,7 @@ static bool read_ends(struct native_world *w)
 	if (w->k.state != KP_TIME_WAIT &&
 	    kp_memory(&w->k, w->read.vaddr, w->read.rkey, w->read.len) != at)
 		native_fault(w, "a source read at the wrong place");
-	if (!conn_on_done(&w->c, w->now, CONN_READ, w->read.len))
+	if (!conn_on_done(&w->c, CONN_READ, w->read.len))
 		w->got += w->read.len;
 	return true;
 }
@@ -317,25 +317,15 @@ static void trick(struct native_world *w)
 	static const uint8_t words[CONN_WORDS];
 	int ret = -EOPNOTSUPP;
 
-	switch (native_rnd(6)) {
+	switch (native_rnd(3)) {
 	case 0:
 		ret = conn_set_mode(&w->c, native_rnd(3));
 		break;
 	case 1:
-		ret = conn_set_rx_mode(&w->c, native_rnd(3));
-		break;
-	case 2:
-		ret = conn_suspend(&w->c, 0x1c3cb);
-		break;
-	case 3:
-		ret = conn_ask_rcvbuf(&w->c, w->c.peer_rcv_size + 4096);
-		break;
-	case 4:
-		ret = conn_words(&w->c, 0, words);
+		ret = conn_say_rcvbuf(&w->c, w->c.rcv_size + 4096);
 		break;
 	default:
-		conn_quiesce(&w->c, native_rnd(4));
-		conn_unquiesce(&w->c, CONN_TX | CONN_RX);
+		ret = conn_words(&w->c, 0, words);
 	}
 	native_saw(SEEN_TRICKS, true);
 	if (ret != -EOPNOTSUPP && ret != -ENOTCONN && ret != w->c.error)
@@ -376,10 +366,6 @@ static bool carry_out(struct native_world *w, const struct conn_op *op)
 	case CONN_SEND:
 		send_one(w, op);
 		return true;
-	case CONN_PROBE:
-		native_saw(SEEN_PROBE, true);
-		w->probe_done = w->now + 1 + w->set.delay;
-		return true;
 	case CONN_DISCONNECT:
 		native_judge_dreq(w);
 		if (w->c.error && !w->odd && !w->k.odd)
@@ -399,11 +385,8 @@ static bool pump(struct native_world *w)
 	struct native_plan *p = &w->set.plan;
 	struct conn_zc zc = { 0 };
 	struct conn_op op;
-	uint32_t i, want;
+	uint32_t i;
 
-	want = conn_rcvbuf_wanted(&w->c);
-	if (want)
-		conn_rcvbuf_ready(&w->c, native_rnd(3) ? want : 0);
 	for (i = 0; i < p->urgents; i++)
 		if (offer.bytes && p->urgent[i] + 1 == w->written)
 			offer.oob_last = true;
@@ -432,10 +415,6 @@ static bool our_step(struct native_world *w)
 		any |= program_read(w);
 	if (w->down)
 		return any;
-	if (w->probe_done && w->now >= w->probe_done) {
-		w->probe_done = 0;
-		any |= !conn_on_done(&w->c, w->now, CONN_PROBE, 0);
-	}
 	any |= disturb(w);
 	if (w->down)
 		return true;
@@ -476,7 +455,6 @@ static bool wait(struct native_world *w)
 	sooner(w, &at, kp_deadline(&w->k, w->now));
 	if (!w->down) {
 		sooner(w, &at, w->write_at);
-		sooner(w, &at, w->probe_done);
 		sooner(w, &at, p->leave_at);
 		sooner(w, &at, p->abort_at);
 		sooner(w, &at, w->set.cut_at);
@@ -505,14 +483,14 @@ bool native_run(struct native_world *w)
 			continue;
 		if (any || !wait(w))
 			native_fault(w,
-				     "%s at %llu s: us %s credits %u want %x "
+				     "%s at %llu s: us %d credits %u want %x "
 				     "posted %u, kernel state %d credits %d "
 				     "posted %u view %u",
 				     any ? "no end" : "stuck",
 				     (unsigned long long)(w->now / KP_S),
-				     conn_state_name(w->c.state), w->c.credits,
-				     w->c.want, w->c.posted, w->k.state,
-				     w->k.credits, w->k.posted, w->k.view);
+				     w->c.state, w->c.credits, w->c.want,
+				     w->c.posted, w->k.state, w->k.credits,
+				     w->k.posted, w->k.view);
 	}
 	if (!w->fault[0])
 		native_judge_end(w);

@@ -71,7 +71,7 @@ struct native_world {
 	uint32_t held_first, held_last, held_at;
 	uint32_t urgents;
 	struct conn_op read; /* under way until read_done, 0: none */
-	uint64_t read_done, probe_done;
+	uint64_t read_done;
 	bool shut, left, eof, down, odd;
 	int error;
 	/* the judge */

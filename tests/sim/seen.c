@@ -38,7 +38,6 @@
 	X(SINK_CANCEL_DATA, "cancel crossed Data that spent all") \
 	X(MANY_SRC, "several sources outstanding")                \
 	X(MANY_SINK, "several sinks outstanding")                 \
-	X(QUIET, "zero copy stopped with something out")          \
 	X(DEAD_SRC, "death with sources out")                     \
 	X(DEAD_SINK, "death with sinks out")                      \
 	X(DEAD_READ, "death with reads under way")
@@ -149,7 +148,6 @@ void seen_recv(const struct conn *was, const struct conn *is, uint8_t mid,
 	saw_source(was, is, mid);
 	saw_sink(was, is, mid, bytes);
 	saw(SEEN_MANY_SINK, is->sink_count > 1);
-	saw(SEEN_QUIET, is->quiesce && (is->src_count || is->sink_count));
 }
 
 void seen_end(const struct conn *c)

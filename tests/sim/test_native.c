@@ -154,21 +154,18 @@ static void random_ours(struct native_plan *p, bool far, uint64_t delay)
 	p->tricks = native_rnd(3) ? 0 : 1 + native_rnd(20);
 }
 
-static struct conn_params random_conn(bool active)
+static struct conn_params random_conn(void)
 {
 	static const uint32_t sizes[] = { 32784, 8208, 4112 };
 	uint32_t size = native_rnd(6) ? sizes[native_rnd(3)] :
 					100 + native_rnd(2000);
 
 	return (struct conn_params){
-		.active = active,
 		.native = true,
 		.rcv_size = size,
-		.rcv_max = native_rnd(2) ? 0 : size + native_rnd(3000),
 		.posted = (uint16_t)(5 + native_rnd(native_rnd(2) ? 4 : 60)),
 		.max_adverts = (uint16_t)(1 + native_rnd(8)),
 		.ext_flags = (uint8_t)native_rnd(32),
-		.keepalive_ns = native_rnd(3) ? 0 : scale(20) * KP_S,
 		.reads = native_rnd(2),
 	};
 }
@@ -309,7 +306,7 @@ static bool random_world(struct native_world *w, uint64_t seed)
 	s->stall = native_rnd(3) ? 0 : native_pause(30 * KP_MS);
 	s->rtu = native_rnd(2) ? s->delay : s->delay + 2 * KP_MS;
 	far = s->delay > KP_S / 10;
-	s->conn = random_conn(s->active);
+	s->conn = random_conn();
 	random_ours(&s->plan, far, s->delay);
 	random_kernel(&s->kernel, far);
 	random_corner(s);

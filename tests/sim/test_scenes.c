@@ -17,9 +17,7 @@ static struct world w;
 static void scene(uint16_t posted, uint32_t rcv_size, uint32_t ring)
 {
 	struct conn_params a = {
-		.active = true,
 		.rcv_size = rcv_size,
-		.rcv_max = 4 * rcv_size,
 		.posted = posted,
 		.max_adverts = 4,
 		.ext_flags = CONN_EXT_SINKAVAIL,
@@ -33,7 +31,6 @@ static void scene(uint16_t posted, uint32_t rcv_size, uint32_t ring)
 	};
 	int i;
 
-	b.active = false;
 	world_start(&w, &fab, &a, &b);
 	for (i = 0; i < 2; i++) {
 		w.s[i].plan.chunk = 1;
@@ -141,13 +138,9 @@ static void test_full_rings(void **state)
 	settle();
 	assert_int_equal(w.s[0].e->ops->room(w.s[0].e), 0);
 	assert_int_equal(w.s[1].e->ops->room(w.s[1].e), 0);
-	assert_int_equal(conn_ask_rcvbuf(&w.s[0].c, 500), 0);
+	assert_int_equal(conn_set_mode(&w.s[0].c, WIRE_PIPELINED), 0);
 	settle();
-	assert_int_equal(conn_rcvbuf_wanted(&w.s[1].c), 500);
-	world_enlarge(&w.s[1], 500);
-	conn_rcvbuf_ready(&w.s[1].c, 500);
-	settle();
-	assert_int_equal(w.s[0].c.peer_rcv_size, 500);
+	assert_int_equal(w.s[1].c.rx_mode, WIRE_PIPELINED);
 	assert_int_equal(w.s[0].got, 0);
 	w.s[0].plan.patient = false;
 	run();

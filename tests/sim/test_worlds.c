@@ -30,15 +30,13 @@ static uint32_t rnd_scale(uint32_t n)
 	return 1 + rnd(n >> (rnd(4) * 3) | 1);
 }
 
-static struct conn_params random_params(bool active, bool native)
+static struct conn_params random_params(bool native)
 {
 	uint32_t size = rnd(4) ? 64 + rnd(1000) : 40 + rnd(30);
 
 	return (struct conn_params){
-		.active = active,
 		.native = native,
 		.rcv_size = size,
-		.rcv_max = size + rnd(600),
 		.posted = (uint16_t)(rnd(3) ? 4 + rnd(4) : 4 + rnd(60)),
 		.max_adverts = (uint16_t)(1 + rnd(8)),
 		.ext_flags = (rnd(4) ? CONN_EXT_SINKAVAIL : 0) |
@@ -132,8 +130,8 @@ static bool random_world(struct world *w, uint64_t seed)
 	rng = seed * 0x9e3779b97f4a7c15ull ^ 0x2545f4914f6cdd1dull;
 	rnd(1);
 	native = !rnd(8);
-	a = random_params(true, native);
-	b = random_params(false, native);
+	a = random_params(native);
+	b = random_params(native);
 	fab = (struct sim_params){
 		.seed = rng,
 		.delay_ns = delays[rnd(4)],

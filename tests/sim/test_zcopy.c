@@ -18,11 +18,10 @@ static struct world w;
 static void scene(uint64_t seed, uint64_t delay, bool sync)
 {
 	struct conn_params a = {
-		.active = true,
 		.rcv_size = 1000,
 		.posted = 64,
 		.max_adverts = 4,
-		.ext_flags = CONN_EXT_SINKAVAIL | CONN_EXT_SUSPEND,
+		.ext_flags = CONN_EXT_SINKAVAIL,
 		.reads = true,
 	}, b = a;
 	struct sim_params fab = {
@@ -35,7 +34,6 @@ static void scene(uint64_t seed, uint64_t delay, bool sync)
 	};
 	int i;
 
-	b.active = false;
 	world_start(&w, &fab, &a, &b);
 	for (i = 0; i < 2; i++) {
 		w.s[i].plan.chunk = 100000;
@@ -231,59 +229,6 @@ static void same_offsets(void)
 	assert_int_equal(w.s[1].c.tx_stream, w.s[0].c.rx_stream);
 }
 
-static void hand_over(int step)
-{
-	struct conn *c = &w.s[step & 1].c;
-
-	if (conn_suspend(c, 1))
-		return; /* it has closed already */
-	w.clean = false;
-	run();
-	assert_true(c->suspended);
-	assert_int_equal(w.s[0].error | w.s[1].error, 0);
-	same_offsets();
-	assert_int_equal(w.s[0].got, w.s[0].c.rx_stream);
-	assert_int_equal(w.s[1].got, w.s[1].c.rx_stream);
-}
-
-static void test_hand_over(void **state)
-{
-	(void)state;
-	every_step(hand_over);
-}
-
-static bool all_quiet(void)
-{
-	return conn_quiet(&w.s[0].c, CONN_TX | CONN_RX) &&
-	       conn_quiet(&w.s[1].c, CONN_TX | CONN_RX);
-}
-
-/* Nothing reads meanwhile, and it is over in a few round trips all the same. */
-static void stop_zcopy(int step)
-{
-	uint64_t until = w.now + WORLD_MS;
-	int i;
-
-	(void)step;
-	for (i = 0; i < 2; i++) {
-		w.s[i].plan.lazy_until = w.now + 500 * WORLD_MS;
-		conn_quiesce(&w.s[i].c, CONN_TX | CONN_RX);
-	}
-	while (!all_quiet())
-		go_on(until);
-	for (i = 0; i < 2; i++)
-		conn_unquiesce(&w.s[i].c, CONN_TX | CONN_RX);
-	w.s[0].plan.patient = false;
-	run();
-	same_offsets();
-}
-
-static void test_stop(void **state)
-{
-	(void)state;
-	every_step(stop_zcopy);
-}
-
 static uint32_t out(void)
 {
 	return w.s[0].c.src_count + w.s[0].c.sink_count + w.s[1].c.src_count +
@@ -383,8 +328,6 @@ int main(void)
 		cmocka_unit_test(test_sink),
 		cmocka_unit_test(test_both_write_first),
 		cmocka_unit_test(test_never_read),
-		cmocka_unit_test(test_hand_over),
-		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_take_back),
 		cmocka_unit_test(test_crumbs),
 		cmocka_unit_test(test_death),

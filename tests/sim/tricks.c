@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a program does not cause by itself, or seldom: mode changes, larger
- * receive buffers, advertisements taken back or refused, zero copy stopped.
+ * What a program does not cause by itself, or seldom: mode changes, other
+ * receive buffers, advertisements taken back or refused.
  */
 
 #include "world.h"
-
-void world_enlarge(struct side *s, uint32_t size)
-{
-	uint32_t i;
-
-	for (i = s->recv_first; i != s->recv_last; i++)
-		if (s->size[i % WORLD_RECVS] < size)
-			s->size[i % WORLD_RECVS] = size;
-	s->size_now = size;
-}
 
 static uint32_t smallest(const struct side *s)
 {
@@ -55,24 +45,9 @@ static void say(struct world *w, struct side *s)
 	}
 }
 
-static void resize(struct world *w, struct side *s)
-{
-	uint32_t want = conn_rcvbuf_wanted(&s->c);
-
-	if (conn_sizes(&s->c)) {
-		say(w, s);
-	} else if (want) {
-		world_enlarge(s, want > s->size_now ? want : s->size_now);
-		conn_rcvbuf_ready(&s->c, sim_rnd(w->sim, 2) ? want : 0);
-	} else if (s->c.peer_rcv_size < SIM_MSG_MAX / 2) {
-		conn_ask_rcvbuf(&s->c,
-				s->c.peer_rcv_size + sim_rnd(w->sim, 200));
-	}
-}
-
 void world_trick(struct world *w, struct side *s)
 {
-	switch (sim_rnd(w->sim, 10)) {
+	switch (sim_rnd(w->sim, 6)) {
 	case 0:
 		conn_refuse_sources(&s->c);
 		break;
@@ -83,26 +58,13 @@ void world_trick(struct world *w, struct side *s)
 		conn_cancel_sinks(&s->c);
 		break;
 	case 3:
-		conn_quiesce(&s->c, sim_rnd(w->sim, 4));
-		break;
-	case 4:
-		conn_unquiesce(&s->c, CONN_TX | CONN_RX);
-		break;
-	case 5:
 		conn_set_mode(&s->c, sim_rnd(w->sim, 3));
 		break;
-	case 6:
+	case 4:
 		conn_set_mode(&s->c, WIRE_PIPELINED);
 		break;
-	case 7:
-		conn_set_rx_mode(&s->c, WIRE_COMBINED);
-		break;
-	case 8:
-		conn_like_pipelined(&s->c, sim_rnd(w->sim, 2));
-		if (conn_pipelined_liked(&s->c))
-			conn_set_mode(&s->c, WIRE_PIPELINED);
-		break;
 	default:
-		resize(w, s);
+		if (conn_sizes(&s->c))
+			say(w, s);
 	}
 }

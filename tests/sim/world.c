@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "../unit/wire_name.h"
 #include "world.h"
 
 #include <stdarg.h>
@@ -183,8 +184,6 @@ static void take(struct world *w, struct side *s, const struct fab_msg *m)
 		world_fault(w, "DisConn at %llu of %llu",
 			    (unsigned long long)s->c.rx_stream,
 			    (unsigned long long)other(w, s)->plan.total);
-	if (in.suspend)
-		conn_suspend_ack(&s->c);
 	release_empty(s);
 }
 
@@ -273,8 +272,6 @@ static bool carry_out(struct world *w, struct side *s, const struct conn_op *op,
 		return true;
 	case CONN_WRITE:
 		return zc_write(w, s, op);
-	case CONN_PROBE:
-		return !conn_on_done(&s->c, w->now, CONN_PROBE, 0);
 	default:
 		return false;
 	}
@@ -396,6 +393,15 @@ static bool side_step(struct world *w, struct side *s)
 	return any;
 }
 
+/* Nothing is advertised, unanswered or under way by RDMA from `t` to `r`. */
+static bool quiet(const struct conn *t, const struct conn *r)
+{
+	return !t->src_count && !t->writes && !t->wr_told &&
+	       !(t->want & (CONN_WANT_WR_COMPL | CONN_WANT_SINK_ACK)) &&
+	       (t->tx_mode != WIRE_PIPELINED || t->dis_sent) &&
+	       !r->sink_count && !r->peer_src_count && !r->reads;
+}
+
 /*
  * No byte is counted twice or not at all: what the peer has is never more
  * than we gave, and the same when nothing is out nor under way.
@@ -413,8 +419,8 @@ static void check_offsets(struct world *w)
 			world_fault(w, "a sink is out behind DisConn");
 		if (o->c.rx_stream > conn_tx_at(&s->c))
 			world_fault(w, "%c has more than was sent", 'b' - i);
-		if (conn_quiet(&s->c, CONN_TX) && conn_quiet(&o->c, CONN_RX) &&
-		    sim_still(s->e) && sim_link(s->e) != SIM_LOST &&
+		if (quiet(&s->c, &o->c) && sim_still(s->e) &&
+		    sim_link(s->e) != SIM_LOST &&
 		    o->c.rx_stream != s->c.tx_stream)
 			world_fault(w, "offsets of %c differ at rest", 'a' + i);
 	}
@@ -515,12 +521,11 @@ bool world_run(struct world *w)
 			for (i = 0; i < 2; i++)
 				world_fault(
 					w,
-					"stuck: a %s sent %llu credits %u, "
-					"b %s sent %llu credits %u",
-					conn_state_name(w->s[0].c.state),
+					"stuck: a %d sent %llu credits %u, "
+					"b %d sent %llu credits %u",
+					w->s[0].c.state,
 					(unsigned long long)w->s[0].c.tx_stream,
-					w->s[0].c.credits,
-					conn_state_name(w->s[1].c.state),
+					w->s[0].c.credits, w->s[1].c.state,
 					(unsigned long long)w->s[1].c.tx_stream,
 					w->s[1].c.credits);
 			break;

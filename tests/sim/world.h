@@ -124,9 +124,7 @@ unsigned int seen_report(bool all);
 /* One more receive is posted, and the machine told. */
 void world_repost(struct side *s);
 
-/* tricks.c: what is posted is made larger in its place. */
-void world_enlarge(struct side *s, uint32_t size);
-/* Something the machine may be asked for, now and then. */
+/* tricks.c: something the machine may be asked for, now and then. */
 void world_trick(struct world *w, struct side *s);
 
 /*

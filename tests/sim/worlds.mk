@@ -6,6 +6,7 @@ world_sources = \
 	tests/sim/seen.c \
 	tests/sim/tricks.c \
 	tests/sim/world.c tests/sim/world.h \
+	tests/unit/wire_name.h \
 	tests/sim/zcopy.c
 tests_sim_test_scenes_SOURCES = tests/sim/test_scenes.c $(world_sources)
 tests_sim_test_scenes_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)

@@ -224,7 +224,7 @@ static void read_ended(struct world *w, struct side *s, uint64_t len)
 	struct area *a = area(s);
 	struct local *l = &a->read[a->read_first++ % CONN_RDMA];
 	uint64_t at = s->c.rx_stream;
-	int ret = conn_on_done(&s->c, w->now, CONN_READ, len);
+	int ret = conn_on_done(&s->c, CONN_READ, len);
 
 	s->reads--;
 	if (ret && ret != -ECANCELED)
@@ -252,7 +252,7 @@ static bool rdma_ended(struct world *w, struct side *s)
 		/* The queue pair breaks, or the write may end short. */
 		if (d.status && d.status != -EFAULT)
 			d.len = UINT64_MAX;
-		if (conn_on_done(&s->c, w->now, CONN_WRITE, d.len) && w->clean)
+		if (conn_on_done(&s->c, CONN_WRITE, d.len) && w->clean)
 			world_fault(w, "end of a write");
 	}
 	return any;
@@ -333,15 +333,23 @@ uint64_t zc_next(const struct world *w, const struct side *s)
 	return at;
 }
 
+static void forget(struct side *s, const struct conn_advert *list, uint32_t n)
+{
+	while (n--)
+		bar(s, &area(s)->piece[(list[n].key - 0xabc00) % PIECES]);
+}
+
+/* The connection is over, and nothing is at the memory any more. */
 void zc_fence(struct world *w, struct side *s)
 {
 	if (!s->down || s->fenced || (w->sync && !w->s[1 - s->which].down))
 		return;
 	s->fenced = true;
 	rdma_ended(w, s);
-	conn_fenced(&s->c);
-	s->src_since = s->sink_since = 0;
 	zc_step(w, s);
+	forget(s, s->c.src, s->c.src_count);
+	forget(s, s->c.sink, s->c.sink_count);
+	s->src_since = s->sink_since = 0;
 }
 
 void zc_check_end(struct world *w, struct side *s)

@@ -137,7 +137,7 @@ static const uint8_t marker[RDMA_MARKER] = "sixteen bytes!!";
 
 static void both_ends(void)
 {
-	struct conn_params p = params(true, false), q = params(false, false);
+	struct conn_params p = params(false), q = params(false);
 	int pair[2];
 
 	memset(&sock, 0, sizeof(sock));

@@ -15,15 +15,13 @@
 
 #define BUFS	 64
 #define RCV_SIZE 4096
-#define EXT	 (CONN_EXT_SINKAVAIL | CONN_EXT_SUSPEND)
+#define EXT	 CONN_EXT_SINKAVAIL
 
-static inline struct conn_params params(bool active, bool native)
+static inline struct conn_params params(bool native)
 {
 	return (struct conn_params){
-		.active = active,
 		.native = native,
 		.rcv_size = RCV_SIZE,
-		.rcv_max = 4 * RCV_SIZE,
 		.posted = BUFS,
 		.max_adverts = 4,
 		.ext_flags = EXT,
@@ -51,8 +49,7 @@ static inline void join(struct conn *a, const struct conn_params *pa,
 
 static inline void up_kind(struct conn *c, bool active, bool native)
 {
-	struct conn_params mine = params(active, native);
-	struct conn_params other = params(!active, native);
+	struct conn_params mine = params(native), other = mine;
 	struct conn peer;
 
 	if (active)

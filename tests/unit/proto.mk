@@ -30,7 +30,7 @@ tests_unit_test_conn_close_SOURCES = \
 tests_unit_test_conn_close_LDADD = libsdpproto.la $(CMOCKA_LIBS)
 tests_unit_test_conn_cross_SOURCES = \
 	tests/unit/test_conn_cross.c \
-	tests/unit/conn_util.h
+	tests/unit/conn_util.h tests/unit/wire_name.h
 tests_unit_test_conn_cross_LDADD = libsdpproto.la $(CMOCKA_LIBS)
 tests_unit_test_conn_errors_SOURCES = \
 	tests/unit/test_conn_errors.c \

@@ -164,7 +164,7 @@ static void test_messages(void **state)
 
 	(void)state;
 	for (mid = 2; mid < 256; mid++) {
-		if (!wire_name(mid))
+		if (!wire_hdr_len(mid))
 			continue;
 		for (len = wire_hdr_len(mid); len < sizeof(m); len++) {
 			const struct conn_names *n = len & 4 ? &v6 : &v4;

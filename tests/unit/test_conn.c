@@ -11,14 +11,13 @@ static void names_cross(void **state)
 				   .remote_port = 5001,
 				   .token = 0x1122334455667788,
 				   .check = 0xcafe };
-	struct conn_params p = params(true, false);
+	struct conn_params p = params(false);
 	uint8_t buf[CONN_HELLO_ACK_LEN];
 	struct conn_names got;
 	struct conn a, b;
 
 	(void)state;
 	conn_init(&a, &p);
-	p.active = false;
 	p.ext_flags = CONN_EXT_ANCHORED;
 	conn_init(&b, &p);
 	assert_int_equal(conn_hello(&a, &mine, buf), WIRE_COMPACT_LEN);
@@ -57,7 +56,7 @@ static void native_names(void **state)
 	static const uint8_t ack[196] = { 1, 0,	   0,		0x40, 0, 0,
 					  0, 0xc4, [16] = 0x22, 0,    0, 1,
 					  0, 0,	   0x80,	0x10 };
-	struct conn_params p = params(true, true);
+	struct conn_params p = params(true);
 	uint8_t buf[CONN_HELLO_ACK_LEN];
 	struct conn_names got;
 	struct conn a, b;
@@ -384,41 +383,6 @@ static void urgent_taken(void **state)
 	assert_int_equal(in.len, 4);
 }
 
-static void keep_alive(void **state)
-{
-	struct conn_params p = params(true, false), q = p;
-	struct conn_offer none = { 0 };
-	uint64_t now = 5000 * MS;
-	struct conn_op op;
-	struct conn c, peer;
-
-	(void)state;
-	p.keepalive_ns = 100 * MS;
-	q.active = false;
-	join(&c, &p, &peer, &q);
-	assert_int_equal(conn_on_timer(&c, now), 0);
-	assert_false(conn_wants_send(&c));
-	assert_true(conn_deadline(&c) == now + 100 * MS);
-	now += 50 * MS; /* traffic puts it off */
-	assert_int_equal(give_at(&c, now, msg(&c, WIRE_DATA), 1, NULL), 0);
-	assert_true(conn_deadline(&c) == now + 100 * MS);
-	now += 100 * MS;
-	assert_int_equal(conn_on_timer(&c, now), 0);
-	assert_true(conn_wants_send(&c));
-	c.credits = 0; /* it needs none */
-	conn_next(&c, now, &none, 0, &op);
-	assert_int_equal(op.type, CONN_PROBE);
-	now += 100 * MS; /* not answered: no second one */
-	assert_int_equal(conn_on_timer(&c, now), 0);
-	assert_false(conn_wants_send(&c));
-	assert_int_equal(conn_on_done(&c, now, CONN_PROBE, 0), 0);
-	assert_int_equal(conn_on_done(&c, now, CONN_PROBE, 0), -EINVAL);
-	assert_int_equal(conn_on_done(&c, now, CONN_READ, 9), -EINVAL);
-	assert_true(conn_deadline(&c) == now + 100 * MS);
-	up(&c); /* off */
-	assert_true(conn_deadline(&c) == UINT64_MAX);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,7 +396,6 @@ int main(void)
 		cmocka_unit_test(late_update),
 		cmocka_unit_test(urgent_sent),
 		cmocka_unit_test(urgent_taken),
-		cmocka_unit_test(keep_alive),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

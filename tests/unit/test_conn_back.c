@@ -39,7 +39,7 @@ static unsigned int any(unsigned int n)
 
 static void begin(uint64_t world)
 {
-	struct conn_params pa = params(true, false), pb = params(false, false);
+	struct conn_params pa = params(false), pb = params(false);
 	int i;
 
 	seed = world * 0x9e3779b97f4a7c15ull + 1;

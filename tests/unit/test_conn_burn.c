@@ -9,8 +9,8 @@ static struct conn a, b;
 
 static void both_up(void)
 {
-	struct conn_params pa = params(true, false);
-	struct conn_params pb = params(false, false);
+	struct conn_params pa = params(false);
+	struct conn_params pb = params(false);
 
 	pa.posted = KEEP;
 	join(&a, &pa, &b, &pb);

@@ -211,7 +211,7 @@ static void disconnected_early(void **state)
 		{ CONN_LAST, -ECONNRESET },
 		{ CONN_TW, 0 },
 	};
-	struct conn_params p = params(true, false);
+	struct conn_params p = params(false);
 	struct conn c;
 	size_t i;
 
@@ -329,7 +329,7 @@ static void lost(void **state)
 /* shutdown() between Hello and HelloAck takes effect afterwards. */
 static void early_shutdown(void **state)
 {
-	struct conn_params p = params(true, false);
+	struct conn_params p = params(false);
 	struct conn_names n = { .ipv = 6 }, got;
 	uint8_t buf[CONN_HELLO_ACK_LEN];
 	struct conn a, b;
@@ -348,128 +348,6 @@ static void early_shutdown(void **state)
 	assert_int_equal(b.state, CONN_SEND1);
 	assert_int_equal(take(&a, 5).mid, WIRE_DATA);
 	sends(&a, WIRE_DISCONN);
-}
-
-static void names(void **state)
-{
-	(void)state;
-	for (unsigned int s = 0; s <= CONN_CLOSED; s++)
-		assert_true(strlen(conn_state_name(s)) > 1);
-	assert_string_equal(conn_state_name(CONN_TW), "time-wait");
-	assert_string_equal(conn_state_name(99), "?");
-}
-
-/* --- hand-over -------------------------------------------------------- */
-
-static void suspend_asked(void **state)
-{
-	struct conn_in in;
-	struct wire_msg m;
-	struct conn c;
-
-	(void)state;
-	up(&c); /* we are the old owner */
-	assert_int_equal(conn_suspend(&c, 0x13f1388), 0);
-	assert_int_equal(conn_suspend(&c, 1), -EALREADY);
-	m = take_at(&c, 7 * S, 100, false);
-	assert_int_equal(m.mid, WIRE_SUSP);
-	assert_true(m.service == 0x13f1388);
-	silent(&c, 100); /* our half stands still */
-	assert_true(conn_deadline(&c) == 37 * S);
-	assert_int_equal(give(&c, msg(&c, WIRE_DATA), 9, &in), 0);
-	assert_int_equal(in.len, 9); /* the peer's bytes are the stream's */
-	assert_int_equal(give(&c, msg(&c, WIRE_SUSP_ACK), 0, &in), 0);
-	assert_true(in.suspended);
-	conn_shutdown(&c, 8 * S, true);
-	silent(&c, 100);
-	assert_int_equal(conn_on_disconnected(&c, 8 * S), 0);
-	assert_int_equal(c.error, 0);
-	up(&c); /* the peer has to disconnect in time */
-	assert_int_equal(conn_suspend(&c, 1), 0);
-	sends(&c, WIRE_SUSP);
-	assert_int_equal(give_at(&c, S, msg(&c, WIRE_SUSP_ACK), 0, &in), 0);
-	assert_int_equal(conn_on_timer(&c, 31 * S - 1), 0);
-	assert_int_equal(conn_on_timer(&c, 31 * S), -ECONNRESET);
-	up(&c); /* nothing may follow SuspCommAck */
-	assert_int_equal(conn_suspend(&c, 1), 0);
-	sends(&c, WIRE_SUSP);
-	good(&c, WIRE_SUSP_ACK);
-	bad(&c, msg(&c, WIRE_DATA), 0);
-	up(&c); /* no answer */
-	assert_int_equal(conn_suspend(&c, 1), 0);
-	assert_int_equal(take_at(&c, S, 0, false).mid, WIRE_SUSP);
-	assert_int_equal(conn_on_timer(&c, 31 * S), -ECONNRESET);
-	disconnects(&c);
-}
-
-static void suspend_answered(void **state)
-{
-	struct wire_msg m;
-	struct conn_in in;
-	struct conn c;
-
-	(void)state;
-	up(&c);
-	assert_int_equal(conn_suspend_ack(&c), -EINVAL);
-	m = msg(&c, WIRE_SUSP);
-	m.service = 0x1c3cb;
-	assert_int_equal(give(&c, m, 0, &in), 0);
-	assert_true(in.suspend);
-	assert_true(conn_suspend_service(&c) == 0x1c3cb);
-	assert_int_equal(take(&c, 5).mid, WIRE_DATA); /* not yet stopped */
-	m = msg(&c, WIRE_RCVBUF);
-	assert_int_equal(give(&c, m, 0, NULL), 0);
-	assert_int_equal(conn_suspend_ack(&c), 0);
-	assert_int_equal(take(&c, 5).mid, WIRE_RCVBUF_ACK);
-	assert_int_equal(take(&c, 5).mid, WIRE_SUSP_ACK);
-	disconnects(&c);
-	silent(&c, 5);
-	assert_int_equal(c.state, CONN_TW);
-	assert_int_equal(conn_on_disconnected(&c, 1), 0);
-	assert_int_equal(c.error, 0);
-}
-
-static void suspend_crossing(void **state)
-{
-	struct conn_in in;
-	struct conn c;
-
-	(void)state;
-	up_kind(&c, true, false); /* the active side's holds */
-	assert_int_equal(conn_suspend(&c, 1), 0);
-	sends(&c, WIRE_SUSP);
-	assert_int_equal(give(&c, msg(&c, WIRE_SUSP), 0, &in), 0);
-	assert_false(in.suspend);
-	good(&c, WIRE_SUSP_ACK);
-	assert_true(c.suspended);
-	up_kind(&c, false, false);
-	assert_int_equal(conn_suspend(&c, 1), 0);
-	sends(&c, WIRE_SUSP);
-	assert_int_equal(give(&c, msg(&c, WIRE_SUSP), 0, &in), 0);
-	assert_true(in.suspend);
-	assert_true(conn_deadline(&c) == UINT64_MAX);
-	assert_int_equal(conn_suspend_ack(&c), 0);
-	sends(&c, WIRE_SUSP_ACK);
-	/* DisConn wins, received or our own. */
-	up(&c);
-	assert_int_equal(conn_suspend(&c, 1), 0);
-	sends(&c, WIRE_SUSP);
-	good(&c, WIRE_DISCONN);
-	assert_int_equal(take(&c, 5).mid, WIRE_DATA);
-	assert_true(conn_deadline(&c) == UINT64_MAX);
-	up(&c);
-	good(&c, WIRE_SUSP);
-	conn_shutdown(&c, 1, false);
-	assert_int_equal(conn_suspend_ack(&c), -EINVAL);
-	sends(&c, WIRE_DISCONN);
-	assert_int_equal(give(&c, msg(&c, WIRE_SUSP), 0, &in), 0);
-	assert_false(in.suspend);
-	assert_int_equal(conn_suspend(&c, 1), -ENOTCONN);
-	up(&c);
-	c.peer_ext_flags = CONN_EXT_SINKAVAIL;
-	assert_int_equal(conn_suspend(&c, 1), -EOPNOTSUPP);
-	up_kind(&c, true, true);
-	assert_int_equal(conn_suspend(&c, 1), -EOPNOTSUPP);
 }
 
 /* Behind DisConn a kernel is told of three receives by the last credit. */
@@ -512,10 +390,6 @@ int main(void)
 		cmocka_unit_test(aborting),
 		cmocka_unit_test(lost),
 		cmocka_unit_test(early_shutdown),
-		cmocka_unit_test(names),
-		cmocka_unit_test(suspend_asked),
-		cmocka_unit_test(suspend_answered),
-		cmocka_unit_test(suspend_crossing),
 		cmocka_unit_test(native_last_credit),
 	};
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "conn_util.h"
+#include "wire_name.h"
 
 #define SINK_LEN 8192
 
@@ -35,7 +36,7 @@ static void note(int who, char how, const char *what)
 
 static void begin(unsigned int mode)
 {
-	struct conn_params pa = params(true, false), pb = params(false, false);
+	struct conn_params pa = params(false), pb = params(false);
 
 	pa.reads = pb.reads = true;
 	memset(end, 0, sizeof(end));
@@ -53,8 +54,8 @@ static bool say_one(int who, const struct conn_offer *offer)
 	conn_next(&end[who].c, 1, offer, 1 << 20, &op);
 	if (op.type == CONN_WRITE) {
 		note(who, '>', "write");
-		assert_int_equal(
-			conn_on_done(&end[who].c, 1, CONN_WRITE, op.len), 0);
+		assert_int_equal(conn_on_done(&end[who].c, CONN_WRITE, op.len),
+				 0);
 		return true;
 	}
 	if (op.type != CONN_SEND)
@@ -140,7 +141,7 @@ static void reads(int who, uint64_t bytes)
 
 static void has_read(int who, uint64_t bytes)
 {
-	assert_int_equal(conn_on_done(&end[who].c, 1, CONN_READ, bytes), 0);
+	assert_int_equal(conn_on_done(&end[who].c, CONN_READ, bytes), 0);
 }
 
 /* Everything under way arrives and is answered; then nothing is out. */

@@ -418,15 +418,25 @@ static void rows_29_to_35(void **state)
 		assert_int_equal(m.mid, WIRE_RCVBUF_ACK);
 		assert_int_equal(m.bytes, RCV_SIZE);
 	}
-	up(&c); /* 35 */
-	c.peer_ext_flags = 0;
-	assert_int_equal(give(&c, msg(&c, WIRE_SUSP), 0, &in), 0);
-	assert_false(in.suspend);
-	assert_int_equal(conn_suspend_ack(&c), -EINVAL);
-	assert_int_equal(give(&c, msg(&c, WIRE_SUSP_ACK), 0, &in), 0);
-	assert_false(in.suspended);
-	silent(&c, 0);
-	assert_int_equal(take(&c, 1).mid, WIRE_DATA);
+	/* 35: in every state, from a kernel or not, also from one that offers it */
+	for (int how = 0; how < 8; how++) {
+		up_kind(&c, how & 1, how & 2);
+		c.peer_ext_flags |= how & 1 ? 0x02 : 0;
+		if (how & 4) {
+			conn_shutdown(&c, 1, false);
+			sends(&c, WIRE_DISCONN);
+		}
+		m = msg(&c, WIRE_SUSP);
+		m.service = UINT64_MAX;
+		assert_int_equal(give(&c, m, 0, NULL), 0);
+		assert_int_equal(give(&c, msg(&c, WIRE_SUSP_ACK), 0, NULL), 0);
+		assert_int_equal(give(&c, msg(&c, WIRE_SUSP_ACK), 0, NULL), 0);
+		assert_true(conn_deadline(&c) == UINT64_MAX);
+		silent(&c, 0);
+		if (!(how & 4))
+			assert_int_equal(take(&c, 1).mid, WIRE_DATA);
+		good(&c, WIRE_DISCONN);
+	}
 }
 
 /* A byte of a good set-up message changed: refused, or taken. */
@@ -475,9 +485,8 @@ static void rows_37_38_set_up(void **state)
 		uint8_t buf[CONN_HELLO_ACK_LEN] = { 0 };
 		size_t len;
 
-		p = params(true, cases[i].native);
+		p = params(cases[i].native);
 		conn_init(&a, &p);
-		p.active = false;
 		conn_init(&b, &p);
 		len = conn_hello(&a, &n, buf);
 		if (!cases[i].active) {
@@ -500,7 +509,7 @@ static void rows_37_38_set_up(void **state)
 static void receive_sizes(void **state)
 {
 	struct conn_names n = { .ipv = 4 }, got;
-	struct conn_params p = params(true, false);
+	struct conn_params p = params(false);
 	uint8_t buf[CONN_HELLO_ACK_LEN];
 	struct conn a, b;
 
@@ -527,7 +536,7 @@ static void receive_sizes(void **state)
 
 static void before_set_up(void **state)
 {
-	struct conn_params p = params(false, false);
+	struct conn_params p = params(false);
 	struct conn_offer offer = { .bytes = 10 };
 	struct conn_names got;
 	uint8_t junk[200] = { 0 };

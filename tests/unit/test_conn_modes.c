@@ -253,7 +253,6 @@ static void mode_changes(void **state)
 	up(&c);
 	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), -EINVAL);
 	assert_int_equal(conn_set_mode(&c, 3), -EINVAL);
-	assert_int_equal(conn_set_rx_mode(&c, WIRE_COMBINED), -EINVAL);
 	assert_int_equal(conn_set_mode(&c, WIRE_PIPELINED), 0);
 	assert_int_equal(conn_set_mode(&c, WIRE_BUFFERED), -EBUSY);
 	assert_int_equal(c.tx_mode, WIRE_COMBINED); /* until posted */
@@ -268,11 +267,6 @@ static void mode_changes(void **state)
 	assert_int_equal(take(&c, 10).mode, 0);
 	assert_int_equal(take(&c, 10).mid, WIRE_DATA);
 	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), -EINVAL);
-	c.rx_mode = WIRE_BUFFERED; /* the sink is master of leaving it */
-	assert_int_equal(conn_set_rx_mode(&c, WIRE_PIPELINED), -EINVAL);
-	assert_int_equal(conn_set_rx_mode(&c, WIRE_COMBINED), 0);
-	assert_int_equal(take(&c, 10).mode, 9);
-	assert_int_equal(c.rx_mode, WIRE_COMBINED);
 	c.peer_ext_flags = 0;
 	assert_int_equal(conn_set_mode(&c, WIRE_COMBINED), -EOPNOTSUPP);
 	up_kind(&c, true, true);
@@ -302,58 +296,30 @@ static void mode_crossing(void **state)
 	assert_int_equal(c.peer_sink_count, 0);
 }
 
+/* A peer that asks for larger ones is told of what there is. */
 static void receive_buffers(void **state)
 {
-	struct conn_in in;
 	struct wire_msg m;
 	struct conn c;
 
 	(void)state;
-	up(&c); /* the peer's, larger on our wish */
-	assert_int_equal(conn_ask_rcvbuf(&c, RCV_SIZE), -EINVAL);
-	assert_int_equal(conn_ask_rcvbuf(&c, 2 * RCV_SIZE), 0);
-	assert_int_equal(conn_ask_rcvbuf(&c, 3 * RCV_SIZE), -EALREADY);
-	m = msg(&c, WIRE_RCVBUF_ACK); /* before we asked: not an answer */
+	up(&c);
+	m = msg(&c, WIRE_RCVBUF_ACK); /* we never ask: not an answer */
 	m.bytes = 3 * RCV_SIZE;
 	assert_int_equal(give(&c, m, 0, NULL), 0);
-	m = take(&c, 0);
-	assert_int_equal(m.mid, WIRE_RCVBUF);
-	assert_int_equal(m.bytes, 2 * RCV_SIZE);
-	assert_int_equal(take(&c, 50000).len, RCV_SIZE);
-	m = msg(&c, WIRE_RCVBUF_ACK);
-	m.bytes = 2 * RCV_SIZE;
-	assert_int_equal(give(&c, m, 0, &in), 0);
-	assert_true(in.credits); /* room grew */
-	assert_int_equal(conn_tx_room(&c), 2 * RCV_SIZE - 16);
-	m = msg(&c, WIRE_RCVBUF_ACK); /* sizes do not shrink */
-	assert_int_equal(conn_ask_rcvbuf(&c, 3 * RCV_SIZE), 0);
-	sends(&c, WIRE_RCVBUF);
-	m.bytes = 100;
-	assert_int_equal(give(&c, m, 0, &in), 0);
-	assert_int_equal(conn_tx_room(&c), 2 * RCV_SIZE - 16);
-
-	up(&c); /* ours, on the peer's wish, as far as we may */
+	assert_int_equal(conn_tx_room(&c), RCV_SIZE - 16);
 	m = msg(&c, WIRE_RCVBUF);
 	m.bytes = 100 * RCV_SIZE;
 	assert_int_equal(give(&c, m, 0, NULL), 0);
-	silent(&c, 0); /* not before the buffers are there */
-	assert_int_equal(conn_rcvbuf_wanted(&c), 4 * RCV_SIZE);
-	conn_rcvbuf_ready(&c, 4 * RCV_SIZE);
 	m = take(&c, 0);
 	assert_int_equal(m.mid, WIRE_RCVBUF_ACK);
-	assert_int_equal(m.bytes, 4 * RCV_SIZE);
-	assert_int_equal(conn_rcvbuf_wanted(&c), 0);
-	assert_int_equal(give(&c, msg(&c, WIRE_DATA), 4 * RCV_SIZE - 16, &in),
-			 0);
-	m = msg(&c, WIRE_RCVBUF); /* no more than that */
-	m.bytes = 5 * RCV_SIZE;
-	assert_int_equal(give(&c, m, 0, NULL), 0);
-	assert_int_equal(take(&c, 0).bytes, 4 * RCV_SIZE);
+	assert_int_equal(m.bytes, RCV_SIZE);
+	bad(&c, msg(&c, WIRE_DATA), RCV_SIZE - 15); /* it is not filled */
 }
 
 static void both_say_sizes(struct conn *c)
 {
-	struct conn_params p = params(true, false), q = params(false, false);
+	struct conn_params p = params(false), q = params(false);
 	struct conn peer;
 
 	p.ext_flags |= CONN_EXT_SIZES;
@@ -442,41 +408,30 @@ static void receives_heard_of(void **state)
 	bad(&c, m, 0);
 }
 
-/* Kernel peers count stream bytes alone, and are never asked [5.6]. */
+/* Kernel peers count stream bytes alone [5.6]. */
 static void native_receive_buffers(void **state)
 {
-	struct conn_in in;
+	static const uint32_t asks[] = { 0, RCV_SIZE - WIRE_BSDH, 2 * RCV_SIZE,
+					 UINT32_MAX };
 	struct wire_msg m;
 	struct conn c;
 
 	(void)state;
 	up_kind(&c, false, true);
-	m = msg(&c, WIRE_RCVBUF);
-	m.bytes = RCV_SIZE - WIRE_BSDH; /* it is so large */
-	assert_int_equal(give(&c, m, 0, NULL), 0);
-	assert_int_equal(conn_rcvbuf_wanted(&c), 0);
-	assert_int_equal(take(&c, 0).bytes, RCV_SIZE - WIRE_BSDH);
-	m = msg(&c, WIRE_RCVBUF);
-	m.bytes = 2 * RCV_SIZE;
-	assert_int_equal(give(&c, m, 0, NULL), 0);
-	assert_int_equal(conn_rcvbuf_wanted(&c), 2 * RCV_SIZE + WIRE_BSDH);
-	conn_rcvbuf_ready(&c, 2 * RCV_SIZE + WIRE_BSDH);
-	m = take(&c, 0);
-	assert_int_equal(m.mid, WIRE_RCVBUF_ACK);
-	assert_int_equal(m.bytes, 2 * RCV_SIZE);
-	assert_int_equal(give(&c, msg(&c, WIRE_DATA), m.bytes, &in), 0);
-	assert_int_equal(in.len, 2 * RCV_SIZE);
-	m = msg(&c, WIRE_RCVBUF);
-	m.bytes = UINT32_MAX;
-	assert_int_equal(give(&c, m, 0, NULL), 0);
-	assert_int_equal(conn_rcvbuf_wanted(&c), 4 * RCV_SIZE);
-	assert_int_equal(conn_ask_rcvbuf(&c, 2 * RCV_SIZE), -EOPNOTSUPP);
+	for (unsigned int i = 0; i < 4; i++) {
+		m = msg(&c, WIRE_RCVBUF);
+		m.bytes = asks[i];
+		assert_int_equal(give(&c, m, 0, NULL), 0);
+		m = take(&c, 0);
+		assert_int_equal(m.mid, WIRE_RCVBUF_ACK);
+		assert_int_equal(m.bytes, RCV_SIZE - WIRE_BSDH);
+	}
 }
 
 /* A peer that takes 17 bytes at a time gets the stream, and no more. */
 static void tiny_peer(void **state)
 {
-	struct conn_params p = params(true, false), q = p;
+	struct conn_params p = params(false), q = p;
 	struct wire_msg m;
 	struct conn c, d;
 

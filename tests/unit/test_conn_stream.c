@@ -172,26 +172,11 @@ static bool program_reads(struct end *e)
 
 static void sometimes(struct end *e, uint64_t now)
 {
-	uint32_t want;
-
-	switch (rnd(40)) {
+	switch (rnd(20)) {
 	case 0:
-		if (e->c.peer_rcv_size < MSG_MAX / 2)
-			conn_ask_rcvbuf(&e->c, e->c.peer_rcv_size + rnd(50));
-		break;
-	case 1:
 		conn_set_mode(&e->c, rnd(3));
 		break;
-	case 2:
-		conn_set_rx_mode(&e->c, WIRE_COMBINED);
-		break;
-	case 3:
-		want = conn_rcvbuf_wanted(&e->c);
-		/* All receives are back: they can be larger ones now. */
-		if (want && !e->unread_count)
-			conn_rcvbuf_ready(&e->c, rnd(2) ? want : 0);
-		break;
-	case 4:
+	case 1:
 		assert_int_equal(conn_on_timer(&e->c, now), 0);
 		break;
 	}
@@ -207,10 +192,9 @@ static void birth(struct end *a, struct end *b)
 	struct conn_params p[2];
 
 	for (int i = 0; i < 2; i++) {
-		p[i] = params(!i, false);
+		p[i] = params(false);
 		p[i].posted = (uint16_t)(4 + rnd(rnd(2) ? 1 : 12));
 		p[i].rcv_size = 24 + rnd(rnd(2) ? 8 : 200);
-		p[i].rcv_max = rnd(2) ? 0 : MSG_MAX;
 	}
 	memset(a, 0, sizeof(*a));
 	memset(b, 0, sizeof(*b));

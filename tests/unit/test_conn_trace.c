@@ -67,20 +67,18 @@ static void t6_to_t10(void)
 	arrives(&b, &op);
 	assert_true(conn_read(&b, 524288, &rd));
 	assert_int_equal(rd.vaddr, 0x7f0012345008);
-	conn_like_pipelined(&b, true);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 524288), 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 524288), 0);
 	op = next(&b, &none);
-	is_hex(&op, "06 04 00 40 00 00 00 14 00 00 00 02 00 00 00 03 "
+	is_hex(&op, "06 00 00 40 00 00 00 14 00 00 00 02 00 00 00 03 "
 		    "00 08 00 00");
+	op.hdr[1] = 0x04; /* REQ_PIPE is a wish: of no effect */
 	arrives(&a, &op);
-	assert_true(conn_pipelined_liked(&a));
 	assert_true(conn_read(&b, 131072, &rd));
 	conn_cancel_sources(&a);
 	op = next(&a, &none);
 	is_hex(&op, "08 00 00 3e 00 00 00 10 00 00 00 04 00 00 00 02");
 	arrives(&b, &op);
-	conn_like_pipelined(&b, false);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 131072), 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 131072), 0);
 	op = next(&b, &none);
 	is_hex(&op, "06 00 00 3f 00 00 00 14 00 00 00 03 00 00 00 03 "
 		    "00 02 00 00");
@@ -159,7 +157,7 @@ static void t15_to_t18(void)
 
 static void conversation(void **state)
 {
-	struct conn_params pa = params(true, false), pb = params(false, false);
+	struct conn_params pa = params(false), pb = params(false);
 	struct conn_offer plain = { .bytes = 18 };
 	struct conn_offer urgent = { .bytes = 4, .oob_last = true };
 	struct conn_op op;

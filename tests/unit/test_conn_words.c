@@ -10,8 +10,8 @@ static uint8_t set0[CONN_WORDS], set1[CONN_WORDS];
 
 static void up_words(unsigned int flags)
 {
-	struct conn_params mine = params(true, false);
-	struct conn_params other = params(false, false);
+	struct conn_params mine = params(false);
+	struct conn_params other = params(false);
 	struct conn peer;
 
 	mine.ext_flags |= CONN_EXT_WORDS;
@@ -168,8 +168,8 @@ static void back(void **state)
  */
 static void spared(void **state)
 {
-	struct conn_params mine = params(true, false);
-	struct conn_params other = params(false, false);
+	struct conn_params mine = params(false);
+	struct conn_params other = params(false);
 	struct conn_offer offer = { .bytes = 100, .back = 100 };
 	struct conn_op op;
 	struct conn peer;
@@ -187,7 +187,7 @@ static void spared(void **state)
 	m.buf_len = 1000;
 	assert_int_equal(give(&c, m, 8, NULL), 0);
 	assert_true(conn_read(&c, 1000, &op));
-	assert_int_equal(conn_on_done(&c, 1, CONN_READ, 992), 0);
+	assert_int_equal(conn_on_done(&c, CONN_READ, 992), 0);
 	c.credits = CONN_SPARE;
 	conn_spare(&c, true);
 	next(100, &op);

@@ -58,17 +58,17 @@ static void read_source(void **state)
 	reads(&b, 5000, 0x1134, 700);
 	assert_int_equal(conn_source(&b), 0);
 	assert_int_equal(told(&b, &a), -1);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 300), 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 300), 0);
 	assert_int_equal(told(&b, &a), -1); /* one is under way */
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 700), 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 700), 0);
 	assert_int_equal(b.rx_stream, 1008);
 	none_free(&a);
 	assert_int_equal(told(&b, &a), WIRE_RD_COMPL);
 	is_free(&a, 5, 8, 1000);
 	none_free(&a);
 	assert_int_equal(a.tx_stream, 1008);
-	assert_true(conn_quiet(&a, CONN_TX) && conn_quiet(&b, CONN_RX));
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 1), -EINVAL);
+	assert_int_equal(a.src_count + b.peer_src_count + b.reads, 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 1), -EINVAL);
 }
 
 /* Behind a failed read nothing counts; the rest is asked for as Data. */
@@ -82,10 +82,10 @@ static void failed_read(void **state)
 	reads(&b, 400, 0x1000, 400);
 	reads(&b, 600, 0x1190, 600);
 	reads(&b, 600, 0x1000, 500);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 100), 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 100), 0);
 	assert_int_equal(told(&b, &a), -1);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 600), -ECANCELED);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 500), -ECANCELED);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 600), -ECANCELED);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 500), -ECANCELED);
 	assert_int_equal(b.rx_stream, 100);
 	assert_int_equal(told(&b, &a), WIRE_RD_COMPL);
 	none_free(&a);
@@ -106,7 +106,7 @@ static void refused_source(void **state)
 	conn_refuse_sources(&b);
 	assert_int_equal(conn_source(&b), 0);
 	assert_int_equal(told(&b, &a), -1); /* not before the read ends */
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 100), 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 100), 0);
 	assert_int_equal(told(&b, &a), WIRE_RD_COMPL);
 	assert_int_equal(told(&b, &a), WIRE_SENDSM);
 	is_free(&a, 5, 8, 100);
@@ -127,7 +127,7 @@ static void cancelled_source(void **state)
 	conn_cancel_sources(&a);
 	assert_int_equal(told(&a, &b), -1);
 	assert_int_equal(advertise(&a, &b, 50, 6).type, CONN_NOTHING);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 992), 0);
+	assert_int_equal(conn_on_done(&b, CONN_READ, 992), 0);
 	assert_int_equal(told(&b, &a), WIRE_RD_COMPL); /* all of it */
 	is_free(&a, 5, 8, 992);
 	assert_false(a.cancel_tx || b.cancel_rx);
@@ -201,7 +201,7 @@ static void write_sink(void **state)
 	sink(&b, &a, 8192, 5);
 	assert_int_equal(writes(&a, 3000).len, 3000);
 	none_free(&b);
-	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 3000), 0);
+	assert_int_equal(conn_on_done(&a, CONN_WRITE, 3000), 0);
 	assert_int_equal(told(&a, &b), WIRE_WR_COMPL); /* nothing more */
 	is_free(&b, 5, 0, 3000);
 	assert_int_equal(b.rx_stream, 3000);
@@ -217,7 +217,7 @@ static void failed_write(void **state)
 	pair(WIRE_PIPELINED);
 	sink(&b, &a, 8192, 5);
 	assert_int_equal(writes(&a, 3000).len, 3000);
-	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 1000), 0);
+	assert_int_equal(conn_on_done(&a, CONN_WRITE, 1000), 0);
 	assert_int_equal(a.tx_stream, 1000);
 	assert_int_equal(conn_write_room(&a), 0);
 	assert_int_equal(pass(&a, &b, &offer, NULL).hdr[0], WIRE_WR_COMPL);
@@ -227,7 +227,7 @@ static void failed_write(void **state)
 	sink(&b, &a, 8192, 6);
 	writes(&a, 3000);
 	told(&a, &b);
-	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 1000), -ECONNRESET);
+	assert_int_equal(conn_on_done(&a, CONN_WRITE, 1000), -ECONNRESET);
 }
 
 /*
@@ -237,7 +237,7 @@ static void failed_write(void **state)
 static void unheard_write(void **state)
 {
 	struct conn_offer offer = { .bytes = 500 }, none = { 0 };
-	struct conn_params pa = params(true, false), pb = params(false, false);
+	struct conn_params pa = params(false), pb = params(false);
 	uint8_t report[CONN_HDR_MAX] = { 0 };
 	struct conn_in in;
 	struct conn_op op;
@@ -253,7 +253,7 @@ static void unheard_write(void **state)
 	conn_next(&a, 1, &none, 1 << 20, &op);
 	assert_int_equal(op.hdr[0], WIRE_WR_COMPL);
 	memcpy(report, op.hdr, op.hdr_len);
-	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 3000), 0);
+	assert_int_equal(conn_on_done(&a, CONN_WRITE, 3000), 0);
 	assert_int_equal(conn_tx_room(&a), 0);
 	assert_false(conn_src_wanted(&a, 1000));
 	assert_int_equal(pass(&a, &b, &offer, NULL).type, CONN_NOTHING);
@@ -275,7 +275,7 @@ static void unheard_write(void **state)
 	a.tx_mode = b.rx_mode = WIRE_PIPELINED;
 	sink(&b, &a, 8192, 5);
 	writes(&a, 3000);
-	assert_int_equal(conn_on_done(&a, 1, CONN_WRITE, 0), 0);
+	assert_int_equal(conn_on_done(&a, CONN_WRITE, 0), 0);
 	assert_int_equal(told(&a, &b), WIRE_WR_COMPL);
 	assert_true(conn_write_heard(&a));
 	/*
@@ -323,37 +323,8 @@ static void cancelled_sinks(void **state)
 	assert_int_equal(sink(&b, &a, 8192, 7).took, CONN_TOOK_SINK);
 }
 
-/* Stopped: everything out comes back, nothing new goes out. */
-static void quiesced(void **state)
-{
-	(void)state;
-	pair(WIRE_PIPELINED);
-	advertise(&a, &b, 1000, 5);
-	conn_quiesce(&a, CONN_TX);
-	assert_false(conn_quiet(&a, CONN_TX));
-	assert_true(conn_quiet(&a, CONN_RX));
-	assert_int_equal(told(&a, &b), WIRE_SRC_CANCEL);
-	assert_int_equal(told(&b, &a), WIRE_SENDSM);
-	assert_false(conn_quiet(&a, CONN_TX)); /* a sink may be under way */
-	assert_int_equal(told(&a, &b), WIRE_MODE);
-	assert_true(conn_quiet(&a, CONN_TX));
-	assert_false(conn_src_wanted(&a, 1000));
-	assert_int_equal(conn_set_mode(&a, WIRE_PIPELINED), -EBUSY);
-	conn_unquiesce(&a, CONN_TX);
-	assert_true(conn_src_wanted(&a, 1000));
-	pair(WIRE_PIPELINED); /* the other end, and a sink */
-	sink(&b, &a, 8192, 5);
-	conn_quiesce(&b, CONN_RX);
-	assert_int_equal(told(&b, &a), WIRE_SINK_CANCEL);
-	assert_int_equal(told(&a, &b), WIRE_SINK_ACK);
-	assert_true(conn_quiet(&b, CONN_RX));
-	advertise(&a, &b, 1000, 6);
-	assert_int_equal(conn_source(&b), 0);
-	assert_int_equal(told(&b, &a), WIRE_SENDSM);
-}
-
-/* After death memory is kept until nothing can be at it. */
-static void fenced(void **state)
+/* After death memory is the caller's to forget, when nothing can be at it. */
+static void dead(void **state)
 {
 	struct conn_op op;
 
@@ -362,8 +333,6 @@ static void fenced(void **state)
 		pair(WIRE_PIPELINED);
 		advertise(&a, &b, 1000, 5);
 		reads(&b, 100, 0x1000, 100);
-		conn_fenced(&a); /* not true of a live one */
-		none_free(&a);
 		if (how == 0)
 			conn_abort(&a);
 		else if (how == 1)
@@ -372,20 +341,16 @@ static void fenced(void **state)
 			assert_int_equal(conn_on_disconnected(&a, 1),
 					 -ECONNRESET);
 		none_free(&a);
-		conn_fenced(&a);
-		is_free(&a, 5, 0, 0);
-		none_free(&a);
+		assert_int_equal(a.src_count, 1);
 		conn_abort(&b);
 		assert_false(conn_read(&b, 100, &op));
-		assert_int_equal(conn_on_done(&b, 1, CONN_READ, 100),
-				 -ECANCELED);
+		assert_int_equal(conn_on_done(&b, CONN_READ, 100), -ECANCELED);
 	}
 	pair(WIRE_PIPELINED);
 	sink(&b, &a, 8192, 6);
 	conn_on_lost(&b, EIO);
 	none_free(&b);
-	conn_fenced(&b);
-	is_free(&b, 6, 0, 0);
+	assert_int_equal(b.sink_count, 1);
 }
 
 /* Answers that are not fetched leave no room for advertisements. */
@@ -405,28 +370,6 @@ static void unfetched(void **state)
 	for (i = 0; i < n; i++)
 		is_free(&a, i, 0, 0);
 	assert_true(conn_src_wanted(&a, 10));
-}
-
-/* Hand-over waits until nothing is out, and byte counts are exact. */
-static void suspended(void **state)
-{
-	(void)state;
-	pair(WIRE_PIPELINED);
-	advertise(&a, &b, 1000, 5);
-	reads(&b, 300, 0x1000, 300);
-	assert_int_equal(conn_suspend(&a, 1), 0);
-	assert_int_equal(told(&a, &b), WIRE_SRC_CANCEL);
-	assert_int_equal(told(&a, &b), -1);
-	assert_int_equal(conn_on_done(&b, 1, CONN_READ, 300), 0);
-	assert_int_equal(told(&b, &a), WIRE_RD_COMPL);
-	assert_int_equal(told(&b, &a), WIRE_SENDSM);
-	is_free(&a, 5, 0, 300);
-	assert_int_equal(told(&a, &b), WIRE_MODE);
-	assert_int_equal(told(&a, &b), WIRE_SUSP);
-	assert_int_equal(conn_suspend_ack(&b), 0);
-	assert_int_equal(told(&b, &a), WIRE_SUSP_ACK);
-	assert_int_equal(a.tx_stream, 300);
-	assert_int_equal(b.rx_stream, 300);
 }
 
 /* What no honest peer says ends the connection, and frees nothing. */
@@ -512,7 +455,7 @@ static void native_none(void **state)
  */
 static void native_half_close(void **state)
 {
-	struct conn_params p = params(true, true), q = params(false, true);
+	struct conn_params p = params(true), q = params(true);
 	struct conn_in in;
 	struct wire_msg m;
 	struct conn_op op;
@@ -527,11 +470,11 @@ static void native_half_close(void **state)
 	assert_true(conn_read(&c, 100, &op));
 	conn_shutdown(&c, 1, false);
 	silent(&c, 0); /* DisConn waits */
-	assert_int_equal(conn_on_done(&c, 1, CONN_READ, 100), 0);
+	assert_int_equal(conn_on_done(&c, CONN_READ, 100), 0);
 	assert_int_equal(take(&c, 0).bytes, 100);
 	silent(&c, 0);
 	assert_true(conn_read(&c, 1000, &op));
-	assert_int_equal(conn_on_done(&c, 1, CONN_READ, 892), 0);
+	assert_int_equal(conn_on_done(&c, CONN_READ, 892), 0);
 	sends(&c, WIRE_RD_COMPL);
 	sends(&c, WIRE_DISCONN);
 	m = msg(&c, WIRE_SRC_AVAIL);
@@ -555,10 +498,8 @@ int main(void)
 		cmocka_unit_test(unheard_write),
 		cmocka_unit_test(more_to_come),
 		cmocka_unit_test(cancelled_sinks),
-		cmocka_unit_test(quiesced),
-		cmocka_unit_test(fenced),
+		cmocka_unit_test(dead),
 		cmocka_unit_test(unfetched),
-		cmocka_unit_test(suspended),
 		cmocka_unit_test(lies),
 		cmocka_unit_test(native_none),
 		cmocka_unit_test(native_half_close),

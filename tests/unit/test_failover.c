@@ -120,7 +120,7 @@ static void arrives(struct conn *peer, const char *bytes)
 /* Home but for the record: 100 bytes were taken, GIVEN handed back. */
 static void in_resume(struct conn *peer)
 {
-	struct conn_params p = params(true, false), q = params(false, false);
+	struct conn_params p = params(false), q = params(false);
 	int pair[2];
 
 	memset(&sock, 0, sizeof(sock));

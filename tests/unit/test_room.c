@@ -225,7 +225,7 @@ static void settle(void)
 
 static int set_up(void **state)
 {
-	struct conn_params p = params(true, false), q = params(false, false);
+	struct conn_params p = params(false), q = params(false);
 
 	(void)state;
 	memset(&one, 0, sizeof(one));

@@ -33,8 +33,8 @@ static struct sock s;
 
 static int begin(void **state)
 {
-	struct conn_params mine = params(true, false);
-	struct conn_params other = params(false, false);
+	struct conn_params mine = params(false);
+	struct conn_params other = params(false);
 	struct conn peer;
 
 	(void)state;

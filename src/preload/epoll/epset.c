@@ -95,11 +95,6 @@ struct epset *epset_get(int fd)
 	return set;
 }
 
-struct epset *epset_first(void)
-{
-	return __atomic_load_n(&sets, __ATOMIC_ACQUIRE);
-}
-
 #define SET_OF(r) \
 	((struct epset *)(void *)((char *)(r)-offsetof(struct epset, retired)))
 

@@ -201,7 +201,6 @@ static inline uint64_t epreg_wake_word(const struct epreg *r)
 struct epset *epset_get(int fd);
 /* Its last number goes: all registrations die. No lock held. */
 void epset_drop(struct epset *set);
-struct epset *epset_first(void); /* of all ever made; `life` odd: in use */
 
 /*
  * A registration of `set` (lock held), in no bucket yet; NULL: no memory.

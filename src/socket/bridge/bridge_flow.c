@@ -15,7 +15,6 @@
 struct conn_params flow_params(const struct flow *f)
 {
 	return (struct conn_params){
-		.active = true,
 		.native = true,
 		.rcv_size = VERBS_RCV_SIZE,
 		.posted = f->end->depth,

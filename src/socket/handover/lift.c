@@ -215,7 +215,6 @@ static void step(struct sock *s, int fd)
 			return;
 		}
 		s->seek.params = (struct conn_params){
-			.active = !s->seek.pair.offering,
 			.rcv_size = SHM_MSG_MAX,
 			.posted = SHM_DEPTH,
 			.max_adverts = 1,

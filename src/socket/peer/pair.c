@@ -412,7 +412,7 @@ static int give(int sock, const void *buf, size_t len, int memfd)
 /* Everything the offering end checks in a PAIR; the segment gets mapped. */
 static enum reason ask_check(struct pair *p, int anchor,
 			     const struct pair_ask *a, int memfd,
-			     struct conn *c, struct conn_params *cp)
+			     struct conn *c, const struct conn_params *cp)
 {
 	struct conn_names peer;
 	enum reason why;
@@ -429,7 +429,6 @@ static enum reason ask_check(struct pair *p, int anchor,
 	err = shm_open_seg(&p->seg, memfd, a->size);
 	if (err)
 		return err == -EPROTO ? WHY_BAD_SEGMENT : budget_refused(err);
-	cp->active = false;
 	conn_init(c, cp);
 	if (conn_on_hello(c, a->hello, sizeof(a->hello), &peer) ||
 	    !names_meet(p, &peer))
@@ -438,7 +437,7 @@ static enum reason ask_check(struct pair *p, int anchor,
 }
 
 static enum pair_state answer(struct pair *p, int anchor, struct conn *c,
-			      struct conn_params *cp)
+			      const struct conn_params *cp)
 {
 	struct pair_answer a;
 	struct pair_ask ask;
@@ -468,7 +467,7 @@ static enum pair_state answer(struct pair *p, int anchor, struct conn *c,
 }
 
 static enum pair_state offered(struct pair *p, int anchor, struct conn *c,
-			       struct conn_params *cp)
+			       const struct conn_params *cp)
 {
 	enum reason why;
 	int fd;
@@ -495,7 +494,7 @@ static enum pair_state offered(struct pair *p, int anchor, struct conn *c,
 
 /* Connected: check what listens there, make the segment, send PAIR. */
 static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
-			   struct conn_params *cp)
+			   const struct conn_params *cp)
 {
 	enum reason why = pair_proof(p, anchor, NULL);
 	uint8_t hello[CONN_HELLO_MAX];
@@ -512,7 +511,6 @@ static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 	memset(&a, 0, sizeof(a));
 	head_make(p, &a.h);
 	a.size = p->seg.len;
-	cp->active = true;
 	conn_init(c, cp);
 	if (conn_hello(c, &p->names, hello) == HELLO_LEN)
 		memcpy(a.hello, hello, HELLO_LEN);
@@ -525,7 +523,8 @@ static enum pair_state ask(struct pair *p, int anchor, struct conn *c,
 }
 
 static enum pair_state probe(struct pair *p, int anchor, struct conn *c,
-			     struct conn_params *cp, unsigned int max_tries)
+			     const struct conn_params *cp,
+			     unsigned int max_tries)
 {
 	int err = p->fd < 0 ? unix_socket(p) : 0;
 	struct sockaddr_un un;
@@ -571,7 +570,7 @@ static enum pair_state asked(struct pair *p, int anchor, struct conn *c)
 }
 
 enum pair_state pair_step(struct pair *p, int anchor, struct conn *c,
-			  struct conn_params *cp, unsigned int max_tries)
+			  const struct conn_params *cp, unsigned int max_tries)
 {
 	switch (p->state) {
 	case PAIR_NONE:

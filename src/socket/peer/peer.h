@@ -39,7 +39,7 @@ socklen_t pair_name(const struct pair *p, struct sockaddr_un *un);
  * soft limit, found downwards), close-on-exec, non-blocking.
  */
 enum pair_state pair_step(struct pair *p, int anchor, struct conn *c,
-			  struct conn_params *cp, unsigned int max_tries);
+			  const struct conn_params *cp, unsigned int max_tries);
 
 /* Drop whatever is held in OFFERED, PROBING, RECALLED; nothing was injected. */
 void pair_cancel(struct pair *p);

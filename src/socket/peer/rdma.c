@@ -203,7 +203,6 @@ void rdma_in_vain(struct sock *s, int err)
 struct conn_params rdma_params(const struct rdma *r)
 {
 	return (struct conn_params){
-		.active = r->seek.dials,
 		.rcv_size = VERBS_RCV_SIZE,
 		.posted = r->end->depth,
 		.max_adverts = 1,

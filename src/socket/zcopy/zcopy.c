@@ -170,7 +170,7 @@ static size_t fetch(struct sock *s, void *to, size_t n)
 	s->shm.peer = s->waits.wake;
 	FAB(s)->read(END(s), to, op.vaddr, op.rkey, op.len, 0);
 	FAB(s)->done(END(s), &d);
-	if (conn_on_done(&s->conn, clock_ns(), CONN_READ, d.len))
+	if (conn_on_done(&s->conn, CONN_READ, d.len))
 		d.len = 0;
 	if (d.status)
 		failed(s, d.status);

@@ -208,9 +208,7 @@ static uint32_t finish(struct sock *s, struct piece *p, bool more)
 	rdma_api->dereg(END(s), &p->mr);
 	if (d.status)
 		d.len = 0;
-	return conn_on_done(&s->conn, clock_ns(), CONN_READ, d.len) ?
-		       0 :
-		       (uint32_t)d.len;
+	return conn_on_done(&s->conn, CONN_READ, d.len) ? 0 : (uint32_t)d.len;
 }
 
 /* A signal has come that is let in when this turn is over. */

@@ -56,7 +56,7 @@ static size_t write_some(struct sock *s, struct cursor *c, size_t left)
 	s->shm.peer = s->waits.wake;
 	FAB(s)->write(END(s), at, op.vaddr, op.rkey, op.len, 0);
 	FAB(s)->done(END(s), &d);
-	if (conn_on_done(&s->conn, clock_ns(), CONN_WRITE, d.len))
+	if (conn_on_done(&s->conn, CONN_WRITE, d.len))
 		return 0;
 	if (d.status && d.status != -ECANCELED && d.status != -EFAULT) {
 		s->zc.tx_off = true;

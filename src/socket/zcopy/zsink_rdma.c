@@ -63,7 +63,7 @@ void zcw_done(struct sock *s)
 		return;
 	if (s->zc.writing)
 		zcr_completion(s, s->zc.writing, &d);
-	conn_on_done(&s->conn, clock_ns(), CONN_WRITE, s->zc.len);
+	conn_on_done(&s->conn, CONN_WRITE, s->zc.len);
 	zcr_over(s);
 }
 
@@ -84,7 +84,7 @@ static uint32_t write_some(struct sock *s, const uint8_t *at, uint32_t len)
 			   s->zc.writing))
 		return (uint32_t)op.len;
 	s->zc.writing = 0;
-	conn_on_done(&s->conn, clock_ns(), CONN_WRITE, 0);
+	conn_on_done(&s->conn, CONN_WRITE, 0);
 	pump_control(s); /* that sink is of no use */
 	return 0;
 }

@@ -157,9 +157,7 @@ void rig_want(struct rig *r, struct verbs_event *ev, enum verbs_event_type t)
 void rig_machine(struct rig *r)
 {
 	struct conn_params p = {
-		.active = !r->server,
 		.rcv_size = VERBS_RCV_SIZE,
-		.rcv_max = VERBS_RCV_MAX,
 		.posted = VERBS_RCV_REST,
 		.max_adverts = 1,
 		.ext_flags = CONN_EXT_ANCHORED,
