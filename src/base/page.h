@@ -5,7 +5,8 @@
 /*
  * What a process publishes about itself (D12): a file in /dev/shm, mode 0600,
  * named libsdp.PID.STARTTIME, mapped shared and held open by no process.
- * sdpstat reads a copy. Written by one process with plain atomic stores; a
+ * sdpstat reads a copy. Written by one process with plain atomic stores (but for
+ * one word, struct page_reload); a
  * reader accepts a row when its `gen` is even and the same before and after.
  * The library creates the file when a rule first concerns a socket, removes it
  * at exit; the process that creates the next, and sdpstat, remove files whose
@@ -18,7 +19,7 @@
 #include <sys/types.h>
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
-#define PAGE_VERSION 7
+#define PAGE_VERSION 8
 #define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
 #define PAGE_DIR     "/dev/shm"
 #define PAGE_PREFIX  "libsdp."
@@ -118,6 +119,27 @@ struct page_event {
 	uint16_t what, why; /* enum event, enum reason */
 };
 
+/*
+ * The rule file is to be read again (sdpconf reload). `asked` is the one word
+ * that another process writes, into the file, as the page's user or root: a
+ * number from 4 on, rising by 4, and PAGE_ASK_APPLY. It is 0 when nothing is
+ * asked for: looked at by calls that are rare, and by the service thread when
+ * it is awake anyway. All others are the process's answer.
+ */
+#define PAGE_ASK_APPLY 1 /* connections that exist change sides, too */
+#define PAGE_ASK_NEXT  4
+
+struct page_reload {
+	uint32_t asked; /* atomic */
+	uint32_t read; /* atomic: what was asked for when the file was read */
+	uint32_t done; /* atomic: the same, and all is done */
+	uint32_t failed; /* what held before holds on */
+	uint32_t rules; /* in the file */
+	uint32_t back, again; /* connections to TCP; that may be lifted again */
+	uint32_t stay; /* that should be on TCP, and are not yet */
+	char said[256]; /* one line for people, or "" */
+};
+
 struct page {
 	uint64_t magic;
 	uint32_t version, rows;
@@ -129,6 +151,7 @@ struct page {
 	uint64_t service; /* its service thread's number (told.h), 0: none */
 	/* bytes of rings that were written here; of other parts of segments */
 	uint64_t shm_rings, shm_heads;
+	struct page_reload reload;
 	struct page_counters c;
 	struct page_counters summed; /* what the file of sums has of it */
 	uint64_t events; /* so many there were */
@@ -141,6 +164,14 @@ struct page {
  * and forking change what is mapped there, so rows stay valid pointers.
  */
 extern struct page *page_self;
+
+/* Are the rules to be read again? */
+static inline bool page_asked(void)
+{
+	return __builtin_expect(__atomic_load_n(&page_self->reload.asked,
+						__ATOMIC_RELAXED) != 0,
+				0);
+}
 
 /*
  * Make page_self visible to sdpstat; what was counted before is kept. Memory

@@ -111,6 +111,7 @@ static int page_load(int fd, struct page *p, struct page *again)
 			p->event[i].seq = 0; /* it was just being written */
 	p->uid = st.st_uid;
 	p->program[sizeof(p->program) - 1] = '\0';
+	p->reload.said[sizeof(p->reload.said) - 1] = '\0';
 	for (i = 0; i < PAGE_ROWS; i++)
 		p->row[i].device[sizeof(p->row[i].device) - 1] = '\0';
 	return err;

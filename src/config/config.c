@@ -16,6 +16,8 @@
 #define COMPLAINTS 20
 
 TABLE struct config config;
+const struct config *config_current = &config;
+uint32_t config_generation;
 
 static const char system_file[] = SYSCONFDIR "/libsdp.conf";
 
@@ -111,13 +113,12 @@ static void config_apply_log(const struct config *c)
 /* What a file says about the log holds from the line on where it stands. */
 struct load {
 	struct config *c;
-	bool log_fixed; /* LIBSDP_LOG has spoken */
 	uint32_t said, more;
 };
 
 static void load_log(const struct load *l)
 {
-	if (!l->log_fixed)
+	if (!l->c->log_fixed)
 		config_apply_log(l->c);
 }
 
@@ -138,7 +139,7 @@ static void load_say(const struct config_error *e, void *arg)
 	       e->level == LOG_ERR ? "; line skipped" : "");
 }
 
-static const char *load_error(int err)
+const char *config_why(int err)
 {
 	switch (err) {
 	case -ENOENT:
@@ -161,6 +162,19 @@ static const char *load_error(int err)
 	}
 }
 
+/* What is read again, though the program has another directory by then. */
+static void load_source(struct config *c, const char *file)
+{
+	struct text t = TEXT_IN(c->source);
+
+	if (*file != '/' &&
+	    sys_call3(SYS_getcwd, c->source, sizeof(c->source), 0) > 0) {
+		t.len = strlen(c->source);
+		text_char(&t, '/');
+	}
+	text_add(&t, "%s", file);
+}
+
 /* A file that was named must be there; the system's own may be absent. */
 static void load_file(struct load *l, const char *file, bool named)
 {
@@ -173,7 +187,7 @@ static void load_file(struct load *l, const char *file, bool named)
 			log_at(plain ? LOG_WARN : LOG_ERR,
 			       "failed to parse config file %s: %s (%d); "
 			       "no rules",
-			       file, load_error(bad), -bad);
+			       file, config_why(bad), -bad);
 		return;
 	}
 	text_copy(l->c->file, sizeof(l->c->file), file);
@@ -258,6 +272,8 @@ static void env_setting(const char *e)
 		err = -ENOENT; /* the system's file alone can say this */
 	else
 		err = settings_set(&settings, name, value, &expect);
+	if (!err)
+		config.env_set |= 1ull << settings_row(name);
 	if (err == -ENOENT)
 		log_warn("LIBSDP_ variable with an unknown name: %s", name);
 	else if (err)
@@ -288,7 +304,7 @@ static void env_log(struct load *l, const char *text)
 		return;
 	}
 	config_apply_log(l->c);
-	l->log_fixed = true;
+	l->c->log_fixed = true;
 }
 
 static void env_use(struct config *c, const char *text)
@@ -304,6 +320,8 @@ static void env_use(struct config *c, const char *text)
 		log_err("LIBSDP_USE: `%s`: expected sdp, tcp or both", text);
 	else if (config_force(c, use))
 		log_err("LIBSDP_USE: no memory for a rule; ignored");
+	else
+		c->forced = (uint8_t)(use + 1);
 }
 
 /* --- all of it -------------------------------------------------------- */
@@ -350,8 +368,11 @@ void config_load(const char *argv0)
 	if (env.stats)
 		text_copy(c->stats_file, sizeof(c->stats_file), env.stats);
 	c->simple = env.simple || env.always;
-	if (!c->simple)
+	if (!c->simple) {
+		c->named = env.file;
+		load_source(c, env.file ? env.file : system_file);
 		load_file(&l, env.file ? env.file : system_file, env.file);
+	}
 	if (strcmp(c->file, system_file))
 		settings.allow_setuid = 0;
 	if (!c->secure)

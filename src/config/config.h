@@ -63,6 +63,12 @@ struct config {
 	char exe[108]; /* base name of /proc/self/exe */
 	char file[4096]; /* the rule file that was read, or "" */
 	char stats_file[4096]; /* LIBSDP_STATS_FILE, or "" */
+	/* for config_reload(): */
+	char source[4096]; /* the rule file, there or not; "" (simple) */
+	bool named; /* by the environment: it has to be there */
+	bool log_fixed; /* LIBSDP_LOG has spoken */
+	uint8_t forced; /* LIBSDP_USE: enum rule_use, + 1; 0: not set */
+	uint64_t env_set; /* settings of the environment, a bit for each row */
 	struct rule *rules; /* in file order */
 	uint32_t nrules, room; /* rules there are and would fit */
 	/* the `log` statements so far; level 0, no destination: none */
@@ -72,7 +78,20 @@ struct config {
 	char log_file[512];
 };
 
-extern struct config config;
+extern struct config config; /* as it was at the start */
+
+/*
+ * The rules that hold. They may be others after config_reload(), by one store:
+ * what is found is good until the thread that looked leaves (guard.h).
+ */
+extern const struct config *config_current; /* atomic */
+static inline const struct config *config_now(void)
+{
+	return __atomic_load_n(&config_current, __ATOMIC_ACQUIRE);
+}
+
+/* How often that happened, by one store as well, behind the first. */
+extern uint32_t config_generation; /* atomic */
 
 /*
  * Read environment and file into `config` and `settings` and set up the log.
@@ -80,6 +99,29 @@ extern struct config config;
  * logged (9: bad lines; 8: file missing though named) and the rest holds.
  */
 void config_load(const char *argv0);
+
+/*
+ * What config_reload() found. `said`: one line, why the old rules hold, or which
+ * settings do not change before the next start; or "".
+ */
+struct config_news {
+	bool failed;
+	uint32_t line; /* that is wrong, 0: none */
+	uint32_t rules; /* in the file */
+	uint32_t fixed; /* settings that would have changed */
+	char said[256];
+};
+
+/*
+ * Read the rule file again, aside, and put what it says in the place of what
+ * holds; with a mistake in it, or without the file, nothing changes. The rules
+ * change by one store, the settings that may (SETTING_LIVE) and the log's level
+ * one by one, the others not at all. By one thread at a time. What is not used
+ * any more is freed when no thread is inside that may have found it.
+ */
+void config_reload(struct config_news *news);
+/* For people: why a file could not be read, as config_parse() says. */
+const char *config_why(int err);
 
 /* 0, or -EINVAL: text as in LIBSDP_LOG. Sets log_level, log_dest, log_file. */
 int config_set_log(struct config *c, const char *text);

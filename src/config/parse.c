@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/scratch.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "config/rules.h"
@@ -217,11 +218,37 @@ static bool parse_log_level(struct parser *ps, struct config *c)
 	return true;
 }
 
+/* What a line about the log changes. */
+struct log_was {
+	int level;
+	bool given;
+	enum log_dest dest;
+	char file[sizeof(config.log_file)];
+};
+
+static void log_keep(struct log_was *was, const struct config *c)
+{
+	was->level = c->log_level;
+	was->given = c->log_dest_given;
+	was->dest = c->log_dest;
+	memcpy(was->file, c->log_file, sizeof(was->file));
+}
+
+static void log_back(struct config *c, const struct log_was *was)
+{
+	c->log_level = was->level;
+	c->log_dest_given = was->given;
+	c->log_dest = was->dest;
+	memcpy(c->log_file, was->file, sizeof(was->file));
+}
+
 /* The whole line or nothing. */
 static bool parse_log(struct parser *ps, struct config *c)
 {
-	struct config was = *c;
+	struct log_was was;
 	bool ok = true;
+
+	log_keep(&was, c);
 
 	while (ok) {
 		if (parse_word(ps, "destination"))
@@ -234,7 +261,7 @@ static bool parse_log(struct parser *ps, struct config *c)
 	if (ok && *ps->at && *ps->at != '#')
 		ok = parse_fail(ps, ps->at, "destination or min-level");
 	if (!ok)
-		*c = was;
+		log_back(c, &was);
 	return ok;
 }
 
@@ -242,9 +269,10 @@ static bool parse_log(struct parser *ps, struct config *c)
 int config_set_log(struct config *c, const char *text)
 {
 	struct parser ps = { .c = c };
-	struct config was = *c;
+	struct log_was was;
 	bool ok = true;
 
+	log_keep(&was, c);
 	text_copy(ps.text, sizeof(ps.text), text);
 	ps.at = ps.text;
 	parse_blanks(&ps);
@@ -259,7 +287,7 @@ int config_set_log(struct config *c, const char *text)
 	}
 	if (ok && parse_end(&ps))
 		return 0;
-	*c = was;
+	log_back(c, &was);
 	return -EINVAL;
 }
 
@@ -342,19 +370,26 @@ static void parse_line(struct parser *ps, const char *line, size_t len)
 int config_parse_text(struct config *c, struct settings *s, const char *name,
 		      const char *text, size_t len, config_say say, void *arg)
 {
-	struct parser ps = {
-		.c = c, .s = s, .file = name, .say = say, .arg = arg
-	};
+	SCRATCH(room);
+	struct parser *ps = scratch_take(&room, sizeof(*ps));
 	const char *nl;
 	size_t n;
 
+	if (!ps)
+		return -ENOMEM;
+	memset(ps, 0, sizeof(*ps));
+	ps->c = c;
+	ps->s = s;
+	ps->file = name;
+	ps->say = say;
+	ps->arg = arg;
 	for (; len; text += n, len -= n) {
 		nl = memchr(text, '\n', len);
-		ps.line++;
+		ps->line++;
 		n = nl ? (size_t)(nl - text) + 1 : len;
-		parse_line(&ps, text, nl ? n - 1 : n);
+		parse_line(ps, text, nl ? n - 1 : n);
 	}
-	return (int)ps.bad;
+	return (int)ps->bad;
 }
 
 int config_force(struct config *c, enum rule_use use)

@@ -17,6 +17,18 @@ struct settings settings = {
 #undef SETTING_TEXT
 };
 
+void settings_default(struct settings *s)
+{
+	memset(s, 0, sizeof(*s));
+#define SETTING_NUM(name, def, min, max, unit, what) s->name = (def);
+#define SETTING_ENUM(name, def, words, what)	     s->name = (def);
+#define SETTING_TEXT(name, def, check, form, what)   strcpy(s->name, def);
+#include "config/settings.def"
+#undef SETTING_NUM
+#undef SETTING_ENUM
+#undef SETTING_TEXT
+}
+
 static bool path_sound(const char *value)
 {
 	return *value == '/' || !strcmp(value, "none");
@@ -63,6 +75,12 @@ static const struct {
 	const char *name, *old, *word;
 } word_aliases[] = {
 #define SETTING_WORD_ALIAS(name, old, word) { #name, #old, #word },
+#include "config/settings.def"
+};
+
+/* Those that may change while the program runs. */
+static const char *const live[] = {
+#define SETTING_LIVE(name) #name,
 #include "config/settings.def"
 #undef SETTING_NUM
 #undef SETTING_ENUM
@@ -157,18 +175,25 @@ static int setting_parse(const struct setting_info *info, const char *value,
 	return 0;
 }
 
-int settings_set(struct settings *s, const char *name, const char *value,
-		 const char **expect)
+uint32_t settings_row(const char *name)
 {
-	const struct setting_info *info;
-	int64_t v;
 	uint32_t i;
 
 	name = setting_name(name);
-	value = setting_value(name, value);
 	for (i = 0; i < settings_count; i++)
 		if (!strcmp(settings_table[i].name, name))
 			break;
+	return i;
+}
+
+int settings_set(struct settings *s, const char *name, const char *value,
+		 const char **expect)
+{
+	uint32_t i = settings_row(name);
+	const struct setting_info *info;
+	int64_t v;
+
+	value = setting_value(setting_name(name), value);
 	if (i == settings_count)
 		return -ENOENT;
 	info = &settings_table[i];
@@ -209,4 +234,31 @@ void settings_get(const struct settings *s, uint32_t i, char *buf, size_t size)
 	for (n = *setting_word(s, i); n > 0; n--)
 		words += strcspn(words, "|") + 1;
 	text_bytes(&t, words, strcspn(words, "|"));
+}
+
+bool settings_live(uint32_t i)
+{
+	size_t n;
+
+	for (n = 0; n < sizeof(live) / sizeof(live[0]); n++)
+		if (!strcmp(live[n], settings_table[i].name))
+			return true;
+	return false;
+}
+
+bool settings_same(const struct settings *a, const struct settings *b,
+		   uint32_t i)
+{
+	if (settings_table[i].check)
+		return !strcmp(setting_text(a, i), setting_text(b, i));
+	if (settings_table[i].words)
+		return *setting_word(a, i) == *setting_word(b, i);
+	return *setting_num(a, i) == *setting_num(b, i);
+}
+
+void settings_store(struct settings *to, const struct settings *from,
+		    uint32_t i)
+{
+	__atomic_store_n(setting_num(to, i), *setting_num(from, i),
+			 __ATOMIC_RELAXED);
 }

@@ -4,7 +4,8 @@
 
 /*
  * Everything an administrator can turn. settings.def is the one list.
- * Read once by config_load() (see config.h), constant afterwards.
+ * Read once by config_load() (see config.h), constant afterwards but for those
+ * that are SETTING_LIVE, which config_reload() stores one by one.
  */
 
 #include <stdbool.h>
@@ -53,5 +54,16 @@ extern const uint32_t settings_count;
  * bytes are enough for all.
  */
 void settings_get(const struct settings *s, uint32_t i, char *buf, size_t size);
+
+/* Everything at its default. */
+void settings_default(struct settings *s);
+/* The row of a name, present or former; settings_count: there is none. */
+uint32_t settings_row(const char *name);
+bool settings_live(uint32_t i);
+bool settings_same(const struct settings *a, const struct settings *b,
+		   uint32_t i);
+/* Row `i`, which is live, as `from` has it; other threads read it meanwhile. */
+void settings_store(struct settings *to, const struct settings *from,
+		    uint32_t i);
 
 #endif

@@ -10,6 +10,7 @@ libconfig_la_SOURCES = \
 	src/config/parse.c \
 	src/config/parse.h \
 	src/config/parse_target.c \
+	src/config/reload.c \
 	src/config/rules.c \
 	src/config/rules.h \
 	src/config/settings.c \

@@ -98,6 +98,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.changed = ep_changed,
 			.risen = ep_risen,
 			.by_inode = fdt_by_inode,
+			.each = fdt_each,
 			.another = fdt_another,
 			.has = fdt_has,
 			.dlopen = real_dlopen,

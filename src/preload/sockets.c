@@ -6,14 +6,23 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/page.h"
 #include "base/sys.h"
 #include "base/table.h"
+#include "config/config.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
 
 #define FAMILY_SDP  27 /* AF_INET_SDP */
 #define FAMILY_SDP6 28 /* AF_INET6_SDP */
 #define TYPE_FLAGS  (SOCK_NONBLOCK | SOCK_CLOEXEC)
+
+/* Before a rule is asked for. Neither in the child of a vfork(). */
+static inline void look_at_rules(void)
+{
+	if (page_asked() && !preload_off && fdt_is_owner())
+		sock_reload();
+}
 
 static int native_family(int family, int type, int proto)
 {
@@ -42,6 +51,7 @@ int do_socket(int family, int type, int proto)
 
 	if (unlikely(preload_off))
 		return real_socket(family, type, proto);
+	look_at_rules();
 	if (unlikely(native)) {
 		family = native_family(family, type, proto);
 		if (family < 0)
@@ -122,32 +132,68 @@ static void let_go(int fd, struct sock *s)
  * Listeners that the table does not know: no rule concerns them, or they came
  * over exec or from another process. Those are looked at in their first
  * accept; a bit says that there is nothing to find at this number. It stays
- * for the next that has the number, so one of these may be missed: on TCP.
+ * for the next that has the number, so one of these may be missed: on TCP. When
+ * the rules were read again all is to be found anew.
  */
 #define NUMBERS 65536
 static TABLE uint64_t dull[NUMBERS / 64];
+static uint32_t dull_by; /* atomic: under these rules, config_generation */
+
+static uint32_t rules(void)
+{
+	return __atomic_load_n(&config_generation, __ATOMIC_ACQUIRE);
+}
+
+static __attribute__((noinline)) void dull_renew(uint32_t now)
+{
+	uint32_t i;
+
+	if (__atomic_exchange_n(&dull_by, now, __ATOMIC_SEQ_CST) == now)
+		return;
+	for (i = 0; i < NUMBERS / 64; i++)
+		__atomic_store_n(&dull[i], 0, __ATOMIC_RELAXED);
+}
 
 static bool listener_dull(int fd)
 {
+	uint32_t now = rules();
+
+	if (unlikely(__atomic_load_n(&dull_by, __ATOMIC_RELAXED) != now))
+		dull_renew(now);
 	return (unsigned int)fd >= NUMBERS ||
 	       __atomic_load_n(&dull[fd / 64], __ATOMIC_RELAXED) >> fd % 64 & 1;
 }
 
-static void listener_is_dull(int fd)
+/* By the rules as they were at `by`: not, if they are others now. */
+static void listener_is_dull(int fd, uint32_t by)
 {
-	if ((unsigned int)fd < NUMBERS)
-		__atomic_fetch_or(&dull[fd / 64], 1ull << fd % 64,
-				  __ATOMIC_RELAXED);
+	if ((unsigned int)fd >= NUMBERS)
+		return;
+	__atomic_fetch_or(&dull[fd / 64], 1ull << fd % 64, __ATOMIC_SEQ_CST);
+	if (unlikely(rules() != by))
+		__atomic_fetch_and(&dull[fd / 64], ~(1ull << fd % 64),
+				   __ATOMIC_SEQ_CST);
+}
+
+static void before_listen(int fd)
+{
+	uint32_t by = rules();
+	ENTER_CHECKED(e, fd);
+
+	if (!e.sock || !fdt_is_owner())
+		return;
+	if (!sock_before_listen(e.sock, fd)) {
+		let_go(fd, e.sock);
+		listener_is_dull(fd, by);
+	}
 }
 
 int do_listen(int fd, int backlog)
 {
-	ENTER_CHECKED(e, fd);
-
-	if (e.sock && fdt_is_owner() && !sock_before_listen(e.sock, fd)) {
-		let_go(fd, e.sock);
-		listener_is_dull(fd);
-	}
+	look_at_rules();
+	before_listen(fd);
+	if (!preload_off && !fdt_any && fdt_is_owner())
+		sock_listens(fd);
 	return real_listen(fd, backlog);
 }
 
@@ -168,6 +214,7 @@ static void look_at_listener(struct accepting *a)
 
 static struct sock *accepted_sock(struct accepting *a, int fd, int flags)
 {
+	uint32_t by = rules();
 	struct sock *s;
 
 	look_at_listener(a);
@@ -176,13 +223,16 @@ static struct sock *accepted_sock(struct accepting *a, int fd, int flags)
 	if (listener_dull(a->listener) || fdt_has_sock(a->listener))
 		return NULL;
 	s = sock_inherited(a->listener, fd, flags);
-	if (!s)
-		listener_is_dull(a->listener);
+	if (!s) {
+		listener_is_dull(a->listener, by);
+		sock_listens(a->listener);
+	}
 	return s;
 }
 
 static void accepted(struct accepting *a, int fd, int flags)
 {
+	look_at_rules();
 	if (!fdt_any && listener_dull(a->listener))
 		return;
 	fdt_forget(fd);
@@ -287,6 +337,7 @@ static int connect_sock(struct sock *s, int fd, const struct sockaddr *sa,
 
 int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
 {
+	look_at_rules();
 	if (fdt_has_sock(fd) && len >= sizeof(sa_family_t) && sa &&
 	    mem_good(sa, len, false) && fdt_is_owner()) {
 		ENTER(e, fd);

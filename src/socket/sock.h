@@ -58,6 +58,11 @@ struct sock_hooks {
 	/* Is `fd` a number of s, and not about to be something else? */
 	bool (*has)(int fd, const struct sock *s);
 	/*
+	 * fn for each sock that this process has, with a number of it. It may
+	 * sleep, if it has counted itself in.
+	 */
+	void (*each)(void (*fn)(struct sock *s, int fd, void *arg), void *arg);
+	/*
 	 * May another thread be about to hand a number of s, `fd` among them,
 	 * to the kernel for what it stood for before?
 	 */
@@ -66,6 +71,14 @@ struct sock_hooks {
 
 /* Once, from the constructor. */
 void sock_setup(const struct sock_hooks *h);
+
+/*
+ * The rules are to be read again (page_asked()): of a process whose table it
+ * is, outside. Any of its threads; returns at once where another one does so.
+ */
+void sock_reload(void);
+/* It listens: though no rule concerns it, it can be asked to from here on. */
+void sock_listens(int fd);
 
 /* --- birth and names --------------------------------------------------- */
 
@@ -88,6 +101,7 @@ struct sock_legacy {
 	uint32_t rule_line;
 	int family;
 	uint8_t use; /* enum rule_use */
+	bool any; /* the listener's address is the wildcard */
 	uint16_t bars; /* options that only the kernel has */
 	uint8_t bufs; /* sizes of buffers that were set */
 	bool inq;

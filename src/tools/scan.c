@@ -158,17 +158,19 @@ static bool named_for(const char *name, const struct page *p)
 	return !strcmp(name, want);
 }
 
-static void add_found(struct scan *s, pid_t pid, const struct page *page,
-		      size_t len)
+static struct found *add_found(struct scan *s, pid_t pid,
+			       const struct page *page, size_t len)
 {
 	s->found =
 		grown(s->found, s->nfound, &s->found_room, sizeof(*s->found));
-	s->found[s->nfound++] =
+	s->found[s->nfound] =
 		(struct found){ .pid = pid, .page = page, .len = len };
+	return &s->found[s->nfound++];
 }
 
 /* One that cannot be read: if it is a living process's, it is said why. */
-static void other_version(const char *path, const char *name)
+static void other_version(const struct scan *s, const char *path,
+			  const char *name)
 {
 	uint64_t pid = 0;
 	struct {
@@ -178,7 +180,8 @@ static void other_version(const char *path, const char *name)
 	int fd;
 
 	text_number(name + sizeof(PAGE_PREFIX) - 1, INT32_MAX, &pid);
-	if (!pid || (kill((pid_t)pid, 0) && errno == ESRCH))
+	if (!pid || (s->only && s->only != (pid_t)pid) ||
+	    (kill((pid_t)pid, 0) && errno == ESRCH))
 		return;
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
@@ -203,7 +206,7 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	p = page_map(path, &len);
 	if (!p) {
-		other_version(path, name);
+		other_version(s, path, name);
 		return;
 	}
 	if (named_for(name, p) && !known(s, p)) {
@@ -214,7 +217,8 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 			owner = NULL;
 	}
 	if (owner)
-		add_found(s, owner->pid, p, len);
+		text_copy(add_found(s, owner->pid, p, len)->path,
+			  sizeof(s->found->path), path);
 	else
 		munmap((void *)(uintptr_t)p, len);
 }

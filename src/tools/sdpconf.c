@@ -12,6 +12,7 @@
 #include "tools/convert.h"
 #include "tools/lint.h"
 #include "tools/out.h"
+#include "tools/reload.h"
 #include "tools/suggest.h"
 
 #define SYSTEM_FILE SYSCONFDIR "/libsdp.conf"
@@ -21,7 +22,9 @@ __attribute__((visibility("default")))
 const char *argp_program_version = "sdpconf (libsdp) " PACKAGE_VERSION;
 
 struct options {
-	bool json;
+	bool json, apply;
+	uint64_t timeout_ms;
+	const char *root;
 	enum rule_role role;
 	const char *program;
 	const char *words[4]; /* the command and what follows */
@@ -278,6 +281,40 @@ static int do_explain(const struct options *o)
 	return 0;
 }
 
+/* --- reload ----------------------------------------------------------- */
+
+static int do_reload(const struct options *o)
+{
+	return reload(&(struct reload){
+		.what = o->words[1],
+		.root = o->root,
+		.apply = o->apply,
+		.json = o->json,
+		.timeout_ms = (unsigned int)o->timeout_ms,
+	});
+}
+
+/* "2", "0.5": milliseconds. */
+static bool seconds(const char *text, uint64_t *ms)
+{
+	uint64_t s = 0, part = 0;
+	size_t n = text_number(text, 3600, &s), digits = 0;
+
+	if (!n)
+		return false;
+	if (text[n] == '.') {
+		for (text += n + 1; *text >= '0' && *text <= '9'; text++)
+			if (digits < 3) {
+				part = part * 10 + (uint64_t)(*text - '0');
+				digits++;
+			}
+		for (n = 0; digits < 3; digits++)
+			part *= 10;
+	}
+	*ms = s * 1000 + part;
+	return !text[n];
+}
+
 /* --- settings --------------------------------------------------------- */
 
 static void print_setting_json(uint32_t i, const char *def)
@@ -344,10 +381,17 @@ static const struct {
 } commands[] = {
 	{ "check", do_check, 2 },	{ "explain", do_explain, 3 },
 	{ "lint", do_lint, 2 },		{ "convert", do_convert, 2 },
-	{ "settings", do_settings, 1 },
+	{ "settings", do_settings, 1 }, { "reload", do_reload, 2 },
 };
 
-enum { KEY_CLIENT = 256, KEY_SERVER, KEY_JSON };
+enum {
+	KEY_CLIENT = 256,
+	KEY_SERVER,
+	KEY_JSON,
+	KEY_APPLY,
+	KEY_TIMEOUT,
+	KEY_ROOT
+};
 
 static error_t option(int key, char *arg, struct argp_state *state)
 {
@@ -366,6 +410,17 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case KEY_JSON:
 		o->json = true;
 		return 0;
+	case KEY_APPLY:
+		o->apply = true;
+		return 0;
+	case KEY_TIMEOUT:
+		if (!seconds(arg, &o->timeout_ms))
+			argp_error(state, "%s: expected seconds, up to 3600",
+				   arg);
+		return 0;
+	case KEY_ROOT:
+		o->root = arg;
+		return 0;
 	case ARGP_KEY_ARG:
 		if (o->count >= 3)
 			argp_error(state, "too many words: %s", arg);
@@ -374,7 +429,8 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_NO_ARGS:
 		argp_error(
 			state,
-			"expected check, explain, lint, convert or settings");
+			"expected check, explain, lint, convert, settings or "
+			"reload");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -385,7 +441,14 @@ static const struct argp_option option_list[] = {
 	{ "program", 'p', "NAME", 0, "explain for this program", 0 },
 	{ "client", KEY_CLIENT, NULL, 0, "a connecting program (default)", 0 },
 	{ "server", KEY_SERVER, NULL, 0, "a listening program", 0 },
-	{ "json", KEY_JSON, NULL, 0, "print JSON (explain, settings)", 0 },
+	{ "json", KEY_JSON, NULL, 0, "print JSON (explain, settings, reload)",
+	  0 },
+	{ "apply", KEY_APPLY, NULL, 0,
+	  "reload: for connections that exist, too", 0 },
+	{ "timeout", KEY_TIMEOUT, "SECONDS", 0,
+	  "reload: wait so long for answers (2)", 0 },
+	{ "root", KEY_ROOT, "DIR", 0, "reload: units of the system below DIR",
+	  0 },
 	{ NULL, 0, NULL, 0, NULL, 0 },
 };
 
@@ -393,14 +456,15 @@ static const struct argp argp = {
 	.options = option_list,
 	.parser = option,
 	.args_doc = "check [FILE]\nexplain ADDRESS:PORT [FILE]\nlint [FILE]\n"
-		    "convert FILE\nsettings",
+		    "convert FILE\nsettings\nreload [PID|UNIT]",
 	.doc = "Check libsdp.conf, explain its decisions, find rules that never "
-	       "hold, convert those of other libraries, list the settings.",
+	       "hold, convert those of other libraries, list the settings, have "
+	       "processes read their rules again.",
 };
 
 int main(int argc, char **argv)
 {
-	struct options o = { 0 };
+	struct options o = { .root = "", .timeout_ms = 2000 };
 	size_t i;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
@@ -414,6 +478,7 @@ int main(int argc, char **argv)
 			err(2, "standard output");
 		return (int)i;
 	}
-	errx(EX_USAGE, "%s: expected check, explain, lint, convert or settings",
+	errx(EX_USAGE,
+	     "%s: expected check, explain, lint, convert, settings or reload",
 	     o.words[0]);
 }

@@ -5,13 +5,27 @@ sdpconf_LDFLAGS = $(AM_LDFLAGS) $(SDP_TOOL_LDFLAGS)
 sdpconf_SOURCES = \
 	src/tools/convert.c \
 	src/tools/convert.h \
+	src/tools/ended.c \
+	src/tools/ended.h \
 	src/tools/lint.c \
 	src/tools/lint.h \
+	src/tools/members.c \
+	src/tools/members.h \
 	src/tools/out.c \
 	src/tools/out.h \
+	src/tools/reload.c \
+	src/tools/reload.h \
+	src/tools/root.c \
+	src/tools/root.h \
+	src/tools/scan.c \
+	src/tools/scan.h \
 	src/tools/sdpconf.c \
+	src/tools/stray.c \
+	src/tools/stray.h \
 	src/tools/suggest.c \
-	src/tools/suggest.h
+	src/tools/suggest.h \
+	src/tools/unit_file.c \
+	src/tools/unit_file.h
 sdpconf_LDADD = libconfig.la libbase.la
 sdprun_CFLAGS = $(AM_CFLAGS) $(SDP_TOOL_CFLAGS)
 sdprun_LDFLAGS = $(AM_LDFLAGS) $(SDP_TOOL_LDFLAGS)

@@ -28,6 +28,7 @@ completes() {
 
 @test "completion: commands, states, keys" {
 	[ "$(completes sdpconf li)" = lint ]
+	[ "$(completes sdpconf rel)" = reload ]
 	[ "$(completes sdpstat state esta)" = established ]
 	[ "$(completes sdpstat path=r)" = path=rdma ]
 	[ "$(completes sdpstat repor)" = "" ]

@@ -187,10 +187,13 @@ on_sdp() {
 		'use tcp client * *:53' 'use tcp client ssh *:*' >rules
 	export LIBSDP_CONFIG_FILE=rules
 	printf 'connect 192.0.2.7 8080\n' >sdp.conf
-	STAND_INS=(/etc/libsdp.conf rules)
+	pair told "$(free_port)"
+	STAND_INS=(/etc/libsdp.conf rules
+		"--apply redis-server" "--apply ${PID[told]}")
 	try sdpconf.1
 	sdpconf check libsdp.conf
 	grep '192.0.2.7:8080' libsdp.conf
+	wrote '*reload*' | grep -E "^ *${PID[told]} .* rules"
 }
 
 @test "manual: sdprun(1)" {

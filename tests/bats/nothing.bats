@@ -128,7 +128,9 @@ quiet() {
 	mode norule
 	shape_of redis "$PORT" redis-server --port "$PORT" --bind 127.0.0.1 \
 		--save '' --dir "$TMP"
-	[ "$MODE" = plain ] || diff "$TMP/plain.shape" "$TMP/norule.shape"
+	# but a page, since it listens: by that it can be told of other rules
+	[ "$MODE" = plain ] || diff <(head -n 2 "$TMP/plain.shape") \
+		<(head -n 2 "$TMP/norule.shape")
 	# a peer without the library: the same
 	mode half
 	shape_of redis "$PORT" redis-server --port "$PORT" --bind 127.0.0.1 \

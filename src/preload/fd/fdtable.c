@@ -407,6 +407,20 @@ int fdt_other(const struct sock *s, int but)
 	return -1;
 }
 
+void fdt_each(void (*fn)(struct sock *s, int fd, void *arg), void *arg)
+{
+	struct sock *s;
+	int fd;
+
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
+		GUARDED(in);
+
+		s = fdt_sock(&in, fd);
+		if (s && !fdt_lower(s, fd))
+			fn(s, fd, arg);
+	}
+}
+
 int fdt_another(const struct sock *s, int but)
 {
 	int fd = ring_next(s, but), most;

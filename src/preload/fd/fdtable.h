@@ -252,6 +252,8 @@ int fdt_other(const struct sock *s, int but);
 int fdt_another(const struct sock *s, int but);
 /* Is there a lower one than its number `fd`? For walks. */
 bool fdt_lower(const struct sock *s, int fd);
+/* sock_hooks.each */
+void fdt_each(void (*fn)(struct sock *s, int fd, void *arg), void *arg);
 /* sock_hooks.by_inode */
 struct sock *fdt_by_inode(uint64_t inode, int *fd); /* caller inside */
 /*

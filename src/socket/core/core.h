@@ -95,6 +95,7 @@ void sock_why(struct sock *s, enum reason why);
 void sock_is_lifted(struct sock *s);
 void sock_publish(struct sock *s); /* the page's row: paths, reason */
 
+void row_begin(void); /* it will show one */
 void row_open(struct sock *s, int fd);
 /* The line of statistics, if asked for; `anyway`: even if all is zero. */
 void row_tell(bool anyway);

@@ -29,14 +29,19 @@ static void row_addr(struct page_addr *to, const struct sockaddr_storage *ss)
 	}
 }
 
+void row_begin(void)
+{
+	if (opened)
+		return;
+	opened = true;
+	page_open(config.program);
+}
+
 void row_open(struct sock *s, int fd)
 {
 	struct page_row *r;
 
-	if (!opened) {
-		opened = true;
-		page_open(config.program);
-	}
+	row_begin();
 	page_add(sockets, 1);
 	r = page_row_get(fd);
 	s->stats.row = r ? r : &sock_spare;

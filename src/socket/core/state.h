@@ -124,6 +124,7 @@ struct sock_id {
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
 	uint8_t family; /* of the anchor */
 	uint8_t role;
+	bool any; /* its listener's address is the wildcard */
 	uint32_t rule_line;
 	uint16_t port, peer_port; /* atomic: order.c; 0: not asked yet */
 	uint64_t inode;
@@ -233,6 +234,7 @@ struct sock_fallback {
 	bool apart; /* and over RDMA so does a child */
 	bool due; /* it was lifted, and the fallback is not counted yet */
 	bool pinned; /* never again (foreign holder) */
+	bool ruled; /* a rule says tcp since the rules were read again */
 	uint8_t pins; /* bit 0: tx held busy, bit 1: rx */
 	uint8_t stalls;
 	uint8_t audits; /* times the counts were compared */

@@ -25,6 +25,20 @@ bool rdma_lingered(struct sock *s); /* lock held: is it over? */
 void *service_main(void *arg); /* the thread itself */
 void service_forked(void);
 
+/* --- reload.c ---------------------------------------------------------- */
+
+/* What the rules say as they are now; false: tcp. */
+bool sock_rules_now(enum rule_role role, const struct sockaddr *sa,
+		    struct verdict *v);
+/* The same of what `fd` was accepted from; `any`: the wildcard. */
+bool sock_rules_server(int fd, bool any, struct verdict *v);
+bool sock_rules_any(const struct sockaddr_storage *ss);
+/* Have they been read again, so that what a listener was told is old? */
+bool sock_rules_changed(void);
+/* Of the service thread, which may wait for peers. */
+void reload_serve(void);
+void reload_forked(void);
+
 /* --- told.c ------------------------------------------------------------ */
 
 /* Takes what was sent to the service thread's socket. */

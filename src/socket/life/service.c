@@ -210,6 +210,8 @@ static void look_after_all(void)
 		registry_visit(0, NULL, REGISTRY_NONE);
 		if (look)
 			told_hear(registry.dgram);
+		if (unlikely(page_asked()))
+			reload_serve();
 		if (__atomic_load_n(&registry.quit, __ATOMIC_ACQUIRE))
 			return;
 		/* not a walk for each message, but in time */

@@ -61,10 +61,12 @@ static struct sock *sock_make(int fd, int family, bool nonblock)
 
 bool sock_possible(void)
 {
+	GUARDED(in);
+
 	if (config.disabled || (config.secure && !settings.allow_setuid))
 		return false;
-	return config_concerns(&config, ROLE_CLIENT) ||
-	       config_concerns(&config, ROLE_SERVER);
+	return config_concerns(config_now(), ROLE_CLIENT) ||
+	       config_concerns(config_now(), ROLE_SERVER);
 }
 
 struct sock *sock_new(int fd, int family, int type, bool native)
@@ -105,6 +107,7 @@ bool sock_legacy(struct sock *l, struct sock_legacy *to)
 		.rcvtimeo = l->opt.rcvtimeo,
 		.sndtimeo = l->opt.sndtimeo,
 		.rule_line = l->id.rule_line,
+		.any = l->id.any,
 		.family = l->id.family,
 		.use = l->id.use,
 		.bars = l->opt.bars,
@@ -119,14 +122,19 @@ bool sock_legacy(struct sock *l, struct sock_legacy *to)
 
 struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags)
 {
+	struct verdict v = { from->use, from->rule_line };
 	struct sock *s;
 
+	if (unlikely(sock_rules_changed()) && !from->native &&
+	    !sock_rules_server(fd, from->any, &v))
+		return NULL;
 	s = sock_make(fd, from->family, flags & SOCK_NONBLOCK);
 	if (!s)
 		return NULL;
 	s->id.native = from->native;
-	s->id.use = from->use;
-	s->id.rule_line = from->rule_line;
+	s->id.use = (uint8_t)v.use;
+	s->id.rule_line = v.line;
+	s->id.any = from->any;
 	s->opt.rcvtimeo = from->rcvtimeo;
 	s->opt.sndtimeo = from->sndtimeo;
 	s->opt.linger0 = from->linger0;
@@ -149,12 +157,12 @@ struct sock *sock_inherited(int listener, int fd, int flags)
 	    sys_getsockname(listener, &ss, &len) ||
 	    (ss.ss_family != AF_INET && ss.ss_family != AF_INET6))
 		return NULL;
-	v = config_match(&config, ROLE_SERVER, (void *)&ss);
-	s = v.use == USE_TCP ?
-		    NULL :
-		    sock_make(fd, ss.ss_family, flags & SOCK_NONBLOCK);
+	s = sock_rules_now(ROLE_SERVER, (void *)&ss, &v) ?
+		    sock_make(fd, ss.ss_family, flags & SOCK_NONBLOCK) :
+		    NULL;
 	if (!s)
 		return NULL;
+	s->id.any = sock_rules_any(&ss);
 	s->id.use = (uint8_t)v.use;
 	s->id.rule_line = v.line;
 	option_inherit(s, fd);
@@ -172,7 +180,8 @@ bool sock_before_listen(struct sock *s, int fd)
 	if (!s->id.native) {
 		if (sys_getsockname(fd, &ss, &len))
 			return true;
-		v = config_match(&config, ROLE_SERVER, (void *)&ss);
+		sock_rules_now(ROLE_SERVER, (void *)&ss, &v);
+		s->id.any = sock_rules_any(&ss);
 	}
 	s->id.use = (uint8_t)v.use;
 	s->id.rule_line = v.line;
@@ -204,7 +213,7 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 		return true;
 	if (len >= (sa->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
 					       sizeof(struct sockaddr_in6)))
-		v = config_match(&config, ROLE_CLIENT, sa);
+		sock_rules_now(ROLE_CLIENT, sa, &v);
 	/*
 	 * a program that asks for the family 27 gets SDP, but a rule may say
 	 * which
@@ -277,6 +286,7 @@ void sock_forked(void)
 	diag_forked();
 	service_forked();
 	sigblock_forked();
+	reload_forked();
 	rdma_open_forked();
 	rdma_forked();
 	bridge_forked();

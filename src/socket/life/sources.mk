@@ -8,6 +8,7 @@ libsocketlife_la_SOURCES = \
 	src/socket/life/fdyield.c \
 	src/socket/life/life.h \
 	src/socket/life/rdma_end.c \
+	src/socket/life/reload.c \
 	src/socket/life/service.c \
 	src/socket/life/sock.c \
 	src/socket/life/told.c \
