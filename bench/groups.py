@@ -5,6 +5,6 @@ import micro
 
 GROUPS = {f.__name__: f for f in (
     micro.latency, micro.latency1, micro.stream, micro.stream1, micro.zcopy,
-    micro.zcopy_ways,
+    micro.zcopy_read,
     micro.crr, micro.pipe, apps.redis, apps.nginx, micro.calls, micro.idle,
     micro.resources, micro.many, micro.matrix)}

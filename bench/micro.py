@@ -129,40 +129,32 @@ def zcopy(h):
                   "<=", None)
 
 
-def zcopy_ways(h):
-    """Large writes without a copy: read by the reader, and written by the
-    writer, which finds it waiting; each against a copy of the bytes and the
-    same by copy."""
-    ways = {
-        # a stream: the reader comes to memory that is lent
-        "read": ([], {}),
-        # a message for each request: memory is offered before it is sent,
-        # once the reader does not spin
-        "written": (["-q"], {"spin_us": 0}),
-    }
+def zcopy_read(h):
+    """Large writes without a copy, read by the reader, against a copy of the
+    bytes and the same by copy."""
     for size in 65536, 262144, 1048576, 8388608:
         args = [*pins(h), *millis(h), "-s", size]
-        for how, (more, sets) in ways.items():
-            def way(zcopy, a=args + more, e=sets):
-                return h.probe("stream", a, {**e, "zcopy": zcopy})
-            s = h.interleave({
-                "copy": lambda a=args: h.probe("copy", a),
-                "no": lambda w=way: w("no"),
-                "always": lambda w=way: w("always"),
-            })
-            what = "%s, %s" % (bytes_text(size), how)
-            r = row("-", what, s["copy"], s["always"], "bytes_rate", ">=",
-                    None, against="copy")
-            spared = [x["zcopy_tx"] / max(1, x["bytes"])
-                      for x in s["always"].results]
-            if spared and not r["note"]:
-                r["note"] = "%.0f%% without a copy" % (
-                    100 * statistics.median(spared))
-            yield r
-            yield row("-", what, s["no"], s["always"], "bytes_rate", ">=",
-                      None, against="zcopy no")
-            yield row("-", what + ", processor", s["no"], s["always"],
-                      "cpu_gb", "<=", None, against="zcopy no")
+
+        def way(zcopy, a=args):
+            return h.probe("stream", a, {"zcopy": zcopy})
+        s = h.interleave({
+            "copy": lambda a=args: h.probe("copy", a),
+            "no": lambda w=way: w("no"),
+            "always": lambda w=way: w("always"),
+        })
+        what = "%s, read" % bytes_text(size)
+        r = row("-", what, s["copy"], s["always"], "bytes_rate", ">=",
+                None, against="copy")
+        spared = [x["zcopy_tx"] / max(1, x["bytes"])
+                  for x in s["always"].results]
+        if spared and not r["note"]:
+            r["note"] = "%.0f%% without a copy" % (
+                100 * statistics.median(spared))
+        yield r
+        yield row("-", what, s["no"], s["always"], "bytes_rate", ">=",
+                  None, against="zcopy no")
+        yield row("-", what + ", processor", s["no"], s["always"],
+                  "cpu_gb", "<=", None, against="zcopy no")
 
 
 def traced(h, probe, args, sdp):

@@ -122,16 +122,11 @@ struct fabric_ops {
 	void (*unlend)(struct end *e);
 	bool (*recalled)(struct end *e);
 	/*
-	 * sink(): the peer may write `len` bytes at `mem`, under *rkey. sunk():
-	 * bytes it has written so far; `back`: and from now on it writes
-	 * nothing more, into that memory or anywhere. That may have to wait for
-	 * a write under way; -EAGAIN: only the process that called sink() can;
-	 * -EINPROGRESS: as of lent().
-	 * unsink(): the same process is done with it. NULL where not offered.
+	 * sink(): the peer may write `len` bytes at `mem`, under *rkey, until
+	 * unsink(); how much it wrote a message says. NULL where not offered.
 	 * One sink at a time.
 	 */
 	int (*sink)(struct end *e, void *mem, uint32_t len, uint32_t *rkey);
-	int64_t (*sunk)(struct end *e, bool back);
 	void (*unsink)(struct end *e);
 	/*
 	 * RDMA; `id` comes back in done(). NULL where not offered. done().len

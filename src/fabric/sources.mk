@@ -6,14 +6,11 @@ libfabric_la_SOURCES = \
 	src/fabric/shm/keep.c \
 	src/fabric/shm/end.c \
 	src/fabric/shm/frame.h \
-	src/fabric/shm/gate.h \
 	src/fabric/shm/mem.c \
 	src/fabric/shm/pay.c \
 	src/fabric/shm/rx.c \
 	src/fabric/shm/seg.c \
 	src/fabric/shm/shm.h \
-	src/fabric/shm/sink.c \
-	src/fabric/shm/thread.c \
 	src/fabric/shm/tx.c
 
 # For tests only, never part of the library.

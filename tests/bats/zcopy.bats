@@ -99,22 +99,6 @@ assert int.from_bytes(sock.recv(4), "big") == 1000 << 17' "$HOST" "$port"
 	proof 200000000 python3
 }
 
-@test "zcopy: written into a receiver that sleeps" {
-	insist now 32768
-	client "$SDP_PROGS/zcsink" -p exec asleep
-	# 20 sends without blocking, 100,000 to a million bytes each; the first
-	# only asks for sinks, and which others meet none is the scheduler's
-	lent 4000000 zcsink
-}
-
-@test "zcopy: a receive that ends early takes its memory back" {
-	insist now 32768
-	client "$SDP_PROGS/zcsink" -p exec jump
-	# every other receive ends with nothing sent; all but the first few
-	# have offered their memory
-	[ "$(stat_sum zcsink zcopy_cancelled)" -ge 20 ]
-}
-
 @test "zcopy: receives that wait, the peer another program" {
 	insist lifted 32768
 	cases zcsink -p exec

@@ -570,7 +570,6 @@ const struct fabric_ops fake_ops = {
 	.lent = fake_lent,
 	.unlend = fake_unlend,
 	.sink = fake_sink,
-	.sunk = fake_lent,
 	.unsink = fake_unsink,
 	.read = fake_read,
 	.write = fake_write,

@@ -153,13 +153,5 @@ int shm_done(struct end *end, struct fab_done *d);
 int shm_peer_pid(const struct shm_end *e);
 /* Has the process that had that number not ended yet? -ESRCH: it has. */
 int shm_peer_lives(const struct shm_end *e);
-/* sink.c: fabric_ops of these names */
-int shm_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey);
-int64_t shm_sunk(struct end *end, bool back);
-void shm_unsink(struct end *end);
-int shm_write(struct end *end, const void *from, uint64_t vaddr, uint32_t rkey,
-	      size_t len, uint64_t id);
-/* thread.c: does the kernel say that this thread is stopped or traced? */
-bool shm_thread_stopped(int32_t pid, int32_t tid);
 
 #endif

@@ -11,10 +11,10 @@
  *   0      header: magic, size, version, ring size
  *   256    progress of the reader of the maker's ring (its own line)
  *   320    what the maker lends of its memory (its own line)
- *   384    what the maker lets the opener write into (its own line)
+ *   384    not used (its own line)
  *   512    progress of the reader of the opener's ring (its own line)
  *   576    what the opener lends
- *   640    what the opener lets the maker write into
+ *   640    not used
  *   768    number of messages the maker put into its lane
  *   776    tag of the first message that the maker holds back, or 0
  *   832    what the maker's process sent through the kernel (stamp.h)
@@ -62,7 +62,6 @@
 #include <sys/types.h>
 
 #include "fabric/fabric.h"
-#include "fabric/shm/gate.h"
 
 #define SHM_MAGIC	0x7364702d73686d31ull /* "sdp-shm1" */
 #define SHM_VERSION	6
@@ -70,7 +69,6 @@
 #define SHM_LANES_LEN	2048
 #define SHM_PROGRESS_AT 256 /* and one more, 256 bytes on */
 #define SHM_SRC_AT	320 /* and one more, 256 bytes on */
-#define SHM_SINK_AT	384 /* and one more, 256 bytes on */
 #define SHM_LANED_AT	768 /* and one more, 128 bytes on */
 #define SHM_HELD_AT	776 /* and one more, 128 bytes on */
 #define SHM_SENDS_AT	832 /* and one more, 128 bytes on */
@@ -98,12 +96,6 @@ struct shm_src {
 	uint64_t seal_at, seal; /* lender: in its memory, at this address,
 				 * lies this value (mem.c) */
 };
-
-/*
- * fabric_ops.write takes at most so much at once: as long as an owner may have
- * to wait for a write that is under way.
- */
-#define SHM_WRITE_MAX 262144u
 
 struct shm_seg {
 	void *mem;
@@ -216,12 +208,7 @@ struct shm_end {
 	int32_t peer; /* the caller's: a unix socket whose credentials are
 		       * those of the peer's process, -1: none, read nothing */
 	bool rdma_due;
-	struct fab_done rdma; /* the read or write that ended last */
-	/* sinks */
-	struct shm_sink *sink, *peer_sink;
-	uint32_t sink_id, sink_len;
-	uint32_t gate; /* slot of gate_pid's, plus 1; 0: none */
-	int32_t gate_pid;
+	struct fab_done rdma; /* the read that ended last */
 };
 
 /* How the frames that are not yet released lie in the ring. */

@@ -499,7 +499,6 @@ int rdma_op_lend(struct end *end, const void *mem, uint32_t len,
 int64_t rdma_op_lent(struct end *end, bool back);
 void rdma_op_unlend(struct end *end);
 int rdma_op_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey);
-int64_t rdma_op_sunk(struct end *end, bool back);
 void rdma_op_unsink(struct end *end);
 void rdma_op_note(struct vend *e, const struct sent *s, int status);
 

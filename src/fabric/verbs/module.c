@@ -22,7 +22,6 @@ static const struct fabric_ops verbs_ops = {
 	.lent = rdma_op_lent,
 	.unlend = rdma_op_unlend,
 	.sink = rdma_op_sink,
-	.sunk = rdma_op_sunk,
 	.unsink = rdma_op_unsink,
 	.read = rdma_op_read,
 	.write = rdma_op_write,

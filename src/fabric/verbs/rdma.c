@@ -134,14 +134,6 @@ int rdma_op_sink(struct end *end, void *mem, uint32_t len, uint32_t *rkey)
 	return ret;
 }
 
-/* Messages say it, here too; unsink() ends it. */
-int64_t rdma_op_sunk(struct end *end, bool back)
-{
-	(void)end;
-	(void)back;
-	return -EINPROGRESS;
-}
-
 void rdma_op_unsink(struct end *end)
 {
 	struct vend *e = vend_of(end);

@@ -75,7 +75,6 @@ struct zc {
 	int broke; /* why the queue pair has to be given up, or 0 */
 	bool wrote; /* what is out was written into the peer's sink */
 	uint64_t writing; /* number of the RDMA Write that is not done, or 0 */
-	bool tx_off; /* the peer's memory cannot be written */
 	uint8_t sink; /* enum zc_out, of memory that the peer may write */
 	bool sink_asked; /* the machine has not given it back yet */
 	uint32_t sink_owner; /* thread whose memory it is */

@@ -218,7 +218,7 @@ static void step(struct sock *s, int fd)
 			.rcv_size = SHM_MSG_MAX,
 			.posted = SHM_DEPTH,
 			.max_adverts = 1,
-			.ext_flags = CONN_EXT_ANCHORED | CONN_EXT_SINKAVAIL,
+			.ext_flags = CONN_EXT_ANCHORED,
 			.reads = true,
 		};
 	}

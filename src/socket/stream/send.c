@@ -100,18 +100,6 @@ static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
 	return true;
 }
 
-/* The same, or best into the memory of a reader that waits for it. */
-static bool ring_spared(struct sock *s, int fd, struct load *w, int *err)
-{
-	size_t n = 0;
-
-	*err = 0;
-	if (s->conn.peer_sink_count)
-		n = zc_write(s, fd, &w->c, w->len - w->done);
-	went(s, w, n);
-	return n || (!w->nonblock && ring_lend(s, fd, w, err));
-}
-
 /*
  * No kick may pass what the reader has not taken off the anchor yet. A send
  * that may block gives it a moment. Else, and where the anchor takes no kick,
@@ -232,8 +220,8 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *tcp)
 			continue;
 		}
 		/* told of, its first bytes go before the lock does */
-		if (unlikely(w->zc.lend) && !w->note &&
-		    ring_spared(s, fd, w, &err)) {
+		if (unlikely(w->zc.lend) && !w->note && !w->nonblock &&
+		    ring_lend(s, fd, w, &err)) {
 			if (err || w->done == w->len)
 				return err;
 			continue;
@@ -267,7 +255,9 @@ static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *tcp)
 	size_t len = w->len - w->done;
 	ssize_t ret;
 
-	zc_choose(s, len, &w->zc);
+	/* on one host only one that may block lends */
+	if (s->rd || !w->nonblock)
+		zc_choose(s, len, &w->zc);
 	ret = ring_send(s, fd, w, tcp);
 	zc_chosen(&w->zc, len, w->done == w->len);
 	w->zc.lend = false;

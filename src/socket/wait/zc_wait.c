@@ -7,7 +7,6 @@
 
 #define LEND_MAX  (1u << 30) /* lent at once */
 #define LEND_RDMA (4u << 20) /* the same, registered */
-#define SINK_MAX  (1u << 29) /* offered at once */
 #define LINE	  64
 #define BACK_NS	  500000000u /* for the answer of a reader */
 #define MOVES_NS  5000000000u /* that this limit moves by */
@@ -88,15 +87,6 @@ static __attribute__((noinline)) bool lend(struct sock *s, struct cursor *c,
 }
 
 /*
- * Both lend and wait for one another. In Combined mode the machine takes ours
- * back by itself; in Pipelined mode it is for us to do.
- */
-static bool crossed(const struct sock *s)
-{
-	return s->conn.peer_src_count && s->conn.tx_mode == WIRE_PIPELINED;
-}
-
-/*
  * Until it is over, or the direction leaves the ring; or too late. -EINTR when
  * the signalfd `signals` is readable.
  */
@@ -116,8 +106,6 @@ static int await(struct sock *s, int fd, uint64_t deadline, int signals)
 		if (n > s->zc.done && !zc_count(s, n))
 			until = clock_ns() + patience;
 		fallback_serve(s, fd);
-		if (crossed(s))
-			break;
 		if (!s->paired || s->eos.shut_wr || s->peer_gone ||
 		    s->conn.error || anc_state(s->tx) != ANC_LIFTED ||
 		    clock_ns() >= until)
@@ -175,11 +163,6 @@ static void left_alone(struct sock *s)
 	s->zc.alone_at = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 }
 
-static bool sink_there(const struct sock *s)
-{
-	return s->conn.peer_sink_count && !s->zc.tx_off;
-}
-
 /* The source ends here, if it has not: *n counts what went. True: all of it. */
 static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 {
@@ -199,7 +182,7 @@ static bool over(struct sock *s, struct cursor *c, size_t *n, int err)
 	if (late)
 		left_alone(s);
 	/* a sink that crossed it is as good */
-	if (!sink_there(s))
+	if (!s->conn.peer_sink_count)
 		disappointed(s);
 	return false;
 }
@@ -253,7 +236,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	*err = s->rd ? zcr_await(s, fd, deadline, h.fd) :
 		       await(s, fd, deadline, h.fd);
 	/* its reader does not come: the rest of this send by copy */
-	z->lend = over(s, c, n, *err) || sink_there(s);
+	z->lend = over(s, c, n, *err) || s->conn.peer_sink_count;
 	if (*err == -EINTR)
 		*err = heed(s, &h, deadline, z->part || *n);
 	sigblock_end(s, &h);
@@ -264,7 +247,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
  * Both lend and wait for one another. In Combined mode the machine takes ours
  * back by itself; in Pipelined mode it is for us to do.
  */
-static bool zcr_crossed(const struct sock *s)
+static bool crossed(const struct sock *s)
 {
 	return !s->zc.wrote && s->conn.peer_src_count &&
 	       s->conn.tx_mode == WIRE_PIPELINED;
@@ -276,7 +259,7 @@ static int impatient(struct sock *s, uint64_t until, uint64_t deadline)
 	uint64_t now = clock_ns();
 
 	if (!s->paired || s->eos.shut_wr || s->peer_gone || s->conn.error ||
-	    anc_state(s->tx) != ANC_LIFTED || zcr_crossed(s) || now >= until)
+	    anc_state(s->tx) != ANC_LIFTED || crossed(s) || now >= until)
 		return 1;
 	return now >= deadline ? -EAGAIN : 0;
 }
@@ -354,23 +337,18 @@ int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 /* Does what must be looked at elsewhere leave the sink where it is? */
 static bool undisturbed(struct sock *s)
 {
-	return wait_idle(s) && (likely(!s->rd) || zcr_may_sink(s));
+	return wait_idle(s) && s->rd && zcr_may_sink(s);
 }
 
 static __attribute__((noinline)) void
 offer_sink(struct sock *s, const struct cursor *c, size_t len)
 {
 	uint8_t *at = (uint8_t *)c->iov->iov_base + c->at;
-	struct conn_zc zc = { 0 };
+	struct conn_zc zc = { .sink.len = zcr_sink_piece(len) };
 	struct conn_offer offer = { .zc = &zc };
 	uint32_t room = FAB(s)->room(END(s)), rkey;
 	struct conn_op op;
 
-	if (s->rd)
-		len = zcr_sink_piece(len);
-	else
-		s->shm.peer = s->waits.wake;
-	zc.sink.len = len < SINK_MAX ? (uint32_t)len : SINK_MAX;
 	pump_control(s);
 	if (s->zc.sink != ZC_NONE || s->zc.sink_asked || !room ||
 	    conn_wants_send(&s->conn) || !undisturbed(s) ||
@@ -387,7 +365,6 @@ offer_sink(struct sock *s, const struct cursor *c, size_t len)
 		s->zc.sink_key = rkey;
 		s->zc.sink_len = zc.sink.len;
 	} else {
-		FAB(s)->sunk(END(s), true);
 		FAB(s)->unsink(END(s));
 	}
 	/*

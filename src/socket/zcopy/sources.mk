@@ -8,5 +8,4 @@ libsocketzcopy_la_SOURCES = \
 	src/socket/zcopy/zcopy_rdma.c \
 	src/socket/zcopy/zcopy_way.c \
 	src/socket/zcopy/zread_rdma.c \
-	src/socket/zcopy/zsink.c \
 	src/socket/zcopy/zsink_rdma.c

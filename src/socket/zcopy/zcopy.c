@@ -75,12 +75,8 @@ int zc_freed(struct sock *s)
 	if (unlikely(s->rd))
 		return zcr_freed(s);
 	while (conn_freed(&s->conn, &f)) {
-		if (f.sink && zc_sunk(s, &f))
-			return -EPROTO;
-		if (f.sink)
-			continue;
 		n = FAB(s)->lent(END(s), true);
-		if (n < 0 || f.key != s->zc.rkey || f.bytes != n ||
+		if (f.sink || n < 0 || f.key != s->zc.rkey || f.bytes != n ||
 		    (s->zc.out == ZC_OUT && zc_count(s, n)))
 			return -EPROTO;
 		if (s->zc.out == ZC_OUT)

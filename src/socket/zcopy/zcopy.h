@@ -5,8 +5,8 @@
 /*
  * Zero copy of the socket room (D10): a large blocking send lends its memory
  * to the peer, whose receive reads it straight into the program's buffer; and
- * a large receive that waits offers its memory, into which a send writes.
- * sdp_proto/zcopy.h has the messages, fabric.h how it is lent and read.
+ * between hosts a large receive that waits offers its memory, into which a send
+ * writes. sdp_proto/zcopy.h has the messages, fabric.h how it is lent and read.
  *
  * One thread at a time has memory lent, from within its send; it leaves the
  * send only when the memory is its own again. Everything that takes the
@@ -117,27 +117,6 @@ void zcr_over(struct sock *s);
 /* So long a source waits without a report. */
 uint64_t zcr_patience_ns(void);
 
-/* --- zsink.c ----------------------------------------------------------- */
-
-/* It goes into sinks: let the peer offer them, see if one is there. */
-void zc_prefer(struct sock *s);
-/* It goes by copy, or is to be read: sinks would be in the way. */
-void zc_decline(struct sock *s);
-/*
- * Up to `len` bytes of the cursor into the peer's sink; how many went. The
- * program's memory is read within the call: any send may.
- */
-size_t zc_write(struct sock *s, int fd, struct cursor *c, size_t len);
-
-/* zc_may_sink(), for receives that are long enough. */
-bool zc_would_sink(struct sock *s, const struct cursor *c);
-int zc_sunk(struct sock *s, const struct conn_freed *f);
-/*
- * The sink is over; n bytes of the stream lie in it. Once for each, by the
- * thread that finds out: its thread takes s->zc.got with it later.
- */
-int zc_settle(struct sock *s, int64_t n);
-
 /* --- zread_rdma.c ------------------------------------------------------ */
 
 /* The peer lends: gives it back at once if the program will not read it. */
@@ -171,25 +150,26 @@ void zcw_over(struct sock *s); /* as zcr_over() */
  * Its reader may have come out since, and takes it back.
  */
 bool zcw_left(const struct sock *s);
-/* The reader: is the writer's word enough for what it wrote? */
-bool zcr_believes(const struct sock *s);
-/* May it offer memory now, and how much at once? */
+/* It goes into sinks: let the peer offer them, see if one is there. */
+void zc_prefer(struct sock *s);
+/* It goes by copy, or is to be read: sinks would be in the way. */
+void zc_decline(struct sock *s);
+/* zc_may_sink(), for receives that are long enough. */
+bool zc_would_sink(struct sock *s, const struct cursor *c);
+/* May the reader offer memory now, and how much at once? */
 bool zcr_may_sink(struct sock *s);
-size_t zcr_sink_piece(size_t len);
+uint32_t zcr_sink_piece(size_t len);
 int zcr_sunk(struct sock *s, const struct conn_freed *f);
-/*
- * The sink that is out comes back; `wait`: the lock is let go of for a while,
- * else the queue pair is given up if there is no answer yet.
- */
-void zcr_take_back(struct sock *s, bool wait);
 void zcr_sink_over(struct sock *s); /* the queue pair is given up */
-
 /* This thread will not return to its receive (cancellation). */
 void zc_abandon_sink(struct sock *s);
-/*
- * Lock held: is what is on offer of this thread? What came into it; void now.
- */
+/* Lock held: is what is on offer, or was and is over, of this thread? */
 bool zc_sink_mine(const struct sock *s);
+/*
+ * What came into it; void now. The sink that is out comes back; `wait`: the
+ * lock is let go of for a while, else the queue pair is given up if there is no
+ * answer yet.
+ */
 size_t zc_sink_finish(struct sock *s, bool wait);
 
 /* --- what hot paths ask --------------------------------------------------- */

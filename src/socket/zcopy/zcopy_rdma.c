@@ -70,7 +70,7 @@ int zcr_freed(struct sock *s)
 
 	while (conn_freed(&s->conn, &f)) {
 		if (f.sink) {
-			if (zc_sunk(s, &f))
+			if (zcr_sunk(s, &f))
 				return -EPROTO;
 			continue;
 		}

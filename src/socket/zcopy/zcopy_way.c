@@ -165,7 +165,7 @@ static bool into_sinks(const struct sock *s, struct zc_send *z)
 	bool yes;
 
 	if (!s->rd || settings.zcopy_write != SET_ZCOPY_AUTO)
-		return !s->rd || settings.zcopy_write == SET_ZCOPY_ALWAYS;
+		return s->rd && settings.zcopy_write == SET_ZCOPY_ALWAYS;
 	if (!enter(w))
 		return false;
 	yes = w->lends;

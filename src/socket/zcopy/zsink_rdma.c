@@ -22,6 +22,7 @@
  * where a setting insists.
  */
 
+#include "sdp_proto/wire.h"
 #include "socket/zcopy/zcopy.h"
 
 #define BACK_NS	  500000000u /* for the answer of a writer */
@@ -30,6 +31,23 @@
 #define PIECE_MAX (1u << 20) /* registered at once, written in BACK_NS */
 
 /* --- the writer -------------------------------------------------------- */
+
+void zc_prefer(struct sock *s)
+{
+	if (s->conn.tx_mode == WIRE_COMBINED && FAB(s)->sink &&
+	    s->zc.home == sock_pid && !(s->conn.want & CONN_WANT_MODE))
+		conn_set_mode(&s->conn, WIRE_PIPELINED);
+	if (fab_pending(s))
+		pump_poll(s);
+}
+
+/* For some sends only, that would cost more than it spares. */
+void zc_decline(struct sock *s)
+{
+	if (unlikely(s->conn.tx_mode == WIRE_PIPELINED) &&
+	    !(s->conn.want & CONN_WANT_MODE))
+		conn_set_mode(&s->conn, WIRE_COMBINED);
+}
 
 static void unregister(struct sock *s)
 {
@@ -146,6 +164,24 @@ void zcr_sink_over(struct sock *s)
 	s->zc.got = 0;
 }
 
+/* The sink is over; n bytes of the stream lie in it, for its thread to take. */
+static int settle(struct sock *s, uint32_t n)
+{
+	s->zc.sink = ZC_OVER;
+	s->zc.got = 0;
+	if (n > s->zc.sink_len)
+		return -EPROTO;
+	s->zc.got = n;
+	if (!n)
+		return 0;
+	anc_taken(s->rx, &s->ar, n);
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	COUNT(s, bytes_sdp_rx, n);
+	COUNT(s, zcopy, n);
+	page_add(zcopy_rx, n);
+	return 0;
+}
+
 int zcr_sunk(struct sock *s, const struct conn_freed *f)
 {
 	if (!zc_live(s))
@@ -153,7 +189,7 @@ int zcr_sunk(struct sock *s, const struct conn_freed *f)
 	if (f->key != s->zc.sink_key || s->zc.sink != ZC_OUT)
 		return -EPROTO;
 	s->zc.sink_asked = false;
-	if (zc_settle(s, f->bytes))
+	if (settle(s, f->bytes))
 		return -EPROTO;
 	if (f->bytes)
 		rdma_tell(s, true); /* its writer waits for any message */
@@ -162,16 +198,29 @@ int zcr_sunk(struct sock *s, const struct conn_freed *f)
 	return 0;
 }
 
-size_t zcr_sink_piece(size_t len)
+uint32_t zcr_sink_piece(size_t len)
 {
-	return len < PIECE_MAX ? len : PIECE_MAX;
+	return len < PIECE_MAX ? (uint32_t)len : PIECE_MAX;
 }
 
-bool zcr_believes(const struct sock *s)
+/* Is the writer's word enough for what it wrote? */
+static bool believes(const struct sock *s)
 {
 	return settings.zcopy_write != SET_ZCOPY_NO &&
 	       (s->rd->seek.trusted || s->zc.asked ||
 		settings.zcopy == SET_ZCOPY_ALWAYS);
+}
+
+bool zc_would_sink(struct sock *s, const struct cursor *c)
+{
+	if (s->conn.rx_mode != WIRE_PIPELINED || !s->rd || !FAB(s)->sink ||
+	    zc_barred(s) || !believes(s) || s->zc.home != sock_pid ||
+	    c->iov->iov_len - c->at < s->zc.least)
+		return false;
+	if (!s->zc.sink_skip)
+		return true;
+	s->zc.sink_skip--;
+	return false;
 }
 
 bool zcr_may_sink(struct sock *s)
@@ -179,7 +228,13 @@ bool zcr_may_sink(struct sock *s)
 	return zc_shown(s) && s->rd->state == RDMA_UP && !s->ar.unsure;
 }
 
-void zcr_take_back(struct sock *s, bool wait)
+bool zc_sink_mine(const struct sock *s)
+{
+	return s->zc.sink != ZC_NONE && s->zc.sink_owner == lock_tid();
+}
+
+/* By the thread that offered it. */
+static void take_back(struct sock *s, bool wait)
 {
 	uint64_t until = clock_ns() + (wait ? BACK_NS : 0);
 	struct timespec nap = { 0, NAP_MIN };
@@ -208,4 +263,25 @@ void zcr_take_back(struct sock *s, bool wait)
 	if (!s->conn.error)
 		reports.broke(s, -ECANCELED);
 	zcr_sink_over(s);
+}
+
+/* Bytes that came; the program's receive has its memory back. */
+size_t zc_sink_finish(struct sock *s, bool wait)
+{
+	size_t n;
+
+	if (s->zc.sink == ZC_OUT)
+		take_back(s, wait);
+	n = s->zc.got;
+	s->zc.sink = ZC_NONE;
+	s->zc.sink_owner = 0;
+	if (FAB(s)->unsink)
+		FAB(s)->unsink(END(s));
+	return n;
+}
+
+void zc_abandon_sink(struct sock *s)
+{
+	if (zc_sink_mine(s))
+		zc_sink_finish(s, false);
 }
