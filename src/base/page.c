@@ -159,6 +159,27 @@ static __attribute__((noinline)) int page_make(const char *program)
 	return err;
 }
 
+/* Was it asked for something before it had a page? */
+static __attribute__((noinline)) void page_note(void)
+{
+	char path[64];
+	struct text t = TEXT_IN(path);
+	struct stat st;
+	int fd;
+
+	text_add(&t, "%s" PAGE_ASK, page_path);
+	fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	if (!sys_fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (!st.st_uid || st.st_uid == (uid_t)sys_geteuid())) {
+		sys_unlink(path);
+		__atomic_store_n(&page_self->reload.asked, PAGE_ASK_NEXT,
+				 __ATOMIC_RELEASE);
+	}
+	sys_close(fd);
+}
+
 /* The steps one after the other: their frames do not add up. */
 int page_open(const char *program)
 {
@@ -176,6 +197,7 @@ int page_open(const char *program)
 		return err;
 	}
 	__atomic_store_n(&p->magic, PAGE_MAGIC, __ATOMIC_RELEASE);
+	page_note();
 	sums_open(false);
 	page_sweep();
 	return 0;

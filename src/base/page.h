@@ -129,6 +129,12 @@ struct page_event {
 #define PAGE_ASK_APPLY 1 /* connections that exist change sides, too */
 #define PAGE_ASK_NEXT  4
 
+/*
+ * A process that has no page yet is asked by an empty file of its page's name and
+ * this, of its user or root, which it finds when it makes the page.
+ */
+#define PAGE_ASK ".ask"
+
 struct page_reload {
 	uint32_t asked; /* atomic */
 	uint32_t read; /* atomic: what was asked for when the file was read */

@@ -67,13 +67,26 @@ static uint32_t rows_used(const struct page *p)
 	return n;
 }
 
+/* Nothing can ask for anything by it any more. */
+static bool sweep_note(int dir, const char *name)
+{
+	const size_t len = strlen(name), end = sizeof(PAGE_ASK) - 1;
+
+	if (len < end || strcmp(name + len - end, PAGE_ASK))
+		return false;
+	sys_call3(SYS_unlinkat, dir, name, 0);
+	return true;
+}
+
 /* The process that removes the name has the counters: they are added once. */
 static void sweep_page(int dir, const char *name, int pid)
 {
-	struct page *p = page_of(dir, name);
 	struct page_counters *c, *had;
+	struct page *p = NULL;
 	SCRATCH(room);
 
+	if (!sweep_note(dir, name))
+		p = page_of(dir, name);
 	if (!p)
 		return;
 	c = scratch_take(&room, 2 * sizeof(*c));

@@ -134,6 +134,7 @@ void proc_child(void)
 	sock_forked();
 	asleep_forked();
 	ep_forked();
+	sockets_forked();
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1)) {
 		s = fdt_sock(&in, fd);
 		if (!s || fdt_lower(s, fd) ||

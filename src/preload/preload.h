@@ -80,6 +80,10 @@ void sigaction_begin(void);
 void sigaction_faults(void);
 void sigaction_forked(void); /* in the child */
 
+/* --- sockets.c --------------------------------------------------------- */
+
+void sockets_forked(void); /* in the child */
+
 /* --- uring.c ----------------------------------------------------------- */
 
 /*

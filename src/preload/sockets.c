@@ -144,6 +144,7 @@ static uint32_t rules(void)
 	return __atomic_load_n(&config_generation, __ATOMIC_ACQUIRE);
 }
 
+/* What is not set is not written: a child shares these pages. */
 static __attribute__((noinline)) void dull_renew(uint32_t now)
 {
 	uint32_t i;
@@ -151,7 +152,14 @@ static __attribute__((noinline)) void dull_renew(uint32_t now)
 	if (__atomic_exchange_n(&dull_by, now, __ATOMIC_SEQ_CST) == now)
 		return;
 	for (i = 0; i < NUMBERS / 64; i++)
-		__atomic_store_n(&dull[i], 0, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&dull[i], __ATOMIC_RELAXED))
+			__atomic_store_n(&dull[i], 0, __ATOMIC_RELAXED);
+}
+
+/* It looks once for itself, and gets its page with that. */
+void sockets_forked(void)
+{
+	dull_by = rules() - 1;
 }
 
 static bool listener_dull(int fd)
@@ -223,10 +231,8 @@ static struct sock *accepted_sock(struct accepting *a, int fd, int flags)
 	if (listener_dull(a->listener) || fdt_has_sock(a->listener))
 		return NULL;
 	s = sock_inherited(a->listener, fd, flags);
-	if (!s) {
+	if (!s)
 		listener_is_dull(a->listener, by);
-		sock_listens(a->listener);
-	}
 	return s;
 }
 

@@ -120,6 +120,63 @@ static void next_number(struct asked *a, bool apply)
 		a->number |= PAGE_ASK_APPLY;
 }
 
+/*
+ * It has connections that the library lets alone, and would do so with the next
+ * ones. One that listens asks for its rules when it accepts.
+ */
+static bool let_alone(const struct found *f)
+{
+	size_t i;
+
+	for (i = 0; i < f->strays; i++)
+		if (f->stray[i].state == 1)
+			return false;
+	return f->strays > 0;
+}
+
+/* Has it the same PAGE_DIR, and the same number there? */
+static bool near(const struct found *f)
+{
+	struct stat own, its;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root" PAGE_DIR, f->pid);
+	return f->pid == f->page->pid && !stat(PAGE_DIR, &own) &&
+	       !stat(path, &its) && own.st_dev == its.st_dev &&
+	       own.st_ino == its.st_ino;
+}
+
+/*
+ * It has no page yet, and is asked by a note that it finds when it makes one. If
+ * it has just done so it may have been too early for that.
+ */
+static void leave_note(struct asked *a)
+{
+	const struct page *p = a->f->page;
+	char page[64], note[sizeof(page) + sizeof(PAGE_ASK)];
+	int fd;
+
+	snprintf(page, sizeof(page), PAGE_DIR "/" PAGE_PREFIX "%d.%" PRIu64,
+		 p->pid, p->start);
+	snprintf(note, sizeof(note), "%s" PAGE_ASK, page);
+	fd = open(note, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		  0600);
+	if (fd < 0 && errno != EEXIST) {
+		none(a, strerror(errno));
+		return;
+	}
+	if (fd >= 0 && fchown(fd, p->uid, (gid_t)-1)) {
+		none(a, strerror(errno));
+		unlink(note);
+	} else if (!access(page, F_OK) && !unlink(note)) {
+		none(a, "it has just made its first socket: ask again");
+	} else {
+		a->answer = ANSWER_NEXT;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
 /* One sdpconf at a time asks a process: the lock is its descriptor's. */
 static void ask(struct asked *a, bool apply)
 {
@@ -128,9 +185,14 @@ static void ask(struct asked *a, bool apply)
 	const struct page *p = a->f->page;
 
 	a->fd = -1;
+	if (!p->magic && (let_alone(a->f) || !near(a->f))) {
+		none(a,
+		     "its rules let its sockets alone: it reads them when it "
+		     "is started again");
+		return;
+	}
 	if (!p->magic) {
-		none(a, "it has no socket that a rule is about, and reads its "
-			"rules when it is started again");
+		leave_note(a);
 		return;
 	}
 	a->fd = open(a->f->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -241,7 +303,8 @@ static void result(const struct asked *a, char *buf, size_t size)
 			 a->r.rules, moved);
 		break;
 	case ANSWER_NEXT:
-		snprintf(buf, size, "will read them at its next call");
+		snprintf(buf, size, "will read them at its next call%s",
+			 a->f->page->magic ? "" : " for a socket");
 		break;
 	default:
 		snprintf(buf, size, "%s", a->why);

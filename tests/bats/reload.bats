@@ -261,6 +261,77 @@ both_rule() {
 	talked third
 }
 
+# tell_workers: each of them, which has no page, finds a note.
+tell_workers() {
+	local worker
+	for worker in $(children "${PID[srv]}"); do
+		run sdpconf reload --timeout 0 "$worker"
+		[ "$status" -eq 0 ]
+		[[ $output == *"will read them at its next call for a socket"* ]]
+		note_of "$worker"
+	done
+}
+
+note_of() {
+	compgen -G "/dev/shm/libsdp.$1.*.ask"
+}
+
+@test "reload: workers that have not accepted anything yet, to SDP" {
+	local worker workers
+	FORKS=(2)
+	begin "$(tcp_rule)"
+	rules "$(both_rule)"
+	tell_workers
+	# whichever of them it is that accepts
+	talker first 7
+	talker second 8
+	until_true 10 on_shm first
+	until_true 10 on_shm second
+	exec 7>&- 8>&-
+	talked first
+	talked second
+	workers=$(children "${PID[srv]}")
+	for worker in $workers; do
+		kill -KILL "$worker"
+	done
+	stop srv KILL
+	# what was asked of a process that has ended goes, as its page does
+	client sdpstat >/dev/null
+	for worker in $workers; do
+		refuse note_of "$worker"
+	done
+}
+
+@test "reload: workers that have not accepted anything yet, to tcp" {
+	FORKS=(2)
+	begin "$(both_rule)"
+	rules "$(tcp_rule)"
+	tell_workers
+	talker first 7
+	until_true 10 on_tcp first
+	exec 7>&-
+	talked first
+}
+
+@test "reload: a note of another user's" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root"
+	local worker
+	FORKS=(2)
+	begin "$(tcp_rule)"
+	rules "$(both_rule)"
+	tell_workers
+	for worker in $(children "${PID[srv]}"); do
+		chown 65534 "$(note_of "$worker")"
+	done
+	talker first 7
+	until_true 10 on_tcp first
+	exec 7>&-
+	talked first
+	for worker in $(children "${PID[srv]}"); do
+		rm -f "/dev/shm/libsdp.$worker".*.ask
+	done
+}
+
 @test "reload: what cannot be asked" {
 	local none root=$TMP/root
 	run sdpconf reload 0

@@ -37,6 +37,11 @@ bool sock_rules_any(const struct sockaddr_storage *ss);
 bool sock_rules_changed(void);
 /* Of the service thread, which may wait for peers. */
 void reload_serve(void);
+/*
+ * Before a rule is asked for: this process gets its page, if it has none, and
+ * with that hears what it was asked for without one.
+ */
+void sock_row_first(void);
 void reload_forked(void);
 
 /* --- told.c ------------------------------------------------------------ */

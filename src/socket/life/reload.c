@@ -289,10 +289,19 @@ void sock_reload(void)
 	taken(r, asked, !served);
 }
 
+void sock_row_first(void)
+{
+	if (likely(row_opened()))
+		return;
+	row_begin();
+	if (page_asked())
+		sock_reload();
+}
+
 void sock_listens(int fd)
 {
 	if (!row_opened() && option_int(fd, SO_PROTOCOL) == IPPROTO_TCP)
-		row_begin();
+		sock_row_first();
 }
 
 void reload_forked(void)

@@ -125,6 +125,7 @@ struct sock *sock_accepted(const struct sock_legacy *from, int fd, int flags)
 	struct verdict v = { from->use, from->rule_line };
 	struct sock *s;
 
+	sock_row_first();
 	if (unlikely(sock_rules_changed()) && !from->native &&
 	    !sock_rules_server(fd, from->any, &v))
 		return NULL;
@@ -152,9 +153,10 @@ struct sock *sock_inherited(int listener, int fd, int flags)
 	struct verdict v;
 	struct sock *s;
 
-	if (!sock_possible() ||
-	    option_int(listener, SO_PROTOCOL) != IPPROTO_TCP ||
-	    sys_getsockname(listener, &ss, &len) ||
+	if (option_int(listener, SO_PROTOCOL) != IPPROTO_TCP)
+		return NULL;
+	sock_row_first();
+	if (!sock_possible() || sys_getsockname(listener, &ss, &len) ||
 	    (ss.ss_family != AF_INET && ss.ss_family != AF_INET6))
 		return NULL;
 	s = sock_rules_now(ROLE_SERVER, (void *)&ss, &v) ?
