@@ -20,11 +20,13 @@
 
 #define PAGE_MAGIC   0x7573647070616765ull /* "usdppage" */
 #define PAGE_VERSION 8
-#define PAGE_ROWS    4096 /* sparse: rows cost memory only when used */
-#define PAGE_DIR     "/dev/shm"
-#define PAGE_PREFIX  "libsdp."
+#ifndef PAGE_ROWS /* fewer: tests/fuzz */
+#define PAGE_ROWS 4096 /* sparse: rows cost memory only when used */
+#endif
+#define PAGE_DIR    "/dev/shm"
+#define PAGE_PREFIX "libsdp."
 /* And the user: the page of the last one of that user that was killed. */
-#define PAGE_KILLED  "libsdp.killed."
+#define PAGE_KILLED "libsdp.killed."
 
 #define PAGE_EVENTS  256 /* remembered */
 #define PAGE_REASONS 64 /* room for each enum reason */

@@ -85,12 +85,17 @@ void anc_idle(struct anc_dir *d)
 static bool past_x(struct anc_dir *d, const uint64_t *taken, const uint64_t *x)
 {
 	enum anc_state st;
+	uint32_t word;
 
 	do {
-		st = anc_state(d);
+		word = __atomic_load_n(&d->state, __ATOMIC_ACQUIRE);
+		st = (enum anc_state)(word & 0xff);
 		if (st < ANC_SWITCHING || st > ANC_RECALLED ||
 		    __atomic_load_n(taken, __ATOMIC_SEQ_CST) <
 			    __atomic_load_n(x, __ATOMIC_ACQUIRE))
+			return false;
+		/* no call holds it there: the peer wrote here, and may go on */
+		if (word >= ANC_BUSY_ONE)
 			return false;
 	} while (st == ANC_SWITCHING && !d->far &&
 		 !move(d, ANC_SWITCHING, ANC_LIFTED));

@@ -2,34 +2,15 @@
 /*
  * The machine against a hostile peer and a whimsical program: whatever comes,
  * the promises of conn.h hold and no memory is touched that is not ours.
- *
- * An input is a list of steps, a byte each with its arguments behind it.
- * Built with -DLIBFUZZER and a fuzzing engine, inputs come from the engine.
- * Else: `fuzz_conn FILE...` runs those, `fuzz_conn [-s SEED] [-n COUNT]`
- * makes COUNT inputs of its own, the same ones for the same seed.
  */
+#include "fuzz.h"
+
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "sdp_proto/wire.h"
 #include "sdp_proto/zcopy.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define must(x)                                                            \
-	do {                                                               \
-		if (!(x)) {                                                \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, \
-				#x);                                       \
-			abort();                                           \
-		}                                                          \
-	} while (0)
-
-struct input {
-	const uint8_t *at, *end;
-};
+const struct target target = { "conn", 100, 20000 };
 
 struct run {
 	struct conn c;
@@ -41,20 +22,6 @@ struct run {
 	uint64_t out; /* memory advertised: a bit each; bit 0 is not used */
 	uint64_t last_key;
 };
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
-
-static uint32_t word(struct input *in)
-{
-	uint32_t v = byte(in);
-
-	v = v << 8 | byte(in);
-	return v & 0x8000 ? (v << 16 | (uint32_t)(byte(in) << 8 | byte(in))) :
-			    v;
-}
 
 static void holds(struct run *r)
 {
@@ -82,8 +49,8 @@ static void holds(struct run *r)
 
 static void step_recv(struct run *r, struct input *in)
 {
-	uint8_t kind = byte(in), buf[CONN_HDR_MAX] = { 0 };
-	uint32_t len = 16 + (kind & 0x40 ? word(in) : byte(in) % 48u);
+	uint8_t kind = in_byte(in), buf[CONN_HDR_MAX] = { 0 };
+	uint32_t len = 16 + (kind & 0x40 ? in_word(in) : in_byte(in) % 48u);
 	uint64_t before = r->c.rx_stream;
 	enum conn_state state = r->c.state;
 	struct conn_in got;
@@ -92,7 +59,7 @@ static void step_recv(struct run *r, struct input *in)
 	int ret;
 
 	for (size_t i = 0; i < sizeof(buf); i++)
-		buf[i] = byte(in);
+		buf[i] = in_byte(in);
 	if (kind & 0x01) { /* as a sane peer would */
 		static const uint8_t data_class[4] = { WIRE_DATA, WIRE_DATA,
 						       WIRE_SRC_AVAIL,
@@ -111,7 +78,7 @@ static void step_recv(struct run *r, struct input *in)
 	if (kind & 0x11)
 		wire_put32(buf + 12, r->c.mseq_sent - (buf[12] & 3));
 	if (kind & 0x20)
-		len = byte(in) % 40u;
+		len = in_byte(in) % 40u;
 	n = len < sizeof(buf) ? len : sizeof(buf);
 	heap = malloc(n ? n : 1); /* exactly what the contract gives */
 	must(heap);
@@ -185,7 +152,7 @@ static void step_freed(struct run *r)
 
 static void step_read(struct run *r, struct input *in)
 {
-	uint64_t max = word(in);
+	uint64_t max = in_word(in);
 	struct conn_op op;
 
 	if (!conn_read(&r->c, max, &op)) {
@@ -199,8 +166,8 @@ static void step_read(struct run *r, struct input *in)
 
 static void step_done(struct run *r, struct input *in)
 {
-	uint8_t kind = byte(in);
-	uint64_t len = kind & 2 ? UINT64_MAX : word(in);
+	uint8_t kind = in_byte(in);
+	uint64_t len = kind & 2 ? UINT64_MAX : in_word(in);
 	uint64_t before = r->c.rx_stream;
 	int ret;
 
@@ -255,10 +222,10 @@ static void check_op(struct run *r, const struct conn *was,
 
 static void step_next(struct run *r, struct input *in)
 {
-	uint8_t kind = byte(in);
-	struct conn_offer offer = { .bytes = kind & 1 ? word(in) : 0,
+	uint8_t kind = in_byte(in);
+	struct conn_offer offer = { .bytes = kind & 1 ? in_word(in) : 0,
 				    .oob_last = kind & 2 };
-	uint32_t room = kind & 4 ? word(in) : 65536;
+	uint32_t room = kind & 4 ? in_word(in) : 65536;
 	uint32_t credits = r->c.credits;
 	struct conn_zc zc;
 	struct conn was;
@@ -269,15 +236,15 @@ static void step_next(struct run *r, struct input *in)
 		was = r->c;
 		memset(&zc, 0, sizeof(zc));
 		if (kind & 32) {
-			zc.src.len = word(in);
+			zc.src.len = in_word(in);
 			zc.src.key = new_key(r);
-			zc.inl = byte(in);
+			zc.inl = in_byte(in);
 		}
 		if (kind & 64) {
-			zc.sink.len = 4096 + byte(in);
+			zc.sink.len = 4096 + in_byte(in);
 			zc.sink.key = new_key(r);
 		}
-		zc.write = kind & 128 ? word(in) : 0;
+		zc.write = kind & 128 ? in_word(in) : 0;
 		offer.zc = kind & 224 && in->at < in->end ? &zc : NULL;
 		conn_next(&r->c, r->now, &offer, room, &op);
 		check_op(r, &was, &offer, room, &op);
@@ -293,9 +260,9 @@ static void step_next(struct run *r, struct input *in)
 
 static void step_program(struct run *r, struct input *in)
 {
-	uint8_t arg = byte(in);
+	uint8_t arg = in_byte(in);
 
-	switch (byte(in) % 11) {
+	switch (in_byte(in) % 11) {
 	case 0:
 		conn_shutdown(&r->c, r->now, arg & 1);
 		break;
@@ -312,7 +279,7 @@ static void step_program(struct run *r, struct input *in)
 		conn_on_lost(&r->c, arg ? arg : EIO);
 		break;
 	case 5:
-		conn_say_rcvbuf(&r->c, word(in));
+		conn_say_rcvbuf(&r->c, in_word(in));
 		break;
 	case 6:
 		conn_set_mode(&r->c, arg % 4);
@@ -334,12 +301,12 @@ static void step_program(struct run *r, struct input *in)
 /* Set-up with a Hello of the input's making, or a good one. */
 static bool birth(struct run *r, struct input *in)
 {
-	uint8_t kind = byte(in), buf[CONN_HELLO_ACK_LEN] = { 0 };
+	uint8_t kind = in_byte(in), buf[CONN_HELLO_ACK_LEN] = { 0 };
 	struct conn_params p = { .native = kind & 2,
-				 .rcv_size = kind & 4 ? 17 + byte(in) : 4096,
-				 .posted = 4 + byte(in) % 60,
-				 .max_adverts = byte(in) % 12,
-				 .ext_flags = byte(in),
+				 .rcv_size = kind & 4 ? 17 + in_byte(in) : 4096,
+				 .posted = 4 + in_byte(in) % 60,
+				 .max_adverts = in_byte(in) % 12,
+				 .ext_flags = in_byte(in),
 				 .reads = kind & 32 };
 	struct conn_names n = { .ipv = 4 }, got;
 	struct conn peer;
@@ -355,8 +322,8 @@ static bool birth(struct run *r, struct input *in)
 	} else {
 		len = conn_hello(&peer, &n, buf);
 	}
-	for (i = 0; i < byte(in) % 4u; i++) /* lies */
-		buf[byte(in) % len] = byte(in);
+	for (i = 0; i < in_byte(in) % 4u; i++) /* lies */
+		buf[in_byte(in) % len] = in_byte(in);
 	if (kind & 1)
 		return !conn_on_hello_ack(&r->c, buf, len, &got);
 	if (conn_on_hello(&r->c, buf, len, &got))
@@ -378,7 +345,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	while (in.at < in.end) {
-		switch (byte(&in) % 11) {
+		switch (in_byte(&in) % 11) {
 		case 0:
 		case 1:
 		case 2:
@@ -389,12 +356,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			step_next(&r, &in);
 			break;
 		case 5:
-			n = byte(&in) & 1 ? r.held : r.held / 2;
+			n = in_byte(&in) & 1 ? r.held : r.held / 2;
 			conn_reposted(&r.c, n);
 			r.held -= n;
 			break;
 		case 6:
-			r.now += (uint64_t)word(&in) << (byte(&in) % 24);
+			r.now += (uint64_t)in_word(&in) << (in_byte(&in) % 24);
 			conn_on_timer(&r.c, r.now);
 			break;
 		case 7:
@@ -421,62 +388,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(!r.out);
 	return 0;
 }
-
-#ifndef LIBFUZZER
-
-#define INPUT_MAX 4096
-
-static int run_file(const char *name)
-{
-	static uint8_t buf[65536];
-	FILE *f = fopen(name, "rb");
-	size_t n;
-
-	if (!f) {
-		perror(name);
-		return 1;
-	}
-	n = fread(buf, 1, sizeof(buf), f);
-	fclose(f);
-	return LLVMFuzzerTestOneInput(buf, n);
-}
-
-static void run_random(uint64_t seed, unsigned long count)
-{
-	static uint8_t buf[INPUT_MAX];
-
-	for (unsigned long i = 0; i < count; i++) {
-		uint64_t x = (seed + i) * 0x9e3779b97f4a7c15ull | 1;
-		size_t n;
-
-		for (n = 0; n < sizeof(buf); n++) {
-			x ^= x << 13;
-			x ^= x >> 7;
-			x ^= x << 17;
-			buf[n] = (uint8_t)(x >> 40);
-		}
-		LLVMFuzzerTestOneInput(buf, 64 + x % (sizeof(buf) - 64));
-	}
-}
-
-int main(int argc, char **argv)
-{
-	unsigned long count = 20000;
-	uint64_t seed = 1;
-	int i;
-
-	for (i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "-s") && i + 1 < argc)
-			seed = strtoull(argv[++i], NULL, 0);
-		else if (!strcmp(argv[i], "-n") && i + 1 < argc)
-			count = strtoul(argv[++i], NULL, 0);
-		else if (run_file(argv[i]))
-			return 1;
-		else
-			count = 0;
-	}
-	run_random(seed, count);
-	return 0;
-}
-
-#endif
