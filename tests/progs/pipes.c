@@ -207,10 +207,59 @@ static void full_peer(struct end *e)
 	}
 }
 
+/* --- the reader has the stream back on TCP while a pipe is emptied -------- */
+
+#define LOT    700
+#define LOTS   20
+#define ROUNDS 400
+
+static void asked_run(struct end *e)
+{
+	uint8_t b[LOT];
+	int pp[2], i, k;
+	size_t left;
+	ssize_t n;
+
+	CHECK(!pipe2(pp, O_CLOEXEC));
+	for (i = 0; i < ROUNDS; i++) {
+		for (k = 0; k < LOTS; k++) {
+			flow_fill(&e->l.tx, b, LOT);
+			CHECK(write(pp[1], b, LOT) == LOT);
+			for (left = LOT; left; left -= (size_t)n) {
+				n = to(pp[0], e->l.fd, left, NOW);
+				CHECK(n > 0);
+			}
+		}
+		link_get(&e->l, 1);
+	}
+	CHECK(!close(pp[0]));
+	CHECK(!close(pp[1]));
+}
+
+/* An option that is the kernel's alone, and then is not set any more. */
+static void asked_peer(struct end *e)
+{
+	int i, k, off;
+
+	for (i = 0; i < ROUNDS; i++) {
+		for (k = 0; k < LOTS; k++) {
+			link_get(&e->l, LOT);
+			if ((i + k) % 4)
+				continue;
+			for (off = 0; off >= -1; off--)
+				CHECK(!setsockopt(e->l.fd, SOL_SOCKET,
+						  SO_PEEK_OFF, &off,
+						  sizeof(off)));
+		}
+		link_put(&e->l, 1);
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "from", from_run, prog_feed, 0 },
 	{ "to", to_run, drain, 0 },
 	{ "full", full_run, full_peer, 0 },
+	{ "asked", asked_run, asked_peer, 0 },
 };
 
 int main(int argc, char **argv)

@@ -190,6 +190,7 @@ struct sock_window {
 	uint32_t holdback; /* atomic: bytes */
 	uint16_t mss; /* of the anchor */
 	bool holding; /* the next message is held back */
+	bool sure; /* what left a pipe goes, whatever the reader asks now */
 };
 
 /* Its row in the page of statistics. */

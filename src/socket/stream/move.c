@@ -73,6 +73,7 @@ ssize_t load_from_pipe(struct sock *s, struct load *w)
 {
 	size_t space = pump_space(s), left = w->len - w->done;
 	struct iovec iov = { .iov_len = PIPE_BUF };
+	ssize_t n = 0;
 	SCRATCH(room);
 
 	if (!space || !pump_room(s))
@@ -87,13 +88,22 @@ ssize_t load_from_pipe(struct sock *s, struct load *w)
 		iov.iov_len = space;
 	if (iov.iov_len > left)
 		iov.iov_len = left;
+	if (!ring_put_begin(s)) {
+		ring_put_end(s);
+		return 0;
+	}
 	w->pipe_said = pipe_read(w->pipe, iov.iov_base, iov.iov_len);
 	w->pipe_over = w->pipe_said <= 0;
-	if (w->pipe_over)
-		return 0;
-	iov.iov_len = (size_t)w->pipe_said;
-	cursor_set(&w->c, &iov, 1);
-	return way_out(s, w, iov.iov_len);
+	if (!w->pipe_over) {
+		iov.iov_len = (size_t)w->pipe_said;
+		cursor_set(&w->c, &iov, 1);
+		/* the reader that asks from here on waits for them (rule 5) */
+		s->window.sure = true;
+		n = way_out(s, w, iov.iov_len);
+		s->window.sure = false;
+	}
+	ring_put_end(s);
+	return n;
 }
 
 /*

@@ -43,7 +43,8 @@ static inline bool ring_put_begin(struct sock *s)
 
 	anc_put_begin(s->tx);
 	st = anc_state(s->tx);
-	return st == ANC_LIFTED || st == ANC_SWITCHING;
+	return st == ANC_LIFTED || st == ANC_SWITCHING ||
+	       unlikely(s->window.sure);
 }
 
 static inline void ring_put_end(struct sock *s)
