@@ -398,6 +398,79 @@ static void jumps_run(struct end *e)
 	prog_tell(e, 0);
 }
 
+/* --- room for one: no more than that is ever written ---------------------- */
+
+#define EXCHANGES (300u * prog_scale)
+#define PIECE	  241
+
+static void one_event(int ep)
+{
+	struct epoll_event ev[4];
+	uint8_t mark[sizeof(ev)];
+
+	memset(mark, 0xa5, sizeof(mark));
+	memset(ev, 0xa5, sizeof(ev));
+	CHECK(epoll_wait(ep, ev, 1, -1) == 1);
+	CHECK(!memcmp(ev + 1, mark, sizeof(ev) - sizeof(*ev)));
+}
+
+/* So many bytes each way, each in small pieces as long as they go. */
+static void exchange(struct end *e, size_t out, size_t in)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT |
+					    (uint32_t)EPOLLET };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	uint8_t b[PIECE];
+	ssize_t n, k;
+
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, e->l.fd, &ev));
+	while (out || in) {
+		struct flow f = e->l.tx;
+		size_t part = out < PIECE ? out : PIECE;
+
+		flow_fill(&f, b, part);
+		n = out ? send(e->l.fd, b, part, MSG_NOSIGNAL) : 0;
+		CHECK(n >= 0 || errno == EAGAIN);
+		if (n > 0) {
+			flow_fill(&e->l.tx, b, (size_t)n);
+			out -= (size_t)n;
+		}
+		k = in ? read(e->l.fd, b, in < PIECE ? in : PIECE) : 0;
+		CHECK(k > 0 || !in || (k < 0 && errno == EAGAIN));
+		if (k > 0) {
+			flow_check(&e->l.rx, b, (size_t)k);
+			in -= (size_t)k;
+		}
+		if (n <= 0 && k <= 0 && (out || in))
+			one_event(ep);
+	}
+	CHECK(!close(ep));
+}
+
+/* A new connection each time: it is lifted in the midst of this. */
+static void one_run(struct end *e)
+{
+	uint32_t seed = 11;
+	unsigned int i, k;
+
+	for (i = 0; i < EXCHANGES; i++) {
+		link_bare(e);
+		prog_nonblock(e->l.fd, true);
+		for (k = 0; k < 6; k++) {
+			size_t a = 1 + prog_rand(&seed) % 20000;
+			size_t b = 1 + prog_rand(&seed) % 20000;
+
+			if (k % 3)
+				*(k % 3 == 1 ? &a : &b) = 0;
+			exchange(e, e->peer ? a : b, e->peer ? b : a);
+		}
+		prog_nonblock(e->l.fd, false);
+		if (e->peer)
+			link_eof(&e->l);
+		link_close(&e->l);
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "seen", seen_run, talker, 0 },
 	{ "cold", cold_run, talker, 0 },
@@ -406,6 +479,7 @@ static const struct prog_case cases[] = {
 	{ "edges", edges_run, leaver_ends, 0 },
 	{ "halves", halves_run, halver, 0 },
 	{ "jumps", jumps_run, prog_feed, 0 },
+	{ "one", one_run, one_run, CASE_BARE },
 };
 
 int main(int argc, char **argv)

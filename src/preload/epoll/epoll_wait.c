@@ -225,14 +225,14 @@ static int ask_more(struct epask *a, int n, int room)
 {
 	struct epwait *w = waiter(a);
 	uint32_t listed = w->set->nready;
-	int got = look_kept(w, w->ev + n), end = n + room, tries = 4;
+	int got = look_kept(w, w->ev + n), end = n + room, tries = 4, rung;
 
 	a->whole = false;
 	n = translate(w, n, got);
-	/* some may be nothing for the program, or have been there before */
+	/* some are nothing for the program; what was rung for has room, too */
 	do {
-		/* what was rung for has its room, too */
-		room = end - n - (int)(w->set->nready - listed);
+		rung = (int)(w->set->nready - listed);
+		room = end - n - (rung > 0 ? rung : 0);
 		if (room <= 0 || a->whole)
 			break;
 		n = translate(w, n, look(a, w->ev + n, room));
