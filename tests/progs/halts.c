@@ -175,12 +175,17 @@ static void on_nothing(int sig)
 	(void)sig;
 }
 
-/* Again and again: the first may come before the call. */
+/*
+ * Again and again: the first may come before the call. But for a limit, which
+ * holds from before the call as well: with one, a signal ends the call.
+ */
 static void handler(void (*fn)(int sig))
 {
 	struct sigaction sa = { .sa_handler = fn, .sa_flags = SA_RESTART };
 	struct itimerval it = { { 0, 50000 }, { 0, 50000 } };
 
+	if (fn == on_limit)
+		it.it_interval.tv_usec = 0;
 	if (!fn)
 		memset(&it, 0, sizeof(it));
 	else
