@@ -64,6 +64,23 @@ teardown() {
 	[ "$(stat_sum stopped fallbacks)" -ge 700 ]
 }
 
+@test "killed: plain" {
+	mode plain
+	cases killed
+}
+
+@test "killed: lifted" {
+	mode lifted
+	cases killed
+	[ "$(stat_sum killed lifted)" -ge 90 ]
+}
+
+@test "killed: at once" {
+	mode now
+	cases killed
+	[ "$(stat_sum killed lifted)" -ge 90 ]
+}
+
 @test "halts: a thread that jumped out of a sleep is not woken any more" {
 	mode lifted
 	CASES=jumps cases halts

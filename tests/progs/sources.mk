@@ -28,6 +28,7 @@ check_PROGRAMS += \
 	tests/progs/halts \
 	tests/progs/handlers \
 	tests/progs/idlers \
+	tests/progs/killed \
 	tests/progs/leaks \
 	tests/progs/life \
 	tests/progs/meet \
@@ -214,6 +215,10 @@ tests_progs_stacks_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_stacks_LDFLAGS = -Wl,-z,now
 tests_progs_stacks_LDADD = -lpthread
 
+tests_progs_killed_SOURCES = tests/progs/killed.c $(PROGS_COMMON)
+tests_progs_killed_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_killed_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_killed_LDADD = -lpthread
 tests_progs_stopped_SOURCES = tests/progs/stopped.c $(PROGS_COMMON)
 tests_progs_stopped_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_stopped_CFLAGS = $(PROGS_CFLAGS)

@@ -8,21 +8,29 @@ struct sock_hooks hooks;
 int32_t sock_pid;
 struct sock_reports reports;
 
+static bool on_tcp(const struct anc_dir *d)
+{
+	return anc_state(d) == ANC_TCP || anc_state(d) == ANC_GONE;
+}
+
 /*
- * The lock was not free in the ordinary way: its owner was killed inside
- * (what it guarded may be half changed: the stream cannot be trusted), or
- * this thread holds it and we are in a signal handler.
+ * The lock was not free in the ordinary way: this thread holds it and we are in
+ * a signal handler, or its owner was killed inside. What that moves of a stream
+ * may be half moved then, and cannot be trusted; but only its user moves it
+ * (handover/user.c), and if that is this process, or all is on TCP, the stream
+ * is whole.
  */
 int sock_lock_odd(struct sock *s, int ret)
 {
-	if (ret == -EOWNERDEAD) {
-		log_err("Error: a process died inside socket inode %llu",
-			(unsigned long long)s->id.inode);
-		if (s->paired)
-			conn_on_lost(&s->conn, -ECONNRESET);
+	if (ret != -EOWNERDEAD)
+		return ret;
+	if (!s->paired || s->user == sock_pid ||
+	    (on_tcp(s->tx) && on_tcp(s->rx)))
 		return 0;
-	}
-	return ret;
+	log_err("Error: process %d was killed inside socket inode %llu",
+		s->user, (unsigned long long)s->id.inode);
+	conn_on_lost(&s->conn, -ECONNRESET);
+	return 0;
 }
 
 /*

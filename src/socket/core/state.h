@@ -231,7 +231,7 @@ struct sock_waits {
 struct sock_fallback {
 	uint32_t falling_back; /* threads that bring it back to TCP */
 	uint32_t callers; /* calls that need it on TCP, */
-	bool apart; /* and over RDMA so does a child */
+	bool apart; /* and so do several processes (user.c, close.c) */
 	bool due; /* it was lifted, and the fallback is not counted yet */
 	bool pinned; /* never again (foreign holder) */
 	bool ruled; /* a rule says tcp since the rules were read again */
@@ -248,6 +248,7 @@ struct sock_fallback {
 	uint64_t kept_at; /* where in the keep area ar.kept bytes begin */
 	uint64_t queue_seen; /* end of what was seen on the lifted anchor */
 	uint64_t lift_not_before;
+	uint64_t asked_at; /* atomic: another process wants it on TCP; 0 */
 };
 
 /* Received and parsed, not yet taken. */
@@ -289,6 +290,7 @@ struct sock {
 	struct sock_eos eos;
 	int32_t end_pid; /* the only process that may use `end`; 0: all */
 	struct sock_opt opt;
+	int32_t user; /* atomic: the process that uses it (user.c); 0: none */
 	struct anc_tx at;
 	struct anc_rx ar;
 

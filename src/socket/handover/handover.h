@@ -139,7 +139,37 @@ void rdma_ended(struct sock *s); /* nothing more comes or goes */
  */
 bool rdma_over(struct sock *s, int fd);
 
+/* --- user.c ------------------------------------------------------------- */
+
+/*
+ * Lock held, before a call that moves the stream, or a look at it, if
+ * user_other(). True: another living process uses it lifted, and was asked to
+ * bring it back to TCP: wait, and ask again. False: this process uses it from
+ * now on; within fallback_timeout_ms.
+ */
+bool user_asks(struct sock *s);
+bool user_asked(const struct sock *s); /* and we are the user; no lock */
+void user_takes(struct sock *s); /* lock held: uses it from now on, as it is */
+/*
+ * Lock held, before a lift, if user_other(). True: another living process that
+ * has it has used it last: it is apart from now on.
+ */
+bool user_parts(struct sock *s);
+/*
+ * Lock not held, a call by TCP while the sock is apart: lets it be lifted again
+ * once no other process has used it for a while.
+ */
+void user_rests(struct sock *s);
+/* Lock held: another living process that has it has used it last. */
+bool user_elsewhere(struct sock *s);
+
 /* --- what hot paths ask --------------------------------------------------- */
+
+/* Did another process use it last? Asked before a lifted call. */
+static inline bool user_other(const struct sock *s)
+{
+	return __atomic_load_n(&s->user, __ATOMIC_RELAXED) != sock_pid;
+}
 
 /* A TCP call moved n bytes: is it time to think of lifting? */
 static inline void lift_count(struct sock *s, int fd, ssize_t n, bool sent)

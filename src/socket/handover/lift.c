@@ -77,6 +77,7 @@ static void paired(struct sock *s, int fd)
 	s->waits.wake = s->seek.pair.fd;
 	s->waits.wake_ms = 0;
 	sys_fcntl(s->waits.wake, F_SETFL, 0); /* readers sleep on it */
+	s->user = sock_pid;
 	__atomic_store_n(&s->paired, true, __ATOMIC_SEQ_CST);
 	s->seek.look = LOOK_NEVER; /* until all is well */
 	no_thread = settings.background_thread ? service_start() : 0;

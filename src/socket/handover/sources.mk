@@ -12,4 +12,5 @@ libsockethandover_la_SOURCES = \
 	src/socket/handover/rdma_back.c \
 	src/socket/handover/rdma_over.c \
 	src/socket/handover/standin.c \
-	src/socket/handover/switch.c
+	src/socket/handover/switch.c \
+	src/socket/handover/user.c

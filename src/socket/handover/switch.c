@@ -126,7 +126,8 @@ static bool switch_tx(struct sock *s, int fd)
 	    clock_ns() < s->fallback.lift_not_before || !zc_settled(s) ||
 	    (s->rd && !zcw_left(s)))
 		return false;
-	if (s->rd && !rdma_may_rise(s))
+	if ((s->rd && !rdma_may_rise(s)) ||
+	    (unlikely(user_other(s)) && user_parts(s)))
 		return false;
 	ring_put_begin(s); /* the reader may ask before the first kick is out */
 	ret = leave_anchor(s, fd);
@@ -159,8 +160,12 @@ void lift_try_tx(struct sock *s, int fd)
 	struct anc_dir *tx = s->tx;
 	bool done = false;
 
-	if (!tx || !peer || anc_state(tx) != ANC_TCP || never_lift(s) ||
-	    s->peer_gone || !__atomic_load_n(&peer->ready, __ATOMIC_ACQUIRE))
+	if (!tx || !peer || anc_state(tx) != ANC_TCP)
+		return;
+	if (unlikely(s->fallback.apart))
+		user_rests(s);
+	if (never_lift(s) || s->peer_gone ||
+	    !__atomic_load_n(&peer->ready, __ATOMIC_ACQUIRE))
 		return;
 	if (s->rd && !lock_try(&s->lock)) {
 		rdma_ask(s);

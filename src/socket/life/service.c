@@ -39,15 +39,24 @@
 
 /* --- the thread -------------------------------------------------------- */
 
-/* Takes the lock, if this process still has the sock. */
+/* Takes the lock, if this process has the sock, and no other one uses it. */
 static bool enter(struct sock *s)
 {
 	if (sock_lock(s))
 		return false;
-	if (sock_here(s))
+	if (sock_here(s) && !user_elsewhere(s))
 		return true;
 	sock_unlock(s);
 	return false;
+}
+
+static bool wanted; /* by another process that has one of ours */
+
+static void yield(struct sock *s, void *arg)
+{
+	(void)arg;
+	if (user_asked(s))
+		user_yields(s);
 }
 
 static void serve(struct sock *s, void *arg)
@@ -55,6 +64,7 @@ static void serve(struct sock *s, void *arg)
 	bool kick, asked;
 
 	(void)arg;
+	wanted |= user_asked(s);
 	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_RELAXED)))
 		holdback_serve(s);
 	if (unlikely(s->rd))
@@ -224,7 +234,10 @@ static void look_after_all(void)
 		if (!n && empty && !kept &&
 		    (guard_drain(), guard_sweep(), retire()))
 			return;
+		wanted = false;
 		registry_walk(0, serve, NULL);
+		if (wanted)
+			service_each(yield, NULL);
 		/* idle for a HOLDBACK_TICK, or until a reap(), is not idle */
 		if (n || tick ||
 		    ((ms == HOLDBACK_TICK || kept) &&

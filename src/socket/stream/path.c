@@ -67,6 +67,7 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 	if (s->seek.pair.state != PAIR_DONE && sock_holders(s) == 1)
 		pair_cancel(&s->seek.pair);
 	pin(s);
+	user_takes(s);
 	rdma_unspare(s);
 	if (s->paired && sock_lifted(s)) {
 		s->fallback.due = true;
@@ -119,6 +120,7 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 	tcp_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
 		return -EAGAIN;
+	user_takes(s);
 	rdma_unspare(s);
 	was = sock_lifted(s) || s->fallback.due;
 	words = s->tx;
@@ -188,6 +190,41 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 			 reason_text(why), anc_state_name(tx_state),
 			 anc_state_name(rx_state));
 	return tx || rx ? -EAGAIN : 0;
+}
+
+/* An answer takes a thread's waking, and what it finds to be done. */
+static void nap(uint32_t ns)
+{
+	struct timespec ts = { .tv_nsec = (long)ns };
+	uint64_t was = guard_sleep();
+
+	sys_ppoll(NULL, 0, &ts, NULL);
+	guard_wake(was);
+}
+
+void user_comes(struct sock *s)
+{
+	uint32_t ns = 50000;
+	bool wait;
+
+	for (;;) {
+		if (sock_lock(s))
+			return;
+		wait = user_asks(s);
+		sock_unlock(s);
+		if (!wait)
+			return;
+		nap(ns);
+		if (ns < 1000000)
+			ns *= 2;
+	}
+}
+
+void user_yields(struct sock *s)
+{
+	sock_fallback(s, -1, WHY_FD_SHARED);
+	sock_unpin(s); /* it rests there (user.c) */
+	__atomic_store_n(&s->fallback.asked_at, 0, __ATOMIC_SEQ_CST);
 }
 
 struct all {

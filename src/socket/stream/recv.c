@@ -371,6 +371,8 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 
 	if (unlikely(s->in.strayed) && s->paired)
 		tcp_strayed(s, fd);
+	if (unlikely(s->fallback.apart))
+		user_rests(s);
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_SWITCHING) ||
 	    !tcp_rx_enter(&in, s) || (flags = tcp_flags(&in, w)) == -1)
 		return 0;
@@ -496,6 +498,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			break;
 		}
 		n = -EDEADLK;
+		if (unlikely(user_other(s)))
+			user_comes(s);
 		if (sock_lock(s))
 			break;
 		tcp_rx_stayed(&stays);

@@ -393,6 +393,8 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		len = w->len;
 		none = unlikely(!load_whole(w)) && !load_torn(w);
 		tcp = false;
+		if (unlikely(user_other(s)))
+			user_comes(s);
 		if (sock_lock(s))
 			return w->done ? (ssize_t)w->done : -EDEADLK;
 		if (unlikely(w->len - w->done >= s->zc.least))
@@ -550,6 +552,8 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *tcp)
 	load_set(&w, s, NULL, 0, n, 0);
 	w.by_pipe = true;
 	w.pipe = pipe;
+	if (unlikely(user_other(s)))
+		user_comes(s);
 	if (sock_lock(s))
 		return -EDEADLK;
 	ret = ring_send(s, fd, &w, tcp);
@@ -574,6 +578,8 @@ ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
 	w.c.file = f;
 	w.begun = f->begun;
 	f->stop = false;
+	if (unlikely(user_other(s)))
+		user_comes(s);
 	if (sock_lock(s))
 		return -EINTR;
 	ret = ring_send(s, fd, &w, tcp);

@@ -84,6 +84,8 @@ int sock_shutdown(struct sock *s, int fd, int how)
 
 	if (how < SHUT_RD || how > SHUT_RDWR)
 		return sys_shutdown(fd, how);
+	if (s->paired && unlikely(user_other(s)))
+		user_comes(s);
 	if (sock_lock(s))
 		return s->paired ? -EDEADLK : sys_shutdown(fd, how);
 	fd = sock_at(s, fd);

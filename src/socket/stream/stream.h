@@ -27,6 +27,14 @@ void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room);
 
 /* Under an `sdp` rule: 0 when lifted, or the errno of the failed call. */
 int lift_demand(struct sock *s, int fd, bool tx);
+/*
+ * Lock not held, before a call that moves a lifted stream, if user_other():
+ * waits until its user has brought it back to TCP, or for fallback_timeout_ms;
+ * then it is used as it is.
+ */
+void user_comes(struct sock *s);
+/* The background thread, if user_asked(): waits as sock_fallback() does. */
+void user_yields(struct sock *s);
 
 /* --- move.c ------------------------------------------------------------ */
 

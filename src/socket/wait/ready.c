@@ -322,7 +322,10 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 	*r = (struct sock_ready){ .ms = -1 };
 	if (!s->paired || sock_lock(s))
 		return;
-	if (s->paired && sock_here(s)) {
+	if (unlikely(user_other(s)) && sock_here(s) && user_asks(s)) {
+		r->ours = IN_BITS | OUT_BITS; /* once it is on TCP */
+		r->ms = 1;
+	} else if (s->paired && sock_here(s)) {
 		fd = sock_at(s, fd);
 		rx = anc_state(s->rx);
 		tx = anc_state(s->tx);

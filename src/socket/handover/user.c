@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A lifted stream is used by one process at a time, and only that one moves it.
+ * Its children have it, too, and may close it or be killed at any point. One
+ * that wants to use it asks the user to bring it back to TCP first, where the
+ * kernel keeps them apart, and there it rests until one of them has used it
+ * alone for a while. (Between hosts it was brought there by the fork:
+ * life/close.c.)
+ */
+
+#include "socket/handover/handover.h"
+
+#define REST_NS 1000000000u
+
+static void rest_longer(struct sock *s)
+{
+	__atomic_store_n(&s->fallback.lift_not_before, clock_ns() + REST_NS,
+			 __ATOMIC_RELAXED);
+}
+
+bool user_elsewhere(struct sock *s)
+{
+	if (!s->user || s->user == sock_pid || s->rd || !holder_of(s, s->user))
+		return false;
+	sock_holders(s); /* strikes off the dead */
+	return holder_of(s, s->user);
+}
+
+/* Others, and the peer, can ask its background thread. */
+static bool reachable(struct sock *s)
+{
+	if (!settings.background_thread || service_start())
+		return false;
+	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
+	return true;
+}
+
+void user_takes(struct sock *s)
+{
+	int32_t was = s->user;
+
+	if (was == sock_pid)
+		return;
+	__atomic_store_n(&s->user, sock_pid, __ATOMIC_RELAXED);
+	__atomic_store_n(&s->fallback.asked_at, 0, __ATOMIC_RELAXED);
+	if (was && s->paired && !s->rd)
+		reachable(s);
+}
+
+bool user_asks(struct sock *s)
+{
+	uint64_t since = s->fallback.asked_at, now;
+
+	if (!user_other(s))
+		return false;
+	if (!user_elsewhere(s) || !s->paired || !sock_lifted(s) ||
+	    !settings.background_thread) {
+		user_takes(s);
+		return false;
+	}
+	now = clock_ns();
+	if (!since) {
+		s->fallback.apart = true;
+		rest_longer(s);
+		__atomic_store_n(&s->fallback.asked_at, now, __ATOMIC_SEQ_CST);
+		service_poke(s->own->service);
+	} else if (now - since >
+		   (uint64_t)settings.fallback_timeout_ms * 1000000u) {
+		user_takes(s); /* it is stopped, perhaps */
+		return false;
+	}
+	return true;
+}
+
+bool user_parts(struct sock *s)
+{
+	bool other = user_elsewhere(s);
+
+	/* the other direction may be lifted */
+	if (user_asks(s) || !other)
+		return other;
+	s->fallback.apart = true;
+	rest_longer(s);
+	return true;
+}
+
+bool user_asked(const struct sock *s)
+{
+	return unlikely(__atomic_load_n(&s->fallback.asked_at,
+					__ATOMIC_SEQ_CST)) &&
+	       !user_other(s);
+}
+
+/* Of another process a thread is inside a call, or asleep. */
+static bool others_inside(struct sock *s)
+{
+	int i;
+
+	sock_holders(s);
+	for (i = 0; i < SOCK_HOLDERS; i++) {
+		const struct holder *h = &s->mem.holder[i];
+
+		if (h->pid && h->pid != sock_pid && holder_inside(h))
+			return true;
+	}
+	return false;
+}
+
+/* Nothing else uses it: it may be lifted again. */
+static void alone_again(struct sock *s)
+{
+	if (!reachable(s))
+		return;
+	s->fallback.apart = false;
+	fallback_left(s);
+	s->seek.look = 1;
+	sock_why(s, WHY_PAIRED);
+}
+
+/* Long enough, or the others have closed it: it is worth the lock. */
+static bool rested(const struct sock *s)
+{
+	return !holders_several(s) ||
+	       clock_ns() >= __atomic_load_n(&s->fallback.lift_not_before,
+					     __ATOMIC_RELAXED);
+}
+
+void user_rests(struct sock *s)
+{
+	bool other = user_other(s);
+
+	if (s->rd || (!other && !rested(s)) || lock_try(&s->lock))
+		return;
+	other = other && user_elsewhere(s);
+	if (user_asks(s) || other || (s->fallback.apart && others_inside(s)))
+		rest_longer(s);
+	else if (s->fallback.apart)
+		alone_again(s);
+	sock_unlock(s);
+}
