@@ -7,6 +7,7 @@
 #include "prog.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -209,6 +210,56 @@ static void by_pass(void)
 }
 IDLE(pass)
 
+/* A thread for each, asleep in a receive. */
+static void *receives(void *arg)
+{
+	link_get(arg, PART);
+	return NULL;
+}
+
+static void threads_run(struct end *e)
+{
+	pthread_t thread[LINKS];
+	pthread_attr_t attr;
+	int64_t began;
+	int i;
+
+	connect_all(e);
+	CHECK(!pthread_attr_init(&attr) &&
+	      !pthread_attr_setstacksize(&attr, 1 << 18));
+	for (i = 0; i < LINKS; i++)
+		CHECK(!pthread_create(&thread[i], &attr, receives, &links[i]));
+	prog_nap_ms(200);
+	stop(e);
+	began = prog_now_ms();
+	by_system();
+	CHECK(prog_now_ms() - began < LONG_MS);
+	for (i = 0; i < LINKS; i++)
+		link_put(&links[i], PART);
+	CHECK(!kill(peer, SIGCONT));
+	for (i = 0; i < LINKS; i++)
+		CHECK(!pthread_join(thread[i], NULL));
+	for (i = 0; i < LINKS; i++) {
+		link_turn(&links[i], 64, false);
+		link_close(&links[i]);
+	}
+}
+
+static void threads_peer(struct end *e)
+{
+	int i;
+
+	connect_all(e);
+	for (i = 0; i < LINKS; i++)
+		link_get(&links[i], PART);
+	for (i = 0; i < LINKS; i++)
+		link_put(&links[i], PART);
+	for (i = 0; i < LINKS; i++) {
+		link_turn(&links[i], 64, true);
+		link_close(&links[i]);
+	}
+}
+
 /* An event loop holds them all. */
 static void set_run(struct end *e)
 {
@@ -290,8 +341,8 @@ static void unread_peer(struct end *e)
 	}
 
 static const struct prog_case cases[] = {
-	BOTH(system), BOTH(popen), BOTH(spawn), BOTH(fork),   BOTH(stdio),
-	BOTH(signal), BOTH(pass),  BOTH(set),	BOTH(unread),
+	BOTH(system), BOTH(popen), BOTH(spawn), BOTH(fork),    BOTH(stdio),
+	BOTH(signal), BOTH(pass),  BOTH(set),	BOTH(threads), BOTH(unread),
 };
 
 int main(int argc, char **argv)

@@ -207,6 +207,7 @@ struct sock_stats {
 struct sock_waits {
 	int wake; /* wake-up socket, -1 */
 	uint32_t wake_ms; /* SO_RCVTIMEO of that one; 0: none */
+	bool deaf; /* no byte comes by it any more: fallback_rouse() */
 	int orphan_fd; /* atomic: anchor's number for sleepers after close, -1 */
 	uint32_t rung_eaten; /* wake-up bytes taken */
 	uint32_t rung_seen; /* at least so many were there */

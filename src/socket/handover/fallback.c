@@ -183,16 +183,27 @@ static int dead_fallback(struct sock *s, int fd)
  * Of what the writer has put nothing is unread but what lies on the anchor, and
  * it is not about to put anything: so its answer is known (anchor.h, rule 5).
  * It need not run, nor be told: it looks at the state before it puts anything.
- * But a reader of ours that sleeps comes out by its byte alone, and so does an
- * epoll set of another process that has the socket.
+ * But a reader of ours that sleeps comes out by its byte or by fallback_rouse()
+ * alone, and an epoll set of another process that has the socket by its byte.
  */
 static bool answer_known(struct sock *s)
 {
 	if (__atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST) &&
 	    holders_several(s))
 		return false;
-	return !s->rd && !s->waits.readers && !s->conn.peer_src_count &&
-	       !s->conn.sink_count && !anc_answer_for(s->rx, &s->ar);
+	return !s->rd && (!s->waits.readers || s->waits.deaf) &&
+	       !s->conn.peer_src_count && !s->conn.sink_count &&
+	       !anc_answer_for(s->rx, &s->ar);
+}
+
+void fallback_rouse(struct sock *s)
+{
+	if (s->rd || !s->waits.readers || s->waits.deaf || s->waits.wake < 0 ||
+	    s->peer_gone || anc_state(s->rx) != ANC_RECALLED)
+		return;
+	s->waits.deaf = true;
+	s->fallback.pinned = true;
+	sys_shutdown(s->waits.wake, SHUT_RD);
 }
 
 static int paused_back(struct sock *s, int fd, bool told);

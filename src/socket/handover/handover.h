@@ -13,6 +13,11 @@ extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
 void fallback_serve(struct sock *s, int fd);
 /* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
 int fallback_rx(struct sock *s, int fd);
+/*
+ * Lock held: the peer does not answer. Its byte is not waited for to bring our
+ * sleeping readers out: they come out now, and it is never lifted again.
+ */
+void fallback_rouse(struct sock *s);
 /* Its directions are not held, and may go on as they are. */
 bool fallback_unheld(const struct sock *s);
 void fallback_unpin(struct sock *s, bool force);

@@ -3,6 +3,9 @@
 
 #include "socket/stream/stream.h"
 
+/* A peer that has not answered by then may be stopped: fallback_rouse(). */
+#define ROUSE_NS 5000000u
+
 static int tx_fallback(struct sock *s, int fd, enum reason why)
 {
 	fallback_serve(s, fd);
@@ -100,9 +103,14 @@ static int left(struct sock *s, const struct anc_dir *tx)
 	return 0;
 }
 
+static uint64_t limit_ns(void)
+{
+	return (uint64_t)settings.fallback_timeout_ms * 1000000u;
+}
+
 uint64_t sock_fallback_limit(void)
 {
-	return clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
+	return clock_ns() + limit_ns();
 }
 
 int sock_fallback(struct sock *s, int fd, enum reason why)
@@ -110,12 +118,71 @@ int sock_fallback(struct sock *s, int fd, enum reason why)
 	return sock_fallback_until(s, fd, why, sock_fallback_limit());
 }
 
+/* How far the two directions are: 0 home, -EAGAIN not yet, other: cannot be. */
+struct way_back {
+	enum reason why;
+	uint64_t until;
+	int tx, rx;
+	bool late;
+};
+
+static void look_for_peer(struct sock *s)
+{
+	pin(s);
+	if (!s->conn.error)
+		pump_poll(s);
+	rdma_tell(s, true);
+}
+
+/* Lock held: a step of each. */
+static void go_back(struct sock *s, int fd, struct way_back *b)
+{
+	uint64_t now;
+
+	holders_sweep(s);
+	if (s->rd && s->paired)
+		look_for_peer(s);
+	b->tx = s->paired ? tx_fallback(s, fd, b->why) : 0;
+	b->rx = s->paired ? fallback_rx(s, fd) : 0;
+	if (!b->tx || !b->rx)
+		pin(s);
+	now = clock_ns();
+	b->late = now > b->until;
+	if (b->rx == -EAGAIN && b->why != WHY_FD_SHARED &&
+	    now + limit_ns() > b->until + ROUSE_NS)
+		fallback_rouse(s);
+	/* the peer has all that is missing, and goes on by itself */
+	if (b->late && b->rx == -EAGAIN && !s->rd &&
+	    anc_state(s->rx) == ANC_RESTORING)
+		b->rx = 0;
+	if (!b->rx && fallback_unheld(s)) {
+		rdma_tell(s, true);
+		b->rx = -EAGAIN;
+	}
+	/* the peer was quick to leave the anchor again */
+	if (!b->rx && !(s->fallback.pins & 2) && anc_state(s->rx) != ANC_GONE)
+		b->rx = -EAGAIN;
+}
+
+/* Lock held. `was`: it was lifted. */
+static void is_back(struct sock *s, enum reason why, bool was)
+{
+	s->fallback.due = false;
+	if (was) {
+		COUNT(s, fallbacks, 1);
+		page_add(fallbacks_for[why], 1);
+		sock_event(s, EVENT_FALLBACK, why);
+	}
+	s->stats.why = WHY_NONE;
+	sock_why(s, why);
+}
+
 int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 {
+	struct way_back b = { .why = why, .until = until };
 	enum anc_state tx_state, rx_state;
 	const struct anc_dir *words;
-	bool was, late;
-	int tx, rx;
+	bool was;
 
 	tcp_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
@@ -133,31 +200,8 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 		fd = number(s, fd);
 		if (fd < 0)
 			return left(s, words);
-		holders_sweep(s);
-		if (s->rd && s->paired) {
-			pin(s);
-			if (!s->conn.error)
-				pump_poll(s);
-			rdma_tell(s, true);
-		}
-		tx = s->paired ? tx_fallback(s, fd, why) : 0;
-		rx = s->paired ? fallback_rx(s, fd) : 0;
-		if (!tx || !rx)
-			pin(s);
-		late = clock_ns() > until;
-		/* the peer has all that is missing, and goes on by itself */
-		if (late && rx == -EAGAIN && !s->rd &&
-		    anc_state(s->rx) == ANC_RESTORING)
-			rx = 0;
-		if (!rx && fallback_unheld(s)) {
-			rdma_tell(s, true);
-			rx = -EAGAIN;
-		}
-		/* the peer was quick to leave the anchor again */
-		if (!rx && !(s->fallback.pins & 2) &&
-		    anc_state(s->rx) != ANC_GONE)
-			rx = -EAGAIN;
-		if ((tx != -EAGAIN && rx != -EAGAIN) || late)
+		go_back(s, fd, &b);
+		if ((b.tx != -EAGAIN && b.rx != -EAGAIN) || b.late)
 			break;
 		sock_unlock(s);
 		/* the other end may be ours: its part is done right here */
@@ -170,26 +214,19 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 	if (s->rd && s->paired && anc_state(s->tx) == ANC_DRAINING &&
 	    (why == WHY_EXEC || why == WHY_FD_SHARED))
 		s->fallback.given = true;
-	if (!tx && !rx) {
-		s->fallback.due = false;
-		if (was) {
-			COUNT(s, fallbacks, 1);
-			page_add(fallbacks_for[why], 1);
-			sock_event(s, EVENT_FALLBACK, why);
-		}
-		s->stats.why = WHY_NONE;
-		sock_why(s, why);
-	}
+	if (!b.tx && !b.rx)
+		is_back(s, why, was);
 	tx_state = anc_state(s->tx);
 	rx_state = anc_state(s->rx);
 	sock_unlock(s);
 	sock_changed(s);
 	sock_go_on(s);
-	if (tx || rx)
-		log_warn("fd %d could not fall back (%s): tx %s, rx %s", fd,
-			 reason_text(why), anc_state_name(tx_state),
-			 anc_state_name(rx_state));
-	return tx || rx ? -EAGAIN : 0;
+	if (!b.tx && !b.rx)
+		return 0;
+	log_warn("fd %d could not fall back (%s): tx %s, rx %s", fd,
+		 reason_text(why), anc_state_name(tx_state),
+		 anc_state_name(rx_state));
+	return -EAGAIN;
 }
 
 /* An answer takes a thread's waking, and what it finds to be done. */

@@ -208,10 +208,12 @@ void ring_ask_kick(struct sock *s)
 
 bool wake_hung_up(const struct sock *s)
 {
+	/* of a deaf one our own end shows that, too */
+	const short gone = POLLHUP | POLLERR | (s->waits.deaf ? 0 : POLLRDHUP);
 	struct pollfd p = { .fd = s->waits.wake, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
 	/* not by a receive: bytes may still lie in front of the end */
 	return s->waits.wake >= 0 && sys_ppoll(&p, 1, &now, NULL) == 1 &&
-	       (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+	       (p.revents & gone);
 }

@@ -104,8 +104,8 @@ static int sleep_locked(struct sock *s, uint64_t deadline, bool writer,
 	page_slept(clock_ns() - at);
 	if (ret == 1)
 		page_add(wakeups_rx, 1);
-	if (ret == 0 && s->eos.shut_rd) {
-		/* our own SHUT_RD brought the readers out; only room counts */
+	if (ret == 0 && (s->eos.shut_rd || s->waits.deaf)) {
+		/* that brought the readers out; only room counts */
 		struct timespec nap = { 0, 1000000 };
 
 		if (hooks.ppoll(NULL, 0, &nap, NULL) < 0)
