@@ -47,9 +47,8 @@ enum conn_state { /* [5.3] */
 		  CONN_CLOSED,
 };
 
-/* Extension flags of the compact Hello; 0x02, SuspComm, is never set. */
+/* Extension flags of the compact Hello; 0x02 (SuspComm) and 0x04 stay 0. */
 #define CONN_EXT_SINKAVAIL 0x01 /* SinkAvail and ModeChange */
-#define CONN_EXT_RESUME	   0x04
 #define CONN_EXT_ANCHORED  0x08
 #define CONN_EXT_WORDS	   0x10 /* the anchor's words travel as messages */
 #define CONN_EXT_BARE	   0x20 /* Hello: `check` is about no bytes */

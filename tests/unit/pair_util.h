@@ -69,7 +69,6 @@ static inline void side_init(struct side *s, int fd)
 	s->fd = fd;
 	s->p.fd = -1;
 	s->p.ring = RING;
-	s->p.service = 0x1234u + (uint64_t)fd;
 	s->cp = (struct conn_params){
 		.rcv_size = SHM_MSG_MAX,
 		.posted = SHM_DEPTH,

@@ -174,7 +174,6 @@ static void memory_of_a_group(void **state)
 	put_n("s/memory.max", 160 * MIB);
 	put_n("s/memory.current", 16 * MIB);
 	assert_int_equal(make(&ring), WHY_NONE);
-	assert_true(budget_now()->memory_most == 10 * MIB);
 	assert_true(shm_account.most == 10 * MIB);
 	assert_false(budget_pressed());
 	shm_account.rings = 9 * MIB;

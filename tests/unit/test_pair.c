@@ -18,8 +18,6 @@ static void check_done(struct side *o, struct side *q)
 	assert_int_equal(o->c.state, CONN_EST);
 	assert_int_equal(q->c.state, CONN_EST);
 	assert_true(o->c.credits == SHM_DEPTH && q->c.credits == SHM_DEPTH);
-	assert_true(o->p.peer_service == q->p.service);
-	assert_true(q->p.peer_service == o->p.service);
 	assert_int_equal(o->p.peer_pid, getpid());
 	assert_true(fd_hidden(o->p.fd) && fd_hidden(q->p.fd));
 	assert_true(fcntl(o->p.fd, F_GETFL) & O_NONBLOCK);

@@ -225,7 +225,6 @@ void verbs_info(const struct end *end, struct verbs_info *i)
 		i->iwarp = e->dev->iwarp;
 	}
 	i->registered = e->registered;
-	i->inflight = e->tx.seq - e->tx.acked;
 	i->posted = e->rx.posted;
 	i->rcv_size = rx_smallest(e);
 }

@@ -142,7 +142,6 @@ struct verbs_info {
 	bool soft; /* rxe or siw */
 	bool iwarp; /* the active side must send first [2.6] */
 	uint32_t registered; /* bytes of memory registered now */
-	uint32_t inflight; /* messages sent and not known to be completed */
 	uint32_t posted; /* receives posted now */
 	uint32_t rcv_size; /* of the smallest of them */
 };

@@ -191,11 +191,6 @@ void budget_forked(void)
 	lock = (struct lock){ 0 };
 }
 
-const struct budget *budget_now(void)
-{
-	return &now;
-}
-
 /* --- the decisions ------------------------------------------------------ */
 
 static uint64_t length(uint32_t ring)

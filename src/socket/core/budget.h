@@ -55,6 +55,5 @@ bool budget_pressed(void);
 /* Look at the limits now. */
 void budget_look(void);
 void budget_forked(void);
-const struct budget *budget_now(void);
 
 #endif

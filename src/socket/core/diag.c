@@ -148,7 +148,6 @@ static int diag_answer(int fd, uint32_t seq, struct diag *d)
 	d->uid = a.ok.msg.idiag_uid;
 	d->inode = a.ok.msg.idiag_inode;
 	d->rqueue = a.ok.msg.idiag_rqueue;
-	d->wqueue = a.ok.msg.idiag_wqueue;
 	d->state = a.ok.msg.idiag_state;
 	return 0;
 }

@@ -48,7 +48,6 @@ struct pair {
 	uint64_t cookie, peer_cookie; /* SO_COOKIE of the anchors */
 	uint8_t token[16], peer_token[16];
 	uint64_t key;
-	uint64_t service, peer_service; /* ids of the service sockets */
 	int32_t peer_pid; /* of the peer, from SO_PEERCRED */
 	struct shm_seg seg;
 	struct conn_names names;
@@ -72,7 +71,7 @@ int diag_names(int anchor, struct diag_names *n);
  */
 struct diag {
 	uint64_t cookie;
-	uint32_t uid, inode, rqueue, wqueue;
+	uint32_t uid, inode, rqueue;
 	uint8_t state;
 };
 

@@ -31,7 +31,7 @@ struct pair_head {
 	uint32_t version, features;
 	uint64_t cookie; /* of the sender's anchor, by itself */
 	uint64_t seen; /* of the receiver's anchor, by diagnosis */
-	uint64_t service;
+	uint64_t unused; /* 0 */
 	uint8_t token[16];
 };
 
@@ -247,7 +247,6 @@ static void head_make(const struct pair *p, struct pair_head *h)
 		.version = PAIR_VERSION,
 		.cookie = p->cookie,
 		.seen = p->peer_cookie,
-		.service = p->service,
 	};
 	memcpy(h->token, p->token, sizeof(h->token));
 }
@@ -259,7 +258,6 @@ static bool head_sound(const struct pair_head *h)
 
 static void head_take(struct pair *p, const struct pair_head *h)
 {
-	p->peer_service = h->service;
 	memcpy(p->peer_token, h->token, sizeof(p->peer_token));
 	pair_key(p);
 }
