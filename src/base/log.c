@@ -25,7 +25,7 @@ static enum { ERR_ANY, ERR_KNOWN, ERR_CLOSED } err_state;
 
 void log_set_min(int level)
 {
-	log_min = level;
+	__atomic_store_n(&log_min, level, __ATOMIC_RELAXED);
 }
 
 void log_forked(void)

@@ -28,12 +28,12 @@ enum log_level {
 	LOG_OFF = 10,
 };
 
-extern int log_min;
+extern int log_min; /* atomic: config_reload() */
 
 /* A message worth writing? Costs one load and one compare. */
 static inline bool log_on(int level)
 {
-	return level >= log_min;
+	return level >= __atomic_load_n(&log_min, __ATOMIC_RELAXED);
 }
 
 void log_write(int level, const char *fmt, ...)

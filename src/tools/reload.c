@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "base/told.h"
 #include "tools/members.h"
+#include "tools/off.h"
 #include "tools/out.h"
 #include "tools/scan.h"
 #include "tools/unit_file.h"
@@ -183,8 +184,13 @@ static void ask(struct asked *a, bool apply)
 	const size_t at = offsetof(struct page, reload) +
 			  offsetof(struct page_reload, asked);
 	const struct page *p = a->f->page;
+	const char *off = p->magic ? NULL : off_why(a->f->pid);
 
 	a->fd = -1;
+	if (off) {
+		none(a, off);
+		return;
+	}
 	if (!p->magic && (let_alone(a->f) || !near(a->f))) {
 		none(a,
 		     "its rules let its sockets alone: it reads them when it "

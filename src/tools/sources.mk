@@ -11,6 +11,8 @@ sdpconf_SOURCES = \
 	src/tools/lint.h \
 	src/tools/members.c \
 	src/tools/members.h \
+	src/tools/off.c \
+	src/tools/off.h \
 	src/tools/out.c \
 	src/tools/out.h \
 	src/tools/reload.c \

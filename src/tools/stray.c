@@ -219,8 +219,7 @@ static void add_rows(const char *name, pid_t pid, const struct number *list,
 	fclose(f);
 }
 
-/* A process under a filter of system calls is let alone altogether. */
-static bool filtered(pid_t pid)
+bool stray_filtered(pid_t pid)
 {
 	char path[64];
 	int n;
@@ -244,7 +243,7 @@ struct page_row *stray_rows(pid_t pid, bool bare, size_t *count)
 	}
 	if (*count)
 		qsort(rows, *count, sizeof(*rows), by_fd);
-	if (*count && bare && filtered(pid))
+	if (*count && bare && stray_filtered(pid))
 		for (i = 0; i < *count; i++)
 			rows[i].why = WHY_SANDBOX;
 	free(list);

@@ -16,6 +16,9 @@
 /* Has the process loaded the library? No, too, when it may not be looked at. */
 bool stray_suspect(pid_t pid);
 
+/* Under a filter of system calls a process is let alone altogether. */
+bool stray_filtered(pid_t pid);
+
 /* The sockets of all rows of a page of that process are followed. */
 void stray_follow(pid_t pid, const struct page *page);
 

@@ -364,6 +364,21 @@ note_of() {
 	[[ $output == *"$UNIT: does not run"* ]]
 }
 
+@test "reload: a program in which the library does nothing" {
+	SERVER_ENV+=(LIBSDP_DISABLE=1)
+	begin "$(both_rule)"
+	run sdpconf reload "${PID[srv]}"
+	[ "$status" -eq 1 ]
+	[[ $output == *" LIBSDP_DISABLE is set there" ]]
+	stop srv
+	mode now
+	PORT=$(free_port)
+	SERVER_ENV+=(LIBSDP_DISABLE=0)
+	begin "$(both_rule)"
+	reload --timeout 0
+	said '.result == "next-call"'
+}
+
 @test "reload: without a file of rules" {
 	with SIMPLE_LIBSDP=1
 	begin
