@@ -2,7 +2,6 @@
 #include "base/lock.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <stddef.h>
 #include <time.h>

@@ -6,13 +6,10 @@
  */
 #include "preload/fd/real.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/scratch.h"
 #include "base/sys.h"
 #include "preload/preload.h"
 #include "preload/ready.h"

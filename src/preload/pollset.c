@@ -7,7 +7,6 @@
 #include "preload/pollset.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/pollmany.h"

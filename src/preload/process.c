@@ -3,7 +3,6 @@
 #include "preload/fd/real.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

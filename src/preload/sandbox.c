@@ -12,7 +12,6 @@
 #include "preload/fd/real.h"
 
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <sys/prctl.h>
 
 #include "base/log.h"

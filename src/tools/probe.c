@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/netlink.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

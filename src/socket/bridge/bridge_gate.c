@@ -9,7 +9,6 @@
 #include <linux/filter.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
-#include <sys/epoll.h>
 
 #include "socket/bridge/bridge.h"
 

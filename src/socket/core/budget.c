@@ -7,7 +7,6 @@
 #include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "base/proc.h"
 #include "base/scratch.h"
 #include "base/sys.h"

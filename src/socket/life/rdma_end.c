@@ -4,7 +4,6 @@
  * last number while bytes are under way, and the end of the process.
  */
 
-#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
 #include "socket/life/life.h"

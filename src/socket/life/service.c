@@ -12,9 +12,7 @@
 
 #include <pthread.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 
-#include "base/told.h"
 #include "socket/core/registry.h"
 #include "socket/life/life.h"
 

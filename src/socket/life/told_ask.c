@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Asking another process to let go of a stream (told.h). */
 
-#include "base/proc.h"
 #include "base/text.h"
 #include "base/told.h"
 #include "socket/life/life.h"

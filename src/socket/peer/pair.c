@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/proc.h"
 #include "base/sys.h"
 #include "base/text.h"

@@ -9,7 +9,6 @@
 #include "base/scratch.h"
 #include "base/text.h"
 #include "config/lists.h"
-#include "fabric/nowhere.h"
 #include "socket/peer/peer.h"
 
 #define DEVICES "/sys/class/infiniband"

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "base/scratch.h"

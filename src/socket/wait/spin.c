@@ -4,8 +4,6 @@
  * while that has lately paid; wait.c sleeps when it has not.
  */
 
-#include <sched.h>
-
 #include "socket/wait/wait.h"
 
 #define SPIN_SKIP_MAX 128

@@ -28,7 +28,6 @@
 
 #include <sys/mman.h>
 
-#include "base/proc.h"
 #include "base/scratch.h"
 #include "base/sys.h"
 #include "sdp_proto/zcopy.h"
