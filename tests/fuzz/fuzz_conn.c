@@ -52,6 +52,7 @@ static void step_recv(struct run *r, struct input *in)
 	uint8_t kind = in_byte(in), buf[CONN_HDR_MAX] = { 0 };
 	uint32_t len = 16 + (kind & 0x40 ? in_word(in) : in_byte(in) % 48u);
 	uint64_t before = r->c.rx_stream;
+	uint32_t most = r->c.rcv_size; /* the message may make it less */
 	enum conn_state state = r->c.state;
 	struct conn_in got;
 	uint8_t *heap;
@@ -88,7 +89,7 @@ static void step_recv(struct run *r, struct input *in)
 	must(ret <= 0);
 	must(ret == r->c.error || (!ret && got.reset));
 	must(got.off <= len && got.len <= len - got.off);
-	must(!got.len || (got.off >= WIRE_BSDH && len <= r->c.rcv_size));
+	must(!got.len || (got.off >= WIRE_BSDH && len <= most));
 	must(!got.oob || got.len);
 	must(!got.eof || state <= CONN_SENT1);
 	must(r->c.rx_stream >= before + got.len);

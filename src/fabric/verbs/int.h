@@ -270,7 +270,9 @@ static inline struct vend *vend_of(struct end *e)
 /* What a call of librdmacm or libibverbs that answers -1 means. */
 static inline int cm_err(int ret)
 {
-	return ret ? -errno : 0;
+	int err = ret ? errno : 0;
+
+	return ret && !err ? -EIO : -err; /* a driver may say nothing */
 }
 
 /* --- host.c ------------------------------------------------------------- */
