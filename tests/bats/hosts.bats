@@ -398,3 +398,41 @@ broken() {
 		broken FAKE_BREAK_LENT=$n
 	done
 }
+
+# On RDMA or on TCP: the server's row.
+row_says() {
+	ip netns exec "$B" sdpstat --json --pid "$1" >"$TMP/row"
+	jq -es "[.[0][0].list[] | select(.state == \"open\" and
+		.reason != \"unmanaged\")] | length == 1 and
+		(.[0] | $2)" "$TMP/row"
+}
+
+@test "hosts: rules that are read again, for a connection that exists" {
+	need sdpconf sdpstat jq
+	local py=$BATS_TEST_DIRNAME/py/reload.py pid port=7801
+	SOFT=yes
+	ON=(SDP_HOST=10.99.0.2 LIBSDP_LIFT_AFTER_MESSAGES=0
+		LIBSDP_LIFT_AFTER_BYTES=0 "LIBSDP_CONFIG_FILE=$TMP/rules")
+	echo "use both server * *:$port" >"$TMP/rules"
+	on_start "$B" server /usr/bin/python3 "$py" serve "$port"
+	until_true 10 there "$port"
+	mkfifo "$TMP/in"
+	exec 9<>"$TMP/in"
+	on_become "$A" client /usr/bin/python3 "$py" talk "$port" \
+		<"$TMP/in" >"$TMP/talked" 3>&- 9>&- &
+	PID[client]=$!
+	pid=${PID[server]}
+	for _ in 1 2 3; do
+		until_true 20 row_says "$pid" \
+			'.path.tx == "rdma" and .path.rx == "rdma"'
+		echo "use tcp server * *:$port" >"$TMP/rules"
+		ip netns exec "$B" sdpconf reload --apply --timeout 30 "$pid"
+		row_says "$pid" '.path.tx == "tcp" and .path.rx == "tcp" and
+			.reason == "rule-changed"'
+		echo "use both server * *:$port" >"$TMP/rules"
+		ip netns exec "$B" sdpconf reload --apply --timeout 30 "$pid"
+	done
+	exec 9>&-
+	wait_end client
+	grep '^ok [1-9]' "$TMP/talked"
+}

@@ -5,12 +5,15 @@ serve PORT [CHILDREN]: sends back what comes, a thread a connection; accepting
   is done by that many children, if any.
 talk PORT: one connection on which random bytes go both ways until the end of
   standard input; then their number.
+SDP_HOST is the server's address.
 """
 import os
 import random
 import socket
 import sys
 import threading
+
+HOST = os.environ.get("SDP_HOST", "127.0.0.1")
 
 
 def echo(c):
@@ -26,7 +29,7 @@ def accept(listener):
 
 
 def serve(port, children=0):
-    listener = socket.create_server(("127.0.0.1", port))
+    listener = socket.create_server((HOST, port))
     os.chdir("/")
     for _ in range(children):
         if not os.fork():
@@ -42,7 +45,7 @@ def talk(port):
                      daemon=True).start()
     dice = random.Random(port)
     moved = 0
-    with socket.create_connection(("127.0.0.1", port)) as c:
+    with socket.create_connection((HOST, port)) as c:
         c.settimeout(60)
         while not over.is_set():
             want = dice.randbytes(dice.choice((1, 100, 5000, 100000)))
