@@ -76,13 +76,14 @@ static void tell_process(int pid, int tid)
 
 	snprintf(line, sizeof(line),
 		 "exec >&2; unset LD_PRELOAD; "
+		 "grep -H . /proc/%d/task/*/comm; ls -l /proc/%d/fd; "
 		 "ss -tnp 2>/dev/null | grep 'pid=%d,'; "
 		 "sdpstat -p %d 2>/dev/null; sdpstat --log %d 2>/dev/null | "
 		 "tail -n 60; "
 		 "timeout 30 gdb -p %d -batch -ex 'thread apply all bt' "
 		 "2>/dev/null | grep -E '^(#|Thread)' | "
-		 "sed -n '/LWP %d/,/^Thread/p;/sdp-/,/^Thread/p'",
-		 pid, pid, pid, pid, tid);
+		 "sed -n '/LWP %d/,/^Thread/p;/sdp/,/^Thread/p'",
+		 pid, pid, pid, pid, pid, pid, tid);
 	fprintf(stderr, "mixed: process %d:\n", pid);
 	if (system(line))
 		fprintf(stderr, "mixed: (no more is known of it)\n");
