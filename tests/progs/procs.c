@@ -359,6 +359,47 @@ static void become_peer(struct end *e)
 	}
 }
 
+/*
+ * The child has it alone, sleeps, and what it sent lies unread: its peer can
+ * have the stream back on TCP all the same.
+ */
+static void left_run(struct end *e)
+{
+	unsigned int i;
+	pid_t pid;
+
+	/* one way only: for what comes it sleeps in the kernel */
+	link_bare(e);
+	for (i = 0; i < 100; i++) {
+		link_put(&e->l, 50);
+		prog_nap_ms(1);
+	}
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		for (i = 0; i < 100; i++)
+			link_put(&e->l, 50);
+		link_get(&e->l, 1);
+		_exit(0);
+	}
+	link_close(&e->l);
+	prog_reap(pid, 0);
+}
+
+static void left_peer(struct end *e)
+{
+	int off;
+
+	link_bare(e);
+	link_get(&e->l, 9990);
+	prog_nap_ms(50); /* it sleeps by now, most likely */
+	for (off = 0; off >= -1; off--)
+		CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_PEEK_OFF, &off,
+				  sizeof(off)));
+	link_get(&e->l, 10);
+	link_put(&e->l, 1);
+}
+
 /* --- children that have nothing to do with the connection -------------- */
 
 /* Python and the JDK: vfork, a loop of closes, exec. */
@@ -477,6 +518,7 @@ static const struct prog_case cases[] = {
 	{ "stripped", stripped_run, exec_peer, CASE_PROCESS },
 	{ "failing", failing_run, prog_host, CASE_PROCESS },
 	{ "become", become_run, become_peer, CASE_PROCESS },
+	{ "left", left_run, left_peer, CASE_PROCESS | CASE_BARE },
 	{ "vfork", vfork_run, prog_host, CASE_PROCESS },
 	{ "tools", tools_run, prog_host, CASE_PROCESS },
 	{ "spawn", spawn_run, become_peer, CASE_PROCESS },
