@@ -134,6 +134,7 @@ static struct kept *keep(uint32_t tid, int sig, const siginfo_t *si)
 
 static bool is_mark(const siginfo_t *si, const struct kept *k)
 {
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): the pointer is the mark */
 	return !memcmp((const char *)si + MARK_AT, &k, sizeof(k));
 }
 
@@ -141,6 +142,7 @@ static bool queue_mark(int sig, const siginfo_t *si, const struct kept *k)
 {
 	siginfo_t mark = *si;
 
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression) */
 	memcpy((char *)&mark + MARK_AT, &k, sizeof(k));
 	return queue(sig, &mark);
 }

@@ -195,6 +195,7 @@ static int cancellable(void)
 	if (&__libc_single_threaded && __libc_single_threaded)
 		return was;
 #endif
+	/* NOLINTNEXTLINE(cert-pos47-c): around one system call, as libc does */
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &was);
 	return was;
 }
@@ -256,6 +257,7 @@ long sigdefer_sleep(const struct sigdefer_sleep *how)
 	for (i = 0; i < 6; i++)
 		a.arg[i] = how->arg[i];
 	if (a.inside && !a.outside) {
+		/* NOLINTNEXTLINE(clang-analyzer-deadcode.DeadStores): come_back() */
 		back = (struct back){ g, g->frame };
 		__atomic_store_n(&g->frame, 0, __ATOMIC_RELAXED);
 	}

@@ -291,7 +291,7 @@ static int word_of(const char *path)
 	if (read(fd, buf, sizeof(buf) - 1) < 1)
 		buf[0] = '\0';
 	close(fd);
-	return buf[0] ? atoi(buf) : -1;
+	return buf[0] ? (int)strtol(buf, NULL, 10) : -1;
 }
 
 static void the_neighbours(void)

@@ -144,6 +144,7 @@ void shm_keep_drop(const struct shm_end *e, bool tx, uint64_t to)
 		n = shm_keep_at(&a, e, tx, at, &mem);
 		if (n <= 0)
 			break;
+		/* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): n > 0 */
 		sys_madvise(mem, (size_t)n, MADV_REMOVE);
 		at += (uint64_t)n;
 	}

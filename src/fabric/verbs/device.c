@@ -224,6 +224,7 @@ int device_get(struct verbs *v, struct rdma_cm_id *id, struct device **out)
 		if (ret)
 			return ret;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): cm_err() is not 0 */
 	d->cm_ctx = id->verbs;
 	d->uses++;
 	*out = d;

@@ -216,6 +216,7 @@ void epreg_free(struct epreg *r, bool kernel)
 		epbucket_drop(b);
 	}
 	epreg_dress(r);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): in a list still */
 	if (set->kern.kept == r)
 		set->kern.kept = NULL;
 	/* it is not found any more, and now not held either */

