@@ -427,8 +427,9 @@ row_says() {
 			'.path.tx == "rdma" and .path.rx == "rdma"'
 		echo "use tcp server * *:$port" >"$TMP/rules"
 		ip netns exec "$B" sdpconf reload --apply --timeout 30 "$pid"
-		row_says "$pid" '.path.tx == "tcp" and .path.rx == "tcp" and
-			.reason == "rule-changed"'
+		# what was put back has to be read first
+		until_true 10 row_says "$pid" '.path.tx == "tcp" and
+			.path.rx == "tcp" and .reason == "rule-changed"'
 		echo "use both server * *:$port" >"$TMP/rules"
 		ip netns exec "$B" sdpconf reload --apply --timeout 30 "$pid"
 	done

@@ -133,6 +133,14 @@ both_rule() {
 	talked first
 }
 
+# The server's two connections; what was put back on TCP has to be read first.
+all_back() {
+	sdpstat --json --pid "${PID[srv]}" >"$TMP/rows"
+	jq -es '[.[0][0].list[] | select(.state == "open")] | length == 2 and
+		all(.path.tx == "tcp" and .path.rx == "tcp" and
+		.rule == "tcp" and .reason == "rule-changed")' "$TMP/rows"
+}
+
 @test "reload: connections that exist, both ways, while bytes move" {
 	begin "$(both_rule)"
 	talker first 7
@@ -143,10 +151,7 @@ both_rule() {
 		rules "$(tcp_rule)"
 		reload --apply
 		said '.result == "done" and .to_tcp == 2 and .stay == 0'
-		sdpstat --json --pid "${PID[srv]}" | jq -es '[.[0][0].list[] |
-			select(.state == "open")] | length == 2 and
-			all(.path.tx == "tcp" and .path.rx == "tcp" and
-			.rule == "tcp" and .reason == "rule-changed")'
+		until_true 10 all_back
 		# once more, there is nothing left to do
 		reload --apply
 		said '.to_tcp == 0 and .again == 0'
@@ -177,7 +182,8 @@ both_rule() {
 	run sdpconf reload --apply "${pid% }"
 	[ "$status" -eq 0 ]
 	[[ $output == *"${pid% } "*" 1 rules, 1 to TCP"* ]]
-	client_row second '.path.tx == "tcp" and .reason == "rule-changed"'
+	until_true 10 client_row second '.path.tx == "tcp" and
+		.path.rx == "tcp" and .reason == "rule-changed"'
 	on_shm first
 	echo >"$TMP/client"
 	run sdpconf reload --apply "${pid% }"
