@@ -124,6 +124,12 @@ int sock_fd(struct sock *s); /* a number in this process, or -1 */
 bool sock_here(struct sock *s);
 
 /*
+ * Do calls move more than the kernel does: is a direction on the ring, or on its
+ * way from or to it?
+ */
+bool sock_by_ring(const struct sock *s);
+
+/*
  * The anchor's number for a call by `fd`, which may be closed by now, and be
  * something else: another one of this process, or -1. Holds as long as the lock
  * is held: closing takes it before the number goes.

@@ -67,6 +67,29 @@ bool sock_lifted(const struct sock *s)
 	       (anc_state(s->tx) != ANC_TCP || anc_state(s->rx) != ANC_TCP);
 }
 
+bool sock_by_ring(const struct sock *s)
+{
+	if (!s->paired)
+		return false;
+	switch (anc_state(s->tx)) {
+	case ANC_TCP:
+	case ANC_DRAINING: /* its reader has bytes to take, it has none to send */
+	case ANC_GONE:
+		break;
+	default:
+		return true;
+	}
+	switch (anc_state(s->rx)) {
+	case ANC_TCP:
+	case ANC_GONE:
+		return false;
+	case ANC_RESTORING: /* the rest comes when what is there was read */
+		return !__atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE);
+	default:
+		return true;
+	}
+}
+
 bool sock_cold(const struct sock *s)
 {
 	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);

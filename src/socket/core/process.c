@@ -8,11 +8,6 @@ struct sock_hooks hooks;
 int32_t sock_pid;
 struct sock_reports reports;
 
-static bool on_tcp(const struct anc_dir *d)
-{
-	return anc_state(d) == ANC_TCP || anc_state(d) == ANC_GONE;
-}
-
 /*
  * The lock was not free in the ordinary way: this thread holds it and we are in
  * a signal handler, or its owner was killed inside. What that moves of a stream
@@ -24,8 +19,7 @@ int sock_lock_odd(struct sock *s, int ret)
 {
 	if (ret != -EOWNERDEAD)
 		return ret;
-	if (!s->paired || s->user == sock_pid ||
-	    (on_tcp(s->tx) && on_tcp(s->rx)))
+	if (s->user == sock_pid || !sock_by_ring(s))
 		return 0;
 	log_err("Error: process %d was killed inside socket inode %llu",
 		s->user, (unsigned long long)s->id.inode);

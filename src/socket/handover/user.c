@@ -53,7 +53,7 @@ bool user_asks(struct sock *s)
 
 	if (!user_other(s))
 		return false;
-	if (!user_elsewhere(s) || !s->paired || !sock_lifted(s) ||
+	if (!user_elsewhere(s) || !sock_by_ring(s) ||
 	    !settings.background_thread) {
 		user_takes(s);
 		return false;

@@ -241,6 +241,7 @@ static void nap(uint32_t ns)
 
 void user_comes(struct sock *s)
 {
+	uint64_t until = sock_fallback_limit();
 	uint32_t ns = 50000;
 	bool wait;
 
@@ -248,6 +249,10 @@ void user_comes(struct sock *s)
 		if (sock_lock(s))
 			return;
 		wait = user_asks(s);
+		if (wait && clock_ns() > until) {
+			user_takes(s);
+			wait = false;
+		}
 		sock_unlock(s);
 		if (!wait)
 			return;
