@@ -90,8 +90,10 @@ static void in_parent(void)
 
 static void in_child(void)
 {
-	if (!turn.held)
+	if (!turn.held) {
+		sock_renamed(); /* its sockets, if any, are its first */
 		return;
+	}
 	turn.held = false;
 	proc_child();
 	guarded_end(&turn.in);

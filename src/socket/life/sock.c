@@ -274,9 +274,14 @@ void sock_fork_resume(void)
 	bridge_resume();
 }
 
-void sock_forked(void)
+void sock_renamed(void)
 {
 	sock_pid = sys_getpid();
+}
+
+void sock_forked(void)
+{
+	sock_renamed();
 	lock_forked();
 	guard_forked();
 	stamp_forked();
