@@ -240,6 +240,7 @@ struct sock_fallback {
 	uint8_t stalls;
 	uint8_t audits; /* times the counts were compared */
 	uint8_t miss_naps, missed[2]; /* of kick_naps, in vain (ring.c) */
+	bool kick_owed; /* atomic: the anchor did not take one */
 	uint16_t kick_naps; /* waits for threads that hold a kick uncounted */
 	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */
 	bool given; /* behind this stall another program may write, uncounted */

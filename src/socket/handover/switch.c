@@ -109,10 +109,11 @@ static void first_kick(struct sock *s, int fd)
 		return;
 	}
 	anc_kick(s->tx, &s->at);
-	if (sock_eats(s, sys_send(fd, &kick, 1, MSG_DONTWAIT | MSG_NOSIGNAL)) !=
+	if (sock_eats(s, sys_send(fd, &kick, 1, MSG_DONTWAIT | MSG_NOSIGNAL)) ==
 	    1)
-		__atomic_store_n(&s->tx->kicks, --s->at.kicks,
-				 __ATOMIC_SEQ_CST);
+		return;
+	__atomic_store_n(&s->tx->kicks, --s->at.kicks, __ATOMIC_SEQ_CST);
+	ring_kick_owed(s);
 }
 
 /* Lock held. True: the next byte goes to the ring. */

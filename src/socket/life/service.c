@@ -111,6 +111,7 @@ static void see(struct sock *s, void *arg)
 {
 	(void)arg;
 	if (anc_state(s->tx) == ANC_RESTORING || lift_awaited(s) ||
+	    __atomic_load_n(&s->fallback.kick_owed, __ATOMIC_RELAXED) ||
 	    (s->rd && rdma_restless(s) && !rdma_calm(s)))
 		tick = TICK_MS;
 	else if (unlikely(s->rd) && rdma_restless(s) && !tick)

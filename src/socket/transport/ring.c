@@ -33,6 +33,15 @@ static void wake_peer(struct sock *s)
 	COUNT(s, wakeups, 1);
 }
 
+#define OWED_NS 1000000u
+
+void ring_kick_owed(struct sock *s)
+{
+	__atomic_store_n(&s->fallback.kick_owed, true, __ATOMIC_RELAXED);
+	anc_arm(s->tx, ANC_ANCHOR);
+	service_by(clock_ns() + OWED_NS);
+}
+
 /* One kick, as send() with `flags`; false: not now. */
 static bool strike(struct sock *s, int fd, int flags)
 {
@@ -73,7 +82,8 @@ static void kick(struct sock *s, int fd)
 		s->link->tell(s, false);
 		return;
 	}
-	strike(s, fd, 0);
+	if (!strike(s, fd, 0) && anc_may_kick(s->tx, &s->at) && !s->peer_gone)
+		ring_kick_owed(s);
 }
 
 /*
@@ -95,7 +105,10 @@ void ring_reader(struct sock *s, int fd)
 		return;
 	if (who & ANC_WAKE)
 		wake_peer(s);
-	if ((who & ANC_ANCHOR) && anc_may_kick(s->tx, &s->at))
+	if (!(who & ANC_ANCHOR))
+		return;
+	s->fallback.kick_owed = false;
+	if (anc_may_kick(s->tx, &s->at))
 		kick(s, fd);
 }
 

@@ -50,13 +50,18 @@ static inline bool ring_put_begin(struct sock *s)
 static inline void ring_put_end(struct sock *s)
 {
 	if (likely(!s->window.holding && !s->window.holdback && !s->zc.out &&
-		   !s->conn.src_count))
+		   !s->conn.src_count && !s->window.sure))
 		anc_put_end(s->tx);
 }
 
 /* --- ring.c ------------------------------------------------------------ */
 
 void ring_reader(struct sock *s, int fd); /* after publishing to R */
+/*
+ * A kick was not taken: what is acknowledged late may fill a small send buffer.
+ * It is tried again with the next message, and by the background thread.
+ */
+void ring_kick_owed(struct sock *s);
 int ring_told(struct sock *s, int fd); /* 0, -EAGAIN, -ENOSPC: for good */
 void ring_writer(struct sock *s); /* after freeing room / taking */
 void ring_note(struct sock *s); /* unconditionally, after a state change */
