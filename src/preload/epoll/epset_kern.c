@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include <errno.h>
+
 #include "base/sys.h"
 #include "preload/epoll/epset.h"
 
@@ -38,8 +40,10 @@ void epreg_tell(struct epreg *r, bool again)
 	if ((k | was) & (uint32_t)EPOLLEXCLUSIVE) {
 		ctl(r->set, EPOLL_CTL_DEL, r->fd, 0, 0);
 		ctl(r->set, EPOLL_CTL_ADD, r->fd, k, epreg_word(r));
-	} else {
-		ctl(r->set, EPOLL_CTL_MOD, r->fd, k, epreg_word(r));
+	} else if (ctl(r->set, EPOLL_CTL_MOD, r->fd, k, epreg_word(r)) ==
+		   -ENOENT) {
+		/* the number has become a stand-in, another open file */
+		ctl(r->set, EPOLL_CTL_ADD, r->fd, k, epreg_word(r));
 	}
 }
 
