@@ -15,3 +15,8 @@ tests_soak_mixed_CPPFLAGS = -I$(top_srcdir)/tests/soak -D_GNU_SOURCE
 # A stranger to the library, as those of tests/progs.
 tests_soak_mixed_CFLAGS = -std=gnu11 -O2
 tests_soak_mixed_LDADD = -lpthread
+EXTRA_DIST += \
+	tests/soak/draw.bash \
+	tests/soak/mixed.bats \
+	tests/soak/run \
+	tests/soak/zcopy.bats
