@@ -360,33 +360,3 @@ void fallback_abandoned(struct sock *s, int fd)
 	    !s->fallback.falling_back && !s->peer_gone)
 		fallback_rx(s, fd);
 }
-
-static void let_go(struct sock *s, bool ours)
-{
-	if (ours && (s->fallback.pins & 1))
-		anc_idle(s->tx);
-	if (ours && (s->fallback.pins & 2))
-		anc_idle(s->rx);
-	s->fallback.pins = 0;
-}
-
-void fallback_unpin(struct sock *s, bool ours)
-{
-	if (s->fallback.callers && --s->fallback.callers == 0 &&
-	    !s->fallback.apart)
-		let_go(s, ours);
-}
-
-void fallback_left(struct sock *s)
-{
-	if (!s->fallback.callers && !s->fallback.apart)
-		let_go(s, true);
-}
-
-void sock_unpin(struct sock *s)
-{
-	if (sock_lock(s))
-		return;
-	fallback_unpin(s, true);
-	sock_unlock(s);
-}

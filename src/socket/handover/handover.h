@@ -20,9 +20,18 @@ int fallback_rx(struct sock *s, int fd);
 void fallback_rouse(struct sock *s);
 /* Its directions are not held, and may go on as they are. */
 bool fallback_unheld(const struct sock *s);
-void fallback_unpin(struct sock *s, bool force);
 /* A fallback that no thread waits for is ended by the next that comes by. */
 void fallback_abandoned(struct sock *s, int fd);
+
+/* --- pin.c -------------------------------------------------------------- */
+
+/* All with the lock held. What is on TCP now of its directions stays there. */
+void fallback_pin(struct sock *s);
+/*
+ * A call that counted itself in `fallback.callers` needs it no more. `ours`: the
+ * words that were held are still the sock's.
+ */
+void fallback_unpin(struct sock *s, bool ours);
 /* Unless others need it there; a fallback that was only begun is none. */
 void fallback_left(struct sock *s);
 

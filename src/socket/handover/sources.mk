@@ -9,6 +9,7 @@ libsockethandover_la_SOURCES = \
 	src/socket/handover/keep.c \
 	src/socket/handover/lift.c \
 	src/socket/handover/mark.c \
+	src/socket/handover/pin.c \
 	src/socket/handover/rdma_back.c \
 	src/socket/handover/rdma_over.c \
 	src/socket/handover/standin.c \

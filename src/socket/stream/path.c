@@ -25,14 +25,6 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 	}
 }
 
-static void pin(struct sock *s)
-{
-	if (!(s->fallback.pins & 1) && !anc_busy(s->tx))
-		s->fallback.pins |= 1;
-	if (!(s->fallback.pins & 2) && !anc_busy(s->rx))
-		s->fallback.pins |= 2;
-}
-
 static bool stands_for(int fd, uint64_t inode)
 {
 	struct stat st;
@@ -69,7 +61,7 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 	}
 	if (s->seek.pair.state != PAIR_DONE && sock_holders(s) == 1)
 		pair_cancel(&s->seek.pair);
-	pin(s);
+	fallback_pin(s);
 	user_takes(s);
 	rdma_unspare(s);
 	if (s->paired && sock_lifted(s)) {
@@ -128,7 +120,7 @@ struct way_back {
 
 static void look_for_peer(struct sock *s)
 {
-	pin(s);
+	fallback_pin(s);
 	if (!s->conn.error)
 		pump_poll(s);
 	rdma_tell(s, true);
@@ -145,7 +137,7 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	b->tx = s->paired ? tx_fallback(s, fd, b->why) : 0;
 	b->rx = s->paired ? fallback_rx(s, fd) : 0;
 	if (!b->tx || !b->rx)
-		pin(s);
+		fallback_pin(s);
 	now = clock_ns();
 	b->late = now > b->until;
 	if (b->rx == -EAGAIN && b->why != WHY_FD_SHARED &&
