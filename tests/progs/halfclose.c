@@ -181,6 +181,7 @@ static void halves(struct end *e)
 	}
 	CHECK(prog_now_ms() - since < 10000);
 	prog_reap(pid, 0);
+	CHECK(prog_now_ms() - since < 20000);
 	prog_sync(e);
 }
 

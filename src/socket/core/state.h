@@ -251,6 +251,7 @@ struct sock_fallback {
 	uint64_t queue_seen; /* end of what was seen on the lifted anchor */
 	uint64_t lift_not_before;
 	uint64_t asked_at; /* atomic: another process wants it on TCP; 0 */
+	uint64_t user_service; /* the background thread of its user, or 0 */
 };
 
 /* Received and parsed, not yet taken. */

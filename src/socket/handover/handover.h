@@ -176,6 +176,12 @@ bool user_parts(struct sock *s);
 void user_rests(struct sock *s);
 /* Lock held: another living process that has it has used it last. */
 bool user_elsewhere(struct sock *s);
+bool user_told(struct sock *s); /* the same; its background thread looks */
+/*
+ * Lock held, paired on one host: the peer asks the user's background thread
+ * from now on. Else it asks that of a process that has it too, and passes it on.
+ */
+void user_shown(struct sock *s);
 
 /* --- what hot paths ask --------------------------------------------------- */
 

@@ -84,7 +84,8 @@ static void paired(struct sock *s, int fd)
 	s->own->reset = s->opt.linger0;
 	window_begin(s, fd);
 	spin_bound(s);
-	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
+	s->fallback.user_service = service_id();
+	user_shown(s);
 	service_add(s);
 	if (no_thread) {
 		log_once(LOG_WARN, "no service thread (%d): nothing is lifted",

@@ -26,25 +26,43 @@ bool user_elsewhere(struct sock *s)
 	return holder_of(s, s->user);
 }
 
-/* Others, and the peer, can ask its background thread. */
+void user_shown(struct sock *s)
+{
+	__atomic_store_n(&s->own->service, s->fallback.user_service,
+			 __ATOMIC_RELEASE);
+}
+
+bool user_told(struct sock *s)
+{
+	if (!user_elsewhere(s))
+		return false;
+	if (s->fallback.user_service)
+		service_poke(s->fallback.user_service);
+	return true;
+}
+
+/* Others can ask its background thread. */
 static bool reachable(struct sock *s)
 {
 	if (!settings.background_thread || service_start())
 		return false;
-	__atomic_store_n(&s->own->service, service_id(), __ATOMIC_RELEASE);
+	s->fallback.user_service = service_id();
 	return true;
 }
 
 void user_takes(struct sock *s)
 {
 	int32_t was = s->user;
+	bool shared;
 
 	if (was == sock_pid)
 		return;
+	/* one that has it still passes the peer's questions on */
+	shared = user_elsewhere(s);
 	__atomic_store_n(&s->user, sock_pid, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->fallback.asked_at, 0, __ATOMIC_RELAXED);
-	if (was && s->paired && !s->rd)
-		reachable(s);
+	if (was && s->paired && !s->rd && reachable(s) && !shared)
+		user_shown(s);
 }
 
 bool user_asks(struct sock *s)
@@ -63,7 +81,7 @@ bool user_asks(struct sock *s)
 		s->fallback.apart = true;
 		rest_longer(s);
 		__atomic_store_n(&s->fallback.asked_at, now, __ATOMIC_SEQ_CST);
-		service_poke(s->own->service);
+		service_poke(s->fallback.user_service);
 	} else if (now - since >
 		   (uint64_t)settings.fallback_timeout_ms * 1000000u) {
 		user_takes(s); /* it is stopped, perhaps */

@@ -229,6 +229,8 @@ static void release(struct sock *s, int fd, bool last)
 		capture_left(s);
 	if (!last) {
 		fallback_left(s);
+		if (s->paired && !s->rd && user_elsewhere(s))
+			user_shown(s);
 		if (s->rd && s->rd->owner == sock_pid)
 			rdma_leave(s);
 		leave_to_others(s);

@@ -37,12 +37,12 @@
 
 /* --- the thread -------------------------------------------------------- */
 
-/* Takes the lock, if this process has the sock, and no other one uses it. */
+/* Takes the lock, if this process has the sock and no other one uses it. */
 static bool enter(struct sock *s)
 {
 	if (sock_lock(s))
 		return false;
-	if (sock_here(s) && !user_elsewhere(s))
+	if (sock_here(s) && !user_told(s))
 		return true;
 	sock_unlock(s);
 	return false;
