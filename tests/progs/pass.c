@@ -4,9 +4,11 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,6 +143,79 @@ static void away_peer(struct end *e)
 	CHECK(prog_hear(e) == 1);
 	echoed(e, 50000);
 	link_eof(&e->l);
+}
+
+#define PARKED 20
+#define PART   3000
+
+static void one_processor(void)
+{
+	cpu_set_t set;
+	int cpu = 0;
+
+	CHECK(!sched_getaffinity(0, sizeof(set), &set));
+	while (!CPU_ISSET(cpu, &set))
+		cpu++;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	CHECK(!sched_setaffinity(0, sizeof(set), &set));
+}
+
+/*
+ * Given away, behind bytes for a thread asleep in a set, and closed: all before
+ * that thread runs, as far as this process may have the processor to itself. Of
+ * what ends there the kernel knows nothing: the connection lives on.
+ */
+static void parked_run(struct end *e)
+{
+	struct link l;
+	int i;
+
+	for (i = 0; i < PARKED; i++) {
+		struct epoll_event ev = { .events = EPOLLIN };
+		int ep = epoll_create1(EPOLL_CLOEXEC);
+
+		prog_link(e, &l);
+		prog_warm(&l, true, 60);
+		CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, l.fd, &ev));
+		one_processor(); /* this thread alone */
+		prog_tell(e, 1);
+		CHECK(epoll_wait(ep, &ev, 1, 5000) == 1);
+		link_get(&l, PART);
+		prog_tell(e, 2);
+		CHECK(!close(ep));
+		link_close(&l);
+	}
+}
+
+static void parked_peer(struct end *e)
+{
+	struct sched_param first = { .sched_priority = 1 };
+	struct link l;
+	int64_t end;
+	int sv[2], i;
+
+	one_processor();
+	for (i = 0; i < PARKED; i++) {
+		CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+		prog_link(e, &l);
+		prog_warm(&l, false, 60);
+		CHECK(prog_hear(e) == 1);
+		prog_nap_ms(5);
+		if (sched_setscheduler(0, SCHED_FIFO, &first))
+			CHECK(errno == EPERM);
+		link_put(&l, PART);
+		give(sv[0], l.fd, 1);
+		link_close(&l);
+		/* the library's thread of the other end is not held up */
+		for (end = prog_now_ms() + 5; prog_now_ms() < end;)
+			;
+		first.sched_priority = 0;
+		CHECK(!sched_setscheduler(0, SCHED_OTHER, &first));
+		first.sched_priority = 1;
+		CHECK(prog_hear(e) == 2); /* until then it is open */
+		CHECK(!close(sv[0]) && !close(sv[1]));
+	}
 }
 
 /* Lent and used again afterwards, several times. */
@@ -390,6 +465,7 @@ static void taken_peer(struct end *e)
 
 static const struct prog_case cases[] = {
 	{ "away", away_run, away_peer, CASE_PROCESS },
+	{ "parked", parked_run, parked_peer, CASE_PROCESS },
 	{ "lend", lend_run, lend_peer, CASE_PROCESS },
 	{ "taken", taken_run, taken_peer, CASE_PROCESS },
 	{ "self", self_run, NULL, CASE_SOLO },

@@ -42,7 +42,6 @@ struct epwait {
 	struct epask ask;
 };
 
-/* What is there now. */
 static int kernel_look(struct epwait *w)
 {
 	w->asked = stamp_now();
@@ -88,8 +87,8 @@ static int begin(struct epwait *w)
 
 /*
  * The wake-up socket of `r` was rung: that concerns every set of the sock. A
- * kick, EPOLLOUT alone, is this set's: passed on it might come back to us for
- * ever.
+ * kick, EPOLLOUT alone, is this set's, and all were told that the peer is gone:
+ * passed on it might come back to us for ever.
  */
 static void rang(struct epreg *r, uint32_t events)
 {
@@ -104,8 +103,9 @@ static void rang(struct epreg *r, uint32_t events)
 		return;
 	if (events & EPOLLOUT)
 		epreg_unkick(r);
+	epreg_wake(b, r);
 	epbucket_drop(b);
-	if (events & ~(uint32_t)EPOLLOUT)
+	if ((events & ~(uint32_t)EPOLLOUT) && sock_wake_fd(r->sock) >= 0)
 		ep_risen(r->sock);
 }
 

@@ -96,6 +96,9 @@ void epreg_wake(struct epbucket *b, struct epreg *r)
 
 	if (fd == r->wake)
 		return;
+	/* hung up, it still brings a sleeper out, which then drops it */
+	if (fd < 0 && !r->doomed && epset_asleep(r->set))
+		return;
 	if (r->wake >= 0) {
 		ctl(r->set, EPOLL_CTL_DEL, r->wake, 0, 0);
 		r->wake = -1;
