@@ -482,7 +482,10 @@ void anc_revive(struct anc_dir *d)
 	__atomic_store_n(&d->state, ANC_RECALLED, __ATOMIC_SEQ_CST);
 }
 
-void anc_gone(struct anc_dir *d)
+enum anc_state anc_gone(struct anc_dir *d)
 {
-	__atomic_store_n(&d->state, ANC_GONE, __ATOMIC_SEQ_CST);
+	uint32_t was =
+		__atomic_exchange_n(&d->state, ANC_GONE, __ATOMIC_SEQ_CST);
+
+	return (enum anc_state)(was & 0xff);
 }

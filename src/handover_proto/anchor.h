@@ -354,8 +354,8 @@ bool anc_fall_back(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
  * and kept; it lies as in RECALLED.
  */
 void anc_revive(struct anc_dir *d);
-/* R closed for good. */
-void anc_gone(struct anc_dir *d);
+/* R closed for good; the state until then. */
+enum anc_state anc_gone(struct anc_dir *d);
 static inline void anc_arm(struct anc_dir *d, uint32_t bits)
 {
 	if ((__atomic_load_n(&d->armed, __ATOMIC_RELAXED) & bits) != bits)

@@ -3,6 +3,8 @@
 
 #include "socket/life/life.h"
 
+#define LAST_KICK_NS 20000000u
+
 /* --- holders ----------------------------------------------------------- */
 
 /*
@@ -158,11 +160,40 @@ static bool unread(struct sock *s, int fd)
 	       (s->rd && rdma_unread(s, fd));
 }
 
+/*
+ * One left unread would make the kernel say reset. The peer puts no more, now
+ * that the direction is gone, but the last may be under way: for as long as
+ * `putting` is up (anchor.h, rule 5), though not all that holds it up is a kick.
+ */
+static void drop_kicks(struct sock *s, int fd)
+{
+	uint64_t end = clock_ns() + LAST_KICK_NS;
+	struct timespec nap = { 0, 50000 };
+	bool more = true;
+
+	while (more) {
+		int64_t kicks;
+
+		more = !s->rd &&
+		       __atomic_load_n(&s->rx->putting, __ATOMIC_SEQ_CST) &&
+		       clock_ns() < end;
+		kicks = anc_kicks(s->rx, &s->ar);
+		while (kicks > 0) {
+			ssize_t n = tcp_throw(s, fd, (uint64_t)kicks);
+
+			if (n <= 0)
+				break;
+			s->ar.kicks += (uint64_t)n;
+			kicks -= n;
+		}
+		if (more)
+			sys_ppoll(NULL, 0, &nap, NULL);
+	}
+}
+
 static void close_lifted(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
-	int64_t kicks;
-	char sink[64];
 	bool abort;
 
 	zc_seize(s);
@@ -176,17 +207,8 @@ static void close_lifted(struct sock *s, int fd)
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
-	} else {
-		/* a kick left unread would make the kernel say reset */
-		kicks = anc_kicks(s->rx, &s->ar);
-		while (kicks > 0 && anc_state(s->rx) != ANC_TCP) {
-			ssize_t n = sys_recv(fd, sink,
-					     kicks < 64 ? (size_t)kicks : 64,
-					     MSG_DONTWAIT);
-			if (n <= 0)
-				break;
-			kicks -= n;
-		}
+	} else if (anc_gone(s->rx) != ANC_TCP) {
+		drop_kicks(s, fd);
 	}
 	/* a reset is no orderly end: its reader must not take it for one */
 	if (tx_by_ring(s) && !abort) {
