@@ -42,6 +42,7 @@ static void cancel_run(struct end *e)
 
 static void ends_peer(struct end *e)
 {
+	prog_not_here(SIGALRM);
 	link_eof(&e->l);
 	prog_tell(e, 1);
 }
@@ -189,6 +190,7 @@ static void unwound_run(struct end *e)
 
 static void early_peer(struct end *e)
 {
+	prog_not_here(SIGALRM);
 	link_bare(e);
 	CHECK(prog_hear(e) == 1);
 	link_put(&e->l, 1);

@@ -74,6 +74,15 @@ int64_t prog_now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+void prog_not_here(int sig)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	CHECK(!pthread_sigmask(SIG_BLOCK, &set, NULL));
+}
+
 void prog_nap_ms(unsigned int ms)
 {
 	struct timespec ts = { .tv_sec = ms / 1000,

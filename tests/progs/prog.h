@@ -165,6 +165,11 @@ void link_self(struct link *a, struct link *b, unsigned int rounds);
 uint32_t prog_rand(uint32_t *state);
 int64_t prog_now_ms(void);
 void prog_nap_ms(unsigned int ms);
+/*
+ * A signal of the process is another thread's: with the peer as a thread it
+ * might come here while that one has it blocked for a moment.
+ */
+void prog_not_here(int sig);
 
 /*
  * Until that thread of this process was found asleep at every look for so long:

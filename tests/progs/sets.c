@@ -398,6 +398,12 @@ static void jumps_run(struct end *e)
 	prog_tell(e, 0);
 }
 
+static void jumps_peer(struct end *e)
+{
+	prog_not_here(SIGALRM);
+	prog_feed(e);
+}
+
 /* --- room for one: no more than that is ever written ---------------------- */
 
 #define EXCHANGES (300u * prog_scale)
@@ -478,7 +484,7 @@ static const struct prog_case cases[] = {
 	{ "polls", polls_run, talker, 0 },
 	{ "edges", edges_run, leaver_ends, 0 },
 	{ "halves", halves_run, halver, 0 },
-	{ "jumps", jumps_run, prog_feed, 0 },
+	{ "jumps", jumps_run, jumps_peer, 0 },
 	{ "one", one_run, one_run, CASE_BARE },
 };
 

@@ -44,18 +44,10 @@ static void timer_ms(unsigned int ms, unsigned int again)
 	CHECK(!setitimer(ITIMER_REAL, &it, NULL));
 }
 
-/*
- * The signal must find this thread: with the peer as a thread SIGALRM could
- * go there, so it is blocked in every thread that calls this.
- */
 static void not_here(void)
 {
-	sigset_t s;
-
-	sigemptyset(&s);
-	sigaddset(&s, SIGALRM);
-	sigaddset(&s, SIGIO);
-	CHECK(!pthread_sigmask(SIG_BLOCK, &s, NULL));
+	prog_not_here(SIGALRM);
+	prog_not_here(SIGIO);
 }
 
 static void timeout(int fd, int what, int ms)
