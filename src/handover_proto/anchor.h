@@ -110,6 +110,7 @@ struct anc_side {
 	uint32_t urgent; /* it has sent urgent data on the anchor */
 	uint32_t bound; /* 1 + the only processor it may use, 0: several */
 	uint32_t room; /* what its socket holds unread; 0: not said (window.c) */
+	uint32_t leaves; /* what is in the ring it cannot hand back for long */
 };
 
 struct anc_page {

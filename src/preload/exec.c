@@ -86,8 +86,12 @@ void exec_fallback(enum reason why)
 /* Not for spawn: there it is a child that becomes another program. */
 static void exec_begin(void)
 {
+	bool ours = fdt_ever && fdt_is_owner();
+
+	if (ours)
+		sock_executes(true);
 	exec_fallback(WHY_EXEC);
-	if (fdt_ever && fdt_is_owner())
+	if (ours)
 		sock_leave(true);
 }
 
@@ -95,8 +99,10 @@ static void exec_failed(void)
 {
 	int keep = errno;
 
-	if (fdt_ever && fdt_is_owner())
+	if (fdt_ever && fdt_is_owner()) {
+		sock_executes(false);
 		sock_leave(false);
+	}
 	errno = keep;
 	exec_undo();
 }

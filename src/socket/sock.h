@@ -231,6 +231,11 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why,
 			uint64_t until);
 uint64_t sock_fallback_limit(void);
 /*
+ * This process is about to execute another program, or has failed to: what its
+ * peers have not read yet is not left in memory that goes with it.
+ */
+void sock_executes(bool on);
+/*
  * Bring all back to TCP and never lift again in this process (seccomp,
  * unshare).
  */

@@ -218,6 +218,46 @@ static void parked_peer(struct end *e)
 	}
 }
 
+/*
+ * Both ends go to where the library is not, one after the other, and the first
+ * one's last bytes are unread: nothing is lost, and the connection lives on.
+ */
+static void park(struct link *l, int via)
+{
+	give(via, l->fd, 1);
+	link_close(l);
+}
+
+static void both_run(struct end *e)
+{
+	size_t n;
+	int sv[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	CHECK(prog_hear(e) == 1);
+	park(&e->l, sv[0]);
+	prog_tell(e, 2);
+	e->l.fd = take(sv[1], &n);
+	link_get(&e->l, PART);
+	link_turn(&e->l, 100, true);
+	CHECK(!close(sv[0]) && !close(sv[1]));
+}
+
+static void both_peer(struct end *e)
+{
+	size_t n;
+	int sv[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	link_put(&e->l, PART);
+	park(&e->l, sv[0]);
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 2);
+	e->l.fd = take(sv[1], &n);
+	link_turn(&e->l, 100, false);
+	CHECK(!close(sv[0]) && !close(sv[1]));
+}
+
 /* Lent and used again afterwards, several times. */
 static void lend_run(struct end *e)
 {
@@ -466,6 +506,7 @@ static void taken_peer(struct end *e)
 static const struct prog_case cases[] = {
 	{ "away", away_run, away_peer, CASE_PROCESS },
 	{ "parked", parked_run, parked_peer, CASE_PROCESS },
+	{ "both", both_run, both_peer, CASE_PROCESS },
 	{ "lend", lend_run, lend_peer, CASE_PROCESS },
 	{ "taken", taken_run, taken_peer, CASE_PROCESS },
 	{ "self", self_run, NULL, CASE_SOLO },

@@ -137,6 +137,7 @@ static bool switch_tx(struct sock *s, int fd)
 		conn_spare(&s->conn, false);
 		return false;
 	}
+	__atomic_store_n(&s->own->leaves, 0, __ATOMIC_RELAXED);
 	options_ours(s, fd);
 	if (!ret)
 		first_kick(s, fd);

@@ -48,13 +48,27 @@ static bool enter(struct sock *s)
 	return false;
 }
 
-static bool wanted; /* by another process that has one of ours */
+/* The peer's library is about to go, and with it what is unread in the ring. */
+static bool peer_leaves(const struct sock *s)
+{
+	const struct anc_side *peer = s->peer;
+
+	return s->paired && !s->rd && peer && !user_other(s) &&
+	       unlikely(__atomic_load_n(&peer->leaves, __ATOMIC_SEQ_CST)) &&
+	       !s->fallback.falling_back && anc_state(s->rx) == ANC_DRAINING;
+}
+
+static bool wanted; /* on TCP, by another process */
 
 static void yield(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (user_asked(s))
+	if (user_asked(s)) {
 		user_yields(s);
+	} else if (peer_leaves(s)) {
+		sock_fallback(s, -1, WHY_PEER_DECLINED);
+		sock_unpin(s);
+	}
 }
 
 static void serve(struct sock *s, void *arg)
@@ -62,7 +76,7 @@ static void serve(struct sock *s, void *arg)
 	bool kick, asked;
 
 	(void)arg;
-	wanted |= user_asked(s);
+	wanted |= user_asked(s) || peer_leaves(s);
 	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_RELAXED)))
 		holdback_serve(s);
 	if (unlikely(s->rd))

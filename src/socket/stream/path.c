@@ -5,6 +5,8 @@
 
 /* A peer that has not answered by then may be stopped: fallback_rouse(). */
 #define ROUSE_NS 5000000u
+/* A peer that lives has read, or asked for, what is in the ring by then. */
+#define LEAVE_NS 20000000u
 
 static int tx_fallback(struct sock *s, int fd, enum reason why)
 {
@@ -23,6 +25,33 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 	default:
 		return s->fallback.stand && !s->peer_gone ? -EAGAIN : 0;
 	}
+}
+
+static bool executes;
+
+void sock_executes(bool on)
+{
+	executes = on;
+}
+
+/*
+ * The library will not be where the connection is any more, and the peer has not
+ * read all that is in the ring: if it has to fall back itself then, it is too
+ * late.
+ */
+static bool leaves_bytes(struct sock *s, enum reason why)
+{
+	return (executes || why == WHY_FD_PASSED || why == sock_off) &&
+	       s->paired && !s->rd && !s->peer_gone && !holders_several(s) &&
+	       anc_state(s->tx) == ANC_DRAINING &&
+	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y;
+}
+
+/* Its background thread asks for those bytes (life/service.c). */
+static void say_so(struct sock *s)
+{
+	if (!__atomic_exchange_n(&s->own->leaves, 1, __ATOMIC_SEQ_CST))
+		ring_service(s);
 }
 
 static bool stands_for(int fd, uint64_t inode)
@@ -68,6 +97,8 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 		s->fallback.due = true;
 		tx_fallback(s, fd, why);
 		fallback_rx(s, fd);
+		if (leaves_bytes(s, why))
+			say_so(s);
 	}
 	sock_unlock(s);
 }
@@ -139,6 +170,11 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	if (!b->tx || !b->rx)
 		fallback_pin(s);
 	now = clock_ns();
+	if (!b->tx && now + limit_ns() < b->until + LEAVE_NS &&
+	    leaves_bytes(s, b->why)) {
+		say_so(s);
+		b->tx = -EAGAIN;
+	}
 	b->late = now > b->until;
 	if (b->rx == -EAGAIN && b->why != WHY_FD_SHARED &&
 	    now + limit_ns() > b->until + ROUSE_NS)
