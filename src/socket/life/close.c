@@ -64,6 +64,10 @@ bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 	}
 	if (unlikely(s->window.holdback))
 		holdback_show(s); /* its process may be about to end */
+	/* a child killed in a receive has what is not counted for a while */
+	if (s->paired && !s->rd)
+		__atomic_and_fetch(&s->own->counted, ~(uint32_t)ANC_COUNTED_RX,
+				   __ATOMIC_SEQ_CST);
 	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
 	if (s->rd && s->paired) {
 		s->fallback.apart = true;
