@@ -142,12 +142,21 @@ pair() {
 
 # both_hosts FILE FILE: where the server's, and the client's messages go.
 both_hosts() {
+	local over
 	ON=(LIBSDP_CAPTURE_FILE="$1" LIBSDP_LIFT_AFTER_MESSAGES=0)
 	on_start "$B" server "$PY" "$SAID" server 10.99.0.2 "$PORT" \
 		"$TMP/said" 300000
 	ready "$PORT"
+	(
+		until_true 30 over "$PORT" 2
+		touch "$TMP/over"
+	) 3>&- &
+	over=$!
 	ON=(LIBSDP_CAPTURE_FILE="$2" LIBSDP_LIFT_AFTER_MESSAGES=0)
-	on "$A" client "$PY" "$SAID" client 10.99.0.2 "$PORT" "$TMP/said" 300000
+	on "$A" client "$PY" "$SAID" client 10.99.0.2 "$PORT" "$TMP/said" \
+		300000 0 "$TMP/over"
+	wait "$over"
+	rm "$TMP/over"
 	wait_end server
 	cat "$TMP/server.stats" "$TMP/client.stats" >"$STATS"
 }

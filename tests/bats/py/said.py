@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""said.py server|client|both HOST PORT [PREFIX [LARGE [FSIZE]]]
+"""said.py server|client|both HOST PORT [PREFIX [LARGE [FSIZE [UNTIL]]]]
 
 A dialogue of lines, then LARGE bytes each way, then an orderly end; what each
 end sent goes to PREFIX.server and PREFIX.client. both: one process and its
-child. FSIZE: behind the lines no file of theirs may be larger."""
+child. FSIZE: behind the lines no file of theirs may be larger. UNTIL: so many
+lines more that this file is there."""
 import os
 import random
 import resource
@@ -54,8 +55,11 @@ def large(seed, n):
 
 def server(listener, prefix, n, most):
     e = End(listener.accept()[0], "server", prefix)
-    for i in range(ROUNDS):
-        e.send(b"%d: " % i + read(e.s, 12))
+    line, i = b"", 0
+    while not line.startswith(b"last"):
+        line = read(e.s, 12)
+        e.send(b"%d: " % i + line)
+        i += 1
     limit(most)
     if read(e.s, n) != large(1, n):
         sys.exit("other bytes than were sent")
@@ -63,16 +67,19 @@ def server(listener, prefix, n, most):
     e.end()
 
 
-def client(host, port, prefix, n, most):
+def client(host, port, prefix, n, most, until):
     for _ in range(1000):
         try:
             e = End(socket.create_connection((host, port)), "client", prefix)
             break
         except ConnectionRefusedError:
             time.sleep(0.02)
-    for i in range(ROUNDS):
-        e.send(b"line %7d" % i)
+    last, i = False, 0
+    while not last:
+        last = i + 1 >= ROUNDS and (not until or os.path.exists(until))
+        e.send(b"%s %7d" % (b"last" if last else b"line", i))
         read(e.s, len(b"%d: " % i) + 12)
+        i += 1
     limit(most)
     e.send(large(1, n))
     if read(e.s, n) != large(2, n):
@@ -80,10 +87,10 @@ def client(host, port, prefix, n, most):
     e.end()
 
 
-def main(role, host, port, prefix=None, n="100000", most="0"):
+def main(role, host, port, prefix=None, n="100000", most="0", until=None):
     port, n, most = int(port), int(n), int(most)
     if role == "client":
-        client(host, port, prefix, n, most)
+        client(host, port, prefix, n, most, until)
         return
     listener = socket.socket(socket.AF_INET6 if ":" in host
                              else socket.AF_INET)
@@ -93,7 +100,7 @@ def main(role, host, port, prefix=None, n="100000", most="0"):
     if role == "both":
         child = os.fork()
         if not child:
-            client(host, port, prefix, n, most)
+            client(host, port, prefix, n, most, until)
             return
     server(listener, prefix, n, most)
     if role == "both" and os.waitpid(child, 0)[1]:
