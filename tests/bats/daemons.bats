@@ -68,6 +68,22 @@ forks() {
 	forks lifted ends
 }
 
+# The process that had the connection ends with it open; the outer one lives on.
+early_fork() {
+	mode "$1"
+	client "$PY" "$BATS_TEST_DIRNAME/py/early_fork.py" >"$TMP/out"
+	[ "$(cat "$TMP/out")" = "done" ]
+	proof 10000 python3
+}
+
+@test "a server that forks before its first socket: plain" {
+	early_fork plain
+}
+
+@test "a server that forks before its first socket: lifted" {
+	early_fork lifted
+}
+
 # nginx and its like: a receive that brought less than asked for was the last
 # one; the end comes by itself.
 edges() {
