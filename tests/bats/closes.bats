@@ -64,6 +64,23 @@ teardown() {
 	[ "$(stat_sum stopped fallbacks)" -ge 700 ]
 }
 
+@test "shared: plain" {
+	mode plain
+	cases shared
+}
+
+@test "shared: lifted" {
+	mode lifted
+	cases shared
+	[ "$(stat_sum shared lifted)" -ge 16 ]
+}
+
+@test "shared: at once" {
+	mode now
+	cases shared
+	[ "$(stat_sum shared lifted)" -ge 16 ]
+}
+
 @test "killed: plain" {
 	mode plain
 	cases killed

@@ -45,6 +45,7 @@ check_PROGRAMS += \
 	tests/progs/procs \
 	tests/progs/sandbox \
 	tests/progs/sets \
+	tests/progs/shared \
 	tests/progs/signals \
 	tests/progs/stacks \
 	tests/progs/stopped \
@@ -198,6 +199,12 @@ tests_progs_parts_SOURCES = tests/progs/parts.c $(PROGS_COMMON)
 tests_progs_parts_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_parts_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_parts_LDADD = -lpthread
+
+tests_progs_shared_SOURCES = tests/progs/shared.c $(PROGS_COMMON)
+tests_progs_shared_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_shared_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_shared_LDADD = -lpthread
+
 tests_progs_signals_SOURCES = tests/progs/signals.c $(PROGS_COMMON)
 tests_progs_signals_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_signals_CFLAGS = $(PROGS_CFLAGS)

@@ -267,27 +267,75 @@ static void nap(uint32_t ns)
 	guard_wake(was);
 }
 
-void user_comes(struct sock *s)
+/* Longer than a user that runs takes to bring it back. */
+#define ANSWER_NS 20000000u
+
+/* True: the user has not brought it back yet, and was asked at *since. */
+static bool user_awaited(struct sock *s, uint64_t until, uint64_t *since)
 {
-	uint64_t until = sock_fallback_limit();
-	uint32_t ns = 50000;
 	bool wait;
 
-	for (;;) {
-		if (sock_lock(s))
-			return;
-		wait = user_asks(s);
-		if (wait && clock_ns() > until) {
-			user_takes(s);
-			wait = false;
-		}
-		sock_unlock(s);
-		if (!wait)
-			return;
-		nap(ns);
-		if (ns < 1000000)
-			ns *= 2;
+	if (sock_lock(s))
+		return false;
+	wait = user_asks(s);
+	if (wait && clock_ns() > until) {
+		user_takes(s);
+		wait = false;
 	}
+	*since = s->fallback.asked_at;
+	sock_unlock(s);
+	return wait;
+}
+
+static uint32_t longer(uint32_t ns)
+{
+	return ns < 1000000 ? ns * 2 : ns;
+}
+
+/* What was not there for this call is an edge when it is there. */
+static int user_late(struct sock *s)
+{
+	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
+	sock_changed(s);
+	return -EAGAIN;
+}
+
+int user_comes(struct sock *s, uint64_t deadline, bool part)
+{
+	uint64_t until = sock_fallback_limit(), since;
+	uint32_t ns = 50000;
+	int saved = errno, err;
+
+	for (; user_awaited(s, until, &since); ns = longer(ns)) {
+		struct timespec ts = { .tv_nsec = (long)ns };
+
+		if (clock_ns() >= (deadline ? deadline : since + ANSWER_NS))
+			return user_late(s);
+		if (!deadline) {
+			nap(ns);
+			continue;
+		}
+		err = hooks.ppoll(NULL, 0, &ts, NULL) < 0 ? -errno : 0;
+		errno = saved;
+		if (!err)
+			continue;
+		err = sleep_heeded(err, deadline, part);
+		if (err)
+			return err;
+		if (s->opt.nonblock) /* the call is made again */
+			deadline = 0;
+	}
+	return 0;
+}
+
+void user_comes_back(struct sock *s)
+{
+	uint64_t until = sock_fallback_limit(), since;
+	uint32_t ns = 50000;
+
+	for (; user_awaited(s, until, &since); ns = longer(ns))
+		nap(ns);
 }
 
 void user_yields(struct sock *s)

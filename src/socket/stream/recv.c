@@ -450,6 +450,12 @@ static ssize_t no_memory(struct sock *s, int fd, int flags)
 	return n > 0 ? -EFAULT : n;
 }
 
+static int user_first(struct sock *s, struct want *w)
+{
+	return user_comes(s, w->nonblock ? 0 : want_deadline(s, w),
+			  want_part(w));
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -497,9 +503,10 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			n = w->done ? 0 : no_memory(s, fd, w->flags);
 			break;
 		}
+		n = unlikely(user_other(s)) ? user_first(s, w) : 0;
+		if (unlikely(n))
+			break;
 		n = -EDEADLK;
-		if (unlikely(user_other(s)))
-			user_comes(s);
 		if (sock_lock(s))
 			break;
 		tcp_rx_stayed(&stays);

@@ -350,6 +350,17 @@ static bool behind(const struct sock *s)
 	       s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE);
 }
 
+/* 0: the lock is held, and the stream is this process's to move. */
+static inline int lock_ours(struct sock *s, struct load *w)
+{
+	int err = 0;
+
+	if (unlikely(user_other(s)))
+		err = user_comes(s, w->nonblock ? 0 : load_deadline(s, w),
+				 load_part(w));
+	return err ? err : sock_lock(s) ? -EDEADLK : 0;
+}
+
 static ssize_t transmit(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m)
 {
@@ -394,10 +405,9 @@ static ssize_t transmit(struct sock *s, int fd, struct load *w,
 		len = w->len;
 		none = unlikely(!load_whole(w)) && !load_torn(w);
 		tcp = false;
-		if (unlikely(user_other(s)))
-			user_comes(s);
-		if (sock_lock(s))
-			return w->done ? (ssize_t)w->done : -EDEADLK;
+		n = lock_ours(s, w);
+		if (unlikely(n))
+			return w->done ? (ssize_t)w->done : n;
 		if (unlikely(w->len - w->done >= s->zc.least))
 			n = large_send(s, fd, w, &tcp);
 		else
@@ -553,10 +563,9 @@ ssize_t sock_send_pipe(struct sock *s, int fd, int pipe, size_t n, bool *tcp)
 	load_set(&w, s, NULL, 0, n, 0);
 	w.by_pipe = true;
 	w.pipe = pipe;
-	if (unlikely(user_other(s)))
-		user_comes(s);
-	if (sock_lock(s))
-		return -EDEADLK;
+	ret = lock_ours(s, &w);
+	if (ret)
+		return ret;
 	ret = ring_send(s, fd, &w, tcp);
 	sock_unlock(s);
 	if (unlikely(sock_orphan_fd(s) >= 0))
@@ -579,10 +588,9 @@ ssize_t send_file(struct sock *s, int fd, struct file_in *f, size_t n,
 	w.c.file = f;
 	w.begun = f->begun;
 	f->stop = false;
-	if (unlikely(user_other(s)))
-		user_comes(s);
-	if (sock_lock(s))
-		return -EINTR;
+	ret = lock_ours(s, &w);
+	if (ret)
+		return ret == -EDEADLK ? -EINTR : ret;
 	ret = ring_send(s, fd, &w, tcp);
 	sock_unlock(s);
 	/* else the call goes on, and whatever it does next ends it */

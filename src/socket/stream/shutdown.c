@@ -85,7 +85,7 @@ int sock_shutdown(struct sock *s, int fd, int how)
 	if (how < SHUT_RD || how > SHUT_RDWR)
 		return sys_shutdown(fd, how);
 	if (s->paired && unlikely(user_other(s)))
-		user_comes(s);
+		user_comes_back(s);
 	if (sock_lock(s))
 		return s->paired ? -EDEADLK : sys_shutdown(fd, how);
 	fd = sock_at(s, fd);

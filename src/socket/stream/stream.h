@@ -30,9 +30,12 @@ int lift_demand(struct sock *s, int fd, bool tx);
 /*
  * Lock not held, before a call that moves a lifted stream, if user_other():
  * waits until its user has brought it back to TCP, or for fallback_timeout_ms;
- * then it is used as it is.
+ * then it is used as it is. A cancellation point; -EAGAIN: not by `deadline`,
+ * -EINTR. `deadline` 0: the call must not wait, and gives a user that runs the
+ * moment it takes, once for each time it is asked.
  */
-void user_comes(struct sock *s);
+int user_comes(struct sock *s, uint64_t deadline, bool part);
+void user_comes_back(struct sock *s); /* for a call that has no limit */
 /* The background thread, if user_asked(): waits as sock_fallback() does. */
 void user_yields(struct sock *s);
 
