@@ -83,7 +83,7 @@ static void one_kick(void)
 	char more;
 
 	drain(1);
-	assert_int_equal(sock.tx->kicks, 1);
+	assert_int_equal(__atomic_load_n(&sock.tx->kicks, __ATOMIC_SEQ_CST), 1);
 	assert_int_equal(recv(writer.fd, &more, 1, MSG_DONTWAIT), -1);
 	assert_int_equal(errno, EAGAIN);
 }

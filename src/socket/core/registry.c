@@ -81,8 +81,10 @@ void service_add(struct sock *s)
 			registry.room = room;
 		}
 	}
-	if (registry.count < registry.room && !known(s))
-		registry.socks[registry.count++] = s;
+	if (registry.count < registry.room && !known(s)) {
+		registry.socks[registry.count] = s;
+		__atomic_add_fetch(&registry.count, 1, __ATOMIC_RELEASE);
+	}
 	watch(s);
 	if (lift_awaited(s))
 		service_poke(registry.id);
@@ -97,7 +99,8 @@ void service_del(struct sock *s)
 	for (i = 0; i < registry.count; i++) {
 		if (registry.socks[i] != s)
 			continue;
-		registry.socks[i] = registry.socks[--registry.count];
+		registry.socks[i] = registry.socks[registry.count - 1];
+		__atomic_sub_fetch(&registry.count, 1, __ATOMIC_RELEASE);
 		break;
 	}
 	if (registry.epoll >= 0 && s->waits.wake >= 0)
