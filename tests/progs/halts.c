@@ -37,20 +37,6 @@ static void limit(int fd, int opt, int ms)
 
 /* --- stopped ------------------------------------------------------------ */
 
-static char state_of(pid_t pid)
-{
-	char path[64], line[512], *name_end;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	CHECK(f && fgets(line, sizeof(line), f));
-	fclose(f);
-	name_end = strrchr(line, ')');
-	CHECK(name_end);
-	return name_end[2];
-}
-
 /* For each byte the parent is stopped once, when it is found asleep. */
 static void helps(pid_t parent)
 {
@@ -59,9 +45,9 @@ static void helps(pid_t parent)
 
 	while (read(to_helper[0], &c, 1) == 1) {
 		for (slept = 0; slept < 10; prog_nap_ms(5))
-			slept = state_of(parent) == 'S' ? slept + 1 : 0;
+			slept = prog_state(parent) == 'S' ? slept + 1 : 0;
 		CHECK(!kill(parent, SIGSTOP));
-		while (state_of(parent) != 'T')
+		while (prog_state(parent) != 'T')
 			prog_nap_ms(1);
 		CHECK(!kill(parent, SIGCONT));
 	}

@@ -74,6 +74,20 @@ int64_t prog_now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+char prog_state(pid_t pid)
+{
+	char path[64], line[512], *name_end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	CHECK(f && fgets(line, sizeof(line), f));
+	fclose(f);
+	name_end = strrchr(line, ')');
+	CHECK(name_end);
+	return name_end[2];
+}
+
 void prog_not_here(int sig)
 {
 	sigset_t set;

@@ -165,6 +165,7 @@ void link_self(struct link *a, struct link *b, unsigned int rounds);
 uint32_t prog_rand(uint32_t *state);
 int64_t prog_now_ms(void);
 void prog_nap_ms(unsigned int ms);
+char prog_state(pid_t pid); /* as in /proc: R, S, T ... */
 /*
  * A signal of the process is another thread's: with the peer as a thread it
  * might come here while that one has it blocked for a moment.

@@ -28,24 +28,10 @@ static pid_t user;
 
 /* --- the user ------------------------------------------------------------ */
 
-static char state_of(pid_t pid)
-{
-	char path[64], line[512], *name_end;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	f = fopen(path, "re");
-	CHECK(f && fgets(line, sizeof(line), f));
-	fclose(f);
-	name_end = strrchr(line, ')');
-	CHECK(name_end);
-	return name_end[2];
-}
-
 static void user_stops(void)
 {
 	CHECK(!kill(user, SIGSTOP));
-	while (state_of(user) != 'T')
+	while (prog_state(user) != 'T')
 		prog_nap_ms(1);
 	prog_nap_ms(MOMENT); /* its other threads */
 }
