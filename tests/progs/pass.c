@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,19 +244,51 @@ static void both_run(struct end *e)
 	CHECK(!close(sv[0]) && !close(sv[1]));
 }
 
-static void both_peer(struct end *e)
+static void goes_on(struct end *e, int sv[2])
 {
 	size_t n;
+
+	CHECK(prog_hear(e) == 2);
+	e->l.fd = take(sv[1], &n);
+	link_turn(&e->l, 100, false);
+	CHECK(!close(sv[0]) && !close(sv[1]));
+}
+
+static void both_peer(struct end *e)
+{
 	int sv[2];
 
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
 	link_put(&e->l, PART);
 	park(&e->l, sv[0]);
 	prog_tell(e, 1);
-	CHECK(prog_hear(e) == 2);
-	e->l.fd = take(sv[1], &n);
-	link_turn(&e->l, 100, false);
-	CHECK(!close(sv[0]) && !close(sv[1]));
+	goes_on(e, sv);
+}
+
+/* The other end does not run until all of that is done, and stays. */
+static void missed_run(struct end *e)
+{
+	CHECK(prog_hear(e) == 1);
+	prog_nap_ms(100); /* the library's thread has looked */
+	prog_tell(e, 2);
+	link_get(&e->l, PART);
+	link_turn(&e->l, 100, true);
+}
+
+static void missed_peer(struct end *e)
+{
+	pid_t other = getppid();
+	int sv[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	CHECK(!kill(other, SIGSTOP));
+	while (prog_state(other) != 'T')
+		prog_nap_ms(1);
+	link_put(&e->l, PART);
+	park(&e->l, sv[0]);
+	CHECK(!kill(other, SIGCONT));
+	prog_tell(e, 1);
+	goes_on(e, sv);
 }
 
 /* Lent and used again afterwards, several times. */
@@ -507,6 +540,7 @@ static const struct prog_case cases[] = {
 	{ "away", away_run, away_peer, CASE_PROCESS },
 	{ "parked", parked_run, parked_peer, CASE_PROCESS },
 	{ "both", both_run, both_peer, CASE_PROCESS },
+	{ "missed", missed_run, missed_peer, CASE_PROCESS },
 	{ "lend", lend_run, lend_peer, CASE_PROCESS },
 	{ "taken", taken_run, taken_peer, CASE_PROCESS },
 	{ "self", self_run, NULL, CASE_SOLO },

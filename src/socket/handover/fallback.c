@@ -125,6 +125,8 @@ static void answer(struct sock *s, int fd)
 		return;
 	s->fallback.resuming = false;
 	ring_note(s);
+	if (unlikely(s->own->leaves))
+		ring_service(s); /* the next step is taken there */
 }
 
 void fallback_serve(struct sock *s, int fd)
@@ -216,6 +218,29 @@ static int ask(struct sock *s, int fd)
 	ring_note(s);
 	ring_service(s);
 	return -EAGAIN;
+}
+
+bool fallback_leaver(const struct sock *s)
+{
+	const struct anc_side *peer = s->peer;
+	enum anc_state rx = anc_state(s->rx);
+
+	return s->paired && peer && !s->peer_gone && !user_other(s) &&
+	       unlikely(__atomic_load_n(&peer->leaves, __ATOMIC_SEQ_CST)) &&
+	       (rx == ANC_DRAINING || rx == ANC_RECALLED || rx == ANC_PAUSED) &&
+	       __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) <
+		       __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE);
+}
+
+void fallback_take_back(struct sock *s, int fd)
+{
+	if (fd < 0 || s->fallback.falling_back || !fallback_leaver(s))
+		return;
+	if (anc_state(s->rx) != ANC_DRAINING)
+		fallback_abandoned(s, fd);
+	else if (!s->conn.error &&
+		 !__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
+		ask(s, fd);
 }
 
 /* Behind a stall: on TCP when the ring is passed, else it is asked for. */

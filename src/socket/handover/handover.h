@@ -22,6 +22,14 @@ void fallback_rouse(struct sock *s);
 bool fallback_unheld(const struct sock *s);
 /* A fallback that no thread waits for is ended by the next that comes by. */
 void fallback_abandoned(struct sock *s, int fd);
+/*
+ * Its peer has said that it leaves, and is there: what is unread in its ring can
+ * be handed back. No lock; the next step, lock held, by the background thread.
+ * Once the peer is gone those bytes are read where they are: a stand-in would
+ * end a connection that lives on.
+ */
+bool fallback_leaver(const struct sock *s);
+void fallback_take_back(struct sock *s, int fd);
 
 /* --- pin.c -------------------------------------------------------------- */
 

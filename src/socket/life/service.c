@@ -48,35 +48,21 @@ static bool enter(struct sock *s)
 	return false;
 }
 
-/* The peer's library is about to go, and with it what is unread in the ring. */
-static bool peer_leaves(const struct sock *s)
-{
-	const struct anc_side *peer = s->peer;
-
-	return s->paired && !s->rd && peer && !user_other(s) &&
-	       unlikely(__atomic_load_n(&peer->leaves, __ATOMIC_SEQ_CST)) &&
-	       !s->fallback.falling_back && anc_state(s->rx) == ANC_DRAINING;
-}
-
-static bool wanted; /* on TCP, by another process */
+static bool wanted; /* by another process that has one of ours */
 
 static void yield(struct sock *s, void *arg)
 {
 	(void)arg;
-	if (user_asked(s)) {
+	if (user_asked(s))
 		user_yields(s);
-	} else if (peer_leaves(s)) {
-		sock_fallback(s, -1, WHY_PEER_DECLINED);
-		sock_unpin(s);
-	}
 }
 
 static void serve(struct sock *s, void *arg)
 {
-	bool kick, asked;
+	bool kick, asked, leaves;
 
 	(void)arg;
-	wanted |= user_asked(s) || peer_leaves(s);
+	wanted |= user_asked(s);
 	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_RELAXED)))
 		holdback_serve(s);
 	if (unlikely(s->rd))
@@ -88,8 +74,9 @@ static void serve(struct sock *s, void *arg)
 	holders_visit(s);
 	kick = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
+	leaves = unlikely(fallback_leaver(s));
 	if ((anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due && !kick &&
-	     !asked) ||
+	     !asked && !leaves) ||
 	    !enter(s))
 		return;
 	if (asked)
@@ -98,6 +85,8 @@ static void serve(struct sock *s, void *arg)
 		ring_reader(s, sock_anchor(s));
 	if (s->paired)
 		fallback_serve(s, sock_anchor(s));
+	if (leaves)
+		fallback_take_back(s, sock_anchor(s));
 	sock_unlock(s);
 	sock_changed(s);
 	if (asked && hooks.risen)
@@ -132,6 +121,8 @@ static void see(struct sock *s, void *arg)
 		tick = CALM_MS;
 	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s) ||
 				     rdma_parted(s) || rdma_waits(s)))
+		soon = true;
+	else if (unlikely(fallback_leaver(s)))
 		soon = true;
 	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_SEQ_CST)))
 		tick = holdback_tick(s, tick);
