@@ -64,15 +64,15 @@ bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 	}
 	if (unlikely(s->window.holdback))
 		holdback_show(s); /* its process may be about to end */
-	/* a child killed in a receive has what is not counted for a while */
-	if (s->paired && !s->rd)
-		__atomic_and_fetch(&s->own->counted, ~(uint32_t)ANC_COUNTED_RX,
-				   __ATOMIC_SEQ_CST);
-	/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
-	if (s->rd && s->paired) {
+	if (s->paired && s->rd) {
+		/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
 		s->fallback.apart = true;
 		home = home || s->fallback.pins != 3;
 		rdma_parts(s);
+	} else if (s->paired) {
+		/* one killed in a receive has taken what is not counted yet */
+		__atomic_and_fetch(&s->own->counted, ~(uint32_t)ANC_COUNTED_RX,
+				   __ATOMIC_SEQ_CST);
 	}
 	sock_unlock(s);
 	if (home)
@@ -176,20 +176,10 @@ static void drop_kicks(struct sock *s, int fd)
 	bool more = true;
 
 	while (more) {
-		int64_t kicks;
-
-		more = !s->rd &&
-		       __atomic_load_n(&s->rx->putting, __ATOMIC_SEQ_CST) &&
+		/* before they are counted; between hosts it is never up */
+		more = __atomic_load_n(&s->rx->putting, __ATOMIC_SEQ_CST) &&
 		       clock_ns() < end;
-		kicks = anc_kicks(s->rx, &s->ar);
-		while (kicks > 0) {
-			ssize_t n = tcp_throw(s, fd, (uint64_t)kicks);
-
-			if (n <= 0)
-				break;
-			s->ar.kicks += (uint64_t)n;
-			kicks -= n;
-		}
+		ring_throw(s, fd, anc_kicks(s->rx, &s->ar));
 		if (more)
 			sys_ppoll(NULL, 0, &nap, NULL);
 	}
@@ -255,7 +245,7 @@ static void release(struct sock *s, int fd, bool last)
 		capture_left(s);
 	if (!last) {
 		fallback_left(s);
-		if (s->paired && !s->rd && user_elsewhere(s))
+		if (s->paired && user_elsewhere(s))
 			user_shown(s);
 		if (s->rd && s->rd->owner == sock_pid)
 			rdma_leave(s);

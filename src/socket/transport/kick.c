@@ -10,6 +10,18 @@
 
 #define NAPS_THERE 2000 /* of one that does not run, or ended them there */
 
+void ring_throw(struct sock *s, int fd, int64_t n)
+{
+	while (n > 0) {
+		ssize_t got = tcp_throw(s, fd, (uint64_t)n);
+
+		if (got <= 0)
+			break;
+		s->ar.kicks += (uint64_t)got;
+		n -= got;
+	}
+}
+
 /*
  * Kicks wake threads that slept in the kernel on the anchor since before the
  * switch; they stay until the last of those is out. This thread counts itself
@@ -31,17 +43,7 @@ int ring_kicks(struct sock *s, int fd)
 		return 0;
 	if (__atomic_add_fetch(&s->rx->tcp_rx, 1, __ATOMIC_SEQ_CST) == 1 &&
 	    anc_state(s->rx) == ANC_LIFTED)
-		n = anc_kicks(s->rx, &s->ar);
-	else
-		n = 0;
-	while (n > 0) {
-		ssize_t got = tcp_throw(s, fd, (uint64_t)n);
-
-		if (got <= 0)
-			break;
-		s->ar.kicks += (uint64_t)got;
-		n -= got;
-	}
+		ring_throw(s, fd, anc_kicks(s->rx, &s->ar));
 	__atomic_sub_fetch(&s->rx->tcp_rx, 1, __ATOMIC_SEQ_CST);
 	return 0;
 }

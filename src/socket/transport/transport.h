@@ -74,6 +74,7 @@ bool ring_may_eat(struct sock *s);
 /* A kick was taken while others still sleep on the anchor: one for them. */
 void ring_ask_kick(struct sock *s);
 int ring_kicks(struct sock *s, int fd); /* take kicks while LIFTED */
+void ring_throw(struct sock *s, int fd, int64_t n); /* n, as far as they came */
 /*
  * ANC_AT_KICKS: takes up to n; lock held. False: waited a moment, without it.
  */
