@@ -211,6 +211,7 @@ static int finish(struct side *s, const struct plan *p)
 	struct step st;
 
 	step_of(&s->h, p, p->steps, &st);
+	step_fits(&st, p->tail);
 	switch (p->ending) {
 	case HALF:
 		return half(s, p, &st);

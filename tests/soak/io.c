@@ -112,13 +112,34 @@ void wrong(struct side *s, const char *what, long value)
 		pause();
 }
 
+/* What came from byte `bad` of a call on, and where that belongs. */
+static void tell_bytes(const struct side *s, uint64_t off, size_t bad, size_t n)
+{
+	const uint8_t *p = s->tools->in + bad;
+	uint64_t end = off + (64u << 20), at;
+	char where[64] = "of neither direction";
+	int dir;
+
+	for (dir = 0; dir < 2 && n - bad >= 16; dir++)
+		if (pattern_find(s->h.key, dir, end, p, &at))
+			snprintf(where, sizeof(where), "of offset %llu%s",
+				 (unsigned long long)at,
+				 dir == !s->server ? "" : ", other direction");
+	fprintf(stderr,
+		"mixed: a call at offset %llu: %zu bytes, wrong from byte %zu on: "
+		"%02x %02x %02x %02x, %s\n",
+		(unsigned long long)off, n, bad, p[0], p[1], p[2], p[3], where);
+}
+
 static void check(struct side *s, uint64_t off, size_t n)
 {
 	size_t bad =
 		pattern_differs(s->h.key, !s->server, off, s->tools->in, n);
 
-	if (bad < n)
-		wrong(s, "a wrong byte, at offset", (long)(off + bad));
+	if (bad == n)
+		return;
+	tell_bytes(s, off, bad, n);
+	wrong(s, "a wrong byte, at offset", (long)(off + bad));
 }
 
 static void piped_check(struct side *s, size_t n)

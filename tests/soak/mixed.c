@@ -312,16 +312,25 @@ static int listener(uint16_t *port)
 	return fd;
 }
 
-static void all_end(void)
+/* Of kids[], those from `first` on. */
+static void await_kids(int first)
 {
 	int i, left = 1;
 
-	__atomic_store_n(&board->stop, 1, __ATOMIC_RELEASE);
 	while (left) {
 		tick();
-		for (left = 0, i = 0; i < n_kids; i++)
+		for (left = 0, i = first; i < n_kids; i++)
 			left += kids[i] != 0;
 	}
+}
+
+/* The server stays until nobody calls it any more. */
+static void all_end(void)
+{
+	__atomic_store_n(&board->stop, 1, __ATOMIC_RELEASE);
+	await_kids(only_workers ? 0 : 1);
+	__atomic_store_n(&board->stop, 2, __ATOMIC_RELEASE);
+	await_kids(0);
 }
 
 static int verdict(void)

@@ -74,7 +74,8 @@ struct slot {
 
 /* Shared by all processes, also those that were executed anew. */
 struct board {
-	uint32_t stop, pause, failed;
+	uint32_t stop; /* 1: no more rounds; 2: all ends */
+	uint32_t pause, failed;
 	uint32_t idle[MAX_WORKERS]; /* a worker waits for the end of `pause` */
 	uint32_t workers, lives;
 	uint32_t without; /* bits: enum deed, WITHOUT_KILLS, WITHOUT_STOPS */
@@ -166,10 +167,15 @@ uint32_t draw_size(uint64_t *state, unsigned int bits);
 void plan_of(const struct hello *h, struct plan *p);
 void step_of(const struct hello *h, const struct plan *p, uint32_t i,
 	     struct step *s);
+/* Pieces big enough: millions of single bytes say nothing more. */
+void step_fits(struct step *st, const uint32_t *bytes);
 void pattern(uint64_t key, int dir, uint64_t off, void *buf, size_t n);
 /* The first wrong byte, or n. */
 size_t pattern_differs(uint64_t key, int dir, uint64_t off, const void *buf,
 		       size_t n);
+/* Where in the first `end` bytes of the stream the 16 bytes of buf belong. */
+bool pattern_find(uint64_t key, int dir, uint64_t end, const void *buf,
+		  uint64_t *off);
 
 /* --- io.c: bytes ---------------------------------------------------------- */
 

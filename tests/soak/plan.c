@@ -87,6 +87,15 @@ static enum deed draw_deed(uint64_t *s)
 	return NOTHING;
 }
 
+void step_fits(struct step *st, const uint32_t *bytes)
+{
+	int e;
+
+	for (e = 0; e < 4; e++)
+		if (st->piece[e % 2] < bytes[e / 2] / 256)
+			st->piece[e % 2] = bytes[e / 2] / 256;
+}
+
 void step_of(const struct hello *h, const struct plan *p, uint32_t i,
 	     struct step *st)
 {
@@ -104,14 +113,10 @@ void step_of(const struct hello *h, const struct plan *p, uint32_t i,
 					     (enum waits)among(&s, WAITS);
 		st->piece[e] = among(&s, 4) ? BUFFER :
 					      draw_size(&s, PIECE_BITS);
-		/* Millions of single bytes say nothing more. */
-		if (st->piece[e] < st->bytes[0] / 256)
-			st->piece[e] = st->bytes[0] / 256;
-		if (st->piece[e] < st->bytes[1] / 256)
-			st->piece[e] = st->bytes[1] / 256;
 		st->deed[e] = draw_deed(&s);
 		st->what[e] = (uint32_t)draw(&s);
 	}
+	step_fits(st, st->bytes);
 }
 
 static uint64_t word(uint64_t key, int dir, uint64_t i)
@@ -155,4 +160,23 @@ size_t pattern_differs(uint64_t key, int dir, uint64_t off, const void *buf,
 		done += k;
 	}
 	return n;
+}
+
+bool pattern_find(uint64_t key, int dir, uint64_t end, const void *buf,
+		  uint64_t *off)
+{
+	uint64_t next[8], w, i;
+	unsigned int a;
+
+	for (a = 0; a < 8; a++)
+		memcpy(&next[a], (const uint8_t *)buf + a, 8);
+	for (i = 0; i < end / 8; i++) {
+		w = word(key, dir, i);
+		for (a = 0; a < 8; a++)
+			if (next[a] == w && i * 8 >= a) {
+				*off = i * 8 - a;
+				return true;
+			}
+	}
+	return false;
 }

@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool stopping(void)
+static bool stopping(uint32_t what)
 {
-	return __atomic_load_n(&board->stop, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&board->stop, __ATOMIC_ACQUIRE) >= what;
 }
 
 static void begin(struct side *s, enum doing what)
@@ -142,7 +142,7 @@ static void *serve_thread(void *arg)
 		s.tools = &tools;
 		s.fd = accept4(p->lfd, NULL, NULL,
 			       p->at % 2 ? SOCK_CLOEXEC : 0);
-		if (s.fd < 0 && stopping())
+		if (s.fd < 0 && stopping(2))
 			break;
 		if (s.fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
@@ -173,7 +173,7 @@ int serve(int lfd)
 		if (pthread_create(&p[i].t, NULL, serve_thread, &p[i]))
 			abort();
 	}
-	while (!stopping())
+	while (!stopping(2))
 		nap_ms(20);
 	shutdown(lfd, SHUT_RDWR);
 	for (i = 0; i < n; i++) {
@@ -329,7 +329,7 @@ static void run_round(struct conn *c, uint32_t worker, uint32_t round,
 static void rest(uint32_t worker)
 {
 	while (__atomic_load_n(&board->pause, __ATOMIC_ACQUIRE) &&
-	       !stopping()) {
+	       !stopping(1)) {
 		__atomic_store_n(&board->idle[worker], 1, __ATOMIC_RELEASE);
 		nap_ms(10);
 	}
@@ -354,7 +354,7 @@ int work(uint32_t worker, const struct where *to, uint32_t round)
 		c[i].s.tools = &tools[i];
 		c[i].s.aide = via[i];
 	}
-	for (; !stopping(); round++) {
+	for (; !stopping(1); round++) {
 		rest(worker);
 		run_round(c, worker, round, to);
 	}
