@@ -46,16 +46,8 @@ void lock_forked(void)
  */
 static bool lock_owner_dead(uint32_t tid)
 {
-	char stat[64]; /* up to the state */
-	ssize_t n;
-	char c;
+	char c = proc_state_of((int)tid);
 
-	if (sys_kill((int)tid, 0) == -ESRCH)
-		return true;
-	n = proc_read(stat, sizeof(stat), "/proc/%u/stat", tid);
-	if (n == -ESRCH)
-		return true;
-	c = *proc_state(stat);
 	return c == 'Z' || c == 'X';
 }
 

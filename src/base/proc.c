@@ -38,6 +38,17 @@ const char *proc_state(const char *stat)
 	return p && p[1] == ' ' ? p + 2 : "";
 }
 
+char proc_state_of(int id)
+{
+	char stat[32]; /* up to the state: "4194304 (15 characters) S" */
+	ssize_t n;
+
+	if (sys_kill(id, 0) == -ESRCH)
+		return 'X';
+	n = proc_read(stat, sizeof(stat), "/proc/%d/stat", id);
+	return n == -ESRCH ? 'X' : *proc_state(stat);
+}
+
 /* --- lines -------------------------------------------------------------- */
 
 #define LINE_ROOM 64 /* of a line that counts; others may be longer */

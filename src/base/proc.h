@@ -26,6 +26,8 @@ ssize_t proc_read(char *buf, size_t size, const char *path, ...)
  * of the state first (field 3). "" when there is none.
  */
 const char *proc_state(const char *stat);
+/* The state of process or thread `id`: its letter, 'X' if gone, 0: unknown. */
+char proc_state_of(int id);
 
 /*
  * The number behind `name` ("VmLck:") and blanks, at the beginning of a line of

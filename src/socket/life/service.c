@@ -59,7 +59,7 @@ static void yield(struct sock *s, void *arg)
 
 static void serve(struct sock *s, void *arg)
 {
-	bool kick, asked, leaves;
+	bool kick, asked;
 
 	(void)arg;
 	wanted |= user_asked(s);
@@ -74,9 +74,8 @@ static void serve(struct sock *s, void *arg)
 	holders_visit(s);
 	kick = __atomic_load_n(&s->tx->armed, __ATOMIC_SEQ_CST) & ANC_ANCHOR;
 	asked = zc_asked(s) || zc_unanswered(s);
-	leaves = unlikely(fallback_leaver(s));
 	if ((anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due && !kick &&
-	     !asked && !leaves) ||
+	     !asked && likely(!fallback_leaver(s))) ||
 	    !enter(s))
 		return;
 	if (asked)
@@ -85,8 +84,7 @@ static void serve(struct sock *s, void *arg)
 		ring_reader(s, sock_anchor(s));
 	if (s->paired)
 		fallback_serve(s, sock_anchor(s));
-	if (leaves)
-		fallback_take_back(s, sock_anchor(s));
+	fallback_take_back(s, sock_anchor(s));
 	sock_unlock(s);
 	sock_changed(s);
 	if (asked && hooks.risen)

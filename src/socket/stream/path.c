@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Calls that wait until a connection is on TCP, or on SDP. */
 
+#include <sys/ioctl.h>
+
+#include <linux/sockios.h>
+
+#include "base/proc.h"
 #include "socket/stream/stream.h"
 
 /* A peer that has not answered by then may be stopped: fallback_rouse(). */
 #define ROUSE_NS 5000000u
-/* A peer that lives has read, or asked for, what is in the ring by then. */
+/* By then one that is stopped has neither read nor asked for the ring's bytes. */
 #define LEAVE_NS 20000000u
 
 static int tx_fallback(struct sock *s, int fd, enum reason why)
@@ -47,11 +52,33 @@ static bool leaves_bytes(struct sock *s, enum reason why)
 	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y;
 }
 
-/* Its background thread asks for those bytes (life/service.c). */
-static void say_so(struct sock *s)
+/*
+ * Its background thread asks for those bytes (life/service.c), if the anchor
+ * takes them: else they would wait there for a program that need not read.
+ */
+static void say_so(struct sock *s, int fd)
 {
-	if (!__atomic_exchange_n(&s->own->leaves, 1, __ATOMIC_SEQ_CST))
-		ring_service(s);
+	uint64_t left =
+		s->at.y - __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
+	socklen_t len = sizeof(int);
+	int room = 0, queued = 0;
+
+	if (__atomic_load_n(&s->own->leaves, __ATOMIC_RELAXED) ||
+	    sys_getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &len) ||
+	    sys_ioctl(fd, SIOCOUTQ, &queued) || queued > room / 2 ||
+	    left > (uint64_t)(room / 2 - queued))
+		return;
+	__atomic_store_n(&s->own->leaves, 1, __ATOMIC_SEQ_CST);
+	ring_service(s);
+}
+
+/* It has only too much to do, or too little of a processor. */
+static bool peer_runs(const struct sock *s)
+{
+	int pid = s->seek.pair.peer_pid;
+	char state = pid > 0 ? proc_state_of(pid) : 0;
+
+	return state && strchr("RSD", state);
 }
 
 static bool stands_for(int fd, uint64_t inode)
@@ -98,7 +125,7 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 		tx_fallback(s, fd, why);
 		fallback_rx(s, fd);
 		if (leaves_bytes(s, why))
-			say_so(s);
+			say_so(s, fd);
 	}
 	sock_unlock(s);
 }
@@ -170,10 +197,11 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	if (!b->tx || !b->rx)
 		fallback_pin(s);
 	now = clock_ns();
-	if (!b->tx && now + limit_ns() < b->until + LEAVE_NS &&
-	    leaves_bytes(s, b->why)) {
-		say_so(s);
-		b->tx = -EAGAIN;
+	if (!b->tx && now < b->until && leaves_bytes(s, b->why)) {
+		say_so(s, fd);
+		if (now + limit_ns() < b->until + LEAVE_NS ||
+		    (s->own->leaves && peer_runs(s)))
+			b->tx = -EAGAIN;
 	}
 	b->late = now > b->until;
 	if (b->rx == -EAGAIN && b->why != WHY_FD_SHARED &&
