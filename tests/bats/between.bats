@@ -69,6 +69,7 @@ orderly() {
 
 @test "between: bytes that were not read go along with the descriptor" {
 	far pass 1000
+	far leavers 10000
 	# the process that gave it away closes it: what is unread is the other's
 	orderly pass away
 }

@@ -353,6 +353,18 @@ teardown() {
 	no_rule procs
 }
 
+@test "leavers: plain" {
+	plain leavers
+}
+
+@test "leavers: lifted" {
+	lifted leavers
+}
+
+@test "leavers: at once" {
+	at_once leavers
+}
+
 @test "pass: plain" {
 	plain pass
 }

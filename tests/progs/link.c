@@ -183,37 +183,62 @@ bool fd_echo(int fd, size_t n)
 	return true;
 }
 
-/* --- -H: fallback in the middle -------------------------------------- */
-
-static void home_pass(int fd)
+void fd_give(int via, int fd, size_t n)
 {
 	union {
 		struct cmsghdr h;
 		char buf[CMSG_SPACE(sizeof(int))];
 	} u;
-	char b = 'x';
-	struct iovec iov = { &b, 1 };
+	struct iovec iov = { &n, sizeof(n) };
 	struct msghdr m = { .msg_iov = &iov,
 			    .msg_iovlen = 1,
 			    .msg_control = u.buf,
 			    .msg_controllen = sizeof(u.buf) };
 	struct cmsghdr *c;
-	int sv[2];
-	int copy;
 
 	memset(&u, 0, sizeof(u));
-	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
 	c = CMSG_FIRSTHDR(&m);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	CHECK(sendmsg(sv[0], &m, 0) == 1);
-	CHECK(recvmsg(sv[1], &m, MSG_CMSG_CLOEXEC) == 1);
+	CHECK(sendmsg(via, &m, 0) == (ssize_t)sizeof(n));
+}
+
+int fd_take(int via, size_t *n)
+{
+	union {
+		struct cmsghdr h;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} u;
+	struct iovec iov = { n, sizeof(*n) };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = u.buf,
+			    .msg_controllen = sizeof(u.buf) };
+	struct cmsghdr *c;
+	ssize_t r = recvmsg(via, &m, MSG_CMSG_CLOEXEC);
+	int fd;
+
+	if (r == 0)
+		return -1;
+	CHECK(r == (ssize_t)sizeof(*n));
 	c = CMSG_FIRSTHDR(&m);
 	CHECK(c && c->cmsg_type == SCM_RIGHTS);
-	memcpy(&copy, CMSG_DATA(c), sizeof(int));
-	CHECK(!close(copy));
+	memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	return fd;
+}
+
+/* --- -H: fallback in the middle -------------------------------------- */
+
+static void home_pass(int fd)
+{
+	size_t n;
+	int sv[2];
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	fd_give(sv[0], fd, 1);
+	CHECK(!close(fd_take(sv[1], &n)));
 	CHECK(!close(sv[0]));
 	CHECK(!close(sv[1]));
 }

@@ -4,61 +4,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static void give(int via, int fd, size_t n)
-{
-	union {
-		struct cmsghdr h;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} u;
-	struct iovec iov = { &n, sizeof(n) };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = u.buf,
-			    .msg_controllen = sizeof(u.buf) };
-	struct cmsghdr *c;
-
-	memset(&u, 0, sizeof(u));
-	c = CMSG_FIRSTHDR(&m);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	CHECK(sendmsg(via, &m, 0) == (ssize_t)sizeof(n));
-}
-
-static int take(int via, size_t *n)
-{
-	union {
-		struct cmsghdr h;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} u;
-	struct iovec iov = { n, sizeof(*n) };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = u.buf,
-			    .msg_controllen = sizeof(u.buf) };
-	struct cmsghdr *c;
-	ssize_t r = recvmsg(via, &m, MSG_CMSG_CLOEXEC);
-	int fd;
-
-	if (r == 0)
-		return -1;
-	CHECK(r == (ssize_t)sizeof(*n));
-	c = CMSG_FIRSTHDR(&m);
-	CHECK(c && c->cmsg_type == SCM_RIGHTS);
-	memcpy(&fd, CMSG_DATA(c), sizeof(int));
-	return fd;
-}
 
 /* "pass -T PID FD": takes that process's connection and echoes 300 bytes. */
 static int taker(const char *pid, const char *fd)
@@ -75,7 +26,7 @@ static int server(int via)
 	size_t n;
 	int fd;
 
-	while ((fd = take(via, &n)) >= 0)
+	while ((fd = fd_take(via, &n)) >= 0)
 		if (!fd_echo(fd, n) || close(fd) || write(via, "d", 1) != 1)
 			return 1;
 	return 0;
@@ -133,7 +84,7 @@ static void away_run(struct end *e)
 
 	prog_tell(e, 1);
 	CHECK(poll(&p, 1, 5000) == 1);
-	give(via, e->l.fd, 50000);
+	fd_give(via, e->l.fd, 50000);
 	link_close(&e->l);
 	CHECK(read(via, &b, 1) == 1);
 	server_end(via, pid);
@@ -146,154 +97,6 @@ static void away_peer(struct end *e)
 	link_eof(&e->l);
 }
 
-#define PARKED 20
-#define PART   3000
-
-static void one_processor(void)
-{
-	cpu_set_t set;
-	int cpu = 0;
-
-	CHECK(!sched_getaffinity(0, sizeof(set), &set));
-	while (!CPU_ISSET(cpu, &set))
-		cpu++;
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	CHECK(!sched_setaffinity(0, sizeof(set), &set));
-}
-
-/*
- * Given away, behind bytes for a thread asleep in a set, and closed: all before
- * that thread runs, as far as this process may have the processor to itself. Of
- * what ends there the kernel knows nothing: the connection lives on.
- */
-static void parked_run(struct end *e)
-{
-	struct link l;
-	int i;
-
-	for (i = 0; i < PARKED; i++) {
-		struct epoll_event ev = { .events = EPOLLIN };
-		int ep = epoll_create1(EPOLL_CLOEXEC);
-
-		prog_link(e, &l);
-		prog_warm(&l, true, 60);
-		CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, l.fd, &ev));
-		one_processor(); /* this thread alone */
-		prog_tell(e, 1);
-		CHECK(epoll_wait(ep, &ev, 1, 5000) == 1);
-		link_get(&l, PART);
-		prog_tell(e, 2);
-		CHECK(!close(ep));
-		link_close(&l);
-	}
-}
-
-static void parked_peer(struct end *e)
-{
-	struct sched_param first = { .sched_priority = 1 };
-	struct link l;
-	int64_t end;
-	int sv[2], i;
-
-	one_processor();
-	for (i = 0; i < PARKED; i++) {
-		CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
-		prog_link(e, &l);
-		prog_warm(&l, false, 60);
-		CHECK(prog_hear(e) == 1);
-		prog_nap_ms(5);
-		if (sched_setscheduler(0, SCHED_FIFO, &first))
-			CHECK(errno == EPERM);
-		link_put(&l, PART);
-		give(sv[0], l.fd, 1);
-		link_close(&l);
-		/* the library's thread of the other end is not held up */
-		for (end = prog_now_ms() + 5; prog_now_ms() < end;)
-			;
-		first.sched_priority = 0;
-		CHECK(!sched_setscheduler(0, SCHED_OTHER, &first));
-		first.sched_priority = 1;
-		CHECK(prog_hear(e) == 2); /* until then it is open */
-		CHECK(!close(sv[0]) && !close(sv[1]));
-	}
-}
-
-/*
- * Both ends go to where the library is not, one after the other, and the first
- * one's last bytes are unread: nothing is lost, and the connection lives on.
- */
-static void park(struct link *l, int via)
-{
-	give(via, l->fd, 1);
-	link_close(l);
-}
-
-static void both_run(struct end *e)
-{
-	size_t n;
-	int sv[2];
-
-	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
-	CHECK(prog_hear(e) == 1);
-	park(&e->l, sv[0]);
-	prog_tell(e, 2);
-	e->l.fd = take(sv[1], &n);
-	link_get(&e->l, PART);
-	link_turn(&e->l, 100, true);
-	CHECK(!close(sv[0]) && !close(sv[1]));
-}
-
-static void goes_on(struct end *e, int sv[2])
-{
-	size_t n;
-
-	CHECK(prog_hear(e) == 2);
-	e->l.fd = take(sv[1], &n);
-	link_turn(&e->l, 100, false);
-	CHECK(!close(sv[0]) && !close(sv[1]));
-}
-
-static void both_peer(struct end *e)
-{
-	int sv[2];
-
-	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
-	link_put(&e->l, PART);
-	park(&e->l, sv[0]);
-	prog_tell(e, 1);
-	goes_on(e, sv);
-}
-
-/*
- * The other end does not run until all of that is done, and stays. Between
- * hosts it has to run: only it can say that nothing of its own is under way.
- */
-static void missed_run(struct end *e)
-{
-	CHECK(prog_hear(e) == 1);
-	prog_nap_ms(100); /* the library's thread has looked */
-	prog_tell(e, 2);
-	link_get(&e->l, PART);
-	link_turn(&e->l, 100, true);
-}
-
-static void missed_peer(struct end *e)
-{
-	pid_t other = getppid();
-	int sv[2];
-
-	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
-	CHECK(prog_far || !kill(other, SIGSTOP));
-	while (!prog_far && prog_state(other) != 'T')
-		prog_nap_ms(1);
-	link_put(&e->l, PART);
-	park(&e->l, sv[0]);
-	CHECK(prog_far || !kill(other, SIGCONT));
-	prog_tell(e, 1);
-	goes_on(e, sv);
-}
-
 /* Lent and used again afterwards, several times. */
 static void lend_run(struct end *e)
 {
@@ -302,7 +105,7 @@ static void lend_run(struct end *e)
 	char b;
 
 	for (i = 0; i < 5; i++) {
-		give(via, e->l.fd, 4000);
+		fd_give(via, e->l.fd, 4000);
 		prog_tell(e, 1);
 		CHECK(read(via, &b, 1) == 1);
 		CHECK(prog_hear(e) == 2);
@@ -340,8 +143,8 @@ static void self_run(struct end *e)
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
 	for (i = 0; i < 4; i++) {
 		link_put(&a, 30000);
-		give(sv[0], b.fd, n);
-		fd = take(sv[1], &n);
+		fd_give(sv[0], b.fd, n);
+		fd = fd_take(sv[1], &n);
 		CHECK(fd >= 0 && fd != b.fd);
 		link_close(&b);
 		b.fd = fd;
@@ -541,9 +344,6 @@ static void taken_peer(struct end *e)
 
 static const struct prog_case cases[] = {
 	{ "away", away_run, away_peer, CASE_PROCESS },
-	{ "parked", parked_run, parked_peer, CASE_PROCESS },
-	{ "both", both_run, both_peer, CASE_PROCESS },
-	{ "missed", missed_run, missed_peer, CASE_PROCESS },
 	{ "lend", lend_run, lend_peer, CASE_PROCESS },
 	{ "taken", taken_run, taken_peer, CASE_PROCESS },
 	{ "self", self_run, NULL, CASE_SOLO },

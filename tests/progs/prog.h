@@ -159,6 +159,10 @@ void prog_visit(struct end *e, size_t n);
 /* Reads n bytes and writes each back: false if that did not work. */
 bool fd_echo(int fd, size_t n);
 
+/* A descriptor across a unix socket, with a number; -1: there is no more. */
+void fd_give(int via, int fd, size_t n);
+int fd_take(int via, size_t *n);
+
 /* Both ends in the calling process and thread, warmed up by itself. */
 void link_self(struct link *a, struct link *b, unsigned int rounds);
 

@@ -30,6 +30,7 @@ check_PROGRAMS += \
 	tests/progs/idlers \
 	tests/progs/killed \
 	tests/progs/leaks \
+	tests/progs/leavers \
 	tests/progs/life \
 	tests/progs/meet \
 	tests/progs/native \
@@ -131,6 +132,11 @@ tests_progs_leaks_SOURCES = tests/progs/leaks.c $(PROGS_COMMON)
 tests_progs_leaks_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_leaks_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_leaks_LDADD = -lpthread
+
+tests_progs_leavers_SOURCES = tests/progs/leavers.c $(PROGS_COMMON)
+tests_progs_leavers_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_leavers_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_leavers_LDADD = -lpthread
 
 tests_progs_life_SOURCES = tests/progs/life.c $(PROGS_COMMON)
 tests_progs_life_CPPFLAGS = $(PROGS_CPPFLAGS)

@@ -163,16 +163,17 @@ static int dead_fallback(struct sock *s, int fd)
 	if (!s->conn.error)
 		pump_poll(s);
 	if (s->got.avail || s->ar.kept) {
-		if (anc_state(s->rx) != ANC_LIFTED || s->ar.taken < x) {
-			/* what is kept comes first, stand-in or not */
+		bool lifted = anc_state(s->rx) == ANC_LIFTED &&
+			      s->ar.taken >= x;
+
+		/* what is kept comes first, stand-in or not */
+		if (!lifted)
 			anc_ask(s->rx);
-			if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
-				return -EAGAIN;
-			ret = keep_rest(s, fd);
-			if (ret)
-				return ret;
-		}
-		return standin_take(s, fd);
+		/* it counts by the words what it took off the anchor */
+		if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
+			return -EAGAIN;
+		ret = lifted ? 0 : keep_rest(s, fd);
+		return ret ? ret : standin_take(s, fd);
 	}
 	/* what cannot be read any more is no end: receives say a reset */
 	if (s->conn.error && !s->conn.dis_rcvd)

@@ -59,7 +59,9 @@ void lift_peer_gone(struct sock *s); /* the peer's process is gone */
  * of which the library met the kernel's, or that the kernel knows nothing of.
  */
 int lift_end_errno(struct sock *s); /* 0: it is an end as any */
+/* On TCP for good. The second: by another socket at the anchor's number. */
 void lift_unpaired(struct sock *s, enum reason why);
+void lift_replaced(struct sock *s, enum reason why);
 
 void lift_again(struct sock *s); /* what kept it on TCP is taken back */
 

@@ -404,17 +404,14 @@ int lift_end_errno(struct sock *s)
 void lift_unpaired(struct sock *s, enum reason why)
 {
 	int fd = sock_anchor(s);
-	int64_t kicks;
 
 	lift_strayed(s, fd, 0);
-	kicks = anc_kicks(s->rx, &s->ar);
-	while (kicks > 0) {
-		ssize_t n = tcp_throw(s, fd, (uint64_t)kicks);
+	ring_throw(s, fd, anc_kicks(s->rx, &s->ar));
+	lift_replaced(s, why);
+}
 
-		if (n <= 0)
-			break;
-		kicks -= n;
-	}
+void lift_replaced(struct sock *s, enum reason why)
+{
 	s->fallback.pinned = true;
 	__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx, &s->local[1], __ATOMIC_SEQ_CST);

@@ -99,6 +99,6 @@ int standin_take(struct sock *s, int fd)
 		return ret;
 	pump_recv(s, NULL, s->got.avail, false, true);
 	keep_take(s, NULL, 0, s->ar.kept, false);
-	lift_unpaired(s, WHY_SUBSTITUTED);
+	lift_replaced(s, WHY_SUBSTITUTED);
 	return 0;
 }
