@@ -3,6 +3,7 @@
  * A receive where the stream goes over from one carrier to the other gives what
  * a look has shown, and a look shows what has come.
  */
+#include <pthread.h>
 #include <sys/epoll.h>
 
 #include "both_util.h"
@@ -224,6 +225,96 @@ static void t_both(void **state)
 	gets("headabctail");
 }
 
+/* --- handed back to the writer -------------------------------------------- */
+
+/* Seen in the ring; then the writer is to put it on the anchor. */
+static void handed_back(void)
+{
+	lifts();
+	gets_nothing();
+	arrives("abc");
+	sees("abc");
+	anc_ask(sock.rx);
+	assert_int_equal(anc_answer(writer.dir, &writer.at), 0);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	fallback_abandoned(&sock, fd);
+	lock_drop(&sock.lock);
+	assert_int_equal(anc_state(sock.rx), ANC_RESTORING);
+}
+
+static void unread(int n)
+{
+	int there = -1;
+
+	assert_int_equal(sock_ioctl(&sock, fd, FIONREAD, &there), 0);
+	assert_int_equal(there, n);
+}
+
+static void *put_back(void *arg)
+{
+	usleep(2000);
+	assert_int_equal(write(writer.fd, "abc", 3), 3);
+	return arg;
+}
+
+/* What a look has shown is there, for a receive that must not wait, too. */
+static void t_put_back(void **state)
+{
+	pthread_t writes;
+
+	(void)state;
+	handed_back();
+	unread(3);
+	assert_int_equal(pthread_create(&writes, NULL, put_back, NULL), 0);
+	sees("abc");
+	assert_int_equal(pthread_join(writes, NULL), 0);
+	unread(3);
+	gets("abc");
+	unread(0);
+}
+
+/* A writer that is stopped does not hold up a receive that must not wait. */
+static void t_put_back_late(void **state)
+{
+	(void)state;
+	handed_back();
+	gets_nothing();
+	gets_nothing();
+}
+
+static void closes(void)
+{
+	sock.stats.row_pid = 0;
+	sock_close(&sock, fd);
+	assert_int_equal(close(fd), 0);
+	fd = -1;
+}
+
+/* All of it was read, and the writer has not said so yet: an end in order. */
+static void t_put_back_and_closed(void **state)
+{
+	char byte;
+
+	(void)state;
+	handed_back();
+	on_anchor("abc", 3);
+	gets("abc");
+	closes();
+	assert_int_equal(read(writer.fd, &byte, 1), 0);
+}
+
+/* Some of it was not. */
+static void t_put_back_and_unread(void **state)
+{
+	char byte;
+
+	(void)state;
+	handed_back();
+	closes();
+	assert_int_equal(read(writer.fd, &byte, 1), -1);
+	assert_int_equal(errno, ECONNRESET);
+}
+
 /* --- within the ring ------------------------------------------------------ */
 
 /* One that does nothing but look sees what comes behind bytes seen before. */
@@ -259,6 +350,10 @@ int main(void)
 		CASE(t_lift, one_host),
 		CASE(t_both, one_host),
 		BOTH(t_look),
+		CASE(t_put_back, one_host),
+		CASE(t_put_back_late, one_host),
+		CASE(t_put_back_and_closed, one_host),
+		CASE(t_put_back_and_unread, one_host),
 	};
 	const struct sock_hooks lent = { .recv = recv,
 					 .recvmsg = recvmsg,

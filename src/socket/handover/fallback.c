@@ -293,8 +293,10 @@ static int paused_back(struct sock *s, int fd, bool told)
 		return ret;
 	s->got.stale = s->got.avail || s->ar.kept;
 	home = anc_fall_back(s->rx, &s->ar, s->fallback.kept_at);
-	if (!home)
+	if (!home) {
+		s->fallback.handed_at = clock_ns();
 		ring_note(s);
+	}
 	if (home && !told)
 		ring_writer(s); /* one that sleeps for room looks again */
 	if (!home || told || s->eos.rx_eof)

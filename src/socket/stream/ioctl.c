@@ -48,7 +48,8 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		/* the record is not the program's */
 		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): s->rd */
 		sum = s->ar.unsure ? s->rd->failover.give.len :
-				     (uint64_t)kernel;
+		      s->rd	   ? (uint64_t)kernel :
+				     anc_unread(s->rx, &s->ar);
 		break;
 	default:
 		sum = (uint64_t)kernel;

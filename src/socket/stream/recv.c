@@ -483,6 +483,9 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			if (n <= 0 && ((s->got.stale && keep_revived(s, n)) ||
 				       (s->rd && tcp_overtaken(s, n))))
 				continue;
+			if (unlikely(s->got.stale) && n == -EAGAIN &&
+			    w->nonblock && keep_comes(s, fd))
+				continue;
 			if (n <= 0) {
 				n = tcp_ended(s, w->done, n);
 				break;
