@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define LAST 3000
+
 /* --- handlers ------------------------------------------------------------ */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -280,11 +282,37 @@ static void nested_run(struct end *e)
 	CHECK(!close(out));
 }
 
+/* The peer has ended; its last bytes are read by a child, and are its parent's. */
+static void last_run(struct end *e)
+{
+	pid_t pid;
+
+	CHECK(prog_hear(e) == 1);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		link_get(&e->l, LAST);
+		link_eof(&e->l);
+		_exit(0);
+	}
+	prog_reap(pid, 0);
+	link_eof(&e->l);
+	link_close(&e->l);
+}
+
+static void last_peer(struct end *e)
+{
+	link_put(&e->l, LAST);
+	link_close(&e->l);
+	prog_tell(e, 1);
+}
+
 static const struct prog_case cases[] = {
 	{ "mutex", mutex_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "handlers", handlers_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "together", together_run, together_peer, CASE_PROCESS },
 	{ "pty", pty_run, prog_host, CASE_PROCESS },
+	{ "last", last_run, last_peer, CASE_PROCESS },
 	{ "kept", kept_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "nested", nested_run, NULL, CASE_SOLO | CASE_BARE },
 };

@@ -262,10 +262,12 @@ static int stalled_back(struct sock *s, int fd)
 		return keep_kicks(s, fd) < 0 ? -EPROTO : -EAGAIN;
 	if (where < 0)
 		return -EPROTO;
-	if (!s->peer_gone && wake_hung_up(s))
-		lift_peer_gone(s);
 	if (s->peer_gone)
 		return dead_fallback(s, fd);
+	if (wake_hung_up(s)) {
+		lift_peer_gone(s);
+		return -EAGAIN;
+	}
 	/* the writer knows of the stall, or it is not there any more */
 	if (s->rd && s->rd->state != RDMA_UP)
 		return -EBUSY;

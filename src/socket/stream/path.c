@@ -174,6 +174,7 @@ struct way_back {
 	uint64_t until;
 	int tx, rx;
 	bool late;
+	bool yields; /* for another process that has it, too */
 };
 
 static void look_for_peer(struct sock *s)
@@ -190,6 +191,11 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	uint64_t now;
 
 	holders_sweep(s);
+	if (b->yields && s->peer_gone) {
+		b->tx = 0;
+		b->rx = -ENOTCONN;
+		return;
+	}
 	if (s->rd && s->paired)
 		look_for_peer(s);
 	b->tx = s->paired ? tx_fallback(s, fd, b->why) : 0;
@@ -233,11 +239,11 @@ static void is_back(struct sock *s, enum reason why, bool was)
 	sock_why(s, why);
 }
 
-int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
+static int bring_back(struct sock *s, int fd, struct way_back *b)
 {
-	struct way_back b = { .why = why, .until = until };
 	enum anc_state tx_state, rx_state;
 	const struct anc_dir *words;
+	enum reason why = b->why;
 	bool was;
 
 	tcp_jumped((uintptr_t)__builtin_frame_address(0));
@@ -256,8 +262,8 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 		fd = number(s, fd);
 		if (fd < 0)
 			return left(s, words);
-		go_back(s, fd, &b);
-		if ((b.tx != -EAGAIN && b.rx != -EAGAIN) || b.late)
+		go_back(s, fd, b);
+		if ((b->tx != -EAGAIN && b->rx != -EAGAIN) || b->late)
 			break;
 		sock_unlock(s);
 		/* the other end may be ours: its part is done right here */
@@ -270,19 +276,29 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 	if (s->rd && s->paired && anc_state(s->tx) == ANC_DRAINING &&
 	    (why == WHY_EXEC || why == WHY_FD_SHARED))
 		s->fallback.given = true;
-	if (!b.tx && !b.rx)
+	if (!b->tx && !b->rx)
 		is_back(s, why, was);
+	/* with the peer gone a stand-in would be this process's alone */
+	if (b->rx == -ENOTCONN)
+		__atomic_store_n(&s->user, 0, __ATOMIC_RELAXED);
 	tx_state = anc_state(s->tx);
 	rx_state = anc_state(s->rx);
 	sock_unlock(s);
 	sock_changed(s);
 	sock_go_on(s);
-	if (!b.tx && !b.rx)
+	if ((!b->tx && !b->rx) || b->rx == -ENOTCONN)
 		return 0;
 	log_warn("fd %d could not fall back (%s): tx %s, rx %s", fd,
 		 reason_text(why), anc_state_name(tx_state),
 		 anc_state_name(rx_state));
 	return -EAGAIN;
+}
+
+int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
+{
+	struct way_back b = { .why = why, .until = until };
+
+	return bring_back(s, fd, &b);
 }
 
 /* An answer takes a thread's waking, and what it finds to be done. */
@@ -368,7 +384,11 @@ void user_comes_back(struct sock *s)
 
 void user_yields(struct sock *s)
 {
-	sock_fallback(s, -1, WHY_FD_SHARED);
+	struct way_back b = { .why = WHY_FD_SHARED,
+			      .until = sock_fallback_limit(),
+			      .yields = true };
+
+	bring_back(s, -1, &b);
 	sock_unpin(s); /* it rests there (user.c) */
 	__atomic_store_n(&s->fallback.asked_at, 0, __ATOMIC_SEQ_CST);
 }
