@@ -315,6 +315,21 @@ static void t_put_back_and_unread(void **state)
 	assert_int_equal(errno, ECONNRESET);
 }
 
+/* A thread waits for it, of a process that has closed it meanwhile. */
+static void t_waited_for_elsewhere(void **state)
+{
+	struct sock_ready r;
+
+	(void)state;
+	lifts();
+	gets_nothing();
+	sock.fallback.falling_back = 1;
+	anc_ask(sock.rx);
+	assert_int_equal(anc_answer(writer.dir, &writer.at), 0);
+	sock_ready(&sock, fd, EPOLLIN, &r);
+	assert_int_equal(anc_state(sock.rx), ANC_TCP);
+}
+
 /* --- within the ring ------------------------------------------------------ */
 
 /* One that does nothing but look sees what comes behind bytes seen before. */
@@ -354,6 +369,7 @@ int main(void)
 		CASE(t_put_back_late, one_host),
 		CASE(t_put_back_and_closed, one_host),
 		CASE(t_put_back_and_unread, one_host),
+		CASE(t_waited_for_elsewhere, one_host),
 	};
 	const struct sock_hooks lent = { .recv = recv,
 					 .recvmsg = recvmsg,

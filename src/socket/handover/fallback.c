@@ -387,6 +387,6 @@ void fallback_abandoned(struct sock *s, int fd)
 
 	if (unlikely(rx == ANC_RECALLED || rx == ANC_PAUSED ||
 		     (rx == ANC_RESTORING && s->ar.unsure)) &&
-	    !s->fallback.falling_back && !s->peer_gone)
+	    !(s->rd && s->fallback.falling_back) && !s->peer_gone)
 		fallback_rx(s, fd);
 }

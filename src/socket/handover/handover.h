@@ -20,7 +20,11 @@ int fallback_rx(struct sock *s, int fd);
 void fallback_rouse(struct sock *s);
 /* Its directions are not held, and may go on as they are. */
 bool fallback_unheld(const struct sock *s);
-/* A fallback that no thread waits for is ended by the next that comes by. */
+/*
+ * A fallback that no thread waits for is ended by the next that comes by. On one
+ * host that one takes the next step in any case: a thread that does wait may be
+ * a process's that has closed it by now.
+ */
 void fallback_abandoned(struct sock *s, int fd);
 /*
  * Its peer has said that it leaves, and is there: what is unread in its ring can
