@@ -300,6 +300,33 @@ static void last_run(struct end *e)
 	link_close(&e->l);
 }
 
+static void runs_true(bool shares)
+{
+	pid_t pid = shares ? vfork() : fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		execlp("true", "true", (char *)NULL);
+		_exit(1);
+	}
+	prog_reap(pid, 0);
+}
+
+/* A program that inherits the descriptor does not take them along. */
+static void helper_run(struct end *e)
+{
+	CHECK(prog_hear(e) == 1);
+	CHECK(!fcntl(e->l.fd, F_SETFD, 0));
+	runs_true(false);
+	link_get(&e->l, LAST / 3);
+	runs_true(true);
+	link_get(&e->l, LAST / 3);
+	CHECK(!system("true"));
+	link_get(&e->l, LAST / 3);
+	link_eof(&e->l);
+	link_close(&e->l);
+}
+
 static void last_peer(struct end *e)
 {
 	link_put(&e->l, LAST);
@@ -313,6 +340,7 @@ static const struct prog_case cases[] = {
 	{ "together", together_run, together_peer, CASE_PROCESS },
 	{ "pty", pty_run, prog_host, CASE_PROCESS },
 	{ "last", last_run, last_peer, CASE_PROCESS },
+	{ "helper", helper_run, last_peer, CASE_PROCESS },
 	{ "kept", kept_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "nested", nested_run, NULL, CASE_SOLO | CASE_BARE },
 };

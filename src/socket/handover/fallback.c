@@ -154,8 +154,29 @@ void fallback_serve(struct sock *s, int fd)
 
 /* --- reader's part ----------------------------------------------------- */
 
+bool fallback_executes;
+
+void sock_executes(bool on)
+{
+	fallback_executes = on;
+}
+
+/*
+ * A program that inherits the descriptor may only happen to: what is unread is
+ * also for those that have it, and go on. A copy is for a process that has it no
+ * more, or the child of a vfork().
+ */
+static int dead_exec(struct sock *s, int fd)
+{
+	bool child = sys_getpid() != sock_pid;
+
+	if (!child && !holders_several(s))
+		return standin_take(s, fd);
+	return child || fallback_executes ? standin_copy(s, fd) : -ENOTCONN;
+}
+
 /* The peer's process is gone: nothing can be put back by it. */
-static int dead_fallback(struct sock *s, int fd)
+static int dead_fallback(struct sock *s, int fd, enum reason why)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	int ret;
@@ -173,7 +194,9 @@ static int dead_fallback(struct sock *s, int fd)
 		if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 			return -EAGAIN;
 		ret = lifted ? 0 : keep_rest(s, fd);
-		return ret ? ret : standin_take(s, fd);
+		if (ret)
+			return ret;
+		return why == WHY_EXEC ? dead_exec(s, fd) : standin_take(s, fd);
 	}
 	/* what cannot be read any more is no end: receives say a reset */
 	if (s->conn.error && !s->conn.dis_rcvd)
@@ -245,7 +268,7 @@ void fallback_take_back(struct sock *s, int fd)
 }
 
 /* Behind a stall: on TCP when the ring is passed, else it is asked for. */
-static int stalled_back(struct sock *s, int fd)
+static int stalled_back(struct sock *s, int fd, enum reason why)
 {
 	uint64_t n;
 	int where;
@@ -263,7 +286,7 @@ static int stalled_back(struct sock *s, int fd)
 	if (where < 0)
 		return -EPROTO;
 	if (s->peer_gone)
-		return dead_fallback(s, fd);
+		return dead_fallback(s, fd, why);
 	if (wake_hung_up(s)) {
 		lift_peer_gone(s);
 		return -EAGAIN;
@@ -310,7 +333,7 @@ static int paused_back(struct sock *s, int fd, bool told)
  * The writer was gone before all was written back. What came is the beginning
  * of what still lies here: it is dropped there.
  */
-static int late_back(struct sock *s, int fd)
+static int late_back(struct sock *s, int fd, enum reason why)
 {
 	if (s->rd || !s->got.stale || s->ar.taken < s->ar.from)
 		return -ECONNRESET;
@@ -318,7 +341,7 @@ static int late_back(struct sock *s, int fd)
 		return -EAGAIN;
 	while (tcp_throw(s, fd, UINT64_MAX) > 0)
 		;
-	return keep_revive(s) ? dead_fallback(s, fd) : -ECONNRESET;
+	return keep_revive(s) ? dead_fallback(s, fd, why) : -ECONNRESET;
 }
 
 /*
@@ -332,7 +355,7 @@ bool fallback_unheld(const struct sock *s)
 }
 
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
-int fallback_rx(struct sock *s, int fd)
+int fallback_rx(struct sock *s, int fd, enum reason why)
 {
 	int ret;
 
@@ -348,12 +371,12 @@ int fallback_rx(struct sock *s, int fd)
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		if (s->peer_gone)
-			return dead_fallback(s, fd);
+			return dead_fallback(s, fd, why);
 		/* what has come is unread, but for control messages */
 		return !s->rd && pump_poll(s) ? -ECONNRESET : ask(s, fd);
 	case ANC_RECALLED:
 		if (s->peer_gone)
-			return dead_fallback(s, fd);
+			return dead_fallback(s, fd, why);
 		if (pump_poll(s))
 			return -ECONNRESET;
 		if (answer_known(s))
@@ -363,11 +386,11 @@ int fallback_rx(struct sock *s, int fd)
 		ring_service(s);
 		return ret < 0 ? ret : -EAGAIN;
 	case ANC_PAUSED:
-		return s->peer_gone ? dead_fallback(s, fd) :
+		return s->peer_gone ? dead_fallback(s, fd, why) :
 				      paused_back(s, fd, true);
 	case ANC_RESTORING:
 		if (s->peer_gone)
-			return late_back(s, fd);
+			return late_back(s, fd, why);
 		if (s->rd)
 			return rdma_back_to_tcp(s, fd);
 		/* the rest comes when this has been read */
@@ -375,7 +398,7 @@ int fallback_rx(struct sock *s, int fd)
 			       0 :
 			       -EAGAIN;
 	case ANC_DRAINING:
-		return stalled_back(s, fd);
+		return stalled_back(s, fd, why);
 	default:
 		return 0;
 	}
@@ -388,5 +411,5 @@ void fallback_abandoned(struct sock *s, int fd)
 	if (unlikely(rx == ANC_RECALLED || rx == ANC_PAUSED ||
 		     (rx == ANC_RESTORING && s->ar.unsure)) &&
 	    !(s->rd && s->fallback.falling_back) && !s->peer_gone)
-		fallback_rx(s, fd);
+		fallback_rx(s, fd, WHY_NONE);
 }

@@ -11,8 +11,12 @@ extern enum reason sock_off; /* why nothing is lifted any more, or 0 */
 
 /* W's part: answer RECALLED, write back after RESTORING. Lock held. */
 void fallback_serve(struct sock *s, int fd);
-/* R's part: the next step; 0 home, -EAGAIN not yet, other: cannot be. */
-int fallback_rx(struct sock *s, int fd);
+/*
+ * R's part: the next step; 0 home, -EAGAIN not yet, -ENOTCONN: others that have
+ * the socket read on, and this number holds a copy at most; other: cannot be.
+ */
+int fallback_rx(struct sock *s, int fd, enum reason why);
+extern bool fallback_executes; /* this process: sock_executes() */
 /*
  * Lock held: the peer does not answer. Its byte is not waited for to bring our
  * sleeping readers out: they come out now, and it is never lifted again.
@@ -124,8 +128,12 @@ bool keep_short(const struct sock *s);
 
 /* --- standin.c --------------------------------------------------------- */
 
-/* Lock held, peer gone: 0, the number holds the unread bytes now. */
+/*
+ * Lock held, peer gone: 0, the number holds the unread bytes now. The second
+ * leaves them to others, too: -ENOTCONN.
+ */
 int standin_take(struct sock *s, int fd);
+int standin_copy(struct sock *s, int fd);
 
 /* --- mark.c ------------------------------------------------------------ */
 

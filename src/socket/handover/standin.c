@@ -69,7 +69,8 @@ static int fill(struct sock *s, int far)
 	return ret;
 }
 
-int standin_take(struct sock *s, int fd)
+/* `fd` is one end from now on; 0 or a negative errno. */
+static int replace(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
 	int pair[2], ret, flags;
@@ -95,10 +96,24 @@ int standin_take(struct sock *s, int fd)
 		sys_setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
 	sys_close(pair[1]);
-	if (ret < 0)
+	return ret < 0 ? ret : 0;
+}
+
+int standin_take(struct sock *s, int fd)
+{
+	int ret = replace(s, fd);
+
+	if (ret)
 		return ret;
 	pump_recv(s, NULL, s->got.avail, false, true);
 	keep_take(s, NULL, 0, s->ar.kept, false);
 	lift_replaced(s, WHY_SUBSTITUTED);
 	return 0;
+}
+
+int standin_copy(struct sock *s, int fd)
+{
+	int ret = replace(s, fd);
+
+	return ret ? ret : -ENOTCONN;
 }

@@ -32,13 +32,6 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 	}
 }
 
-static bool executes;
-
-void sock_executes(bool on)
-{
-	executes = on;
-}
-
 /*
  * The library will not be where the connection is any more, and the peer has not
  * read all that is in the ring: if it has to fall back itself then, it is too
@@ -46,7 +39,7 @@ void sock_executes(bool on)
  */
 static bool leaves_bytes(struct sock *s, enum reason why)
 {
-	return (executes || why == WHY_FD_PASSED || why == sock_off) &&
+	return (fallback_executes || why == WHY_FD_PASSED || why == sock_off) &&
 	       s->paired && !s->rd && !s->peer_gone && !holders_several(s) &&
 	       anc_state(s->tx) == ANC_DRAINING &&
 	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y;
@@ -123,7 +116,7 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 	if (s->paired && sock_lifted(s)) {
 		s->fallback.due = true;
 		tx_fallback(s, fd, why);
-		fallback_rx(s, fd);
+		fallback_rx(s, fd, why);
 		if (leaves_bytes(s, why))
 			say_so(s, fd);
 	}
@@ -199,7 +192,7 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	if (s->rd && s->paired)
 		look_for_peer(s);
 	b->tx = s->paired ? tx_fallback(s, fd, b->why) : 0;
-	b->rx = s->paired ? fallback_rx(s, fd) : 0;
+	b->rx = s->paired ? fallback_rx(s, fd, b->why) : 0;
 	if (!b->tx || !b->rx)
 		fallback_pin(s);
 	now = clock_ns();
