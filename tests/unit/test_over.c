@@ -5,8 +5,10 @@
  */
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 
 #include "both_util.h"
+#include "socket/stream/stream.h"
 
 static void sees(const char *bytes)
 {
@@ -330,6 +332,23 @@ static void t_waited_for_elsewhere(void **state)
 	assert_int_equal(anc_state(sock.rx), ANC_TCP);
 }
 
+/* Another thread closed it, and others have it: its words are not mapped here. */
+static void t_closed_meanwhile(void **state)
+{
+	void *gone = mmap(NULL, sizeof(page), PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	sock.rx = gone;
+	sock.tx = sock.rx + 1;
+	sock.mem.holder[0] = (struct holder){ .pid = getppid(), .fds = 1 };
+	sock.user = getppid();
+	assert_int_equal(sock_fallback(&sock, fd, WHY_EXEC), 0);
+	assert_int_equal(user_comes(&sock, 0, false), 0);
+	assert_int_equal(sock.user, getppid());
+	assert_int_equal(munmap(gone, sizeof(page)), 0);
+}
+
 /* --- within the ring ------------------------------------------------------ */
 
 /* One that does nothing but look sees what comes behind bytes seen before. */
@@ -370,6 +389,7 @@ int main(void)
 		CASE(t_put_back_and_closed, one_host),
 		CASE(t_put_back_and_unread, one_host),
 		CASE(t_waited_for_elsewhere, one_host),
+		CASE(t_closed_meanwhile, one_host),
 	};
 	const struct sock_hooks lent = { .recv = recv,
 					 .recvmsg = recvmsg,

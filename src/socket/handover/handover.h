@@ -104,12 +104,6 @@ void keep_drop(struct sock *s); /* it was written back */
  */
 bool keep_revived(struct sock *s, ssize_t n);
 /*
- * Lock not held. A receive that must not wait found nothing in RESTORING: what
- * was there, and seen perhaps, the peer writes back right now. True: look again;
- * false: it is stopped.
- */
-bool keep_comes(const struct sock *s, int fd);
-/*
  * The writer died in RESTORING, and what it wrote back has been taken off the
  * anchor: the rest is where it was. False: nothing is missing.
  */

@@ -13,8 +13,7 @@
 #include "base/scratch.h"
 #include "socket/handover/handover.h"
 
-#define CHUNK	 16384
-#define COMES_NS 20000000u /* longer than a writer that runs takes */
+#define CHUNK 16384
 
 /*
  * Where byte `at` of the keep area lies: bytes from there, or a negative errno.
@@ -273,25 +272,6 @@ bool keep_revived(struct sock *s, ssize_t n)
 		lift_peer_gone(s);
 	sock_unlock(s);
 	return ret;
-}
-
-bool keep_comes(const struct sock *s, int fd)
-{
-	uint64_t end = s->fallback.handed_at + COMES_NS, now, was;
-	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
-	int n = 0;
-
-	while (!n && !s->peer_gone && anc_state(s->rx) == ANC_RESTORING &&
-	       (now = clock_ns()) < end) {
-		struct timespec left = { .tv_nsec = (long)(end - now) };
-
-		was = guard_sleep();
-		n = sys_ppoll(&p, 1, &left, NULL);
-		guard_wake(was);
-		if (n == -EINTR)
-			n = 0;
-	}
-	return n > 0;
 }
 
 /* --- writer's part ----------------------------------------------------- */

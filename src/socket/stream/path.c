@@ -242,6 +242,10 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 	tcp_jumped((uintptr_t)__builtin_frame_address(0));
 	if (sock_lock(s))
 		return -EAGAIN;
+	if (!sock_here(s)) { /* closed while the lock was waited for */
+		sock_unlock(s);
+		return 0;
+	}
 	user_takes(s);
 	rdma_unspare(s);
 	was = sock_lifted(s) || s->fallback.due;
@@ -304,7 +308,7 @@ static void nap(uint32_t ns)
 	guard_wake(was);
 }
 
-/* Longer than a user that runs takes to bring it back. */
+/* Longer than a user, or a writer, that runs takes to bring it back. */
 #define ANSWER_NS 20000000u
 
 /* True: the user has not brought it back yet, and was asked at *since. */
@@ -314,7 +318,7 @@ static bool user_awaited(struct sock *s, uint64_t until, uint64_t *since)
 
 	if (sock_lock(s))
 		return false;
-	wait = user_asks(s);
+	wait = sock_here(s) && user_asks(s);
 	if (wait && clock_ns() > until) {
 		user_takes(s);
 		wait = false;
@@ -338,19 +342,22 @@ static int user_late(struct sock *s)
 	return -EAGAIN;
 }
 
-int user_comes(struct sock *s, uint64_t deadline, bool part)
+/* It is awaited; as user_comes(). */
+static int comes(struct sock *s, uint64_t deadline, bool part, uint64_t until,
+		 uint64_t since)
 {
-	uint64_t until = sock_fallback_limit(), since;
-	uint32_t ns = 50000;
 	int saved = errno, err;
+	uint32_t ns = 50000;
+	SOCK_STAYS(stays, s);
 
-	for (; user_awaited(s, until, &since); ns = longer(ns)) {
+	do {
 		struct timespec ts = { .tv_nsec = (long)ns };
 
+		ns = longer(ns);
 		if (clock_ns() >= (deadline ? deadline : since + ANSWER_NS))
 			return user_late(s);
 		if (!deadline) {
-			nap(ns);
+			nap((uint32_t)ts.tv_nsec);
 			continue;
 		}
 		err = hooks.ppoll(NULL, 0, &ts, NULL) < 0 ? -errno : 0;
@@ -362,17 +369,47 @@ int user_comes(struct sock *s, uint64_t deadline, bool part)
 			return err;
 		if (s->opt.nonblock) /* the call is made again */
 			deadline = 0;
-	}
+	} while (user_awaited(s, until, &since));
 	return 0;
+}
+
+int user_comes(struct sock *s, uint64_t deadline, bool part)
+{
+	uint64_t until = sock_fallback_limit(), since;
+
+	return user_awaited(s, until, &since) ?
+		       comes(s, deadline, part, until, since) :
+		       0;
 }
 
 void user_comes_back(struct sock *s)
 {
 	uint64_t until = sock_fallback_limit(), since;
 	uint32_t ns = 50000;
+	SOCK_STAYS(stays, s);
 
 	for (; user_awaited(s, until, &since); ns = longer(ns))
 		nap(ns);
+}
+
+bool peer_writes_back(struct sock *s, int fd)
+{
+	uint64_t end = s->fallback.handed_at + ANSWER_NS, now, was;
+	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
+	SOCK_STAYS(stays, s);
+	int n = 0;
+
+	while (!n && !s->peer_gone && anc_state(s->rx) == ANC_RESTORING &&
+	       (now = clock_ns()) < end) {
+		struct timespec left = { .tv_nsec = (long)(end - now) };
+
+		was = guard_sleep();
+		n = sys_ppoll(&p, 1, &left, NULL);
+		guard_wake(was);
+		if (n == -EINTR)
+			n = 0;
+	}
+	return n > 0;
 }
 
 void user_yields(struct sock *s)

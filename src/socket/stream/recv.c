@@ -484,7 +484,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 				       (s->rd && tcp_overtaken(s, n))))
 				continue;
 			if (unlikely(s->got.stale) && n == -EAGAIN &&
-			    w->nonblock && keep_comes(s, fd))
+			    w->nonblock && peer_writes_back(s, fd))
 				continue;
 			if (n <= 0) {
 				n = tcp_ended(s, w->done, n);
