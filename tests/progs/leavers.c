@@ -160,8 +160,23 @@ static void both_peer(struct end *e)
  */
 static void missed_run(struct end *e)
 {
+	int sv[2], fl;
+	size_t n;
+
 	CHECK(prog_hear(e) == 1);
 	prog_nap_ms(100); /* the library's thread has looked */
+	if (!prog_far) {
+		fl = fcntl(e->l.fd, F_GETFD);
+		CHECK(!fcntl(e->l.fd, F_SETFD, 0) && !system("true"));
+		CHECK(!fcntl(e->l.fd, F_SETFD, fl));
+		/* it may be refused, but does not end it */
+		CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+		if (fd_send(sv[0], e->l.fd, 1) < 0)
+			CHECK(errno == EAGAIN);
+		else
+			CHECK(!close(fd_take(sv[1], &n)));
+		CHECK(!close(sv[0]) && !close(sv[1]));
+	}
 	prog_tell(e, 2);
 	link_get(&e->l, PART);
 	link_turn(&e->l, 100, true);

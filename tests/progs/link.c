@@ -183,7 +183,7 @@ bool fd_echo(int fd, size_t n)
 	return true;
 }
 
-void fd_give(int via, int fd, size_t n)
+ssize_t fd_send(int via, int fd, size_t n)
 {
 	union {
 		struct cmsghdr h;
@@ -202,7 +202,12 @@ void fd_give(int via, int fd, size_t n)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	CHECK(sendmsg(via, &m, 0) == (ssize_t)sizeof(n));
+	return sendmsg(via, &m, 0);
+}
+
+void fd_give(int via, int fd, size_t n)
+{
+	CHECK(fd_send(via, fd, n) == (ssize_t)sizeof(n));
 }
 
 int fd_take(int via, size_t *n)

@@ -161,6 +161,7 @@ bool fd_echo(int fd, size_t n);
 
 /* A descriptor across a unix socket, with a number; -1: there is no more. */
 void fd_give(int via, int fd, size_t n);
+ssize_t fd_send(int via, int fd, size_t n); /* the same, as sendmsg() */
 int fd_take(int via, size_t *n);
 
 /* Both ends in the calling process and thread, warmed up by itself. */

@@ -161,6 +161,15 @@ void sock_executes(bool on)
 	fallback_executes = on;
 }
 
+/* The peer's library has left, and its connection goes on. */
+static bool lives_on(const struct sock *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+	struct timespec now = { 0, 0 };
+
+	return !s->rd && !s->conn.error && sys_ppoll(&p, 1, &now, NULL) == 0;
+}
+
 /*
  * A program that inherits the descriptor may only happen to: what is unread is
  * also for those that have it, and go on. A copy is for a process that has it no
@@ -169,10 +178,20 @@ void sock_executes(bool on)
 static int dead_exec(struct sock *s, int fd)
 {
 	bool child = sys_getpid() != sock_pid;
+	bool goes = child || fallback_executes;
 
-	if (!child && !holders_several(s))
+	if (!child && !holders_several(s) && (goes || !lives_on(s, fd)))
 		return standin_take(s, fd);
-	return child || fallback_executes ? standin_copy(s, fd) : -ENOTCONN;
+	return goes ? standin_copy(s, fd) : -ENOTCONN;
+}
+
+/* A stand-in ends behind what is unread: only where there is no other way. */
+static int dead_handed(struct sock *s, int fd, enum reason why)
+{
+	if (why == WHY_EXEC)
+		return dead_exec(s, fd);
+	return why != sock_off && lives_on(s, fd) ? -EBUSY :
+						    standin_take(s, fd);
 }
 
 /* The peer's process is gone: nothing can be put back by it. */
@@ -196,7 +215,7 @@ static int dead_fallback(struct sock *s, int fd, enum reason why)
 		ret = lifted ? 0 : keep_rest(s, fd);
 		if (ret)
 			return ret;
-		return why == WHY_EXEC ? dead_exec(s, fd) : standin_take(s, fd);
+		return dead_handed(s, fd, why);
 	}
 	/* what cannot be read any more is no end: receives say a reset */
 	if (s->conn.error && !s->conn.dis_rcvd)
