@@ -330,6 +330,7 @@ static void t_waited_for_elsewhere(void **state)
 	assert_int_equal(anc_answer(writer.dir, &writer.at), 0);
 	sock_ready(&sock, fd, EPOLLIN, &r);
 	assert_int_equal(anc_state(sock.rx), ANC_TCP);
+	assert_int_equal(anc_switch(writer.dir, &writer.at, false), -EBUSY);
 }
 
 /* Another thread closed it, and others have it: its words are not mapped here. */

@@ -341,6 +341,9 @@ static int paused_back(struct sock *s, int fd, bool told)
 		s->fallback.handed_at = clock_ns();
 		ring_note(s);
 	}
+	/* for a thread that waits for it: else the peer lifts it again */
+	if (home && s->fallback.falling_back)
+		fallback_pin(s);
 	if (home && !told)
 		ring_writer(s); /* one that sleeps for room looks again */
 	if (!home || told || s->eos.rx_eof)
