@@ -185,12 +185,15 @@ static int dead_exec(struct sock *s, int fd)
 	return goes ? standin_copy(s, fd) : -ENOTCONN;
 }
 
-/* A stand-in ends behind what is unread: only where there is no other way. */
+/*
+ * A stand-in ends behind what is unread: only where there is no other way. A
+ * peer that closes lets its library go first: the anchor's end follows.
+ */
 static int dead_handed(struct sock *s, int fd, enum reason why)
 {
 	if (why == WHY_EXEC)
 		return dead_exec(s, fd);
-	return why != sock_off && lives_on(s, fd) ? -EBUSY :
+	return why != sock_off && lives_on(s, fd) ? -EAGAIN :
 						    standin_take(s, fd);
 }
 
