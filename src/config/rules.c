@@ -120,6 +120,9 @@ void rule_print_addr(struct text *t, const struct rule_addr *a)
 void rule_print(struct text *t, const struct rule *r)
 {
 	uint8_t full = r->family == AF_INET6 ? 128 : 32;
+	/* a bare 0.0.0.0 is every address */
+	bool bare = r->prefix == full &&
+		    (r->family == AF_INET6 || memcmp(r->addr, "\0\0\0", 4));
 
 	text_add(t, "use %s %s %s ", rule_use_name(r->use),
 		 rule_role_name(r->role), r->program[0] ? r->program : "*");
@@ -127,7 +130,7 @@ void rule_print(struct text *t, const struct rule *r)
 		text_char(t, '*');
 	else
 		print_ip(t, r->family, r->addr, r->family == AF_INET6);
-	if (r->family && r->prefix != full)
+	if (r->family && !bare)
 		text_add(t, "/%u", r->prefix);
 	if (r->port_lo == 0 && r->port_hi == 65535)
 		text_add(t, ":*");

@@ -125,6 +125,7 @@ static const char *const good[][2] = {
 	  "use sdp client * 192.0.2.0/24:80" },
 	{ "use sdp client * ::ffff:0:0/96:80",
 	  "use sdp client * 0.0.0.0/0:80" },
+	{ "use sdp client * 0.0.0.0/32:80", "use sdp client * 0.0.0.0/32:80" },
 	/* without a program */
 	{ "use sdp client *:80", "use sdp client * *:80" },
 	{ "use sdp client 192.0.2.0/24:*", "use sdp client * 192.0.2.0/24:*" },
