@@ -232,6 +232,16 @@ static void is_back(struct sock *s, enum reason why, bool was)
 	sock_why(s, why);
 }
 
+/* An answer takes a thread's waking, and what it finds to be done. */
+static void nap(uint32_t ns)
+{
+	struct timespec ts = { .tv_nsec = (long)ns };
+	uint64_t was = guard_sleep();
+
+	sys_ppoll(NULL, 0, &ts, NULL);
+	guard_wake(was);
+}
+
 static int bring_back(struct sock *s, int fd, struct way_back *b)
 {
 	enum anc_state tx_state, rx_state;
@@ -265,7 +275,9 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 		sock_unlock(s);
 		/* the other end may be ours: its part is done right here */
 		service_each(serve_one, NULL);
-		if (s->waits.wake >= 0)
+		if (s->peer_gone) /* its wake-up socket has hung up */
+			nap(1000000);
+		else if (s->waits.wake >= 0)
 			wait_apart(s);
 	}
 	s->fallback.falling_back--;
@@ -296,16 +308,6 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 	struct way_back b = { .why = why, .until = until };
 
 	return bring_back(s, fd, &b);
-}
-
-/* An answer takes a thread's waking, and what it finds to be done. */
-static void nap(uint32_t ns)
-{
-	struct timespec ts = { .tv_nsec = (long)ns };
-	uint64_t was = guard_sleep();
-
-	sys_ppoll(NULL, 0, &ts, NULL);
-	guard_wake(was);
 }
 
 /* Longer than a user, or a writer, that runs takes to bring it back. */
