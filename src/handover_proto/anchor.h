@@ -287,14 +287,10 @@ enum anc_where {
 int anc_where(struct anc_dir *d, struct anc_rx *r, uint64_t *n);
 /* Kicks that may lie on the anchor while LIFTED; -EPROTO if unsound. */
 int64_t anc_kicks(const struct anc_dir *d, const struct anc_rx *r);
-/* In RESTORING: what R has to come, written back or not. W puts no more yet. */
-static inline uint64_t anc_unread(const struct anc_dir *d,
-				  const struct anc_rx *r)
+/* In RESTORING, of `held` bytes that R handed back: what it has to come yet. */
+static inline uint64_t anc_unread(const struct anc_rx *r, uint64_t held)
 {
-	uint64_t sent = __atomic_load_n(&d->sent, __ATOMIC_ACQUIRE);
-	uint64_t taken = __atomic_load_n(&r->taken, __ATOMIC_RELAXED);
-
-	return sent > taken ? sent - taken : 0;
+	return r->from + held > r->taken ? r->from + held - r->taken : 0;
 }
 /* n bytes were taken from ring or anchor, in their turn. */
 static inline void anc_taken(struct anc_dir *d, struct anc_rx *r, uint64_t n)

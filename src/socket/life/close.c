@@ -162,7 +162,7 @@ static bool unread(struct sock *s, int fd)
 		pump_poll(s);
 	/* handed back: what lies here still came by the anchor, or comes */
 	if (s->got.stale && !s->rd)
-		return anc_unread(s->rx, &s->ar) > 0;
+		return anc_unread(&s->ar, s->got.avail + s->ar.kept) > 0;
 	return s->got.avail > 0 || s->ar.kept > 0 || zc_here(s) ||
 	       (s->rd && rdma_unread(s, fd));
 }

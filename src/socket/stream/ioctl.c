@@ -49,7 +49,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): s->rd */
 		sum = s->ar.unsure ? s->rd->failover.give.len :
 		      s->rd	   ? (uint64_t)kernel :
-				     anc_unread(s->rx, &s->ar);
+			      anc_unread(&s->ar, s->got.avail + s->ar.kept);
 		break;
 	default:
 		sum = (uint64_t)kernel;
