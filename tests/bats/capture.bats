@@ -16,6 +16,8 @@ setup() {
 	unset LIBSDP_CONFIG_FILE LIBSDP_USE LD_PRELOAD
 	PORT=$(free_port)
 	CAP=$TMP/a.pcapng
+	# between hosts a Hello that comes too soon is refused, and sent again
+	REFUSED=
 	export LIBSDP_STATS_FILE=$STATS LIBSDP_LIFT_AFTER_MESSAGES=0 \
 		LIBSDP_LIFT_AFTER_BYTES=0
 }
@@ -41,14 +43,17 @@ has() {
 # its sender alone; Hello and HelloAck are no such messages.
 once() {
 	[ "$(awk '$1 != "direction" { n += $2 } END { print n }' "$TMP/has")" \
-		-eq $(($(stat_sum '*' msgs_tx) + 2)) ]
+		-eq $(($(stat_sum '*' msgs_tx) + $(has Hello) + 1)) ]
 	all_bytes
 }
 
 # all_bytes: the same of an end that records for both. What was not taken in the
 # end, as an update of credits, it has not seen.
 all_bytes() {
-	[ "$(has Hello)$(has HelloAck)" = 11 ]
+	[ "$(has Hello)" -eq 1 ] || {
+		[ -n "$REFUSED" ] && [ "$(has Hello)" -gt 1 ]
+	}
+	[ "$(has HelloAck)" -eq 1 ]
 	[ "$(awk '$1 == "direction" { n += $3 } END { print n }' "$TMP/has")" \
 		-eq "$(stat_sum '*' bytes_sdp_tx)" ]
 }
@@ -163,6 +168,7 @@ both_hosts() {
 
 @test "capture: between hosts, each message once, in one file or in two" {
 	hosts_setup
+	REFUSED=may
 	both_hosts "$CAP" "$CAP"
 	captured
 	[ "$(has Words)" -gt 0 ]
