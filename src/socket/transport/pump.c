@@ -51,13 +51,13 @@ static inline void held_add(uint64_t *word, uint64_t n)
 		}                                                          \
 	} while (0)
 
-int pump_fail(struct sock *s, int err)
+int pump_fail_in(struct sock *s, int err, const char *where)
 {
 	if (!s->conn.error)
 		conn_on_lost(&s->conn, err);
 	if (s->stats.why != WHY_PROTOCOL) {
 		log_err("Error: fd %d: the peer broke the protocol: %s",
-			sock_fd(s), s->conn.fault ? s->conn.fault : "segment");
+			sock_fd(s), s->conn.fault ? s->conn.fault : where);
 		sock_why(s, WHY_PROTOCOL);
 	}
 	if (unlikely(s->link))

@@ -29,7 +29,9 @@ void pump_control(struct sock *s); /* credit updates and the like */
 bool pump_room(struct sock *s); /* could a stream byte leave now? */
 bool pump_roomy(struct sock *s); /* behind messages of ours, too? */
 uint32_t pump_space(struct sock *s); /* how many surely could */
-int pump_fail(struct sock *s, int err); /* the conn is dead */
+/* The conn is dead; the log says which function found that. */
+#define pump_fail(s, err) pump_fail_in(s, err, __func__)
+int pump_fail_in(struct sock *s, int err, const char *where);
 
 /*
  * Lock held: around whatever goes into the ring or to the anchor as a kick,
