@@ -252,19 +252,21 @@ static void unread(int n)
 	assert_int_equal(there, n);
 }
 
+static useconds_t late;
+
 static void *put_back(void *arg)
 {
-	usleep(2000);
+	usleep(late);
 	assert_int_equal(write(writer.fd, "abc", 3), 3);
 	return arg;
 }
 
 /* What a look has shown is there, for a receive that must not wait, too. */
-static void t_put_back(void **state)
+static void is_put_back(useconds_t us)
 {
 	pthread_t writes;
 
-	(void)state;
+	late = us;
 	handed_back();
 	unread(3);
 	assert_int_equal(pthread_create(&writes, NULL, put_back, NULL), 0);
@@ -273,6 +275,20 @@ static void t_put_back(void **state)
 	unread(3);
 	gets("abc");
 	unread(0);
+}
+
+static void t_put_back(void **state)
+{
+	(void)state;
+	is_put_back(2000);
+}
+
+/* The writer has to share its processor. */
+static void t_put_back_by_a_busy_one(void **state)
+{
+	(void)state;
+	sock.seek.pair.peer_pid = (int32_t)getpid();
+	is_put_back(40000);
 }
 
 /* A writer that is stopped does not hold up a receive that must not wait. */
@@ -386,6 +402,7 @@ int main(void)
 		CASE(t_both, one_host),
 		BOTH(t_look),
 		CASE(t_put_back, one_host),
+		CASE(t_put_back_by_a_busy_one, one_host),
 		CASE(t_put_back_late, one_host),
 		CASE(t_put_back_and_closed, one_host),
 		CASE(t_put_back_and_unread, one_host),

@@ -312,6 +312,8 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 
 /* Longer than a user, or a writer, that runs takes to bring it back. */
 #define ANSWER_NS 20000000u
+/* And one that gets a processor now and then. */
+#define BUSY_NS	  200000000u
 
 /* True: the user has not brought it back yet, and was asked at *since. */
 static bool user_awaited(struct sock *s, uint64_t until, uint64_t *since)
@@ -396,14 +398,22 @@ void user_comes_back(struct sock *s)
 
 bool peer_writes_back(struct sock *s, int fd)
 {
-	uint64_t end = s->fallback.handed_at + ANSWER_NS, now, was;
+	uint64_t since = s->fallback.handed_at, end = since + ANSWER_NS;
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
+	uint64_t now, was;
 	SOCK_STAYS(stays, s);
 	int n = 0;
 
-	while (!n && !s->peer_gone && anc_state(s->rx) == ANC_RESTORING &&
-	       (now = clock_ns()) < end) {
-		struct timespec left = { .tv_nsec = (long)(end - now) };
+	while (!n && !s->peer_gone && anc_state(s->rx) == ANC_RESTORING) {
+		struct timespec left = { 0, 0 };
+
+		now = clock_ns();
+		if (now >= end) {
+			if (now >= since + BUSY_NS || !peer_runs(s))
+				return false;
+			end = now + ANSWER_NS;
+		}
+		left.tv_nsec = (long)(end - now);
 
 		was = guard_sleep();
 		n = sys_ppoll(&p, 1, &left, NULL);

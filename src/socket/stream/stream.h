@@ -39,7 +39,7 @@ void user_comes_back(struct sock *s); /* for a call that has no limit */
 /*
  * Lock not held. A receive that must not wait found nothing in RESTORING: what
  * was there, and seen perhaps, the peer writes back right now. True: look again;
- * false: it is stopped.
+ * false: it is stopped, or has not got to it for 200 ms.
  */
 bool peer_writes_back(struct sock *s, int fd);
 /* The background thread, if user_asked(): waits as sock_fallback() does. */
