@@ -291,6 +291,34 @@ static void t_put_back_by_a_busy_one(void **state)
 	is_put_back(40000);
 }
 
+static bool narrowly;
+
+/* What the writer puts back, it puts behind a receive that found nothing. */
+static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
+{
+	ssize_t n = recv(at, buf, len, flags);
+
+	if (n >= 0 || !narrowly)
+		return n;
+	narrowly = false;
+	on_anchor("abc", 3);
+	anc_resumed(writer.dir);
+	errno = EAGAIN;
+	return -1;
+}
+
+/* And is done with it before the receive has looked why. */
+static void t_put_back_narrowly(void **state)
+{
+	(void)state;
+	handed_back();
+	narrowly = true;
+	sees("abc");
+	assert_false(narrowly);
+	gets("abc");
+	gets_nothing();
+}
+
 /* A writer that is stopped does not hold up a receive that must not wait. */
 static void t_put_back_late(void **state)
 {
@@ -403,13 +431,14 @@ int main(void)
 		BOTH(t_look),
 		CASE(t_put_back, one_host),
 		CASE(t_put_back_by_a_busy_one, one_host),
+		CASE(t_put_back_narrowly, one_host),
 		CASE(t_put_back_late, one_host),
 		CASE(t_put_back_and_closed, one_host),
 		CASE(t_put_back_and_unread, one_host),
 		CASE(t_waited_for_elsewhere, one_host),
 		CASE(t_closed_meanwhile, one_host),
 	};
-	const struct sock_hooks lent = { .recv = recv,
+	const struct sock_hooks lent = { .recv = recv_lent,
 					 .recvmsg = recvmsg,
 					 .ppoll = ppoll };
 

@@ -396,7 +396,7 @@ void user_comes_back(struct sock *s)
 		nap(ns);
 }
 
-bool peer_writes_back(struct sock *s, int fd)
+bool peer_writes_back(struct sock *s, int fd, bool *done)
 {
 	uint64_t since = s->fallback.handed_at, end = since + ANSWER_NS;
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
@@ -414,14 +414,18 @@ bool peer_writes_back(struct sock *s, int fd)
 			end = now + ANSWER_NS;
 		}
 		left.tv_nsec = (long)(end - now);
-
 		was = guard_sleep();
 		n = sys_ppoll(&p, 1, &left, NULL);
 		guard_wake(was);
 		if (n == -EINTR)
 			n = 0;
 	}
-	return n > 0;
+	if (n > 0)
+		return true;
+	/* all of it may have come behind what found nothing */
+	n = !*done;
+	*done = true;
+	return n;
 }
 
 void user_yields(struct sock *s)

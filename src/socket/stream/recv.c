@@ -461,7 +461,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
 	__attribute__((cleanup(tcp_rx_stayed))) struct sock *stays = NULL;
 	size_t room = m ? m->msg_controllen : 0;
-	bool lifted = false, ours = false, tcp;
+	bool lifted = false, ours = false, put_back = false, tcp;
 	ssize_t n;
 
 	if (unlikely(s->id.use == USE_SDP) && !s->paired && !w->nonblock) {
@@ -484,7 +484,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 				       (s->rd && tcp_overtaken(s, n))))
 				continue;
 			if (unlikely(s->got.stale) && n == -EAGAIN &&
-			    w->nonblock && peer_writes_back(s, fd))
+			    w->nonblock && peer_writes_back(s, fd, &put_back))
 				continue;
 			if (n <= 0) {
 				n = tcp_ended(s, w->done, n);

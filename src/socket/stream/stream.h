@@ -37,11 +37,12 @@ int lift_demand(struct sock *s, int fd, bool tx);
 int user_comes(struct sock *s, uint64_t deadline, bool part);
 void user_comes_back(struct sock *s); /* for a call that has no limit */
 /*
- * Lock not held. A receive that must not wait found nothing in RESTORING: what
- * was there, and seen perhaps, the peer writes back right now. True: look again;
- * false: it is stopped, or has not got to it for 200 ms.
+ * Lock not held. A receive that must not wait found nothing, and what was handed
+ * back, and seen perhaps, the peer writes back right now, or has: *done, false in
+ * the beginning. True: look again; false: it is stopped, or has not got to it for
+ * 200 ms.
  */
-bool peer_writes_back(struct sock *s, int fd);
+bool peer_writes_back(struct sock *s, int fd, bool *done);
 /* The background thread, if user_asked(): waits as sock_fallback() does. */
 void user_yields(struct sock *s);
 
