@@ -303,6 +303,10 @@ static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
 	narrowly = false;
 	on_anchor("abc", 3);
 	anc_resumed(writer.dir);
+	/* another thread is the first to see that */
+	assert_int_equal(lock_take(&sock.lock), 0);
+	assert_int_equal(pump_poll(&sock), 0);
+	lock_drop(&sock.lock);
 	errno = EAGAIN;
 	return -1;
 }

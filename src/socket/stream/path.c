@@ -314,6 +314,7 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 #define ANSWER_NS 20000000u
 /* And one that gets a processor now and then. */
 #define BUSY_NS	  200000000u
+#define LATELY_NS 1000000000u
 
 /* True: the user has not brought it back yet, and was asked at *since. */
 static bool user_awaited(struct sock *s, uint64_t until, uint64_t *since)
@@ -423,7 +424,7 @@ bool peer_writes_back(struct sock *s, int fd, bool *done)
 	if (n > 0)
 		return true;
 	/* all of it may have come behind what found nothing */
-	n = !*done;
+	n = !*done && clock_ns() < since + LATELY_NS;
 	*done = true;
 	return n;
 }

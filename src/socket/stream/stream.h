@@ -38,9 +38,9 @@ int user_comes(struct sock *s, uint64_t deadline, bool part);
 void user_comes_back(struct sock *s); /* for a call that has no limit */
 /*
  * Lock not held. A receive that must not wait found nothing, and what was handed
- * back, and seen perhaps, the peer writes back right now, or has: *done, false in
- * the beginning. True: look again; false: it is stopped, or has not got to it for
- * 200 ms.
+ * back, and seen perhaps, the peer writes back right now, or just has. True: look
+ * again; false: it is stopped, or has not got to it for 200 ms. *done: false for
+ * the first of a call's looks.
  */
 bool peer_writes_back(struct sock *s, int fd, bool *done);
 /* The background thread, if user_asked(): waits as sock_fallback() does. */
