@@ -25,7 +25,7 @@ const char *const doing_names[DOINGS] = {
 
 static void option(struct side *s, int level, int name, uint32_t v)
 {
-	if (setsockopt(s->fd, level, name, &v, sizeof(v)))
+	if (setsockopt(s->fd, level, name, &v, sizeof(v)) && !refused())
 		wrong(s, "setsockopt", errno);
 }
 

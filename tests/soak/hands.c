@@ -186,7 +186,7 @@ union control {
 	char buf[CMSG_SPACE(sizeof(int))];
 };
 
-static void give(struct side *s, const struct side *there)
+static bool give(struct side *s, const struct side *there)
 {
 	union control u;
 	struct iovec iov = { (void *)(uintptr_t)there, sizeof(*there) };
@@ -202,11 +202,14 @@ static void give(struct side *s, const struct side *there)
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(c), &s->fd, sizeof(int));
-	if (sendmsg(s->aide, &m, 0) != (ssize_t)sizeof(*there))
+	if (sendmsg(s->aide, &m, 0) == (ssize_t)sizeof(*there))
+		return true;
+	if (!refused())
 		wrong(s, "a descriptor cannot be passed", errno);
+	return false;
 }
 
-static void by_aide(struct side *s)
+static bool by_aide(struct side *s)
 {
 	struct side there = *s;
 	ssize_t r;
@@ -215,7 +218,10 @@ static void by_aide(struct side *s)
 	there.moved = 1;
 	there.aide = -1;
 	doing(s, FOR_AIDE);
-	give(s, &there);
+	if (!give(s, &there)) {
+		doing(s, IDLE);
+		return false;
+	}
 	if (close(s->fd))
 		wrong(s, "close", errno);
 	do
@@ -224,6 +230,7 @@ static void by_aide(struct side *s)
 	if (r != 1)
 		wrong(s, "the other process is gone", errno);
 	here(s);
+	return true;
 }
 
 static bool take(int via, struct side *s)
@@ -318,8 +325,7 @@ bool hand_over(struct side *s, enum deed deed)
 		if (s->aide < 0)
 			return false;
 		COUNT(passes, 1);
-		by_aide(s);
-		return true;
+		return by_aide(s);
 	}
 }
 

@@ -86,6 +86,14 @@ void doing(struct side *s, enum doing what)
 	progress(s);
 }
 
+bool refused(void)
+{
+	if (errno != EAGAIN || board->without & WITHOUT_STOPS)
+		return false;
+	COUNT(refused, 1);
+	return true;
+}
+
 void wrong(struct side *s, const char *what, long value)
 {
 	struct plan p;

@@ -74,6 +74,7 @@ nothing_left() {
 	share 10
 	alone -- "${OPTIONS[@]}"
 	nothing_left
+	grep -q 'done: .* refused 0$' "$TMP/err"
 }
 
 @test "soak: mixed traffic, lifted at once" {

@@ -69,7 +69,7 @@ struct slot {
 #define COUNTS(X)                                                     \
 	X(rounds) X(conns) X(bytes) X(turns) X(forks) X(execs)        \
 	X(passes) X(holds) X(commands) X(dups) X(options) X(kills)    \
-	X(stops) X(aborts) X(nameless)
+	X(stops) X(aborts) X(nameless) X(refused)
 /* clang-format on */
 
 /* Shared by all processes, also those that were executed anew. */
@@ -218,6 +218,11 @@ void progress(struct side *s);
 int move(struct side *s, const struct step *st, uint64_t tx, uint64_t rx);
 /* The end of the stream is next: 0, or a negative errno. */
 int at_end(struct side *s);
+/*
+ * errno: what needs the stream on TCP is not done where the other end is
+ * stopped (doc/limits.md), and can be done later.
+ */
+bool refused(void);
 /* Reports what is wrong and does not return. */
 void wrong(struct side *s, const char *what, long value)
 	__attribute__((noreturn));
