@@ -292,8 +292,9 @@ static void t_put_back_by_a_busy_one(void **state)
 }
 
 static bool narrowly;
+static pthread_t writes;
 
-/* What the writer puts back, it puts behind a receive that found nothing. */
+/* The writer is done with it behind a receive that found nothing. */
 static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
 {
 	ssize_t n = recv(at, buf, len, flags);
@@ -301,17 +302,19 @@ static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
 	if (n >= 0 || !narrowly)
 		return n;
 	narrowly = false;
-	on_anchor("abc", 3);
+	late = 2000;
+	assert_int_equal(pthread_create(&writes, NULL, put_back, NULL), 0);
 	anc_resumed(writer.dir);
 	/* another thread is the first to see that */
 	assert_int_equal(lock_take(&sock.lock), 0);
 	assert_int_equal(pump_poll(&sock), 0);
 	lock_drop(&sock.lock);
+	unread(3);
 	errno = EAGAIN;
 	return -1;
 }
 
-/* And is done with it before the receive has looked why. */
+/* And before the receive has looked why; the bytes are still under way. */
 static void t_put_back_narrowly(void **state)
 {
 	(void)state;
@@ -319,7 +322,10 @@ static void t_put_back_narrowly(void **state)
 	narrowly = true;
 	sees("abc");
 	assert_false(narrowly);
+	assert_int_equal(pthread_join(writes, NULL), 0);
+	unread(3);
 	gets("abc");
+	unread(0);
 	gets_nothing();
 }
 

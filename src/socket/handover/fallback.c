@@ -325,6 +325,7 @@ static int stalled_back(struct sock *s, int fd, enum reason why)
 /* `told`: the writer knows that it is PAUSED, and waits. */
 static int paused_back(struct sock *s, int fd, bool told)
 {
+	uint64_t held;
 	bool home;
 	int ret;
 
@@ -338,10 +339,14 @@ static int paused_back(struct sock *s, int fd, bool told)
 		return ret ? ret : -EAGAIN;
 	if (s->rd && (ret = rdma_give_begin(s)))
 		return ret;
-	s->got.stale = s->got.avail || s->ar.kept;
+	held = s->got.avail + s->ar.kept;
+	s->got.stale = held;
+	/* a receive that sees RESTORING looks at them */
+	s->fallback.handed_at = clock_ns();
+	s->fallback.handed_to = s->ar.taken + held;
 	home = anc_fall_back(s->rx, &s->ar, s->fallback.kept_at);
 	if (!home) {
-		s->fallback.handed_at = clock_ns();
+		s->fallback.handed_to = s->ar.from + held;
 		ring_note(s);
 	}
 	/* for a thread that waits for it: else the peer lifts it again */

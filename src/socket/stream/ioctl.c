@@ -53,6 +53,9 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		break;
 	default:
 		sum = (uint64_t)kernel;
+		/* the rest of it is under way */
+		if (!s->peer_gone && sum < stream_handed(s))
+			sum = stream_handed(s);
 		break;
 	}
 	sock_unlock(s);

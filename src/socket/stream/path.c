@@ -314,7 +314,6 @@ int sock_fallback_until(struct sock *s, int fd, enum reason why, uint64_t until)
 #define ANSWER_NS 20000000u
 /* And one that gets a processor now and then. */
 #define BUSY_NS	  200000000u
-#define LATELY_NS 1000000000u
 
 /* True: the user has not brought it back yet, and was asked at *since. */
 static bool user_awaited(struct sock *s, uint64_t until, uint64_t *since)
@@ -405,7 +404,7 @@ bool peer_writes_back(struct sock *s, int fd, bool *done)
 	SOCK_STAYS(stays, s);
 	int n = 0;
 
-	while (!n && !s->peer_gone && anc_state(s->rx) == ANC_RESTORING) {
+	while (!*done && !n && !s->peer_gone && stream_handed(s)) {
 		struct timespec left = { 0, 0 };
 
 		now = clock_ns();
@@ -421,12 +420,8 @@ bool peer_writes_back(struct sock *s, int fd, bool *done)
 		if (n == -EINTR)
 			n = 0;
 	}
-	if (n > 0)
-		return true;
-	/* all of it may have come behind what found nothing */
-	n = !*done && clock_ns() < since + LATELY_NS;
-	*done = true;
-	return n;
+	*done = n > 0;
+	return n > 0;
 }
 
 void user_yields(struct sock *s)

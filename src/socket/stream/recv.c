@@ -480,11 +480,11 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 				      want_deadline(s, w)))
 				continue;
 			lift_count(s, fd, n, false);
-			if (n <= 0 && ((s->got.stale && keep_revived(s, n)) ||
-				       (s->rd && tcp_overtaken(s, n)) ||
-				       (n == -EAGAIN && w->nonblock &&
-					s->fallback.handed_at &&
-					peer_writes_back(s, fd, &put_back))))
+			if (n <= 0 &&
+			    ((s->got.stale && keep_revived(s, n)) ||
+			     (s->rd && tcp_overtaken(s, n)) ||
+			     (n == -EAGAIN && w->nonblock && stream_handed(s) &&
+			      peer_writes_back(s, fd, &put_back))))
 				continue;
 			if (n <= 0) {
 				n = tcp_ended(s, w->done, n);

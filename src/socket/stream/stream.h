@@ -36,11 +36,20 @@ int lift_demand(struct sock *s, int fd, bool tx);
  */
 int user_comes(struct sock *s, uint64_t deadline, bool part);
 void user_comes_back(struct sock *s); /* for a call that has no limit */
+/* How much of what was handed back, and seen perhaps, was not taken again. */
+static inline uint64_t stream_handed(const struct sock *s)
+{
+	uint64_t to = s->fallback.handed_to;
+	uint64_t taken = __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED);
+
+	return to > taken ? to - taken : 0;
+}
+
 /*
- * Lock not held. A receive that must not wait found nothing, and what was handed
- * back, and seen perhaps, the peer writes back right now, or just has. True: look
+ * Lock not held. A receive that must not wait found nothing, and stream_handed():
+ * the peer writes it back right now, or it is under way in the kernel. True: look
  * again; false: it is stopped, or has not got to it for 200 ms. *done: false for
- * the first of a call's looks.
+ * the first of a call's looks; there is no other that waits.
  */
 bool peer_writes_back(struct sock *s, int fd, bool *done);
 /* The background thread, if user_asked(): waits as sock_fallback() does. */
