@@ -4,8 +4,10 @@
  * a look has shown, and a look shows what has come.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "both_util.h"
 #include "socket/stream/stream.h"
@@ -291,7 +293,7 @@ static void t_put_back_by_a_busy_one(void **state)
 	is_put_back(40000);
 }
 
-static bool narrowly;
+static bool narrowly, leaves;
 static pthread_t writes;
 
 /* The writer is done with it behind a receive that found nothing. */
@@ -309,15 +311,16 @@ static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
 	assert_int_equal(lock_take(&sock.lock), 0);
 	assert_int_equal(pump_poll(&sock), 0);
 	lock_drop(&sock.lock);
+	sock.peer_gone = leaves;
 	unread(3);
 	errno = EAGAIN;
 	return -1;
 }
 
 /* And before the receive has looked why; the bytes are still under way. */
-static void t_put_back_narrowly(void **state)
+static void put_back_narrowly(bool and_leaves)
 {
-	(void)state;
+	leaves = and_leaves;
 	handed_back();
 	narrowly = true;
 	sees("abc");
@@ -329,13 +332,39 @@ static void t_put_back_narrowly(void **state)
 	gets_nothing();
 }
 
+static void t_put_back_narrowly(void **state)
+{
+	(void)state;
+	put_back_narrowly(false);
+}
+
+static void t_put_back_and_left(void **state)
+{
+	(void)state;
+	put_back_narrowly(true);
+}
+
 /* A writer that is stopped does not hold up a receive that must not wait. */
 static void t_put_back_late(void **state)
 {
+	uint64_t since;
+	pid_t pid = fork();
+	int status;
+
 	(void)state;
+	assert_true(pid >= 0);
+	while (!pid)
+		pause();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	sock.seek.pair.peer_pid = pid;
 	handed_back();
+	since = clock_ns();
 	gets_nothing();
 	gets_nothing();
+	assert_in_range(clock_ns() - since, 0, 150000000);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
 static void closes(void)
@@ -442,6 +471,7 @@ int main(void)
 		CASE(t_put_back, one_host),
 		CASE(t_put_back_by_a_busy_one, one_host),
 		CASE(t_put_back_narrowly, one_host),
+		CASE(t_put_back_and_left, one_host),
 		CASE(t_put_back_late, one_host),
 		CASE(t_put_back_and_closed, one_host),
 		CASE(t_put_back_and_unread, one_host),

@@ -53,8 +53,8 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		break;
 	default:
 		sum = (uint64_t)kernel;
-		/* the rest of it is under way */
-		if (!s->peer_gone && sum < stream_handed(s))
+		/* the rest of it is on its way, but for a reset */
+		if (sum < stream_handed(s) && !s->conn.error)
 			sum = stream_handed(s);
 		break;
 	}

@@ -65,13 +65,16 @@ static void say_so(struct sock *s, int fd)
 	ring_service(s);
 }
 
-/* It has only too much to do, or too little of a processor. */
+/*
+ * It has only too much to do, or too little of a processor. Of a process that
+ * has ended others have the connection.
+ */
 static bool peer_runs(const struct sock *s)
 {
 	int pid = s->seek.pair.peer_pid;
-	char state = pid > 0 ? proc_state_of(pid) : 0;
+	char state = pid > 0 ? proc_state_of(pid) : 'R';
 
-	return state && strchr("RSD", state);
+	return state != 'T' && state != 't';
 }
 
 static bool stands_for(int fd, uint64_t inode)
@@ -396,32 +399,43 @@ void user_comes_back(struct sock *s)
 		nap(ns);
 }
 
-bool peer_writes_back(struct sock *s, int fd, bool *done)
+static bool readable_by(int fd, uint64_t end)
 {
-	uint64_t since = s->fallback.handed_at, end = since + ANSWER_NS;
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
-	uint64_t now, was;
-	SOCK_STAYS(stays, s);
-	int n = 0;
+	uint64_t now = clock_ns(), was;
+	int n = -EINTR;
 
-	while (!*done && !n && !s->peer_gone && stream_handed(s)) {
-		struct timespec left = { 0, 0 };
+	for (; n == -EINTR && now < end; now = clock_ns()) {
+		struct timespec left = { .tv_nsec = (long)(end - now) };
 
-		now = clock_ns();
-		if (now >= end) {
-			if (now >= since + BUSY_NS || !peer_runs(s))
-				return false;
-			end = now + ANSWER_NS;
-		}
-		left.tv_nsec = (long)(end - now);
 		was = guard_sleep();
 		n = sys_ppoll(&p, 1, &left, NULL);
 		guard_wake(was);
-		if (n == -EINTR)
-			n = 0;
 	}
-	*done = n > 0;
 	return n > 0;
+}
+
+bool peer_writes_back(struct sock *s, int fd, bool *done)
+{
+	uint64_t since = s->fallback.handed_at, end = since + ANSWER_NS, now;
+	bool there = false;
+	SOCK_STAYS(stays, s);
+
+	if (*done)
+		return false;
+	while (!there && !s->peer_gone && anc_state(s->rx) == ANC_RESTORING) {
+		now = clock_ns();
+		if (now >= end && (now >= since + BUSY_NS || !peer_runs(s)))
+			return false;
+		if (now >= end)
+			end = now + ANSWER_NS;
+		there = readable_by(fd, end);
+	}
+	/* the kernel has it, and soon shows it here */
+	if (!there && anc_state(s->rx) != ANC_RESTORING && stream_handed(s))
+		there = readable_by(fd, clock_ns() + ANSWER_NS);
+	*done = there;
+	return there;
 }
 
 void user_yields(struct sock *s)
