@@ -16,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PARKED 20
-#define PART   3000
+#define PARKED	20
+#define CROSSED 200
+#define PART	3000
 
 /* The thread (0: the caller) has the first of its processors, or the others. */
 static void processor(pid_t tid, bool first)
@@ -152,6 +153,50 @@ static void both_peer(struct end *e)
 	park(&e->l, sv[0]);
 	prog_tell(e, 1);
 	goes_on(e, sv);
+}
+
+/* Both at the same moment, one of them with bytes unread, again and again. */
+static void cross(struct link *l, struct end *e, size_t unread)
+{
+	int sv[2];
+	size_t n;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	prog_sync(e);
+	park(l, sv[0]);
+	prog_sync(e);
+	l->fd = fd_take(sv[1], &n);
+	link_get(l, unread);
+	link_turn(l, 100, !e->peer);
+	link_close(l);
+	CHECK(!close(sv[0]) && !close(sv[1]));
+}
+
+static void crossed_run(struct end *e)
+{
+	struct link l;
+	int i;
+
+	for (i = 0; i < CROSSED; i++) {
+		prog_link(e, &l);
+		prog_warm(&l, true, 20);
+		if (prog_far)
+			link_get(&l, PART);
+		cross(&l, e, prog_far ? 0 : PART);
+	}
+}
+
+static void crossed_peer(struct end *e)
+{
+	struct link l;
+	int i;
+
+	for (i = 0; i < CROSSED; i++) {
+		prog_link(e, &l);
+		prog_warm(&l, false, 20);
+		link_put(&l, PART);
+		cross(&l, e, 0);
+	}
 }
 
 /*
@@ -312,6 +357,7 @@ static void busy_peer(struct end *e)
 static const struct prog_case cases[] = {
 	{ "parked", parked_run, parked_peer, CASE_PROCESS },
 	{ "both", both_run, both_peer, CASE_PROCESS },
+	{ "crossed", crossed_run, crossed_peer, CASE_PROCESS },
 	{ "missed", missed_run, missed_peer, CASE_PROCESS },
 	{ "busy", busy_run, busy_peer, CASE_PROCESS },
 	{ "slain", slain_run, NULL, CASE_SOLO | CASE_BARE },

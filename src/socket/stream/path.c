@@ -37,11 +37,11 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
  * read all that is in the ring: if it has to fall back itself then, it is too
  * late.
  */
-static bool leaves_bytes(struct sock *s, enum reason why)
+static bool leaves_bytes(struct sock *s, enum reason why, enum anc_state tx)
 {
 	return (fallback_executes || why == WHY_FD_PASSED || why == sock_off) &&
 	       s->paired && !s->rd && !s->peer_gone && !holders_several(s) &&
-	       anc_state(s->tx) == ANC_DRAINING &&
+	       tx == ANC_DRAINING &&
 	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y;
 }
 
@@ -120,7 +120,7 @@ void sock_fallback_begin(struct sock *s, int fd, enum reason why)
 		s->fallback.due = true;
 		tx_fallback(s, fd, why);
 		fallback_rx(s, fd, why);
-		if (leaves_bytes(s, why))
+		if (leaves_bytes(s, why, anc_state(s->tx)))
 			say_so(s, fd);
 	}
 	sock_unlock(s);
@@ -181,9 +181,17 @@ static void look_for_peer(struct sock *s)
 	rdma_tell(s, true);
 }
 
+/* Its reader has asked for what is unread, since it was looked at. */
+static bool asked_back(const struct sock *s, enum anc_state tx)
+{
+	return s->paired && !s->peer_gone && tx >= ANC_RECALLED &&
+	       tx <= ANC_RESTORING;
+}
+
 /* Lock held: a step of each. */
 static void go_back(struct sock *s, int fd, struct way_back *b)
 {
+	enum anc_state tx;
 	uint64_t now;
 
 	holders_sweep(s);
@@ -199,7 +207,10 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	if (!b->tx || !b->rx)
 		fallback_pin(s);
 	now = clock_ns();
-	if (!b->tx && now < b->until && leaves_bytes(s, b->why)) {
+	tx = anc_state(s->tx);
+	if (!b->tx && asked_back(s, tx))
+		b->tx = -EAGAIN;
+	if (!b->tx && now < b->until && leaves_bytes(s, b->why, tx)) {
 		say_so(s, fd);
 		if (now + limit_ns() < b->until + LEAVE_NS ||
 		    (s->own->leaves && peer_runs(s)))
