@@ -19,6 +19,7 @@
 #define PARKED	20
 #define CROSSED 200
 #define PART	3000
+#define MUCH	1000000
 
 /* The thread (0: the caller) has the first of its processors, or the others. */
 static void processor(pid_t tid, bool first)
@@ -200,6 +201,66 @@ static void crossed_peer(struct end *e)
 }
 
 /*
+ * More is unread than the kernel takes at once: what this end has handed back
+ * comes when it is where the library is not, and in front of what is sent then.
+ */
+static void brims(struct end *e)
+{
+	int sv[2];
+	size_t n;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	CHECK(prog_hear(e) == 1);
+	if (prog_far)
+		link_get(&e->l, MUCH);
+	park(&e->l, sv[0]);
+	e->l.fd = fd_take(sv[1], &n);
+	prog_tell(e, 2);
+	prog_nap_ms(100); /* the other end wants to send, or has closed */
+	if (!prog_far)
+		link_get(&e->l, MUCH);
+	CHECK(!close(sv[0]) && !close(sv[1]));
+}
+
+static void brim_run(struct end *e)
+{
+	brims(e);
+	link_get(&e->l, PART);
+	link_turn(&e->l, 100, true);
+}
+
+static void end_run(struct end *e)
+{
+	brims(e);
+	link_eof(&e->l);
+	link_close(&e->l);
+}
+
+static void fills(struct end *e)
+{
+	int room = 20000;
+
+	link_put(&e->l, MUCH);
+	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)));
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 2);
+}
+
+static void brim_peer(struct end *e)
+{
+	fills(e);
+	link_put(&e->l, PART);
+	link_turn(&e->l, 100, false);
+}
+
+static void end_peer(struct end *e)
+{
+	fills(e);
+	link_close(&e->l);
+	prog_nap_ms(500);
+}
+
+/*
  * The other end does not run until all of that is done, and stays. Between
  * hosts it has to run: only it can say that nothing of its own is under way.
  */
@@ -357,6 +418,8 @@ static void busy_peer(struct end *e)
 static const struct prog_case cases[] = {
 	{ "parked", parked_run, parked_peer, CASE_PROCESS },
 	{ "both", both_run, both_peer, CASE_PROCESS },
+	{ "brim", brim_run, brim_peer, CASE_PROCESS },
+	{ "end", end_run, end_peer, CASE_PROCESS },
 	{ "crossed", crossed_run, crossed_peer, CASE_PROCESS },
 	{ "missed", missed_run, missed_peer, CASE_PROCESS },
 	{ "busy", busy_run, busy_peer, CASE_PROCESS },

@@ -81,9 +81,13 @@ static void finish(struct sock *s, int fd)
 						    __ATOMIC_ACQUIRE) < s->at.y)
 			return;
 		break;
+	case ANC_RESTORING:
+		/* all of it first, wherever its reader has gone */
+		if (!s->rd)
+			return;
+		/* fallthrough */
 	case ANC_RECALLED:
 	case ANC_PAUSED:
-	case ANC_RESTORING:
 		if (silent ? !last_word(s, fd) : !s->peer_gone)
 			return;
 		break;

@@ -191,20 +191,23 @@ static void drop_kicks(struct sock *s, int fd)
 static void close_lifted(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
-	bool abort;
+	bool abort, restored;
 
 	zc_seize(s);
 	if (s->rd)
 		s->rd->failover.out_from = 0;
 	fallback_serve(s, fd); /* bytes falling back go first */
 	/* what failed here is no orderly end for the other one */
-	abort = unread(s, fd) || s->opt.linger0 ||
+	abort = (!s->fallback.passed && (unread(s, fd) || s->opt.linger0)) ||
 		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));
+	/* where it goes on, it is still to come */
+	restored = s->fallback.passed && !s->rd && !abort &&
+		   anc_state(s->rx) == ANC_RESTORING;
 	if (abort) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
-	} else if (anc_gone(s->rx) != ANC_TCP) {
+	} else if (!restored && anc_gone(s->rx) != ANC_TCP) {
 		drop_kicks(s, fd);
 	}
 	/* a reset is no orderly end: its reader must not take it for one */
@@ -214,7 +217,8 @@ static void close_lifted(struct sock *s, int fd)
 	}
 	if (anc_state(s->tx) == ANC_LIFTED && anc_stall(s->tx, &s->at, true))
 		fallback_serve(s, fd);
-	anc_gone(s->rx);
+	if (!restored)
+		anc_gone(s->rx);
 	ring_note(s);
 }
 
@@ -272,15 +276,27 @@ static void release(struct sock *s, int fd, bool last)
 }
 
 /*
+ * What the peer has handed back it gets by the anchor alone, wherever that is
+ * now; the kernel did not take all of it yet.
+ */
+static bool owes(const struct sock *s)
+{
+	return s->paired && !s->rd && s->peer_gone && !s->opt.linger0 &&
+	       !s->conn.error && anc_state(s->tx) == ANC_RESTORING &&
+	       service_running();
+}
+
+/*
  * A thread of this process sleeps in the sock whose last number goes, in the
  * kernel's receive or on the wake-up socket: in the kernel it would keep the
- * open file. It keeps a number that is not seen, and the stream goes its way.
+ * open file. Or there is something to be written yet. It keeps a number that is
+ * not seen, and the stream goes its way.
  */
 static bool orphan_begin(struct sock *s, int fd)
 {
 	int orphan;
 
-	if (!s->paired || !sleeper_others(s))
+	if (!s->paired || (!sleeper_others(s) && !owes(s)))
 		return false;
 	orphan = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (orphan < 0)
@@ -288,7 +304,9 @@ static bool orphan_begin(struct sock *s, int fd)
 	orphan = fd_hide(orphan);
 	__atomic_store_n(&s->waits.orphan_fd, orphan, __ATOMIC_SEQ_CST);
 	/* one that came out of the kernel just before looked in vain */
-	if (orphan < 0 || sleeper_others(s))
+	if (orphan >= 0 && owes(s))
+		service_poke(service_id());
+	if (orphan < 0 || sleeper_others(s) || owes(s))
 		return orphan >= 0;
 	__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);
 	fd_unhide(orphan);
@@ -312,7 +330,7 @@ void sock_orphan_end(struct sock *s)
 	if (sock_lock(s))
 		return;
 	if (s->waits.orphan_fd >= 0 && s->mem.closer == sock_pid &&
-	    !sleeper_others(s) && !inside(s) &&
+	    !sleeper_others(s) && !inside(s) && !owes(s) &&
 	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		orphan = s->waits.orphan_fd;
 		__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);

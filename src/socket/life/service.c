@@ -89,6 +89,8 @@ static void serve(struct sock *s, void *arg)
 	sock_changed(s);
 	if (asked && hooks.risen)
 		hooks.risen(s); /* other messages may have come along */
+	if (sock_orphan_fd(s) >= 0)
+		sock_orphan_end(s); /* that was the last of it, perhaps */
 }
 
 static void hung_up(struct sock *s)

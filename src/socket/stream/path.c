@@ -23,9 +23,10 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 				       s->fallback.stand ?
 			       -EAGAIN :
 			       0;
+	case ANC_RESTORING:
+		return s->peer_gone && s->rd ? 0 : -EAGAIN;
 	case ANC_RECALLED:
 	case ANC_PAUSED:
-	case ANC_RESTORING:
 		return s->peer_gone ? 0 : -EAGAIN;
 	default:
 		return s->fallback.stand && !s->peer_gone ? -EAGAIN : 0;
@@ -237,6 +238,7 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 static void is_back(struct sock *s, enum reason why, bool was)
 {
 	s->fallback.due = false;
+	s->fallback.passed |= why == WHY_FD_PASSED;
 	if (was) {
 		COUNT(s, fallbacks, 1);
 		page_add(fallbacks_for[why], 1);
