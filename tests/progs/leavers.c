@@ -234,6 +234,7 @@ static void end_run(struct end *e)
 	brims(e);
 	link_eof(&e->l);
 	link_close(&e->l);
+	prog_tell(e, 3);
 }
 
 static void fills(struct end *e)
@@ -257,7 +258,7 @@ static void end_peer(struct end *e)
 {
 	fills(e);
 	link_close(&e->l);
-	prog_nap_ms(500);
+	CHECK(prog_hear(e) == 3);
 }
 
 /*

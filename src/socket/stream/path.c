@@ -41,8 +41,7 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 static bool leaves_bytes(struct sock *s, enum reason why, enum anc_state tx)
 {
 	return (fallback_executes || why == WHY_FD_PASSED || why == sock_off) &&
-	       s->paired && !s->rd && !s->peer_gone && !holders_several(s) &&
-	       tx == ANC_DRAINING &&
+	       s->paired && !s->rd && !s->peer_gone && tx == ANC_DRAINING &&
 	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y;
 }
 
