@@ -34,7 +34,7 @@ static int right_do(int fd, enum rights what, uint64_t until)
 	else if (what == RIGHTS_HOME)
 		return sock_fallback_until(e.sock, fd, WHY_FD_PASSED, until);
 	else
-		sock_unpin(e.sock);
+		sock_not_passed(e.sock);
 	return 0;
 }
 

@@ -248,6 +248,7 @@ void sock_fallback_all(enum reason why);
 int sock_passed_by(int pid, uint64_t inode);
 /* The reason above no longer holds (exec failed): may lift again. */
 void sock_unpin(struct sock *s);
+void sock_not_passed(struct sock *s); /* the same, of one that was not sent */
 /* Signals for input: the kernel's alone. 0, or -EAGAIN: it cannot fall back. */
 int sock_async(struct sock *s, int fd, bool on);
 bool sock_lifted(const struct sock *s); /* any direction not the anchor's */

@@ -43,3 +43,9 @@ void sock_unpin(struct sock *s)
 	fallback_unpin(s, true);
 	sock_unlock(s);
 }
+
+void sock_not_passed(struct sock *s)
+{
+	s->fallback.passed = false;
+	sock_unpin(s);
+}
