@@ -276,13 +276,15 @@ static void release(struct sock *s, int fd, bool last)
 }
 
 /*
- * What the peer has handed back it gets by the anchor alone, wherever that is
- * now; the kernel did not take all of it yet.
+ * What the peer has handed back it gets by the anchor alone, wherever it is now;
+ * the kernel did not take all of it yet, which was reason enough for it to go.
  */
 static bool owes(const struct sock *s)
 {
-	return s->paired && !s->rd && s->peer_gone && !s->opt.linger0 &&
-	       !s->conn.error && anc_state(s->tx) == ANC_RESTORING &&
+	return s->paired && !s->rd && !s->opt.linger0 && !s->conn.error &&
+	       anc_state(s->tx) == ANC_RESTORING &&
+	       (s->peer_gone ||
+		__atomic_load_n(&s->tx->brim, __ATOMIC_ACQUIRE)) &&
 	       service_running();
 }
 
