@@ -253,7 +253,7 @@ static ssize_t get_peeked(struct side *s, size_t n)
 	check(s, s->rx, (size_t)r);
 	memset(s->tools->in, 0, (size_t)r);
 	again = recv(s->fd, s->tools->in, (size_t)r, 0);
-	if (again <= 0)
+	if (again <= 0 && !(again && s->nonblock && refused()))
 		wrong(s, "what was seen is not there", again ? errno : 0);
 	return again;
 }
