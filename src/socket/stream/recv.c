@@ -440,14 +440,17 @@ static void cut_short(struct sock *s, const struct want *w)
 	sock_changed(s);
 }
 
-/* There is no memory at all: that is told when there is something for it. */
-static ssize_t no_memory(struct sock *s, int fd, int flags)
+/*
+ * A receive that can take nothing waits for something, as on TCP, and answers
+ * `then` when it is there: 0, or -EFAULT where there is no memory at all.
+ */
+static ssize_t nothing(struct sock *s, int fd, int flags, ssize_t then)
 {
 	char byte;
 	ssize_t n =
 		sock_recv(s, fd, &byte, 1, (flags & ~MSG_WAITALL) | MSG_PEEK);
 
-	return n > 0 ? -EFAULT : n;
+	return n > 0 ? then : n;
 }
 
 static int user_first(struct sock *s, struct want *w)
@@ -503,7 +506,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		ours = true;
 		tcp = false;
 		if (unlikely(!want_whole(w)) && !want_torn(w)) {
-			n = w->done ? 0 : no_memory(s, fd, w->flags);
+			n = w->done ? 0 : nothing(s, fd, w->flags, -EFAULT);
 			break;
 		}
 		n = unlikely(user_other(s)) ? user_first(s, w) : 0;
@@ -541,15 +544,6 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	return w->done ? (ssize_t)w->done : n;
 }
 
-/* A receive of nothing waits for something, as on TCP, and takes nothing. */
-static ssize_t nothing(struct sock *s, int fd, int flags)
-{
-	char byte;
-	ssize_t n = sock_recv(s, fd, &byte, 1, flags | MSG_PEEK);
-
-	return n < 0 ? n : 0;
-}
-
 ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = { buf, len };
@@ -559,7 +553,7 @@ ssize_t sock_recv(struct sock *s, int fd, void *buf, size_t len, int flags)
 	if (unlikely(len > SSIZE_MAX))
 		iov.iov_len = len = SSIZE_MAX;
 	if (unlikely(!len) && s->paired && !(flags & KERNEL_FLAGS))
-		return nothing(s, fd, flags);
+		return nothing(s, fd, flags, 0);
 	if (unlikely(!len || (flags & KERNEL_FLAGS)) || !sock_up(s, fd))
 		return tcp_answer(fd, &m, flags);
 	want_set(&w, s, &iov, 1, len, flags);
@@ -577,7 +571,7 @@ static ssize_t recv_message(struct sock *s, int fd, struct msghdr *m, int flags,
 		return tcp_answer(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (!len && s->paired)
-		return nothing(s, fd, flags);
+		return nothing(s, fd, flags, 0);
 	if (len <= 0)
 		return tcp_answer(fd, m, flags);
 	/* no time is no error: the kernel's own bytes may have none, too */
