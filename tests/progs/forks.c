@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define LAST 3000
+#define FED  60
 
 /* --- handlers ------------------------------------------------------------ */
 
@@ -327,6 +328,82 @@ static void helper_run(struct end *e)
 	link_close(&e->l);
 }
 
+/* What the kernel alone does: the stream has to be there first. */
+static void paced(int fd)
+{
+	unsigned int rate = 0xfffffffe;
+	int64_t since = prog_now_ms();
+
+	CHECK(!setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate,
+			  sizeof(rate)));
+	CHECK(prog_now_ms() - since < 1000);
+}
+
+/* One way only, so that no other is lifted. */
+static void fed(struct link *l, int n)
+{
+	while (n--) {
+		link_put(l, 10);
+		prog_nap_ms(1);
+	}
+}
+
+/* The child sleeps in a receive; its parent's last bytes are unread. */
+static pid_t reader(struct end *e)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid) {
+		link_get(&e->l, 5);
+		link_eof(&e->l);
+		_exit(0);
+	}
+	prog_nap_ms(50);
+	return pid;
+}
+
+static void silent_run(struct end *e)
+{
+	pid_t pid;
+
+	link_bare(e);
+	fed(&e->l, FED);
+	CHECK(prog_hear(e) == 1);
+	pid = reader(e);
+	fed(&e->l, 5);
+	link_close(&e->l);
+	prog_tell(e, 2);
+	prog_reap(pid, 0);
+}
+
+/* It sleeps there before anything is lifted. */
+static void early_run(struct end *e)
+{
+	pid_t pid;
+
+	link_bare(e);
+	pid = reader(e);
+	fed(&e->l, FED);
+	CHECK(prog_hear(e) == 1);
+	fed(&e->l, 5);
+	link_close(&e->l);
+	prog_tell(e, 2);
+	prog_reap(pid, 0);
+}
+
+static void silent_peer(struct end *e)
+{
+	link_bare(e);
+	link_get(&e->l, 10 * FED);
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 2);
+	paced(e->l.fd);
+	link_get(&e->l, 50);
+	link_put(&e->l, 5);
+	link_close(&e->l);
+}
+
 static void last_peer(struct end *e)
 {
 	link_put(&e->l, LAST);
@@ -340,6 +417,8 @@ static const struct prog_case cases[] = {
 	{ "together", together_run, together_peer, CASE_PROCESS },
 	{ "pty", pty_run, prog_host, CASE_PROCESS },
 	{ "last", last_run, last_peer, CASE_PROCESS },
+	{ "silent", silent_run, silent_peer, CASE_PROCESS | CASE_BARE },
+	{ "early", early_run, silent_peer, CASE_PROCESS | CASE_BARE },
 	{ "helper", helper_run, last_peer, CASE_PROCESS },
 	{ "kept", kept_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "nested", nested_run, NULL, CASE_SOLO | CASE_BARE },

@@ -192,6 +192,11 @@ void user_takes(struct sock *s); /* lock held: uses it from now on, as it is */
  */
 bool user_parts(struct sock *s);
 /*
+ * Lock held, before a lift. True: a thread of another process is inside of a call,
+ * in the kernel perhaps, where it serves nothing: not for a while.
+ */
+bool user_crowded(struct sock *s);
+/*
  * Lock not held, a call by TCP while the sock is apart: lets it be lifted again
  * once no other process has used it for a while.
  */

@@ -124,6 +124,14 @@ static bool others_inside(struct sock *s)
 	return false;
 }
 
+bool user_crowded(struct sock *s)
+{
+	if (likely(!holders_several(s)) || !others_inside(s))
+		return false;
+	rest_longer(s);
+	return true;
+}
+
 /* Nothing else uses it: it may be lifted again. */
 static void alone_again(struct sock *s)
 {

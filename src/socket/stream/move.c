@@ -180,6 +180,12 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	ssize_t got, ret;
 	size_t done = 0;
 
+	if (unlikely(user_sends(s))) {
+		ret = user_comes(s, now || s->opt.nonblock ? 0 : UINT64_MAX,
+				 false);
+		if (ret)
+			return ret;
+	}
 	/* over RDMA the switch is not ours to hold off: a marker could come */
 	if (!s->rd &&
 	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_TCP)) {

@@ -357,6 +357,12 @@ static int tcp_flags(struct tcp_rx *in, const struct want *w)
 	return in->back ? -1 : w->flags;
 }
 
+static int user_first(struct sock *s, struct want *w)
+{
+	return user_comes(s, w->nonblock ? 0 : want_deadline(s, w),
+			  want_part(w));
+}
+
 static __attribute__((noinline)) ssize_t
 tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	 struct sock **stays)
@@ -373,6 +379,9 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 		tcp_strayed(s, fd);
 	if (unlikely(s->fallback.apart))
 		user_rests(s);
+	n = unlikely(user_sends(s)) ? user_first(s, w) : 0;
+	if (unlikely(n))
+		return n;
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_SWITCHING) ||
 	    !tcp_rx_enter(&in, s) || (flags = tcp_flags(&in, w)) == -1)
 		return 0;
@@ -451,12 +460,6 @@ static ssize_t nothing(struct sock *s, int fd, int flags, ssize_t then)
 		sock_recv(s, fd, &byte, 1, (flags & ~MSG_WAITALL) | MSG_PEEK);
 
 	return n > 0 ? then : n;
-}
-
-static int user_first(struct sock *s, struct want *w)
-{
-	return user_comes(s, w->nonblock ? 0 : want_deadline(s, w),
-			  want_part(w));
 }
 
 /* m: the program's msghdr, or NULL when only w counts. */

@@ -35,6 +35,16 @@ int lift_demand(struct sock *s, int fd, bool tx);
  * moment it takes, once for each time it is asked.
  */
 int user_comes(struct sock *s, uint64_t deadline, bool part);
+/*
+ * Before a receive by TCP: another process moves our direction, and nothing would
+ * serve it if that one closes while this one sleeps in the kernel.
+ */
+static inline bool user_sends(const struct sock *s)
+{
+	return s->paired && unlikely(user_other(s)) &&
+	       anc_state(s->tx) != ANC_TCP;
+}
+
 void user_comes_back(struct sock *s); /* for a call that has no limit */
 /* How much of what was handed back, and seen perhaps, was not taken again. */
 static inline uint64_t stream_handed(const struct sock *s)
