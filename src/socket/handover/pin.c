@@ -46,6 +46,9 @@ void sock_unpin(struct sock *s)
 
 void sock_not_passed(struct sock *s)
 {
+	if (sock_lock(s))
+		return;
 	s->fallback.passed = false;
-	sock_unpin(s);
+	fallback_unpin(s, true);
+	sock_unlock(s);
 }
