@@ -344,6 +344,22 @@ static void t_put_back_and_left(void **state)
 	put_back_narrowly(true);
 }
 
+/* Code that is not seen has taken it: looked for once, and not shown. */
+static void t_put_back_for_others(void **state)
+{
+	char bytes[3];
+
+	(void)state;
+	handed_back();
+	anc_resumed(writer.dir);
+	on_anchor("abc", 3);
+	assert_int_equal(recv(fd, bytes, 3, 0), 3);
+	unread(3);
+	gets_nothing();
+	unread(0);
+	gets_nothing();
+}
+
 /* A writer that is stopped does not hold up a receive that must not wait. */
 static void t_put_back_late(void **state)
 {
@@ -472,6 +488,7 @@ int main(void)
 		CASE(t_put_back_by_a_busy_one, one_host),
 		CASE(t_put_back_narrowly, one_host),
 		CASE(t_put_back_and_left, one_host),
+		CASE(t_put_back_for_others, one_host),
 		CASE(t_put_back_late, one_host),
 		CASE(t_put_back_and_closed, one_host),
 		CASE(t_put_back_and_unread, one_host),

@@ -249,7 +249,7 @@ struct sock_fallback {
 	uint64_t resume_at; /* next byte to write back, */
 	uint64_t resume_from, resume_kept; /* as the reader said */
 	uint64_t handed_at; /* when its reader handed back what was unread, */
-	uint64_t handed_to; /* up to this byte, which comes by the anchor */
+	uint64_t handed_to; /* atomic: up to this byte; it comes by the anchor */
 	uint64_t kept_at; /* where in the keep area ar.kept bytes begin */
 	uint64_t queue_seen; /* end of what was seen on the lifted anchor */
 	uint64_t lift_not_before;

@@ -347,10 +347,12 @@ static int paused_back(struct sock *s, int fd, bool told)
 	s->got.stale = held;
 	/* a receive that sees RESTORING looks at them */
 	s->fallback.handed_at = clock_ns();
-	s->fallback.handed_to = s->ar.taken + held;
+	__atomic_store_n(&s->fallback.handed_to, s->ar.taken + held,
+			 __ATOMIC_RELAXED);
 	home = anc_fall_back(s->rx, &s->ar, s->fallback.kept_at);
 	if (!home) {
-		s->fallback.handed_to = s->ar.from + held;
+		__atomic_store_n(&s->fallback.handed_to, s->ar.from + held,
+				 __ATOMIC_RELAXED);
 		ring_note(s);
 	}
 	/* for a thread that waits for it: else the peer lifts it again */

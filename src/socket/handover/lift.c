@@ -413,7 +413,7 @@ void lift_unpaired(struct sock *s, enum reason why)
 void lift_replaced(struct sock *s, enum reason why)
 {
 	s->fallback.pinned = true;
-	s->fallback.handed_to = 0;
+	__atomic_store_n(&s->fallback.handed_to, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx, &s->local[1], __ATOMIC_SEQ_CST);
 	sock_why(s, why);

@@ -8,6 +8,9 @@
 #include "base/mem.h"
 #include "socket/stream/stream.h"
 
+/* By then what was handed back is here, or code that is not seen has it. */
+#define LATELY_NS 1000000000u
+
 /* Bytes at hand: the kernel's, the ring's, and what was kept. */
 static int unread_bytes(struct sock *s, int fd, int *n)
 {
@@ -53,8 +56,9 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		break;
 	default:
 		sum = (uint64_t)kernel;
-		/* the rest of it is on its way, but for a reset */
-		if (sum < stream_handed(s) && !s->conn.error)
+		/* the rest of it is on its way, but not for long */
+		if (sum < stream_handed(s) && !s->conn.error &&
+		    clock_ns() < s->fallback.handed_at + LATELY_NS)
 			sum = stream_handed(s);
 		break;
 	}

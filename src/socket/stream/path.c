@@ -430,7 +430,8 @@ static bool readable_by(int fd, uint64_t end)
 bool peer_writes_back(struct sock *s, int fd, bool *done)
 {
 	uint64_t since = s->fallback.handed_at, end = since + ANSWER_NS, now;
-	bool there = false;
+	uint64_t to = __atomic_load_n(&s->fallback.handed_to, __ATOMIC_RELAXED);
+	bool there = false, sent;
 	SOCK_STAYS(stays, s);
 
 	if (*done)
@@ -444,8 +445,14 @@ bool peer_writes_back(struct sock *s, int fd, bool *done)
 		there = readable_by(fd, end);
 	}
 	/* the kernel has it, and soon shows it here */
-	if (!there && anc_state(s->rx) != ANC_RESTORING && stream_handed(s))
+	sent = !there && anc_state(s->rx) != ANC_RESTORING && stream_handed(s);
+	if (sent)
 		there = readable_by(fd, clock_ns() + ANSWER_NS);
+	/* or code that is not seen has taken it: not waited for again */
+	if (sent && !there)
+		__atomic_compare_exchange_n(&s->fallback.handed_to, &to, 0,
+					    false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 	*done = there;
 	return there;
 }

@@ -49,7 +49,7 @@ void user_comes_back(struct sock *s); /* for a call that has no limit */
 /* How much of what was handed back, and seen perhaps, was not taken again. */
 static inline uint64_t stream_handed(const struct sock *s)
 {
-	uint64_t to = s->fallback.handed_to;
+	uint64_t to = __atomic_load_n(&s->fallback.handed_to, __ATOMIC_RELAXED);
 	uint64_t taken = __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED);
 
 	return to > taken ? to - taken : 0;
