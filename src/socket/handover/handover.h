@@ -195,7 +195,7 @@ bool user_parts(struct sock *s);
  * Lock held, before a lift. True: a thread of another process is inside of a call,
  * in the kernel perhaps, where it serves nothing: not for a while.
  */
-bool user_crowded(struct sock *s);
+bool user_inside_elsewhere(struct sock *s);
 /*
  * Lock not held, a call by TCP while the sock is apart: lets it be lifted again
  * once no other process has used it for a while.

@@ -128,7 +128,8 @@ static bool switch_tx(struct sock *s, int fd)
 	    (s->rd && !zcw_left(s)))
 		return false;
 	if ((s->rd && !rdma_may_rise(s)) ||
-	    (unlikely(user_other(s)) && user_parts(s)) || user_crowded(s))
+	    (unlikely(user_other(s)) && user_parts(s)) ||
+	    user_inside_elsewhere(s))
 		return false;
 	ring_put_begin(s); /* the reader may ask before the first kick is out */
 	ret = leave_anchor(s, fd);

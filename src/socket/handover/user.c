@@ -124,7 +124,7 @@ static bool others_inside(struct sock *s)
 	return false;
 }
 
-bool user_crowded(struct sock *s)
+bool user_inside_elsewhere(struct sock *s)
 {
 	if (likely(!holders_several(s)) || !others_inside(s))
 		return false;

@@ -191,7 +191,7 @@ static void drop_kicks(struct sock *s, int fd)
 static void close_lifted(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
-	bool abort, restored;
+	bool abort, restoring;
 
 	zc_seize(s);
 	if (s->rd)
@@ -201,13 +201,13 @@ static void close_lifted(struct sock *s, int fd)
 	abort = (!s->fallback.passed && (unread(s, fd) || s->opt.linger0)) ||
 		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));
 	/* where it goes on, it is still to come */
-	restored = s->fallback.passed && !s->rd && !abort &&
-		   anc_state(s->rx) == ANC_RESTORING;
+	restoring = s->fallback.passed && !s->rd && !abort &&
+		    anc_state(s->rx) == ANC_RESTORING;
 	if (abort) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
-	} else if (!restored && anc_gone(s->rx) != ANC_TCP) {
+	} else if (!restoring && anc_gone(s->rx) != ANC_TCP) {
 		drop_kicks(s, fd);
 	}
 	/* a reset is no orderly end: its reader must not take it for one */
@@ -217,7 +217,7 @@ static void close_lifted(struct sock *s, int fd)
 	}
 	if (anc_state(s->tx) == ANC_LIFTED && anc_stall(s->tx, &s->at, true))
 		fallback_serve(s, fd);
-	if (!restored)
+	if (!restoring)
 		anc_gone(s->rx);
 	ring_note(s);
 }
@@ -279,7 +279,7 @@ static void release(struct sock *s, int fd, bool last)
  * What the peer has handed back it gets by the anchor alone, wherever it is now;
  * the kernel did not take all of it yet, which was reason enough for it to go.
  */
-static bool owes(const struct sock *s)
+static bool write_back_pending(const struct sock *s)
 {
 	return s->paired && !s->rd && !s->opt.linger0 && !s->conn.error &&
 	       anc_state(s->tx) == ANC_RESTORING &&
@@ -298,7 +298,7 @@ static bool orphan_begin(struct sock *s, int fd)
 {
 	int orphan;
 
-	if (!s->paired || (!sleeper_others(s) && !owes(s)))
+	if (!s->paired || (!sleeper_others(s) && !write_back_pending(s)))
 		return false;
 	orphan = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (orphan < 0)
@@ -306,9 +306,9 @@ static bool orphan_begin(struct sock *s, int fd)
 	orphan = fd_hide(orphan);
 	__atomic_store_n(&s->waits.orphan_fd, orphan, __ATOMIC_SEQ_CST);
 	/* one that came out of the kernel just before looked in vain */
-	if (orphan >= 0 && owes(s))
+	if (orphan >= 0 && write_back_pending(s))
 		service_poke(service_id());
-	if (orphan < 0 || sleeper_others(s) || owes(s))
+	if (orphan < 0 || sleeper_others(s) || write_back_pending(s))
 		return orphan >= 0;
 	__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);
 	fd_unhide(orphan);
@@ -332,7 +332,7 @@ void sock_orphan_end(struct sock *s)
 	if (sock_lock(s))
 		return;
 	if (s->waits.orphan_fd >= 0 && s->mem.closer == sock_pid &&
-	    !sleeper_others(s) && !inside(s) && !owes(s) &&
+	    !sleeper_others(s) && !inside(s) && !write_back_pending(s) &&
 	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
 		orphan = s->waits.orphan_fd;
 		__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);

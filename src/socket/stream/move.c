@@ -180,7 +180,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 	ssize_t got, ret;
 	size_t done = 0;
 
-	if (unlikely(user_sends(s))) {
+	if (unlikely(tx_lifted_elsewhere(s))) {
 		ret = user_comes(s, now || s->opt.nonblock ? 0 : UINT64_MAX,
 				 false);
 		if (ret)

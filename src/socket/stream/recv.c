@@ -379,7 +379,7 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 		tcp_strayed(s, fd);
 	if (unlikely(s->fallback.apart))
 		user_rests(s);
-	n = unlikely(user_sends(s)) ? user_first(s, w) : 0;
+	n = unlikely(tx_lifted_elsewhere(s)) ? user_first(s, w) : 0;
 	if (unlikely(n))
 		return n;
 	if (unlikely(w->peek && anc_state(s->rx) == ANC_SWITCHING) ||

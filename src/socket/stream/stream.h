@@ -39,7 +39,7 @@ int user_comes(struct sock *s, uint64_t deadline, bool part);
  * Before a receive by TCP: another process moves our direction, and nothing would
  * serve it if that one closes while this one sleeps in the kernel.
  */
-static inline bool user_sends(const struct sock *s)
+static inline bool tx_lifted_elsewhere(const struct sock *s)
 {
 	return s->paired && unlikely(user_other(s)) &&
 	       anc_state(s->tx) != ANC_TCP;
