@@ -100,6 +100,7 @@ __attribute__((constructor)) static void preload_begin(int argc, char **argv)
 			.by_inode = fdt_by_inode,
 			.each = fdt_each,
 			.another = fdt_another,
+			.numbers = fdt_numbers,
 			.has = fdt_has,
 			.dlopen = real_dlopen,
 			.elsewhere = fdt_elsewhere,

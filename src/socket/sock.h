@@ -53,6 +53,9 @@ struct sock_hooks {
 	struct sock *(*by_inode)(uint64_t inode, int *fd);
 	/* A number of s but that, not about to be something else, or -1. */
 	int (*another)(const struct sock *s, int but);
+	/* fn for each number of s that is not about to be something else. */
+	void (*numbers)(const struct sock *s, void (*fn)(int fd, void *arg),
+			void *arg);
 	/* libc's, which the program's calls of ours go on to. */
 	void *(*dlopen)(const char *file, int mode);
 	/* Is `fd` a number of s, and not about to be something else? */
@@ -391,6 +394,11 @@ static inline void sock_saw_wait(void)
 
 /* Is everything the kernel's (TCP both ways, nothing paired)? One load. */
 bool sock_cold(const struct sock *s);
+/*
+ * Its numbers have become another open file (standin.c), and epoll entries of
+ * theirs have gone: for good, and told by sock_hooks.changed.
+ */
+bool sock_substituted(const struct sock *s);
 /* The wake-up descriptor to wait on beside the anchor, or -1. */
 int sock_wake_fd(const struct sock *s);
 

@@ -49,6 +49,7 @@ check_PROGRAMS += \
 	tests/progs/shared \
 	tests/progs/signals \
 	tests/progs/stacks \
+	tests/progs/standins \
 	tests/progs/stopped \
 	tests/progs/stream \
 	tests/progs/tells \
@@ -232,6 +233,11 @@ tests_progs_killed_SOURCES = tests/progs/killed.c $(PROGS_COMMON)
 tests_progs_killed_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_killed_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_killed_LDADD = -lpthread
+tests_progs_standins_SOURCES = tests/progs/standins.c $(PROGS_COMMON)
+tests_progs_standins_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_standins_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_standins_LDADD = -lpthread
+
 tests_progs_stopped_SOURCES = tests/progs/stopped.c $(PROGS_COMMON)
 tests_progs_stopped_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_stopped_CFLAGS = $(PROGS_CFLAGS)

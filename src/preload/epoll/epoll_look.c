@@ -33,6 +33,7 @@ static uint32_t look_inner(struct epreg *r, uint32_t kernel)
 /* The kernel decides, alone or (`ours`) again. */
 static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel)
 {
+	epreg_follow(r);
 	epreg_cool(r);
 	epreg_watch(r, false);
 	/* harvested while narrowed: IN may be a kick; MOD asks anew */

@@ -86,6 +86,7 @@ struct epreg {
 	uint64_t was; /* `at` before this turn's report by the kernel's word, */
 	bool was_told, was_level; /* and was it a report, of a level? */
 	bool told; /* was reported since it was added */
+	bool followed; /* the kernel has the stand-in's entry (epreg_follow) */
 	struct epreg *rnext, *rprev; /* ready list; kernel's of this turn */
 	struct epreg *hnext, *hprev; /* hot ring */
 	struct epreg *anext, *aprev; /* all of the set */
@@ -264,6 +265,11 @@ void epset_shoo(struct epset *set);
  * nothing changed, so that the kernel reports what is true. Lock held.
  */
 void epreg_tell(struct epreg *r, bool again);
+/*
+ * A stand-in's number lost the kernel's entry, with the open file that it had
+ * before: it is made once more. Lock held.
+ */
+void epreg_follow(struct epreg *r);
 /* The kernel has the program's word / has no more. Any lock. */
 void epreg_bare(struct epreg *r);
 void epreg_dress(struct epreg *r);

@@ -47,6 +47,15 @@ void epreg_tell(struct epreg *r, bool again)
 	}
 }
 
+void epreg_follow(struct epreg *r)
+{
+	if (ep_likely(!r->sock || r->followed || r->off ||
+		      !sock_substituted(r->sock)))
+		return;
+	r->followed = true;
+	epreg_tell(r, true);
+}
+
 void epreg_bare(struct epreg *r)
 {
 	r->bare = true;

@@ -88,6 +88,7 @@ void epset_inbox(struct epset *set)
 		r->still = false;
 		r->idle = 0;
 		if (!r->off && !set->inherited) {
+			epreg_follow(r);
 			epreg_widen(r);
 			epreg_heat(r);
 		}

@@ -438,6 +438,15 @@ int fdt_another(const struct sock *s, int but)
 	return -1;
 }
 
+void fdt_numbers(const struct sock *s, void (*fn)(int fd, void *arg), void *arg)
+{
+	int fd;
+
+	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
+		if (fdt_has(fd, s))
+			fn(fd, arg);
+}
+
 bool fdt_lower(const struct sock *s, int fd)
 {
 	struct fdent *e = fdt_at(fd);

@@ -250,6 +250,9 @@ void fdt_dup(int from, int to);
 int fdt_other(const struct sock *s, int but);
 /* sock_hooks.another: one that is not about to be something else. */
 int fdt_another(const struct sock *s, int but);
+/* sock_hooks.numbers */
+void fdt_numbers(const struct sock *s, void (*fn)(int fd, void *arg),
+		 void *arg);
 /* Is there a lower one than its number `fd`? For walks. */
 bool fdt_lower(const struct sock *s, int fd);
 /* sock_hooks.each */

@@ -95,6 +95,11 @@ bool sock_cold(const struct sock *s)
 	return !__atomic_load_n(&s->paired, __ATOMIC_ACQUIRE);
 }
 
+bool sock_substituted(const struct sock *s)
+{
+	return __atomic_load_n(&s->fallback.substituted, __ATOMIC_RELAXED);
+}
+
 /*
  * A connection's is known; another's is asked for seldom, and looked up then.
  */

@@ -244,6 +244,7 @@ struct sock_fallback {
 	uint16_t kick_naps; /* waits for threads that hold a kick uncounted */
 	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */
 	bool passed; /* whatever ends here, the connection may go on */
+	bool substituted; /* atomic: a stand-in has the anchor's numbers */
 	bool given; /* behind this stall another program may write, uncounted */
 	bool resuming; /* RESTORING, begun: */
 	uint64_t resume_at; /* next byte to write back, */

@@ -3,7 +3,7 @@
  * The stand-in (anchor.md 6.4). The peer is gone and code we do not see is
  * about to read the descriptor, while the peer's last bytes lie in the ring:
  * no process is left to put them on the anchor. One end of a fresh loopback TCP
- * connection takes the anchor's number; its far end holds those bytes and is
+ * connection takes the anchor's numbers; its far end holds those bytes and is
  * closed, or reset where TCP would have shown a reset. Only getpeername()
  * tells the difference.
  */
@@ -69,11 +69,36 @@ static int fill(struct sock *s, int far)
 	return ret;
 }
 
-/* `fd` is one end from now on; 0 or a negative errno. */
+static int put_on(int near, int fd)
+{
+	int flags = sys_fcntl(fd, F_GETFD, 0);
+
+	return (int)sys_call3(SYS_dup3, near, fd,
+			      flags > 0 && flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+}
+
+struct numbers {
+	int near;
+	int done; /* that one has it */
+};
+
+static void put_on_other(int fd, void *arg)
+{
+	const struct numbers *n = arg;
+
+	if (fd != n->done)
+		put_on(n->near, fd);
+}
+
+/*
+ * `fd` is one end from now on, and so are the other numbers of s: 0 or a
+ * negative errno.
+ */
 static int replace(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
-	int pair[2], ret, flags;
+	struct numbers others = { .done = fd };
+	int pair[2], ret;
 	bool lost = s->rd ? rdma_was_reset(s) :
 			    s->at.sent > __atomic_load_n(&s->tx->taken,
 							 __ATOMIC_ACQUIRE);
@@ -85,12 +110,13 @@ static int replace(struct sock *s, int fd)
 		return ret;
 	ret = fill(s, pair[1]);
 	if (!ret) {
-		flags = sys_fcntl(fd, F_GETFD, 0);
 		if (s->opt.nonblock)
 			sys_fcntl(pair[0], F_SETFL, O_NONBLOCK);
-		ret = (int)sys_call3(SYS_dup3, pair[0], fd,
-				     flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+		ret = put_on(pair[0], fd);
 	}
+	others.near = pair[0];
+	if (ret >= 0 && hooks.numbers)
+		hooks.numbers(s, put_on_other, &others);
 	sys_close(pair[0]);
 	if (ret >= 0 && lost)
 		sys_setsockopt(pair[1], SOL_SOCKET, SO_LINGER, &reset,
@@ -108,6 +134,7 @@ int standin_take(struct sock *s, int fd)
 	pump_recv(s, NULL, s->got.avail, false, true);
 	keep_take(s, NULL, 0, s->ar.kept, false);
 	lift_replaced(s, WHY_SUBSTITUTED);
+	__atomic_store_n(&s->fallback.substituted, true, __ATOMIC_RELAXED);
 	return 0;
 }
 
