@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The queue pair of the world breaks (resume.h): what failover.c does about it,
- * by the same words and the same machine.
+ * The queue pair of the world breaks (resume.h): what rdma_failover.c does about
+ * it, by the same words and the same machine.
  */
 #include "remote_world.h"
 

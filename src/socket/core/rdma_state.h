@@ -52,7 +52,7 @@ enum rdma_state {
 	RDMA_DIALING, /* route asked for, or REQ on its way */
 	RDMA_ANSWERING, /* REP sent */
 	RDMA_UP, /* the sock is paired */
-	RDMA_FAILOVER, /* the queue pair broke: failover.c */
+	RDMA_FAILOVER, /* the queue pair broke: rdma_failover.c */
 	RDMA_ENDED, /* the queue pair is of no use any more */
 };
 
@@ -120,7 +120,7 @@ struct rdma_load {
 	uint64_t given; /* conn.tx_stream, when credits came last */
 };
 
-/* Broken, or to be able to bear it: failover.c. */
+/* Broken, or to be able to bear it: rdma_failover.c. */
 struct rdma_failover {
 	struct rdma_kept *kept; /* sent since the lift, until confirmed */
 	bool confirmed; /* the reader knows of this lift, past x */

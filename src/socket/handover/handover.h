@@ -134,7 +134,7 @@ int standin_copy(struct sock *s, int fd);
 /* Between hosts: may what comes next on the anchor be a marker or a record? */
 bool peek_no_kick(const struct sock *s);
 
-/* --- failover.c ------------------------------------------------------------ */
+/* --- rdma_failover.c --------------------------------------------------- */
 
 void failover_begin(struct sock *s, int error); /* the queue pair is broken */
 void failover_flush(struct sock *s, int fd);

@@ -101,7 +101,7 @@ void rdma_given(struct sock *s)
 	rdma_owe(s);
 }
 
-/* The record, if it is there. Anything else is for failover.c to judge. */
+/* The record, if it is there. Anything else rdma_failover.c judges. */
 static void take_record(struct sock *s, int fd)
 {
 	uint8_t rec[RESUME_RECORD];

@@ -3,7 +3,6 @@ noinst_LTLIBRARIES += libsockethandover.la
 # Cancellation unwinds through these.
 libsockethandover_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsockethandover_la_SOURCES = \
-	src/socket/handover/failover.c \
 	src/socket/handover/fallback.c \
 	src/socket/handover/handover.h \
 	src/socket/handover/keep.c \
@@ -11,6 +10,7 @@ libsockethandover_la_SOURCES = \
 	src/socket/handover/mark.c \
 	src/socket/handover/pin.c \
 	src/socket/handover/rdma_back.c \
+	src/socket/handover/rdma_failover.c \
 	src/socket/handover/rdma_over.c \
 	src/socket/handover/standin.c \
 	src/socket/handover/switch.c \

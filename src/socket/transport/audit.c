@@ -214,7 +214,7 @@ void lift_find_strayed(struct sock *s, int fd, uint64_t own)
 		__atomic_store_n(&s->in.strayed, true, __ATOMIC_SEQ_CST);
 		return;
 	}
-	if (!ret && s->rd) /* taken for failover.c to judge */
+	if (!ret && s->rd) /* taken for rdma_failover.c to judge */
 		n -= (int64_t)(s->rd->failover.stash.len - s->ar.kept);
 	n -= (int64_t)own;
 	if (ret || n < 0) {

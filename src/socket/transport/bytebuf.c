@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The larder: what came by SDP, was not read, and lost its end (failover.c). It
- * is a fabric of one message that came and will never be followed by another,
- * in memory of the process family. And what receives have taken off the anchor
- * that is not known to be stream.
+ * The larder: what came by SDP, was not read, and lost its end
+ * (rdma_failover.c). It is a fabric of one message that came and will never be
+ * followed by another, in memory of the process family. And what receives have
+ * taken off the anchor that is not known to be stream.
  */
 
 #include "fabric/nowhere.h"

@@ -19,7 +19,8 @@
  * rdma_serve.c what the service thread does for it; rdma_size.c: its receives
  * rdma_cqwait.c   a sleep on its completions; rdma_end.c: its end
  * alive.c      keep-alive on the anchor
- * failover.c       a broken queue pair; failover_keep.c: what may have to be sent again
+ * rdma_failover.c  a broken queue pair; failover_keep.c: what may have to be
+ *              sent again
  *
  * A sock becomes a candidate (s->rd) when pairing on this host says `remote`.
  * From then on the bytes it moves are remembered, up to HIST of them per
@@ -311,7 +312,7 @@ static inline bool rdma_seeks(const struct sock *s)
 }
 
 /*
- * What lies on the anchor is for failover.c to judge, and for no other
+ * What lies on the anchor is for rdma_failover.c to judge, and for no other
  * thread to take.
  */
 static inline bool rdma_failing_over(const struct sock *s)

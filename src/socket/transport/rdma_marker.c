@@ -43,9 +43,9 @@ static void marker_done(struct sock *s)
 
 /*
  * Bytes at the place of marker and kicks were taken. What is neither comes from
- * a peer whose queue pair broke: failover.c has to judge it, and what was taken
- * for the beginning of a marker with it. A peer that closed wrote its marker
- * before, and nothing else.
+ * a peer whose queue pair broke: rdma_failover.c has to judge it, and what was
+ * taken for the beginning of a marker with it. A peer that closed wrote its
+ * marker before, and nothing else.
  */
 static void marker_count(struct sock *s, const uint8_t *got, size_t n)
 {

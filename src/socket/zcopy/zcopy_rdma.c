@@ -9,8 +9,8 @@
  * last read, or the device still wrote; that moves it by MOVES_NS at most.
  * A thread that cannot wait, and that send when nothing came, gives the queue
  * pair up: what was lent and not reported is copied behind the record of
- * failover.c and counts as sent, as it would in the buffers of TCP, and the
- * reader drops what it has of it already. So the count is exact without an
+ * rdma_failover.c and counts as sent, as it would in the buffers of TCP, and
+ * the reader drops what it has of it already. So the count is exact without an
  * answer. Then the region goes, and nothing reads the memory any more.
  */
 

@@ -7,8 +7,8 @@
  * place where what it wrote can be had once more, so its send stays until the
  * reader has heard of it (conn_write_heard()), and nothing of that direction
  * passes it: to the rest it is a source, read whole when it is heard of. What
- * breaks before that is copied behind the record of failover.c and counts as
- * sent; the reader drops what it has of it already.
+ * breaks before that is copied behind the record of rdma_failover.c and counts
+ * as sent; the reader drops what it has of it already.
  *
  * The reader counts what it hears of while the sink is out, and nothing later.
  * It takes the sink back by asking, and after BACK_NS without an answer gives
