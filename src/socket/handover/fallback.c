@@ -57,7 +57,7 @@ static void finish(struct sock *s, int fd)
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		/* the marker goes before anything else */
-		if (!s->peer_gone && s->rd && !rdma_may_end(s, false))
+		if (!s->peer_gone && !carrier_may_end(s))
 			return;
 		if (!zc_recall(s))
 			return;
@@ -142,7 +142,7 @@ void fallback_serve(struct sock *s, int fd)
 		failover_flush(s, fd);
 	switch (anc_state(s->tx)) {
 	case ANC_RECALLED:
-		if (s->rd && !rdma_may_answer(s, fd))
+		if (!carrier_may_answer(s, fd))
 			break; /* the answer to our words comes first */
 		answer(s, fd);
 		break;
@@ -395,7 +395,7 @@ int fallback_rx(struct sock *s, int fd, enum reason why)
 {
 	int ret;
 
-	if (s->rd && s->rd->mark.marker_wait)
+	if (marker_waits(s))
 		rdma_marker_read(s, fd);
 	if (rdma_failing_over(s))
 		return -EAGAIN;

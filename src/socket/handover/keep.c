@@ -86,10 +86,8 @@ static int pull_step(struct sock *s, int fd, struct shm_keep *a, int where,
 
 	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return 0;
-	if (where == ANC_AT_KICKS && s->rd && s->rd->mark.marker_wait) {
-		rdma_marker_read(s, fd);
-		return !s->rd->mark.marker_wait;
-	}
+	if (where == ANC_AT_KICKS && marker_waits(s))
+		return marker_complete(s, fd);
 	if (where == ANC_AT_KICKS)
 		return !keep_kicks(s, fd);
 	got = pull(s, fd, a, n);

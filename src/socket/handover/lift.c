@@ -299,8 +299,7 @@ void lift_look(struct sock *s, int fd)
 	fd = sock_at(s, fd);
 	if (s->paired) {
 		s->seek.look = lift_audit(s, fd);
-		if (s->rd)
-			rdma_tell(s, false);
+		rdma_tell(s, false);
 	} else if (waits_unseen(s)) {
 		s->seek.look = 16;
 		if (s->stats.why == WHY_WAITING)
@@ -372,8 +371,7 @@ void lift_peer_gone(struct sock *s)
 		FAB(s)->unhold(END(s)); /* and what it held back there */
 		pump_poll(s);
 	}
-	if (s->rd)
-		reports.revive(s);
+	carrier_revive(s);
 	__atomic_store_n(&s->peer_gone, true, __ATOMIC_RELEASE);
 	__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);

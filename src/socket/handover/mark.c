@@ -40,7 +40,6 @@ int sock_atmark(struct sock *s, int fd)
 
 bool peek_no_kick(const struct sock *s)
 {
-	return unlikely(s->rd != NULL) &&
-	       (s->rd->mark.marker_wait || s->ar.unsure ||
-		rdma_failing_over(s));
+	return marker_waits(s) || unlikely(s->ar.unsure) ||
+	       rdma_failing_over(s);
 }

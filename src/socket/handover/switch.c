@@ -96,18 +96,11 @@ static int leave_anchor(struct sock *s, int fd)
 	return ret;
 }
 
-/*
- * A thread of R that sleeps in the kernel comes out by a byte on the anchor.
- * Over RDMA that is the marker, which follows when R knows of the lift.
- */
+/* A thread of R that sleeps in the kernel comes out by a byte on the anchor. */
 static void first_kick(struct sock *s, int fd)
 {
 	static const char kick;
 
-	if (s->rd) {
-		rdma_marker_begin(s);
-		return;
-	}
 	anc_kick(s->tx, &s->at);
 	if (sock_eats(s, sys_send(fd, &kick, 1, MSG_DONTWAIT | MSG_NOSIGNAL)) ==
 	    1)
@@ -127,7 +120,7 @@ static bool switch_tx(struct sock *s, int fd)
 	    clock_ns() < s->fallback.lift_not_before || !zc_settled(s) ||
 	    (s->rd && !zcw_left(s)))
 		return false;
-	if ((s->rd && !rdma_may_rise(s)) ||
+	if (!carrier_may_rise(s) ||
 	    (unlikely(user_other(s)) && user_parts(s)) ||
 	    user_inside_elsewhere(s))
 		return false;
@@ -140,15 +133,11 @@ static bool switch_tx(struct sock *s, int fd)
 	}
 	__atomic_store_n(&s->own->leaves, 0, __ATOMIC_RELAXED);
 	options_ours(s, fd);
-	if (!ret)
+	if (!carrier_rises(s, ret) && !ret)
 		first_kick(s, fd);
-	else if (s->rd)
-		rdma_rising(s);
 	ring_put_end(s);
 	ring_note(s);
-	/* the service thread may do this while a set waits for the kernel */
-	if (s->rd)
-		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
+	carrier_risen(s);
 	s->waits.full = false;
 	s->id.met = true;
 	sock_is_lifted(s);
@@ -170,10 +159,7 @@ void lift_try_tx(struct sock *s, int fd)
 	if (never_lift(s) || s->peer_gone ||
 	    !__atomic_load_n(&peer->ready, __ATOMIC_ACQUIRE))
 		return;
-	if (s->rd && !lock_try(&s->lock)) {
-		rdma_ask(s);
-		sock_unlock(s);
-	}
+	carrier_ask(s);
 	if (!lift_audited(s) &&
 	    s->at.sent != __atomic_load_n(&tx->taken, __ATOMIC_ACQUIRE))
 		return;
@@ -199,20 +185,16 @@ bool lift_tx(struct sock *s, int fd)
 
 int lift_stall(struct sock *s, int fd, enum reason why, bool fin)
 {
-	int ret = 0;
+	int ret;
 
 	if (unlikely(s->window.holdback))
 		holdback_show(s);
-	if (s->rd && anc_state(s->tx) == ANC_SWITCHING)
-		ret = rdma_marker_ahead(s, fd);
-	else if (s->rd && !fin && !rdma_anchor_free(s))
-		ret = -EBUSY;
+	ret = carrier_may_stall(s, fd, fin);
 	if (ret)
 		return ret;
 	if (!zc_recall(s)) /* y counts what was read */
 		return -EBUSY;
-	if (s->rd && !fin)
-		__atomic_store_n(&s->fallback.stand, 1, __ATOMIC_SEQ_CST);
+	carrier_stand(s, fin);
 	ret = anc_stall(s->tx, &s->at, fin);
 	if (ret) {
 		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);

@@ -16,8 +16,8 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 {
 	int kernel = 0, ret = 0;
 	enum anc_state st;
-	uint64_t sum = 0;
 	int64_t kicks;
+	uint64_t sum;
 
 	if (unlikely(!mem_good(n, sizeof(*n), true)))
 		return sys_ioctl(fd, FIONREAD, n);
@@ -26,8 +26,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 	fd = sock_at(s, fd);
 	pump_poll(s);
 	/* what the marker hides has come, and a program may wait for it */
-	if (unlikely(s->rd))
-		sum = peek_hidden(s, fd);
+	sum = marker_hides(s, fd);
 	kicks = anc_kicks(s->rx, &s->ar);
 	st = anc_state(s->rx);
 	/* lifted, the kernel has kicks only: it is not asked */

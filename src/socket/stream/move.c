@@ -186,8 +186,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 		if (ret)
 			return ret;
 	}
-	/* over RDMA the switch is not ours to hold off: a marker could come */
-	if (!s->rd &&
+	if (tcp_holds(s) &&
 	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_TCP)) {
 		struct tcp_rx in = { 0 };
 

@@ -28,12 +28,6 @@ static ssize_t anchor_peek(struct sock *s, int fd, struct cursor *c, size_t n)
 	return got > 0 || got == -EFAULT ? got : 0;
 }
 
-uint64_t peek_hidden(struct sock *s, int fd)
-{
-	rdma_marker_read(s, fd);
-	return s->rd->mark.hidden;
-}
-
 /* What of it cannot be mapped is not there for now. */
 static ssize_t kept_peek(struct sock *s, struct cursor *c, uint64_t skip,
 			 size_t n)

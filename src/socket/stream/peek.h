@@ -18,8 +18,6 @@ ssize_t peek_around(struct sock *s, int fd, const struct cursor *c, size_t n);
 bool peek_final(struct sock *s, int fd, size_t len, size_t n);
 /* Its writer died in the middle of a stall: the anchor has more than kicks. */
 bool peek_left(struct sock *s, int fd);
-/* Reads the marker if it is there; how much has come that it still hides? */
-uint64_t peek_hidden(struct sock *s, int fd);
 /*
  * Between hosts, before a look for `len` bytes: would it wait for ever, or has
  * it been in vain before? Then, but once a call (`was`), peek_fallback() brings

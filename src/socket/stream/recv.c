@@ -276,7 +276,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *tcp)
 			continue;
 		}
 		if (where == ANC_AT_ANCHOR) {
-			if (unlikely(s->rd) && s->paired)
+			if (s->paired)
 				rdma_passed(s);
 			*tcp = true;
 			return 0;
@@ -351,7 +351,7 @@ static int tcp_flags(struct tcp_rx *in, const struct want *w)
 	if (likely(!w->all && !w->peek_all))
 		return w->flags;
 	/* it would swallow a kick and sleep on (5.2) */
-	if ((w->all && !option_lowat(in->s)) || in->s->rd)
+	if ((w->all && !option_lowat(in->s)) || !tcp_holds(in->s))
 		return w->flags & ~MSG_WAITALL;
 	in->back = !tcp_rx_hold(in);
 	return in->back ? -1 : w->flags;
@@ -391,7 +391,7 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 		fd = wait_next(s, fd, want_deadline(s, w), w->done);
 	if (unlikely(fd < 0)) {
 		n = -1;
-	} else if (unlikely(s->rd) && (flags & MSG_TRUNC) && !w->peek) {
+	} else if (carrier_looks_at_tcp(s) && (flags & MSG_TRUNC) && !w->peek) {
 		/* thrown away by us: what it was has to be looked at */
 		one.iov_len = w->len - w->done < THROWN ? w->len - w->done :
 							  THROWN;
@@ -415,7 +415,7 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	}
 	n = tcp_said(n, saved);
 	in.back = true;
-	if (unlikely(s->rd) && n > 0 && !w->peek) {
+	if (carrier_looks_at_tcp(s) && n > 0 && !w->peek) {
 		if (s->paired &&
 		    rdma_tcp_took(s, seen.iov, seen.left, seen.at, (size_t)n)) {
 			tcp_rx_stay(&in, stays, true);
@@ -430,7 +430,7 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 		return 0;
 	}
 	*lifted = false;
-	if (unlikely(s->rd) && n > 0 && !w->peek)
+	if (rdma_seeks(s) && n > 0 && !w->peek)
 		rdma_remember(s, false, seen.iov, seen.left, seen.at,
 			      (size_t)n);
 	return n;
@@ -481,14 +481,14 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			    tcp_recv(s, fd, w, m, &lifted, &stays);
 		fd = sock_at(s, fd);
 		if (!lifted) {
-			if (unlikely(w->peek_all) && s->rd && n > 0 &&
+			if (unlikely(w->peek_all) && !tcp_holds(s) && n > 0 &&
 			    peek_wait(s, fd, w->len, (size_t)n,
 				      want_deadline(s, w)))
 				continue;
 			lift_count(s, fd, n, false);
 			if (n <= 0 &&
 			    ((s->got.stale && keep_revived(s, n)) ||
-			     (s->rd && tcp_overtaken(s, n)) ||
+			     carrier_overtook(s, n) ||
 			     (n == -EAGAIN && w->nonblock && stream_handed(s) &&
 			      peer_writes_back(s, fd, &put_back))))
 				continue;

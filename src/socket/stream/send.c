@@ -141,7 +141,7 @@ static int taken_back(struct sock *s, int fd, struct load *w)
 {
 	int err;
 
-	if (s->peer_gone && s->rd && was_reset(s))
+	if (s->peer_gone && carrier_reset(s))
 		return (int)reset(s, w->flags); /* the kernel may not know */
 	if (s->peer_gone && (s->rd || anc_state(s->tx) != ANC_RESTORING)) {
 		/* it died over it: the kernel knows the rest */
@@ -310,7 +310,7 @@ static ssize_t tcp_send(struct sock *s, int fd, struct load *w,
 	tcp_tx_done(&in, s, n);
 	if (n > 0)
 		noted(s, w);
-	if (unlikely(s->rd) && n > 0)
+	if (rdma_seeks(s) && n > 0)
 		rdma_remember(s, true, w->c.iov, w->c.left, w->c.at, (size_t)n);
 	s->eos.epipe |= n == -EPIPE;
 	return n;

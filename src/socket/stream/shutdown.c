@@ -29,10 +29,7 @@ static bool shut_write(struct sock *s, int fd)
 		case ANC_LIFTED:
 			zc_recall(s);
 			zc_settled(s);
-			if (likely(!s->rd))
-				conn_shutdown(&s->conn, clock_ns(), false);
-			else
-				rdma_may_end(s, false);
+			carrier_shut(s);
 			pump_control(s);
 			s->eos.shut_wr = s->eos.fin_due = true;
 			ring_note(s);

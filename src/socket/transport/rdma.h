@@ -262,8 +262,9 @@ void rdma_moved(struct sock *s);
 
 static inline void rdma_passed(struct sock *s)
 {
-	if (s->rd->due.shown_rx != (uint8_t)anc_state(s->rx) ||
-	    s->rd->due.shown_tx != (uint8_t)anc_state(s->tx))
+	if (unlikely(s->rd != NULL) &&
+	    (s->rd->due.shown_rx != (uint8_t)anc_state(s->rx) ||
+	     s->rd->due.shown_tx != (uint8_t)anc_state(s->tx)))
 		rdma_moved(s);
 }
 
@@ -300,7 +301,7 @@ static inline bool rdma_fresh(const struct sock *s)
 {
 	const struct rdma *r = s->rd;
 
-	return r && r->due.fresh;
+	return unlikely(r != NULL) && r->due.fresh;
 }
 
 /* Is it a candidate, whose bytes are remembered? */

@@ -6,6 +6,7 @@ libsockettransport_la_SOURCES = \
 	src/socket/transport/alive.c \
 	src/socket/transport/audit.c \
 	src/socket/transport/bytebuf.c \
+	src/socket/transport/carrier.h \
 	src/socket/transport/failover_keep.c \
 	src/socket/transport/holdback.c src/socket/transport/holdback.h \
 	src/socket/transport/inside.c \

@@ -164,5 +164,6 @@ static inline ssize_t file_stop(struct file_in *f, int err)
 #include "socket/transport/rdma_size.h"
 #include "socket/transport/holdback.h"
 #include "socket/transport/window.h"
+#include "socket/transport/carrier.h"
 
 #endif

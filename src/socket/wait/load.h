@@ -47,8 +47,7 @@ static inline ssize_t way_out(struct sock *s, struct load *w, size_t n)
 	    holdback_may(s) &&
 	    !(w->by_pipe && s->window.holdback + n >= s->window.mss))
 		return holdback_send(s, &w->c, n);
-	return likely(!s->rd) ? pump_send(s, &w->c, n) :
-				failover_send(s, &w->c, n);
+	return carrier_send(s, &w->c, n);
 }
 
 #endif

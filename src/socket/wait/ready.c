@@ -69,8 +69,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		r->ms = 1; /* a thread may hold one uncounted */
 	} else if (where == ANC_AT_KICKS && s->ar.unsure) {
 		r->ms = 1; /* the writer has not said yet that it knows */
-	} else if (where == ANC_AT_KICKS && s->rd &&
-		   (s->rd->mark.marker_wait || rdma_failing_over(s))) {
+	} else if (where == ANC_AT_KICKS &&
+		   (marker_waits(s) || rdma_failing_over(s))) {
 		rdma_marker_read(s, fd);
 		r->ms = 1;
 	} else if (where == ANC_AT_KICKS &&
@@ -87,8 +87,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (where == ANC_AT_ANCHOR && anc_state(s->rx) == ANC_SWITCHING)
 		where = ANC_AT_QUEUE;
 	if (where == ANC_AT_ANCHOR) {
-		if (unlikely(s->rd))
-			rdma_passed(s);
+		rdma_passed(s);
 		if (unlikely(s->eos.rx_ended) && !s->peer_gone) {
 			r->ours |= IN_BITS; /* before the kernel's FIN, too */
 			r->now |= IN_BITS;
@@ -112,7 +111,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	if (unlikely(anc_state(s->rx) == ANC_DRAINING) && !s->rd)
 		stall_edge(s, fd);
 	/* before it is said what there is: it may be what the marker hid */
-	if (unlikely(s->rd) && s->rd->mark.marker_wait)
+	if (marker_waits(s))
 		rdma_marker_read(s, fd);
 	if (s->got.avail || s->eos.rx_eof || s->conn.error || s->eos.shut_rd ||
 	    zc_here(s))
@@ -134,15 +133,14 @@ static void ready_peer_gone(struct sock *s, int fd, struct sock_ready *r)
 {
 	const uint32_t all = IN_BITS | OUT_BITS | EPOLLRDHUP | EPOLLPRI |
 			     EPOLLERR | EPOLLHUP;
-	bool lost = was_reset(s) || (s->rd && s->eos.eaten);
+	bool lost = was_reset(s);
 	struct pollfd p = { .fd = fd, .events = (short)(all & 0x7fff) };
 	struct timespec now = { 0, 0 };
 
 	if (sys_ppoll(&p, 1, &now, NULL) < 0)
 		return;
 	p.revents = settled(fd, p.events, p.revents);
-	if (!s->rd && tcp_torn(s, p.revents))
-		lost = true;
+	lost = lost || carrier_torn(s, p.revents);
 	if (anc_state(s->rx) == ANC_TCP ||
 	    (anc_state(s->rx) == ANC_DRAINING && !s->got.avail)) {
 		/* the anchor carries the rest: only a reset it cannot show */
@@ -249,7 +247,7 @@ bool sock_promise(struct sock *s)
 	    !s->conn.error && !s->peer_gone && !s->eos.shut_wr) {
 		ok = pump_roomy(s);
 		if (ok)
-			rdma_spare(s, ready_wait());
+			carrier_promise(s);
 		else
 			wait_full(s, clock_ns());
 	}
@@ -285,8 +283,7 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		r->now |= OUT_BITS;
 		return;
 	}
-	if (unlikely(s->rd))
-		pump_control(s); /* what is due does not count as room */
+	carrier_report(s); /* what is due does not count as room */
 	if (!pump_roomy(s)) {
 		/* ask to be rung, then look once more */
 		__atomic_store_n(&s->tx->wait, 1, __ATOMIC_SEQ_CST);
@@ -299,8 +296,8 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 			__atomic_add_fetch(&s->waits.out_gen, 1,
 					   __ATOMIC_RELAXED);
 		}
-		if (unlikely(s->rd) && (asks & OUT_BITS) && !(asks & EPOLLET))
-			rdma_spare(s, ready_wait());
+		if ((asks & OUT_BITS) && !(asks & EPOLLET))
+			carrier_promise(s);
 		r->now |= OUT_BITS;
 	} else {
 		stalled(s, fd, r);
@@ -346,9 +343,7 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 				  s->eos.rx_eof || s->eos.fin_due ||
 				  (s->eos.shut_wr && s->eos.shut_rd)))
 			ready_ending(s, fd, r);
-		else if (unlikely(s->rd) &&
-			 ((s->rd->state == RDMA_UP && (asks & EPOLLRDHUP)) ||
-			  s->rd->state == RDMA_FAILOVER))
+		else if (carrier_end_doubtful(s, asks & EPOLLRDHUP))
 			ready_killed(s, fd, r);
 		if (s->conn.error)
 			ready_failed(s, r);
@@ -393,8 +388,8 @@ void sock_arm(struct sock *s, bool in, bool out)
 		 * what was left to an answer, before the answering thread
 		 * sleeps
 		 */
-		if (unlikely(s->rd) && locked && in)
-			pump_control(s);
+		if (locked && in)
+			carrier_report(s);
 		if (locked && (in || out))
 			rdma_arm(s);
 		if (out)

@@ -30,9 +30,8 @@ static uint64_t longest(const struct sock *s)
 {
 	uint64_t ns = (uint64_t)settings.spin_us * 1000, far;
 	const struct anc_side *own = s->own;
-	const struct rdma *r = s->rd;
 
-	if (likely(!r) || !own || own->bound || r->due.cqwait_lent)
+	if (likely(!carrier_wakes_late(s)) || !own || own->bound)
 		return ns;
 	far = far_ns();
 	return far > ns ? far : ns;
@@ -128,9 +127,8 @@ void sock_spun(struct sock *s, bool paid)
 
 bool sock_pending(struct sock *s)
 {
-	return s->paired &&
-	       (fab_glance(s) || anc_state(s->rx) != ANC_LIFTED ||
-		s->peer_gone || (unlikely(s->rd) && rdma_fresh(s)));
+	return s->paired && (fab_glance(s) || anc_state(s->rx) != ANC_LIFTED ||
+			     s->peer_gone || rdma_fresh(s));
 }
 
 /*
@@ -273,10 +271,7 @@ bool spin_tx(struct sock *s)
 	int burst = turns ? 1 : 16, i;
 	bool paid = false;
 
-	/*
-	 * it has grown under load: one that comes a little late misses nothing
-	 */
-	if (unlikely(s->rd) && s->rd->load.fat)
+	if (carrier_buffers(s))
 		return false;
 	ns = sock_spin_ns(s);
 	if (!ns)

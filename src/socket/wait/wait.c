@@ -189,7 +189,7 @@ static int arm_room(struct sock *s, int signals)
 {
 	int ear = -1;
 
-	if (unlikely(s->rd) && signals >= 0 && rdma_cqwait_free(s, true))
+	if (signals >= 0 && carrier_ear_free(s, true))
 		ear = rdma_cqwait_take(s, true);
 	if (unlikely(ear >= 0))
 		rdma_cqwait_arm(s);
@@ -218,11 +218,8 @@ static int sleep_read(struct sock *s, int fd, uint64_t deadline,
 	if (fab_pending(s) || anc_state(s->rx) != was || s->waits.in_gen != gen)
 		return 0;
 	/* or have heard of the marker while no thread slept */
-	if (unlikely(s->rd) && s->rd->mark.marker_wait) {
-		rdma_marker_read(s, fd);
-		if (!s->rd->mark.marker_wait)
-			return 0;
-	}
+	if (marker_waits(s) && marker_complete(s, fd))
+		return 0;
 	if (!wait_room_due(s))
 		ring_eat(s, mark);
 	return sleep_locked(s, deadline, false, also);
@@ -243,8 +240,7 @@ static bool undisturbed(struct sock *s, uint32_t gen)
 	if (s->paired && !s->conn.error && fab_pending(s))
 		pump_poll(s);
 	if (!wait_idle(s) || s->waits.in_gen != gen ||
-	    !rdma_cqwait_free(s, false) || s->rd->mark.marker_wait ||
-	    s->ar.unsure)
+	    !carrier_ear_free(s, false) || marker_waits(s) || s->ar.unsure)
 		return false;
 	pump_control(s);
 	return true;
@@ -264,7 +260,7 @@ static int sleep_ear(struct sock *s, int fd, uint64_t deadline,
 	bool restarts = true;
 	int ret;
 
-	if (!rdma_cqwait_free(s, false) || !sigblock_begin(&h))
+	if (!sigblock_begin(&h))
 		return sleep_read(s, fd, deadline, was, gen,
 				  (struct beside){ -1, -1, part, true });
 	do {
@@ -297,14 +293,13 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 		ret = sleep_heeded(nap_locked(s), deadline, part);
 		return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 	}
-	if (unlikely(s->rd))
-		pump_control(s); /* rdma_report() left it to this */
+	carrier_report(s);
 	ret = spin_rx(s, was, deadline, how_to_spin(deadline, also, part));
 	if (ret)
 		return ret > 0 ? 0 : ret;
 	if (!s->paired || s->peer_gone)
 		return 0;
-	if (unlikely(s->rd) && also < 0)
+	if (unlikely(carrier_ear_free(s, false)) && also < 0)
 		return sleep_ear(s, fd, deadline, was, gen, part);
 	return sleep_read(s, fd, deadline, was, gen,
 			  (struct beside){ also, -1, part, true });
@@ -321,21 +316,17 @@ int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)
 	return wait_read(s, fd, deadline, ANC_LIFTED, signals, false);
 }
 
-/* Between hosts the credits granted so far tell of progress first. */
 uint64_t wait_full(struct sock *s, uint64_t now)
 {
 	uint64_t taken = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 
-	if (s->rd)
-		taken += s->conn.mseq_sent + s->conn.credits;
+	taken += carrier_progress(s);
 	if (!s->waits.full || taken != s->waits.taken_seen) {
 		s->waits.full = true;
 		s->waits.full_since = now;
 		s->waits.taken_seen = taken;
 	}
-	/* what a queue pair holds is soon full, and says less about R */
-	return s->waits.full_since +
-	       (uint64_t)settings.stall_ms * (s->rd ? 5000000u : 1000000u);
+	return s->waits.full_since + carrier_stall_ns(s);
 }
 
 int wait_lent(struct sock *s, uint64_t until, int signals)
@@ -403,7 +394,7 @@ static bool in_vain(struct sock *s)
 		pump_poll(s);
 	return s->paired && !s->peer_gone && !s->conn.error &&
 	       !s->eos.shut_wr && !s->eos.fin_due && !s->fallback.stand &&
-	       tx_by_ring(s) && !pump_room(s) && rdma_cqwait_free(s, true);
+	       tx_by_ring(s) && !pump_room(s) && carrier_ear_free(s, true);
 }
 
 /*
@@ -424,8 +415,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	}
 	if (spin_tx(s))
 		return 0;
-	if (likely(!s->rd) || !rdma_cqwait_free(s, true) ||
-	    !sigblock_begin(&h)) {
+	if (likely(!carrier_ear_free(s, true)) || !sigblock_begin(&h)) {
 		ret = sleep_write(s, fd, deadline, -1,
 				  deadline != UINT64_MAX || part);
 		return sleep_heeded(ret, deadline, part);

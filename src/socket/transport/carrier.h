@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#ifndef LIBSDP_SOCKET_TRANSPORT_CARRIER_H
+#define LIBSDP_SOCKET_TRANSPORT_CARRIER_H
+
+/*
+ * What shared memory and a queue pair do differently, as operations: callers
+ * above say what they want done or known, and none of them asks which of the
+ * two a sock has. Inline, since sends, receives and waits come by here; none
+ * fails but where it says so. With the lock held, where nothing else is said.
+ * transport.h includes it.
+ */
+
+#include "socket/transport/transport.h"
+
+/* --- bytes -------------------------------------------------------------- */
+
+/* pump_send() of stream bytes, a copy kept where they may be lost. */
+static inline ssize_t carrier_send(struct sock *s, struct cursor *c, size_t n)
+{
+	return likely(!s->rd) ? pump_send(s, c, n) : failover_send(s, c, n);
+}
+
+/* What was left to the program's answer (rdma_report()) goes out now. */
+static inline void carrier_report(struct sock *s)
+{
+	if (unlikely(s->rd))
+		pump_control(s);
+}
+
+/* DisConn, as soon as it can be sent: the program has shut its half down. */
+static inline void carrier_shut(struct sock *s)
+{
+	if (likely(!s->rd))
+		conn_shutdown(&s->conn, clock_ns(), false);
+	else
+		rdma_may_end(s, false);
+}
+
+/* May the kernel's FIN follow DisConn, as far as the marker goes? */
+static inline bool carrier_may_end(struct sock *s)
+{
+	return !s->rd || rdma_may_end(s, false);
+}
+
+/*
+ * The peer has ended by a reset of which the kernel may not know. On one host
+ * the kernel hears of it first.
+ */
+static inline bool carrier_reset(const struct sock *s)
+{
+	return s->rd && was_reset(s);
+}
+
+/*
+ * Its end shows `revents` on the anchor, behind a peer that is gone: is it a
+ * reset, where was_reset() does not say so?
+ */
+static inline bool carrier_torn(const struct sock *s, short revents)
+{
+	return s->rd ? s->eos.eaten : tcp_torn(s, revents);
+}
+
+/* --- the anchor, before and behind a lift --------------------------------- */
+
+/* The writer may leave the anchor, and what its program was told holds. */
+static inline bool carrier_may_rise(struct sock *s)
+{
+	return !s->rd || rdma_may_rise(s);
+}
+
+/*
+ * The direction has just left the anchor, `ahead` of its reader or not. True:
+ * the marker wakes whoever sleeps there; false: that is for a kick to do.
+ */
+static inline bool carrier_rises(struct sock *s, bool ahead)
+{
+	if (!s->rd)
+		return false;
+	if (ahead)
+		rdma_rising(s);
+	else
+		rdma_marker_begin(s);
+	return true;
+}
+
+/*
+ * It has left it: an edge for sets where that may be done by the service thread
+ * while they wait for the kernel.
+ */
+static inline void carrier_risen(struct sock *s)
+{
+	if (s->rd)
+		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
+}
+
+/* Lock not held, in TCP: asks what the reader has taken, and to be told. */
+static inline void carrier_ask(struct sock *s)
+{
+	if (s->rd && !lock_try(&s->lock)) {
+		rdma_ask(s);
+		sock_unlock(s);
+	}
+}
+
+/* About to stall: 0, or -EBUSY: first the marker, or the reader's word. */
+static inline int carrier_may_stall(struct sock *s, int fd, bool fin)
+{
+	if (!s->rd)
+		return 0;
+	if (anc_state(s->tx) == ANC_SWITCHING)
+		return rdma_marker_ahead(s, fd);
+	return fin || rdma_anchor_free(s) ? 0 : -EBUSY;
+}
+
+/* Then: between hosts nothing is sent until the reader knows of the stall. */
+static inline void carrier_stand(struct sock *s, bool fin)
+{
+	if (s->rd && !fin)
+		__atomic_store_n(&s->fallback.stand, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The peer is gone: what it was to put back between hosts is unread again. */
+static inline void carrier_revive(struct sock *s)
+{
+	if (s->rd)
+		reports.revive(s);
+}
+
+/* RECALLED: may the answer be given, with the marker on the anchor? */
+static inline bool carrier_may_answer(struct sock *s, int fd)
+{
+	return !s->rd || rdma_may_answer(s, fd);
+}
+
+/* The peer's marker is not complete yet, and what came behind it is hidden. */
+static inline bool marker_waits(const struct sock *s)
+{
+	return unlikely(s->rd != NULL) && s->rd->mark.marker_wait;
+}
+
+/* Where marker_waits(): reads what has come of it; is it complete now? */
+static inline bool marker_complete(struct sock *s, int fd)
+{
+	rdma_marker_read(s, fd);
+	return !s->rd->mark.marker_wait;
+}
+
+/* Reads what has come of the marker: bytes that it hides still. */
+static inline uint64_t marker_hides(struct sock *s, int fd)
+{
+	if (likely(!s->rd))
+		return 0;
+	rdma_marker_read(s, fd);
+	return s->rd->mark.hidden;
+}
+
+/*
+ * May a receive on the anchor hold the direction in TCP while it sleeps there?
+ * Not where the writer switches without asking, by a marker.
+ */
+static inline bool tcp_holds(const struct sock *s)
+{
+	return likely(!s->rd);
+}
+
+/*
+ * Lock not held, no look: may what a receive takes off the anchor be a marker?
+ * Then it has to be looked at, also what the program throws away.
+ */
+static inline bool carrier_looks_at_tcp(const struct sock *s)
+{
+	return unlikely(s->rd != NULL);
+}
+
+/* Lock not held: n <= 0 of the anchor, and bytes come first: tcp_overtaken(). */
+static inline bool carrier_overtook(struct sock *s, ssize_t n)
+{
+	return s->rd && tcp_overtaken(s, n);
+}
+
+/* --- waiting -------------------------------------------------------------- */
+
+/*
+ * Progress of the reader's side that its count of taken bytes does not show
+ * yet: between hosts the credits granted so far tell of it first.
+ */
+static inline uint64_t carrier_progress(const struct sock *s)
+{
+	return s->rd ? s->conn.mseq_sent + s->conn.credits : 0;
+}
+
+/*
+ * Without progress for so long a writer stalls. What a queue pair holds is soon
+ * full, and says less about the reader.
+ */
+static inline uint64_t carrier_stall_ns(const struct sock *s)
+{
+	return (uint64_t)settings.stall_ms * (s->rd ? 5000000u : 1000000u);
+}
+
+/* Lock held or not: a sleeper is woken by way of the service thread. */
+static inline bool carrier_wakes_late(const struct sock *s)
+{
+	const struct rdma *r = s->rd;
+
+	return unlikely(r != NULL) && !r->due.cqwait_lent;
+}
+
+/*
+ * Can this thread hear of completions itself, as the only one that waits? With
+ * `room`: it waits for room alone. See rdma_cqwait.h.
+ */
+static inline bool carrier_ear_free(const struct sock *s, bool room)
+{
+	return unlikely(s->rd != NULL) && rdma_cqwait_free(s, room);
+}
+
+/* It has grown under load: one that comes a little late misses nothing. */
+static inline bool carrier_buffers(const struct sock *s)
+{
+	return unlikely(s->rd != NULL) && s->rd->load.fat;
+}
+
+/* This wait tells the program that there is room, which stays so. */
+static inline void carrier_promise(struct sock *s)
+{
+	if (unlikely(s->rd))
+		rdma_spare(s, ready_wait());
+}
+
+/*
+ * Is the kernel's word on the end of the connection to be doubted? It may come
+ * before that of the queue pair. `asked`: the program wants to know of an end.
+ */
+static inline bool carrier_end_doubtful(const struct sock *s, bool asked)
+{
+	return unlikely(s->rd != NULL) && ((s->rd->state == RDMA_UP && asked) ||
+					   s->rd->state == RDMA_FAILOVER);
+}
+
+#endif
