@@ -118,7 +118,7 @@ static bool switch_tx(struct sock *s, int fd)
 	    __atomic_load_n(&s->tx->state, __ATOMIC_ACQUIRE) != ANC_TCP ||
 	    !__atomic_load_n(&s->peer->ready, __ATOMIC_ACQUIRE) ||
 	    clock_ns() < s->fallback.lift_not_before || !zc_settled(s) ||
-	    (s->rd && !zcw_left(s)))
+	    !zc_left(s))
 		return false;
 	if (!carrier_may_rise(s) ||
 	    (unlikely(user_other(s)) && user_parts(s)) ||

@@ -39,7 +39,7 @@ static ssize_t peer_gone_recv(struct sock *s, int fd, const struct want *w,
 static void took(struct sock *s, size_t n)
 {
 	anc_taken_alone(s->rx, &s->ar, n);
-	(likely(!s->rd) ? pump_control : zcr_took)(s);
+	zc_took(s);
 	if (__atomic_load_n(&s->rx->wait, __ATOMIC_RELAXED) || !s->got.avail)
 		fab_publish(s);
 	ring_writer(s);

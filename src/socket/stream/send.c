@@ -256,7 +256,7 @@ static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *tcp)
 	ssize_t ret;
 
 	/* on one host only one that may block lends */
-	if (!s->rd && w->nonblock)
+	if (!zc_concerns(s, w->nonblock))
 		return ring_send(s, fd, w, tcp);
 	zc_choose(s, len, &w->zc);
 	ret = ring_send(s, fd, w, tcp);

@@ -5,11 +5,9 @@
 #include "sdp_proto/wire.h"
 #include "socket/wait/wait.h"
 
-#define LEND_MAX  (1u << 30) /* lent at once */
-#define LEND_RDMA (4u << 20) /* the same, registered */
-#define LINE	  64
-#define BACK_NS	  500000000u /* for the answer of a reader */
-#define MOVES_NS  5000000000u /* that this limit moves by */
+#define LINE	 64
+#define BACK_NS	 500000000u /* for the answer of a reader */
+#define MOVES_NS 5000000000u /* that this limit moves by */
 
 /* The reader did not come for it, or did not want it: not so soon again. */
 static void disappointed(struct sock *s)
@@ -136,9 +134,7 @@ static void tidy(struct sock *s)
  */
 static bool may_stall(struct sock *s)
 {
-	if (unlikely(s->rd) && !zcr_may(s))
-		return false;
-	return anc_state(s->tx) == ANC_LIFTED &&
+	return zc_may_lose(s) && anc_state(s->tx) == ANC_LIFTED &&
 	       !__atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST);
 }
 
@@ -205,7 +201,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	struct sigblock h
 		__attribute__((cleanup(sigblock_drop))) = { .fd = -1 };
 	size_t len = c->iov->iov_len - c->at;
-	size_t most = s->rd ? LEND_RDMA : LEND_MAX;
+	size_t most = zc_most(s);
 
 	*n = 0;
 	*err = 0;
@@ -222,7 +218,7 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 	if (!z->lend)
 		return false;
 	if (ring_put_begin(s) &&
-	    ((s->rd && s->conn.peer_sink_count &&
+	    ((zc_into_sinks(s) && s->conn.peer_sink_count &&
 	      zcw_put(s, (uint8_t *)c->iov->iov_base + c->at, len)) ||
 	     lend(s, c, (uint32_t)(len < most ? len : most), n)))
 		ring_reader(s, fd);
@@ -337,7 +333,7 @@ int zcr_await(struct sock *s, int fd, uint64_t deadline, int signals)
 /* Does what must be looked at elsewhere leave the sink where it is? */
 static bool undisturbed(struct sock *s)
 {
-	return wait_idle(s) && s->rd && zcr_may_sink(s);
+	return wait_idle(s) && zc_into_sinks(s) && zcr_may_sink(s);
 }
 
 static __attribute__((noinline)) void

@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += libsocketzcopy.la
 libsocketzcopy_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocketzcopy_la_SOURCES = \
 	src/socket/zcopy/zc_base.c \
+	src/socket/zcopy/zc_rdma.h \
 	src/socket/zcopy/zcopy.c src/socket/zcopy/zcopy.h \
 	src/socket/zcopy/zcopy_rdma.c \
 	src/socket/zcopy/zcopy_way.c \

@@ -86,5 +86,6 @@ static bool confined(void)
 bool zc_barred(const struct sock *s)
 {
 	return settings.zcopy == SET_ZCOPY_NO ||
-	       (settings.zcopy == SET_ZCOPY_AUTO && !s->rd && confined());
+	       (settings.zcopy == SET_ZCOPY_AUTO && zc_by_kernel(s) &&
+		confined());
 }

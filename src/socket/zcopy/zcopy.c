@@ -33,12 +33,10 @@ void zc_threshold(struct sock *s, int wish)
 
 /* --- the writer -------------------------------------------------------- */
 
-bool zc_recall_slow(struct sock *s)
+bool zc_recall_ring(struct sock *s)
 {
 	int64_t n;
 
-	if (unlikely(s->rd))
-		return zcr_recall(s);
 	n = FAB(s)->lent(END(s), true);
 	s->zc.out = ZC_OVER;
 	if (n < 0 || zc_count(s, n)) {
@@ -67,13 +65,11 @@ bool zc_settled(struct sock *s)
 	return false;
 }
 
-int zc_freed(struct sock *s)
+int zc_freed_ring(struct sock *s)
 {
 	struct conn_freed f;
 	int64_t n;
 
-	if (unlikely(s->rd))
-		return zcr_freed(s);
 	while (conn_freed(&s->conn, &f)) {
 		n = FAB(s)->lent(END(s), true);
 		if (f.sink || n < 0 || f.key != s->zc.rkey || f.bytes != n ||
@@ -111,8 +107,7 @@ bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
 void zc_offered(struct sock *s)
 {
 	__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
-	if (s->rd)
-		zcr_offered(s);
+	zc_judge_offer(s);
 }
 
 void zc_tell(struct sock *s)
@@ -178,7 +173,7 @@ bool zc_next(struct sock *s, int flags, uint64_t n)
 	bool peek = flags & MSG_PEEK;
 
 	if ((flags & MSG_TRUNC) || (peek && n > s->got.avail) ||
-	    (s->rd && (s->opt.nonblock || (flags & MSG_DONTWAIT)))) {
+	    (zc_read_waits(s) && (s->opt.nonblock || (flags & MSG_DONTWAIT)))) {
 		zc_refuse(s);
 		return false;
 	}

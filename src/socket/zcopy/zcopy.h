@@ -48,8 +48,8 @@ bool zc_torn(struct zc_send *z, const struct cursor *c, size_t done,
 	     size_t *len, int *err);
 /* This thread will not return to its send (cancellation). */
 void zc_abandon(struct sock *s);
-/* What is lent comes back; false: it is asked for, ask again. */
-bool zc_recall_slow(struct sock *s);
+/* zc_recall() on one host: true. */
+bool zc_recall_ring(struct sock *s);
 /*
  * n bytes of the source were read in all, as the peer says; -EPROTO: it lies.
  */
@@ -59,8 +59,8 @@ int zc_count(struct sock *s, int64_t n);
  * direction must not be lifted again before.
  */
 bool zc_settled(struct sock *s);
-/* conn_in.freed. 0 or -EPROTO. */
-int zc_freed(struct sock *s);
+/* zc_freed() on one host. 0 or -EPROTO. */
+int zc_freed_ring(struct sock *s);
 
 /* The peer has lent: that is an arrival, whether bytes came with it or not. */
 void zc_offered(struct sock *s);
@@ -174,10 +174,7 @@ size_t zc_sink_finish(struct sock *s, bool wait);
 
 /* --- what hot paths ask --------------------------------------------------- */
 
-static inline bool zc_recall(struct sock *s)
-{
-	return likely(s->zc.out != ZC_OUT) || zc_recall_slow(s);
-}
+#include "socket/zcopy/zc_rdma.h"
 
 /* May a receive that has to wait for n bytes here offer its memory? */
 static inline bool zc_may_sink(struct sock *s, const struct cursor *c,

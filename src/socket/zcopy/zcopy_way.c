@@ -61,7 +61,7 @@ static uint8_t class_of(const struct sock *s, size_t len)
 
 	while (i < CLASSES - 1 && len >= (size_t)131072 << i)
 		i++;
-	return (uint8_t)(s->rd ? i + CLASSES : i);
+	return (uint8_t)(zc_into_sinks(s) ? i + CLASSES : i);
 }
 
 static bool enter(struct way *w)
@@ -127,7 +127,7 @@ static void due(const struct sock *s, struct way *w)
 	if (zc_barred(s))
 		return;
 	if (!w->apart)
-		w->apart = s->rd ? APART_MIN : first_apart();
+		w->apart = zc_by_kernel(s) ? first_apart() : APART_MIN;
 	w->step = w->apart < APART_MAX || w->seen;
 	w->seen = true;
 }
@@ -163,8 +163,9 @@ static bool into_sinks(const struct sock *s, struct zc_send *z)
 	struct way *w = &ways[z->class + CLASSES];
 	bool yes;
 
-	if (!s->rd || settings.zcopy_write != SET_ZCOPY_AUTO)
-		return s->rd && settings.zcopy_write == SET_ZCOPY_ALWAYS;
+	if (!zc_into_sinks(s) || settings.zcopy_write != SET_ZCOPY_AUTO)
+		return zc_into_sinks(s) &&
+		       settings.zcopy_write == SET_ZCOPY_ALWAYS;
 	if (!enter(w))
 		return false;
 	yes = w->lends;
@@ -182,7 +183,7 @@ void zc_choose(struct sock *s, size_t len, struct zc_send *z)
 {
 	*z = (struct zc_send){ .class = class_of(s, len) };
 	/* read into memory of ours first; a copy is quicker then */
-	if (__atomic_load_n(&s->zc.files, __ATOMIC_RELAXED) && !s->rd)
+	if (__atomic_load_n(&s->zc.files, __ATOMIC_RELAXED) && zc_by_kernel(s))
 		return;
 	z->lend = lends(s, z);
 	if (z->lend && into_sinks(s, z))
