@@ -39,11 +39,14 @@ static bool cover(int fd)
 static int close_sock(struct sock *s, int fd)
 {
 	SOCK_STAYS(stays, s);
+	int ret;
 
 	ep_fd_closing(fd, s, fdt_other(s, fd) < 0);
 	if (sock_close(s, fd))
 		cover(fd);
-	return fdt_gone(fd, s) ? close_real(fd) : 0;
+	ret = fdt_gone(fd, s) ? close_real(fd) : 0;
+	sock_ended(s);
+	return ret;
 }
 
 int do_close(int fd)
@@ -177,6 +180,7 @@ static int replace_sock(const struct replacing *r, struct sock *old)
 		sock_close_at(old, r->to, aside);
 		close_quietly(aside);
 	}
+	sock_ended(old);
 	return ret;
 }
 

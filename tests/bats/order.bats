@@ -12,6 +12,7 @@ teardown() {
 order() {
 	mode "$1"
 	client "$PY" "$BATS_TEST_DIRNAME/py/order.py"
+	client "$PY" "$BATS_TEST_DIRNAME/py/end_order.py"
 	proof 10000 "${PY##*/}"
 }
 

@@ -30,14 +30,33 @@ static uint32_t look_inner(struct epreg *r, uint32_t kernel)
 	return ep_edge_take(&r->edge, r->mask, &now);
 }
 
-/* The kernel decides, alone or (`ours`) again. */
-static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel)
+/* What is true of the anchor now, where a level is asked for; or 0. */
+static uint32_t level(const struct epreg *r)
+{
+	uint32_t want = ep_want(r->mask);
+	struct pollfd p = { .fd = r->fd, .events = (short)(want & 0xffff) };
+	struct timespec zero = { 0, 0 };
+
+	if ((r->mask & LASTING) || r->fd < 0 ||
+	    sys_ppoll(&p, 1, &zero, NULL) != 1)
+		return 0;
+	return (uint16_t)p.revents & want;
+}
+
+/*
+ * The kernel decides, alone or (`ours`) again: then `told`, what it said, was
+ * harvested while narrowed, where IN may be a kick. MOD asks anew, behind all
+ * that is on the kernel's list; a level can be asked for at once.
+ */
+static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel,
+			 uint32_t told)
 {
 	epreg_follow(r);
 	epreg_cool(r);
 	epreg_watch(r, false);
-	/* harvested while narrowed: IN may be a kick; MOD asks anew */
-	return ours ? 0 : kernel & ep_want(r->mask);
+	if (ours)
+		return told ? level(r) : 0;
+	return kernel & ep_want(r->mask);
 }
 
 /*
@@ -84,7 +103,7 @@ static uint32_t keep_promise(struct epreg *r, uint32_t bits)
 /* Everything but the consequences of a report. */
 static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 {
-	uint32_t ours, bits, anchor, was = r->ours;
+	uint32_t ours, bits, anchor, was = r->ours, told = kernel;
 	uint16_t mod = r->mod;
 	struct sock_ready now;
 	bool fresh;
@@ -93,7 +112,7 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 		return r->inner ? look_inner(r, kernel) :
 				  kernel & ep_want(r->mask);
 	if (!was && sock_cold(r->sock))
-		return look_raw(r, 0, kernel);
+		return look_raw(r, 0, kernel, 0);
 	ep_looking = r->sock;
 	sock_ready(r->sock, r->fd, asks(r), &now);
 	ep_looking = NULL;
@@ -113,7 +132,7 @@ static uint32_t look_bits(struct epreg *r, uint32_t kernel)
 			kernel = 0; /* once is enough */
 	}
 	if (!now.ours)
-		return look_raw(r, was, kernel);
+		return look_raw(r, was, kernel, told);
 	epreg_heat(r);
 	ours = ep_expand(now.ours);
 	now.now &= now.ours;
@@ -152,6 +171,20 @@ uint32_t epreg_look(struct epreg *r, uint32_t kernel)
 	r->idle = 0;
 	epreg_watch(r, false);
 	return bits;
+}
+
+int epset_put_old(struct epset *set, struct epoll_event *ev, int n,
+		  struct epreg *r)
+{
+	uint32_t now = r->off || r->ours ? 0 : level(r);
+
+	if (now)
+		return epset_put(set, ev, n, r, epreg_look(r, now));
+	if (!r->off) {
+		epreg_tell(r, true);
+		set->kern.anew = true;
+	}
+	return n;
 }
 
 void epreg_told(struct epreg *r)

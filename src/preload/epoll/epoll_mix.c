@@ -311,7 +311,7 @@ static int consult(struct epset *set, int n, int max, int m,
 		twice = set->kern.odd;
 		room = max - n - m;
 	}
-	while (*r && !to_ask(set, *r, ask))
+	while (*r && !set->kern.anew && !to_ask(set, *r, ask))
 		r = &(*r)->rnext;
 	if (!*r)
 		return n;

@@ -27,7 +27,7 @@ void epset_turn(struct epset *set)
 	set->turn++;
 	set->now = set->kern.began = stamp_now();
 	set->kern.odd = 0;
-	set->kern.round = false;
+	set->kern.round = set->kern.anew = false;
 	set->kern.first = set->kern.was_kept = NULL;
 	set->kern.end = &set->kern.first;
 }

@@ -140,11 +140,8 @@ static int translate_one(struct epwait *w, int i, int n)
 		epset_rung(w->set, w->ev, r);
 		return n;
 	}
-	if (ep_unlikely(!ep_word_modded(ev.data.u64, r->mod))) {
-		if (!r->off)
-			epreg_tell(r, true); /* old: ask anew */
-		return n;
-	}
+	if (ep_unlikely(!ep_word_modded(ev.data.u64, r->mod)))
+		return epset_put_old(w->set, w->ev, n, r);
 	return epset_put(w->set, w->ev, n, r, epreg_look(r, ev.events));
 }
 

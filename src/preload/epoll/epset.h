@@ -123,6 +123,7 @@ struct epkern {
 	uint32_t mark_turn;
 	uint32_t mark_left, mark_span; /* events until another is marked */
 	bool round; /* it came again in this turn */
+	bool anew; /* in this turn it was to tell anew what it had told */
 };
 
 struct epset {
@@ -362,6 +363,13 @@ uint64_t epreg_came(const struct epreg *r, uint32_t bits);
  * the next look finds it again. Lock held.
  */
 uint32_t epreg_look(struct epreg *r, uint32_t kernel);
+/*
+ * The entry was modified since the kernel told of it: what is true counts, and
+ * a level has its place here; an edge is asked for anew. Returns the n that is
+ * then. Lock held.
+ */
+int epset_put_old(struct epset *set, struct epoll_event *ev, int n,
+		  struct epreg *r);
 void epreg_told(struct epreg *r);
 void epreg_kept(struct epreg *r);
 /*

@@ -32,6 +32,23 @@ void order_note(struct sock *s)
 		stamp_log_add(port);
 }
 
+void order_ends(struct sock *s, int fd)
+{
+	if (s->paired &&
+	    unlikely(__atomic_load_n(&stamp_used, __ATOMIC_RELAXED)))
+		port_of(&s->id.port, fd, sys_getsockname);
+}
+
+void order_lifted(struct sock *s, int fd)
+{
+	port_of(&s->id.peer_port, fd, sys_getpeername);
+}
+
+void sock_ended(struct sock *s)
+{
+	order_ended(s);
+}
+
 uint16_t sock_peer_port(struct sock *s, int fd, uint64_t *read)
 {
 	*read = __atomic_load_n(&s->waits.read_at, __ATOMIC_RELAXED);

@@ -29,12 +29,20 @@ static inline void order_sent(struct sock *s)
 		order_note(s);
 }
 
-/* The kernel took an end of the stream for the peer. */
+/*
+ * The kernel has an end of the stream for the peer: it is logged as what is
+ * sent is, since the anchor tells of it, also behind bytes of the ring.
+ */
 static inline void order_ended(struct sock *s)
 {
-	if (!s->paired && __atomic_load_n(&s->id.port, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&s->id.port, __ATOMIC_RELAXED))
 		order_sent(s);
 }
+
+/* Lock held, `fd` is open: about to end. Its port cannot be asked for later. */
+void order_ends(struct sock *s, int fd);
+/* Lifted: nor can the peer's behind a reset. */
+void order_lifted(struct sock *s, int fd);
 
 /* A TCP receive gave something. */
 static inline void order_read(struct sock *s)

@@ -83,6 +83,7 @@ static void paired(struct sock *s, int fd)
 	no_thread = settings.background_thread ? service_start() : 0;
 	s->own->reset = s->opt.linger0;
 	window_begin(s, fd);
+	order_lifted(s, fd);
 	spin_bound(s);
 	s->fallback.user_service = service_id();
 	user_shown(s);

@@ -385,7 +385,7 @@ static bool close_at(struct sock *s, int fd, int at)
 	if (sock_lock(s))
 		return true;
 	lifted = s->paired;
-	order_ended(s);
+	order_ends(s, at);
 	gone = drop(s, fd, &last);
 	lifted = lifted || (!gone && !never_lift(s));
 	if (!gone && hooks.another && sock_fd(s) < 0) {

@@ -100,11 +100,15 @@ int sock_shutdown(struct sock *s, int fd, int how)
 		if (__atomic_load_n(&s->waits.sleepers, __ATOMIC_RELAXED))
 			sys_shutdown(s->waits.wake, SHUT_RD);
 	}
+	if (how != SHUT_RD)
+		order_ends(s, fd);
 	sock_unlock(s);
 	if (sent && how == SHUT_RDWR)
 		sys_shutdown(fd, SHUT_RD);
 	else if (!sent)
 		ret = sys_shutdown(fd, how);
+	if (how != SHUT_RD)
+		order_ended(s);
 	sock_changed(s);
 	return ret;
 }
