@@ -176,13 +176,13 @@ bool sock_hold(struct sock *s);
  * that.
  */
 bool sock_close(struct sock *s, int fd);
-/*
- * Behind that and the kernel's close: what this process sends from now on by
- * other sockets comes behind the end of this one (stamp.h).
- */
-void sock_ended(struct sock *s);
 /* The same for one that became something else; `at` still is what it was. */
 void sock_close_at(struct sock *s, int fd, int at);
+/*
+ * Behind one of these and the kernel's close: what this process sends from now
+ * on by other sockets comes behind the end of this one (stamp.h).
+ */
+void sock_ended(struct sock *s);
 /*
  * Something without any meaning takes the number: for every call it is as good
  * as closed, but it is not given out again before it is. What it was is closed

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The larder: what came by SDP, was not read, and lost its end
+ * The byte buffer: what came by SDP, was not read, and lost its end
  * (rdma_failover.c). It is a fabric of one message that came and will never be
  * followed by another, in memory of the process family. And what receives have
  * taken off the anchor that is not known to be stream.
@@ -79,7 +79,7 @@ static const struct fabric_ops bytebuf_ops = {
 	.destroy = nowhere_nothing,
 };
 
-/* Bytes behind room for a BSDH, as one message; they are the larder's now. */
+/* Bytes behind room for a BSDH, as one message; they are the buffer's. */
 static void fill(struct rdma_bytebuf *l, uint8_t *mem, size_t n)
 {
 	l->mem = mem;

@@ -70,7 +70,7 @@ static inline bool carrier_may_rise(struct sock *s)
 
 /*
  * The direction has just left the anchor, `ahead` of its reader or not. True:
- * the marker wakes whoever sleeps there; false: that is for a kick to do.
+ * the marker wakes its sleepers; false: that is for a kick to do.
  */
 static inline bool carrier_rises(struct sock *s, bool ahead)
 {

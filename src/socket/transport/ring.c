@@ -17,7 +17,7 @@
 #include "socket/transport/transport.h"
 
 #define PILE 64
-/* Waits of a millisecond, in a row, for threads that have to come out: */
+
 static void wake_peer(struct sock *s)
 {
 	static const char byte;
