@@ -12,18 +12,18 @@ teardown() {
 order() {
 	mode "$1"
 	client "$PY" "$BATS_TEST_DIRNAME/py/order.py"
-	client "$PY" "$BATS_TEST_DIRNAME/py/end_order.py"
+	client "$PY" "$BATS_TEST_DIRNAME/py/end_order.py" "$2"
 	proof 10000 "${PY##*/}"
 }
 
 @test "order: without the library" {
-	order plain
+	order plain 8
 }
 
 @test "order: lifted, and beside connections that are not" {
-	order lifted
+	order lifted 40
 }
 
 @test "order: all lifted at once" {
-	order now
+	order now 40
 }

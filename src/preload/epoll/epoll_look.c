@@ -30,23 +30,29 @@ static uint32_t look_inner(struct epreg *r, uint32_t kernel)
 	return ep_edge_take(&r->edge, r->mask, &now);
 }
 
-/* What is true of the anchor now, where a level is asked for; or 0. */
-static uint32_t level(const struct epreg *r)
+/*
+ * The kernel said `told` of an entry that was modified since. What is true of
+ * the anchor now has its place here. An edge counts where something came, and
+ * the kernel, which was asked anew, may repeat it; room alone can wait for that.
+ */
+static uint32_t in_place(const struct epreg *r, uint32_t told)
 {
-	uint32_t want = ep_want(r->mask);
+	uint32_t want = ep_want(r->mask), now;
 	struct pollfd p = { .fd = r->fd, .events = (short)(want & 0xffff) };
 	struct timespec zero = { 0, 0 };
 
-	if ((r->mask & LASTING) || r->fd < 0 ||
-	    sys_ppoll(&p, 1, &zero, NULL) != 1)
+	if (r->fd < 0 || sys_ppoll(&p, 1, &zero, NULL) != 1)
 		return 0;
-	return (uint16_t)p.revents & want;
+	now = (uint16_t)p.revents & want;
+	if ((r->mask & LASTING) && !(now & told & (EP_INS | EP_ENDS)))
+		return 0;
+	return now;
 }
 
 /*
  * The kernel decides, alone or (`ours`) again: then `told`, what it said, was
  * harvested while narrowed, where IN may be a kick. MOD asks anew, behind all
- * that is on the kernel's list; a level can be asked for at once.
+ * that is on the kernel's list; what is true can be asked for at once.
  */
 static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel,
 			 uint32_t told)
@@ -55,7 +61,7 @@ static uint32_t look_raw(struct epreg *r, uint32_t ours, uint32_t kernel,
 	epreg_cool(r);
 	epreg_watch(r, false);
 	if (ours)
-		return told ? level(r) : 0;
+		return told ? in_place(r, told) : 0;
 	return kernel & ep_want(r->mask);
 }
 
@@ -174,9 +180,9 @@ uint32_t epreg_look(struct epreg *r, uint32_t kernel)
 }
 
 int epset_put_old(struct epset *set, struct epoll_event *ev, int n,
-		  struct epreg *r)
+		  struct epreg *r, uint32_t told)
 {
-	uint32_t now = r->off || r->ours ? 0 : level(r);
+	uint32_t now = r->off || r->ours ? 0 : in_place(r, told);
 
 	if (now)
 		return epset_put(set, ev, n, r, epreg_look(r, now));

@@ -141,7 +141,7 @@ static int translate_one(struct epwait *w, int i, int n)
 		return n;
 	}
 	if (ep_unlikely(!ep_word_modded(ev.data.u64, r->mod)))
-		return epset_put_old(w->set, w->ev, n, r);
+		return epset_put_old(w->set, w->ev, n, r, ev.events);
 	return epset_put(w->set, w->ev, n, r, epreg_look(r, ev.events));
 }
 

@@ -364,12 +364,12 @@ uint64_t epreg_came(const struct epreg *r, uint32_t bits);
  */
 uint32_t epreg_look(struct epreg *r, uint32_t kernel);
 /*
- * The entry was modified since the kernel told of it: what is true counts, and
- * a level has its place here; an edge is asked for anew. Returns the n that is
- * then. Lock held.
+ * The entry was modified since the kernel `told` of it: what is true now has its
+ * place here, and what is not is asked for anew. Returns the n that is then.
+ * Lock held.
  */
 int epset_put_old(struct epset *set, struct epoll_event *ev, int n,
-		  struct epreg *r);
+		  struct epreg *r, uint32_t told);
 void epreg_told(struct epreg *r);
 void epreg_kept(struct epreg *r);
 /*

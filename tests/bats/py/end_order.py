@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""end_order.py [ROUNDS]: an event loop hears of an end before what follows it.
+"""end_order.py ROUNDS: an event loop hears of an end before what follows it.
 
 One process closes a connection, and then asks by another one whether the loop
 at the other ends has heard of that. It has: for an end, for a reset, after a
-child has held the connection for a while, and whether the asking connection was
-used much before or not at all. Nothing here depends on time.
+child has held the connection for a while, whether the asking connection was used
+much before or not at all, and for levels, edges and one-shots. Nothing here
+depends on time.
 """
 import os
 import select
@@ -12,15 +13,17 @@ import socket
 import struct
 import sys
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+ROUNDS = int(sys.argv[1])
 WARM = 250
+KINDS = {"level": 0, "edge": select.EPOLLET, "oneshot": select.EPOLLONESHOT}
 
 
 class Loop:
     """Answers each line; an end of the connection that said R is remembered."""
 
-    def __init__(self, listener):
+    def __init__(self, listener, kind):
         self.listener, self.conns, self.named, self.ended = listener, {}, 0, 0
+        self.kind = kind
         self.set = select.epoll()
         self.set.register(listener, select.EPOLLIN)
 
@@ -28,7 +31,7 @@ class Loop:
         c, _ = self.listener.accept()
         c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.conns[c.fileno()] = c
-        self.set.register(c, select.EPOLLIN)
+        self.set.register(c, select.EPOLLIN | self.kind)
 
     def gone(self, fd):
         self.set.unregister(fd)
@@ -57,6 +60,8 @@ class Loop:
                     data = b""
                 if not data:
                     self.gone(fd)
+                elif self.kind == select.EPOLLONESHOT:
+                    self.set.modify(fd, select.EPOLLIN | self.kind)
                 for line in data.splitlines():
                     if line == b"quit":
                         return
@@ -103,7 +108,7 @@ def end(c, how):
     c.close()
 
 
-def judge(name, how, asks):
+def judge(name, kind, how, asks):
     """`asks`: messages of the asking connection before."""
     q = connect(name, asks)
     begin = int(ask(q, b"?"))
@@ -118,23 +123,24 @@ def judge(name, how, asks):
         while int(ask(q, b"?")) != begin + i + 1:
             pass
     q.close()
-    print(f"{how}, asked by one of {asks} messages: {late} of {ROUNDS} late")
+    print(f"{kind}, {how}, asked by one of {asks} messages: {late} of {ROUNDS} late")
     return late
 
 
-def main():
+def judge_all(kind):
+    """How often a loop whose members are of this kind heard it too late."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=64)
     name = listener.getsockname()
     child = os.fork()
     if not child:
-        Loop(listener).run()
+        Loop(listener, KINDS[kind]).run()
         os._exit(0)
     listener.close()
-    late = sum(judge(name, how, asks) for asks in (WARM, 0)
+    late = sum(judge(name, kind, how, asks) for asks in (WARM, 0)
                for how in ("end", "held", "unread", "linger"))
     connect(name, 0).sendall(b"quit\n")
     assert os.waitpid(child, 0)[1] == 0
-    sys.exit(late != 0)
+    return late
 
 
-main()
+sys.exit(sum(judge_all(kind) for kind in KINDS) != 0)
