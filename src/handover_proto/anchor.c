@@ -22,7 +22,7 @@ static const uint32_t allowed[ANC_STATES] = {
 	[ANC_SWITCHING] = TO(LIFTED) | TO(DRAINING) | TO(RECALLED) | TO(GONE),
 	[ANC_LIFTED] = TO(DRAINING) | TO(RECALLED) | TO(GONE),
 	[ANC_DRAINING] = TO(TCP) | TO(RECALLED) | TO(GONE),
-	[ANC_RECALLED] = TO(PAUSED) | TO(GONE),
+	[ANC_RECALLED] = TO(TCP) | TO(PAUSED) | TO(GONE),
 	[ANC_PAUSED] = TO(TCP) | TO(RESTORING) | TO(GONE),
 	[ANC_RESTORING] = TO(TCP) | TO(GONE),
 	[ANC_GONE] = 0,
@@ -263,23 +263,29 @@ int64_t anc_drawn(const struct anc_dir *d, const struct anc_rx *r, bool stale)
 /* Past x, with W out of the ring at y: the kicks, and then? */
 static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 {
+	enum anc_state st = anc_state(d);
 	int64_t kicks = anc_kicks(d, r), ring;
+	/* what was asked for was read instead: so that was no question */
+	bool passes = st == ANC_DRAINING ||
+		      (st == ANC_RECALLED && !r->kept && !d->far);
 
 	if (kicks < 0)
 		return -EPROTO;
 	*n = (uint64_t)kicks;
 	if (kicks)
 		return ANC_AT_KICKS;
-	if (anc_state(d) == ANC_DRAINING &&
+	if (passes &&
 	    (r->unsure || __atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST)))
 		return ANC_AT_KICKS; /* one may have been looked at */
 	*n = UINT64_MAX;
-	if (anc_state(d) != ANC_DRAINING)
+	if (!passes)
 		return ANC_AT_QUEUE;
 	/* before the move, behind which others take */
 	ring = (int64_t)(off_anchor(d, r, 0) - r->taken);
-	if (move(d, ANC_DRAINING, ANC_TCP))
+	if (move(d, st, ANC_TCP))
 		r->base += ring;
+	else if (st == ANC_RECALLED)
+		return ANC_AT_QUEUE; /* it was answered this instant */
 	return ANC_AT_ANCHOR;
 }
 

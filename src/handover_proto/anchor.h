@@ -19,8 +19,8 @@
  *    | passed          v                      |        v
  *    +---------------DRAINING <------------------|--------+
  *    |                 +------- ask (R) ----->|
- *    |                                        v      answer (W)
- *    |                                      RECALLED -----------> PAUSED
+ *    | passed (R, which keeps nothing)        v      answer (W)
+ *    +------------------------------------- RECALLED -----------> PAUSED
  *    |  nothing unread (R)                                       |
  *    +-----------------------------------------------------------+
  *    |                                              else (R)     v
@@ -80,6 +80,11 @@ enum { /* anc_side.counted */
        ANC_COUNTED_TX = 2, /* nor sent */
 };
 
+enum { /* anc_side.leaves */
+       ANC_LEAVES = 1, /* what is in the ring it cannot hand back for long, */
+       ANC_LEFT, /* nor any more: other processes write to the anchor */
+};
+
 /* One direction, in memory both ends can write: one line per writer. */
 struct anc_dir {
 	_Alignas(64) uint32_t state; /* both, compare and swap */
@@ -110,7 +115,7 @@ struct anc_side {
 	uint32_t urgent; /* it has sent urgent data on the anchor */
 	uint32_t bound; /* 1 + the only processor it may use, 0: several */
 	uint32_t room; /* what its socket holds unread; 0: not said (window.c) */
-	uint32_t leaves; /* what is in the ring it cannot hand back for long */
+	uint32_t leaves; /* 0, ANC_LEAVES, ANC_LEFT */
 };
 
 struct anc_page {

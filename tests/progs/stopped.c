@@ -297,6 +297,67 @@ static void set_peer(struct end *e)
 	idle_peer(e);
 }
 
+/*
+ * What another process sends, to which it was passed, comes behind what its peer
+ * has unread: once that one goes on, it may be asked for it, but not put it there.
+ */
+static pid_t other_begin(int *via)
+{
+	struct link l;
+	size_t n;
+	int pair[2], i;
+	pid_t pid;
+
+	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	*via = pair[0];
+	pid = fork();
+	if (pid)
+		goto parent;
+	close(pair[0]);
+	for (i = 0; i < LINKS; i++) {
+		CHECK(read(pair[1], &l, sizeof(l)) == sizeof(l));
+		l.fd = fd_take(pair[1], &n);
+		CHECK(l.fd >= 0);
+		link_put(&l, PART);
+		close(l.fd);
+	}
+	_exit(0);
+parent:
+	CHECK(pid > 0);
+	close(pair[1]);
+	return pid;
+}
+
+static void other_run(struct end *e)
+{
+	uint8_t some[PART];
+	int via, i;
+	pid_t pid = other_begin(&via);
+
+	connect_all(e);
+	stop(e);
+	for (i = 0; i < LINKS; i++) {
+		link_put(&links[i], PART);
+		CHECK(write(via, &links[i], sizeof(links[i])) > 0);
+		fd_give(via, links[i].fd, 0);
+		flow_fill(&links[i].tx, some, PART);
+	}
+	close(via);
+	wait_for(pid);
+	peer_goes_on(e);
+}
+
+static void other_peer(struct end *e)
+{
+	int i;
+
+	connect_all(e);
+	prog_nap_ms(100); /* for its background thread to ask in */
+	for (i = 0; i < LINKS; i++)
+		link_get(&links[i], PART);
+	go_on(e);
+}
+
 /* --- bytes of the peer's ------------------------------------------------- */
 
 /* What it sent has to be put back by it: all are waited for at once. */
@@ -341,8 +402,9 @@ static void unread_peer(struct end *e)
 	}
 
 static const struct prog_case cases[] = {
-	BOTH(system), BOTH(popen), BOTH(spawn), BOTH(fork),    BOTH(stdio),
-	BOTH(signal), BOTH(pass),  BOTH(set),	BOTH(threads), BOTH(unread),
+	BOTH(system), BOTH(popen),   BOTH(spawn),  BOTH(fork),
+	BOTH(stdio),  BOTH(signal),  BOTH(pass),   BOTH(other),
+	BOTH(set),    BOTH(threads), BOTH(unread),
 };
 
 int main(int argc, char **argv)

@@ -243,7 +243,7 @@ struct sock_fallback {
 	bool kick_owed; /* atomic: the anchor did not take one */
 	uint16_t kick_naps; /* waits for threads that hold a kick uncounted */
 	uint32_t stand; /* atomic: in DRAINING, nothing may be sent yet (RDMA) */
-	bool passed; /* whatever ends here, the connection may go on */
+	uint32_t passed; /* times: others write, and go on when it ends here */
 	bool substituted; /* atomic: a stand-in has the anchor's numbers */
 	bool given; /* behind this stall another program may write, uncounted */
 	bool resuming; /* RESTORING, begun: */

@@ -107,7 +107,8 @@ static bool too_late(const struct sock *s)
 
 static void answer(struct sock *s, int fd)
 {
-	if (too_late(s))
+	/* another process's bytes would be overtaken, or overtake */
+	if (too_late(s) || (s->fallback.passed && !s->rd))
 		return;
 	if (__atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST)) {
 		/* its sleepers on the anchor come out first */
@@ -276,7 +277,8 @@ bool fallback_leaver(const struct sock *s)
 	enum anc_state rx = anc_state(s->rx);
 
 	return s->paired && peer && !s->peer_gone && !user_other(s) &&
-	       unlikely(__atomic_load_n(&peer->leaves, __ATOMIC_SEQ_CST)) &&
+	       unlikely(__atomic_load_n(&peer->leaves, __ATOMIC_SEQ_CST) ==
+			ANC_LEAVES) &&
 	       (rx == ANC_DRAINING || rx == ANC_RECALLED || rx == ANC_PAUSED) &&
 	       __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) <
 		       __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE);
@@ -291,6 +293,14 @@ void fallback_take_back(struct sock *s, int fd)
 	else if (!s->conn.error &&
 		 !__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
 		ask(s, fd);
+}
+
+/* Its peer has given the connection away: it puts nothing back. */
+static bool has_left(const struct sock *s)
+{
+	return !s->rd &&
+	       unlikely(__atomic_load_n(&s->peer->leaves, __ATOMIC_SEQ_CST) ==
+			ANC_LEFT);
 }
 
 /* Behind a stall: on TCP when the ring is passed, else it is asked for. */
@@ -321,9 +331,17 @@ static int stalled_back(struct sock *s, int fd, enum reason why)
 	if (s->rd && s->rd->state != RDMA_UP)
 		return -EBUSY;
 	/* the place of urgent data could not be kept */
-	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST))
+	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST) || has_left(s))
 		return -EBUSY;
 	return ask(s, fd);
+}
+
+/* It was asked, and has left: on TCP when all that it had put was read. */
+static int unanswered(struct sock *s)
+{
+	uint64_t n;
+
+	return tcp_where(s, &n) == ANC_AT_ANCHOR ? 0 : -EBUSY;
 }
 
 /* `told`: the writer knows that it is PAUSED, and waits. */
@@ -417,6 +435,8 @@ int fallback_rx(struct sock *s, int fd, enum reason why)
 			return -ECONNRESET;
 		if (answer_known(s))
 			return paused_back(s, fd, true);
+		if (has_left(s))
+			return unanswered(s);
 		/* a writer blocked in the kernel could not answer */
 		ret = keep_pull(s, fd);
 		ring_service(s);

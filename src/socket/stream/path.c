@@ -26,6 +26,9 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 	case ANC_RESTORING:
 		return s->peer_gone && s->rd ? 0 : -EAGAIN;
 	case ANC_RECALLED:
+		if (s->fallback.passed && !s->rd) /* it stays unanswered */
+			return 0;
+		/* fallthrough */
 	case ANC_PAUSED:
 		return s->peer_gone ? 0 : -EAGAIN;
 	default:
@@ -42,6 +45,7 @@ static bool leaves_bytes(struct sock *s, enum reason why, enum anc_state tx)
 {
 	return (fallback_executes || why == WHY_FD_PASSED || why == sock_off) &&
 	       s->paired && !s->rd && !s->peer_gone && tx == ANC_DRAINING &&
+	       !s->fallback.passed &&
 	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y;
 }
 
@@ -61,7 +65,7 @@ static void say_so(struct sock *s, int fd)
 	    sys_ioctl(fd, SIOCOUTQ, &queued) || queued > room / 2 ||
 	    left > (uint64_t)(room / 2 - queued))
 		return;
-	__atomic_store_n(&s->own->leaves, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&s->own->leaves, ANC_LEAVES, __ATOMIC_SEQ_CST);
 	ring_service(s);
 }
 
@@ -184,8 +188,8 @@ static void look_for_peer(struct sock *s)
 /* Its reader has asked for what is unread, since it was looked at. */
 static bool asked_back(const struct sock *s, enum anc_state tx)
 {
-	return s->paired && !s->peer_gone && tx >= ANC_RECALLED &&
-	       tx <= ANC_RESTORING;
+	return s->paired && !s->peer_gone && !(s->fallback.passed && !s->rd) &&
+	       tx >= ANC_RECALLED && tx <= ANC_RESTORING;
 }
 
 /* Lock held: a step of each. */
@@ -237,7 +241,6 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 static void is_back(struct sock *s, enum reason why, bool was)
 {
 	s->fallback.due = false;
-	s->fallback.passed |= why == WHY_FD_PASSED;
 	if (was) {
 		COUNT(s, fallbacks, 1);
 		page_add(fallbacks_for[why], 1);
@@ -302,6 +305,8 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 		s->fallback.given = true;
 	if (!b->tx && !b->rx)
 		is_back(s, why, was);
+	if (why == WHY_FD_PASSED) /* back or not: it can be undone */
+		fallback_passed(s);
 	/* with the peer gone a stand-in would be this process's alone */
 	if (b->rx == -ENOTCONN)
 		__atomic_store_n(&s->user, 0, __ATOMIC_RELAXED);

@@ -317,7 +317,8 @@ int tcp_where(struct sock *s, uint64_t *n)
 			     0);
 	where = anc_where(s->rx, &s->ar, n);
 
-	if (where == ANC_AT_ANCHOR && was == ANC_DRAINING) {
+	if (where == ANC_AT_ANCHOR &&
+	    (was == ANC_DRAINING || was == ANC_RECALLED)) {
 		ring_service(s); /* its FIN may wait for this */
 		behind_end(s);
 	}
