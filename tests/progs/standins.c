@@ -7,12 +7,14 @@
 #include "prog.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define SIZE 30000
+#define MEET 40 /* messages that an end needs to find the other */
 
 /* Sends, says so, and goes when it is told. */
 static void leaver(struct end *e)
@@ -137,12 +139,102 @@ static void numbers_run(struct end *e)
 	end_of(e, &other, SIZE - SIZE / 2 - SIZE / 4);
 }
 
+/* As long as it is taken, or so many pieces, for some time. */
+static void put_pieces(struct link *l, int pieces, int64_t ms)
+{
+	int64_t end = prog_now_ms() + ms;
+	uint8_t buf[1000];
+
+	while (pieces) {
+		struct flow f = l->tx;
+		ssize_t r;
+
+		flow_fill(&f, buf, sizeof(buf));
+		r = send(l->fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (r < 0 && prog_now_ms() >= end)
+			return;
+		if (r < 0)
+			continue;
+		l->tx.off += (uint64_t)r;
+		pieces--;
+	}
+}
+
+/*
+ * What the kernel had not sent is lost, and with it all that follows, though it
+ * may be here: the stream ends by a reset where it is cut.
+ */
+static void cut(struct end *e, bool executes)
+{
+	uint8_t buf[4096];
+	struct flow seen;
+	ssize_t r;
+	int i;
+
+	if (e->lfd < 0)
+		link_bare(e);
+	prog_hear(e); /* the kernel's queues are full */
+	if (e->lfd >= 0)
+		link_bare(e);
+	for (i = 0; i < MEET; i++) {
+		link_put(&e->l, 16);
+		prog_sync(e);
+	}
+	prog_hear(e);
+	prog_sync(e);
+	CHECK(!fcntl(e->l.fd, F_SETFD, 0));
+	CHECK(!executes || !system("true"));
+	while ((r = recv(e->l.fd, buf, sizeof(buf), MSG_PEEK)) > 0) {
+		seen = e->l.rx;
+		flow_check(&seen, buf, (size_t)r);
+		r = read(e->l.fd, buf, sizeof(buf));
+		CHECK(r > 0);
+		flow_check(&e->l.rx, buf, (size_t)r);
+	}
+	CHECK(r < 0 && errno == ECONNRESET);
+	link_close(&e->l);
+	prog_sync(e);
+}
+
+static void cut_run(struct end *e)
+{
+	cut(e, true);
+}
+
+static void cut_read_run(struct end *e)
+{
+	cut(e, false);
+}
+
+static void cutter(struct end *e)
+{
+	struct linger reset = { 1, 0 };
+	int i;
+
+	link_bare(e);
+	put_pieces(&e->l, INT_MAX, 100);
+	prog_tell(e, 0);
+	for (i = 0; i < MEET; i++) {
+		link_get(&e->l, 16);
+		prog_sync(e);
+	}
+	put_pieces(&e->l, 20, 500);
+	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_LINGER, &reset,
+			  sizeof(reset)));
+	link_close(&e->l);
+	prog_tell(e, 0);
+	prog_sync(e);
+	prog_sync(e);
+}
+
 static const struct prog_case cases[] = {
 	{ "unlooked", unlooked_run, leaver, CASE_PROCESS },
 	{ "level", level_run, leaver, CASE_PROCESS },
 	{ "oneshot", oneshot_run, leaver, CASE_PROCESS },
 	{ "again", again_run, leaver, CASE_PROCESS },
 	{ "numbers", numbers_run, leaver, CASE_PROCESS },
+	{ "cut", cut_run, cutter, CASE_PROCESS | CASE_BARE },
+	{ "cut-read", cut_read_run, cutter, CASE_PROCESS | CASE_BARE },
 };
 
 int main(int argc, char **argv)

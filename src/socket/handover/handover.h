@@ -114,9 +114,10 @@ bool keep_revive(struct sock *s);
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);
 /*
- * All that is unread and not the kernel's, by a look: false, it is not there.
+ * What is unread and not the kernel's, by a look: s->got.avail + s->ar.kept
+ * bytes, but where keep_short() less. Returns how many, or a negative errno.
  */
-bool keep_unread(struct sock *s, struct cursor *c);
+ssize_t keep_unread(struct sock *s, struct cursor *c);
 void keep_put_back(struct sock *s, int fd); /* the writer, in RESTORING */
 
 /* Of what came before the switch some will never come. */

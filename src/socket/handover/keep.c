@@ -213,18 +213,20 @@ bool keep_short(const struct sock *s)
 }
 
 /* In order: kept in front of the ring, ring, kept behind. */
-bool keep_unread(struct sock *s, struct cursor *c)
+ssize_t keep_unread(struct sock *s, struct cursor *c)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
 	uint64_t front = s->ar.taken < x ? x - s->ar.taken : 0;
 	size_t ring = s->got.avail, rest;
 
 	if (keep_short(s)) /* lost in the kernel, and what follows it */
-		return keep_take(s, c, 0, s->ar.kept, true) >= 0;
+		return keep_take(s, c, 0, s->ar.kept, true);
 	rest = s->ar.kept - front;
-	return keep_take(s, c, 0, front, true) == (ssize_t)front &&
-	       pump_recv(s, c, ring, true, false) == (ssize_t)ring &&
-	       keep_take(s, c, front, rest, true) == (ssize_t)rest;
+	if (keep_take(s, c, 0, front, true) != (ssize_t)front ||
+	    pump_recv(s, c, ring, true, false) != (ssize_t)ring ||
+	    keep_take(s, c, front, rest, true) != (ssize_t)rest)
+		return -EPROTO;
+	return (ssize_t)(front + ring + rest);
 }
 
 /* The next `skip` bytes of what is unread came by the anchor after all. */

@@ -40,7 +40,7 @@ int rdma_give_begin(struct sock *s)
 		if (!g->mem)
 			return -ENOMEM;
 		iov = (struct iovec){ g->mem + WIRE_BSDH, n };
-		if (!keep_unread(s, &c)) {
+		if (keep_unread(s, &c) != (ssize_t)n) {
 			bytebuf_unmap(g->mem, n + WIRE_BSDH);
 			g->mem = NULL;
 			return pump_fail(s, -EPROTO);

@@ -46,27 +46,21 @@ static int tcp_pair(int pair[2])
 /* That goes into the far end's send queue, all or nothing. */
 static int fill(struct sock *s, int far)
 {
-	size_t len = s->got.avail + s->ar.kept, done = 0;
-	void *mem = sys_mmap(NULL, len, PROT_READ | PROT_WRITE,
+	size_t room = s->got.avail + s->ar.kept;
+	void *mem = sys_mmap(NULL, room, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct iovec iov = { mem, len };
+	struct iovec iov = { mem, room };
 	struct cursor c = { .iov = &iov, .left = 1 };
-	int ret = 0;
+	ssize_t len, done = 0, n = 0;
 
 	if (sys_is_err(mem))
 		return -ENOMEM;
-	if (!keep_unread(s, &c))
-		ret = -EPROTO;
-	while (!ret && done < len) {
-		ssize_t n = sys_send(far, (char *)mem + done, len - done,
-				     MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (n < 0)
-			ret = (int)n;
-		else
-			done += (size_t)n;
-	}
-	sys_munmap(mem, len);
-	return ret;
+	len = keep_unread(s, &c);
+	for (; n >= 0 && done < len; done += n)
+		n = sys_send(far, (char *)mem + done, (size_t)(len - done),
+			     MSG_DONTWAIT | MSG_NOSIGNAL);
+	sys_munmap(mem, room);
+	return len < 0 ? (int)len : n < 0 ? (int)n : 0;
 }
 
 static int put_on(int near, int fd)
