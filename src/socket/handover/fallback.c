@@ -11,41 +11,6 @@
 /* --- writer's part ----------------------------------------------------- */
 
 /*
- * Between hosts the peer does not say any more what is taken, nor asks: the
- * FIN is all that its reader can still hear. False: it would be too early.
- */
-static bool last_word(struct sock *s, int fd)
-{
-	/* what may be lost with the queue pair can be told before it only */
-	if (rdma_api->flushed(s->rd->end) != 1)
-		return false;
-	switch (anc_state(s->tx)) {
-	case ANC_DRAINING: /* behind which nothing comes */
-		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
-		return true;
-	case ANC_RECALLED: /* nothing is shown without the marker */
-		rdma_marker_write(s, fd);
-		if (s->rd->mark.marker_due ||
-		    (s->rd->mark.ahead && s->at.sent != s->at.x &&
-		     rdma_marker_ahead(s, fd)))
-			return false;
-		break;
-	case ANC_RESTORING: /* without all that it was to put back: none of it */
-		if (rdma_put_whole(s->rd))
-			return false;
-		rdma_put_drop(s->rd);
-		anc_resumed(s->tx);
-		return true;
-	case ANC_PAUSED:
-		break;
-	default:
-		return true;
-	}
-	__atomic_store_n(&s->tx->state, ANC_TCP, __ATOMIC_SEQ_CST);
-	return true;
-}
-
-/*
  * A half-closed direction keeps its anchor open until the reader has the last
  * byte, so that it could still fall back; then the kernel's FIN follows.
  */
@@ -62,7 +27,7 @@ static void finish(struct sock *s, int fd)
 		if (!zc_recall(s))
 			return;
 		silent = !s->peer_gone && rdma_silent(s);
-		if (silent && !last_word(s, fd))
+		if (silent && !rdma_last_word(s, fd))
 			return;
 		if (!s->peer_gone && !silent &&
 		    s->at.sent !=
@@ -75,7 +40,7 @@ static void finish(struct sock *s, int fd)
 		break;
 	case ANC_DRAINING: /* before y its reader may ask for bytes */
 		if (silent ?
-			    !last_word(s, fd) :
+			    !rdma_last_word(s, fd) :
 			    !s->peer_gone &&
 				    __atomic_load_n(&s->tx->taken,
 						    __ATOMIC_ACQUIRE) < s->at.y)
@@ -88,7 +53,7 @@ static void finish(struct sock *s, int fd)
 		/* fallthrough */
 	case ANC_RECALLED:
 	case ANC_PAUSED:
-		if (silent ? !last_word(s, fd) : !s->peer_gone)
+		if (silent ? !rdma_last_word(s, fd) : !s->peer_gone)
 			return;
 		break;
 	default:
@@ -398,16 +363,6 @@ static int late_back(struct sock *s, int fd, enum reason why)
 	return keep_revive(s) ? dead_fallback(s, fd, why) : -ECONNRESET;
 }
 
-/*
- * Over RDMA the writer may switch until it has said that it will not, or has
- * ended: our hold on TCP is in its hands.
- */
-bool fallback_unheld(const struct sock *s)
-{
-	return rdma_here(s) && !s->peer_gone && s->rd->state == RDMA_UP &&
-	       !s->conn.dis_rcvd && !remote_held(&s->rd->words);
-}
-
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */
 int fallback_rx(struct sock *s, int fd, enum reason why)
 {
@@ -421,7 +376,7 @@ int fallback_rx(struct sock *s, int fd, enum reason why)
 		return -EAGAIN;
 	switch (anc_state(s->rx)) {
 	case ANC_TCP:
-		return fallback_unheld(s) ? -EAGAIN : 0;
+		return rdma_unheld(s) ? -EAGAIN : 0;
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		if (s->peer_gone)

@@ -22,8 +22,6 @@ extern bool fallback_executes; /* this process: sock_executes() */
  * sleeping readers out: they come out now, and it is never lifted again.
  */
 void fallback_rouse(struct sock *s);
-/* Its directions are not held, and may go on as they are. */
-bool fallback_unheld(const struct sock *s);
 /*
  * A fallback that no thread waits for is ended by the next that comes by. On one
  * host that one takes the next step in any case: a thread that does wait may be
@@ -177,6 +175,18 @@ void rdma_ended(struct sock *s); /* nothing more comes or goes */
  * it is back on TCP, or as if the peer were gone.
  */
 bool rdma_over(struct sock *s, int fd);
+/*
+ * Between hosts the peer does not say any more what is taken, nor asks: the
+ * FIN is all that its reader can still hear. False: it would be too early.
+ */
+bool rdma_last_word(struct sock *s, int fd);
+/*
+ * The writer may switch until it has said that it will not, or has ended: our
+ * hold on TCP is in its hands.
+ */
+bool rdma_unheld(const struct sock *s);
+/* One that wants to fall back: what came is looked at, and our words are sent. */
+void rdma_look_for_peer(struct sock *s);
 
 /* --- user.c ------------------------------------------------------------- */
 

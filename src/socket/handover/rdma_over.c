@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A queue pair is lost, or a fallback over RDMA is over. */
+/* A queue pair is lost, and what a fallback over RDMA waits for. */
 
 #include "socket/handover/handover.h"
 
@@ -76,4 +76,51 @@ void rdma_ended(struct sock *s)
 	if (r->far >= 0)
 		sys_shutdown(r->far, SHUT_WR);
 	lift_peer_gone(s);
+}
+
+bool rdma_last_word(struct sock *s, int fd)
+{
+	/* what may be lost with the queue pair can be told before it only */
+	if (rdma_api->flushed(s->rd->end) != 1)
+		return false;
+	switch (anc_state(s->tx)) {
+	case ANC_DRAINING: /* behind which nothing comes */
+		__atomic_store_n(&s->fallback.stand, 0, __ATOMIC_SEQ_CST);
+		return true;
+	case ANC_RECALLED: /* nothing is shown without the marker */
+		rdma_marker_write(s, fd);
+		if (s->rd->mark.marker_due ||
+		    (s->rd->mark.ahead && s->at.sent != s->at.x &&
+		     rdma_marker_ahead(s, fd)))
+			return false;
+		break;
+	case ANC_RESTORING: /* without all that it was to put back: none of it */
+		if (rdma_put_whole(s->rd))
+			return false;
+		rdma_put_drop(s->rd);
+		anc_resumed(s->tx);
+		return true;
+	case ANC_PAUSED:
+		break;
+	default:
+		return true;
+	}
+	__atomic_store_n(&s->tx->state, ANC_TCP, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+bool rdma_unheld(const struct sock *s)
+{
+	return rdma_here(s) && !s->peer_gone && s->rd->state == RDMA_UP &&
+	       !s->conn.dis_rcvd && !remote_held(&s->rd->words);
+}
+
+void rdma_look_for_peer(struct sock *s)
+{
+	if (!s->rd || !s->paired)
+		return;
+	fallback_pin(s);
+	if (!s->conn.error)
+		pump_poll(s);
+	rdma_tell(s, true);
 }

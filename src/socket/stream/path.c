@@ -177,14 +177,6 @@ struct way_back {
 	bool yields; /* for another process that has it, too */
 };
 
-static void look_for_peer(struct sock *s)
-{
-	fallback_pin(s);
-	if (!s->conn.error)
-		pump_poll(s);
-	rdma_tell(s, true);
-}
-
 /* Its reader has asked for what is unread, since it was looked at. */
 static bool asked_back(const struct sock *s, enum anc_state tx)
 {
@@ -204,8 +196,7 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 		b->rx = -ENOTCONN;
 		return;
 	}
-	if (s->rd && s->paired)
-		look_for_peer(s);
+	rdma_look_for_peer(s);
 	b->tx = s->paired ? tx_fallback(s, fd, b->why) : 0;
 	b->rx = s->paired ? fallback_rx(s, fd, b->why) : 0;
 	if (!b->tx || !b->rx)
@@ -228,7 +219,7 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	if (b->late && b->rx == -EAGAIN && !s->rd &&
 	    anc_state(s->rx) == ANC_RESTORING)
 		b->rx = 0;
-	if (!b->rx && fallback_unheld(s)) {
+	if (!b->rx && rdma_unheld(s)) {
 		rdma_tell(s, true);
 		b->rx = -EAGAIN;
 	}

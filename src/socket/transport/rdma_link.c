@@ -111,7 +111,7 @@ int rdma_words(struct sock *s, const uint8_t *in)
 	if (!rdma_here(s))
 		return -EPROTO;
 	if (r->state != RDMA_UP || rdma_silent(s))
-		return 0; /* too late: rdma_failover.c, and fallback.c's last_word() */
+		return 0; /* too late: rdma_failover.c and rdma_last_word() */
 	news = remote_take(&r->words, in);
 	if (news < 0) {
 		s->conn.fault = "words that cannot be true";
