@@ -98,8 +98,7 @@ static void hung_up(struct sock *s)
 	if (!enter(s))
 		return;
 	/* the slot may be another connection's by now: ask its own socket */
-	/* our own SHUT_RD looks alike; over RDMA its end is told otherwise */
-	if (s->paired && !(s->rd && s->eos.shut_rd) && wake_hung_up(s))
+	if (s->paired && carrier_ends_by_hangup(s) && wake_hung_up(s))
 		lift_peer_gone(s);
 	sock_unlock(s);
 	sock_changed(s);
@@ -112,17 +111,16 @@ static bool soon;
 
 static void see(struct sock *s, void *arg)
 {
+	enum carrier_look look = carrier_look(s);
+
 	(void)arg;
 	if (anc_state(s->tx) == ANC_RESTORING || lift_awaited(s) ||
 	    __atomic_load_n(&s->fallback.kick_owed, __ATOMIC_RELAXED) ||
-	    (s->rd && rdma_restless(s) && !rdma_calm(s)))
+	    look == CARRIER_BUSY)
 		tick = TICK_MS;
-	else if (unlikely(s->rd) && rdma_restless(s) && !tick)
+	else if (look == CARRIER_CALM && !tick)
 		tick = CALM_MS;
-	else if (unlikely(s->rd) && (rdma_seeks(s) || rdma_fat(s) ||
-				     rdma_parted(s) || rdma_waits(s)))
-		soon = true;
-	else if (unlikely(fallback_leaver(s)))
+	else if (look == CARRIER_SOON || unlikely(fallback_leaver(s)))
 		soon = true;
 	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_SEQ_CST)))
 		tick = holdback_tick(s, tick);
@@ -168,8 +166,7 @@ static void came(struct sock *s)
 {
 	if (!enter(s))
 		return;
-	if (rdma_here(s))
-		s->rd->failover.called = s->rd->due.restless = true;
+	rdma_anchor_came(s);
 	sock_unlock(s);
 }
 

@@ -238,4 +238,34 @@ static inline bool carrier_end_doubtful(const struct sock *s, bool asked)
 					   s->rd->state == RDMA_FAILOVER);
 }
 
+/* --- the service thread ----------------------------------------------------- */
+
+/* When it has to look at this one again by itself, lock not held. */
+enum carrier_look {
+	CARRIER_IDLE,
+	CARRIER_SOON,
+	CARRIER_CALM, /* a busy program looks, most likely */
+	CARRIER_BUSY,
+};
+
+static inline enum carrier_look carrier_look(const struct sock *s)
+{
+	if (likely(!s->rd))
+		return CARRIER_IDLE;
+	if (rdma_restless(s))
+		return rdma_calm(s) ? CARRIER_CALM : CARRIER_BUSY;
+	return rdma_seeks(s) || rdma_fat(s) || rdma_parted(s) || rdma_waits(s) ?
+		       CARRIER_SOON :
+		       CARRIER_IDLE;
+}
+
+/*
+ * Is a wake-up socket that has hung up the end of the peer's library? Our own
+ * SHUT_RD looks alike, where that end is told otherwise.
+ */
+static inline bool carrier_ends_by_hangup(const struct sock *s)
+{
+	return !(s->rd && s->eos.shut_rd);
+}
+
 #endif

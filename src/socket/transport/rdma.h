@@ -280,6 +280,13 @@ static inline bool rdma_restless(const struct sock *s)
 	       (r->due.restless || r->due.changed || r->lingers);
 }
 
+/* Something came on the anchor, where nothing but control bytes may. */
+static inline void rdma_anchor_came(struct sock *s)
+{
+	if (rdma_here(s))
+		s->rd->failover.called = s->rd->due.restless = true;
+}
+
 /* Only because the channel was left unarmed for a busy program? */
 static inline bool rdma_calm(const struct sock *s)
 {
