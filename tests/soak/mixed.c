@@ -346,7 +346,7 @@ static int verdict(void)
 		return 1;
 	}
 	if (board->count.refused >
-	    board->count.stops / 10 +
+	    1 + board->count.stops / 10 +
 		    (board->count.passes + board->count.options) / 1000) {
 		fprintf(stderr, "mixed: WRONG: refused too often\n");
 		return 1;
