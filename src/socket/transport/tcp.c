@@ -274,6 +274,10 @@ void tcp_abandoned(struct sock *s, enum holder_part part)
 		sock_awoken(s, s->waits.asleep_anchor_gen);
 		return;
 	}
+	if (part == HOLDS_WAIT) {
+		__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
+		return;
+	}
 	if (part == HOLDS_TX) {
 		tx_lost(s);
 		__atomic_sub_fetch(&s->in.tcp_tx, 1, __ATOMIC_SEQ_CST);

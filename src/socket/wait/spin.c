@@ -165,6 +165,19 @@ struct sock *sock_stays(struct sock *s)
 	return s;
 }
 
+struct sock *sock_waits(struct sock *s)
+{
+	sock_keep(s);
+	holder_in(s, HOLDS_WAIT);
+	return s;
+}
+
+void sock_waited(struct sock **s)
+{
+	holder_out(*s, HOLDS_WAIT);
+	sock_go_on(*s);
+}
+
 bool sock_stay(struct sock *s)
 {
 	bool here;
