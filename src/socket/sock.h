@@ -461,13 +461,11 @@ bool sock_stay(struct sock *s);
 void sock_go_on(struct sock *s);
 /*
  * The same of any, for a call that sleeps outside of the library (guard.h) and
- * uses the sock behind that: to the end of the block.
+ * uses the sock behind that: to the end of the block. A process that is killed
+ * meanwhile is counted out.
  */
 struct sock *sock_stays(struct sock *s);
-static inline void sock_stayed(struct sock **s)
-{
-	sock_go_on(*s);
-}
+void sock_stayed(struct sock **s);
 #define SOCK_STAYS(name, s) \
 	struct sock *name   \
 		__attribute__((cleanup(sock_stayed), unused)) = sock_stays(s)

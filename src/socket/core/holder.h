@@ -22,7 +22,7 @@ enum holder_part {
 	HOLDS_RX, /* and by those since */
 	HOLDS_TX, /* TCP sends */
 	HOLDS_SLEEP, /* asleep in poll on the anchor */
-	HOLDS_WAIT, /* waiting for what another process does: SOCK_WAITS */
+	HOLDS_STAY, /* in a call that may take a while: sock_stays() */
 	HOLDS_PARTS,
 };
 

@@ -149,7 +149,7 @@ static int left(struct sock *s, const struct anc_dir *tx)
 	s->fallback.falling_back--;
 	fallback_unpin(s, s->tx == tx && !s->rd);
 	sock_unlock(s);
-	sock_waited(&s);
+	sock_stayed(&s);
 	return 0;
 }
 
@@ -271,7 +271,7 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 	words = s->tx;
 	s->fallback.callers++;
 	s->fallback.falling_back++;
-	sock_waits(s);
+	sock_stays(s);
 	sock_unlock(s);
 	for (;;) {
 		lock_take(&s->lock);
@@ -305,7 +305,7 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 	rx_state = anc_state(s->rx);
 	sock_unlock(s);
 	sock_changed(s);
-	sock_waited(&s);
+	sock_stayed(&s);
 	if ((!b->tx && !b->rx) || b->rx == -ENOTCONN)
 		return 0;
 	log_warn("fd %d could not fall back (%s): tx %s, rx %s", fd,
@@ -363,7 +363,7 @@ static int comes(struct sock *s, uint64_t deadline, bool part, uint64_t until,
 {
 	int saved = errno, err;
 	uint32_t ns = 50000;
-	SOCK_WAITS(waits, s);
+	SOCK_STAYS(stays, s);
 
 	do {
 		struct timespec ts = { .tv_nsec = (long)ns };
@@ -401,7 +401,7 @@ void user_comes_back(struct sock *s)
 {
 	uint64_t until = sock_fallback_limit(), since;
 	uint32_t ns = 50000;
-	SOCK_WAITS(waits, s);
+	SOCK_STAYS(stays, s);
 
 	for (; user_awaited(s, until, &since); ns = longer(ns))
 		nap(ns);
@@ -428,7 +428,7 @@ bool peer_writes_back(struct sock *s, int fd, bool *done)
 	uint64_t since = s->fallback.handed_at, end = since + ANSWER_NS, now;
 	uint64_t to = __atomic_load_n(&s->fallback.handed_to, __ATOMIC_RELAXED);
 	bool there = false, sent;
-	SOCK_WAITS(waits, s);
+	SOCK_STAYS(stays, s);
 
 	if (*done)
 		return false;

@@ -274,7 +274,7 @@ void tcp_abandoned(struct sock *s, enum holder_part part)
 		sock_awoken(s, s->waits.asleep_anchor_gen);
 		return;
 	}
-	if (part == HOLDS_WAIT) {
+	if (part == HOLDS_STAY) {
 		__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
 		return;
 	}

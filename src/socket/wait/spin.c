@@ -162,19 +162,13 @@ void sock_go_on(struct sock *s)
 struct sock *sock_stays(struct sock *s)
 {
 	sock_keep(s);
+	holder_in(s, HOLDS_STAY);
 	return s;
 }
 
-struct sock *sock_waits(struct sock *s)
+void sock_stayed(struct sock **s)
 {
-	sock_keep(s);
-	holder_in(s, HOLDS_WAIT);
-	return s;
-}
-
-void sock_waited(struct sock **s)
-{
-	holder_out(*s, HOLDS_WAIT);
+	holder_out(*s, HOLDS_STAY);
 	sock_go_on(*s);
 }
 

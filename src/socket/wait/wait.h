@@ -82,15 +82,6 @@ uint64_t wait_deadline(int64_t timeo);
  */
 int wait_rest(struct sock *s, int fd, uint64_t deadline);
 /*
- * As sock_stays(), for a call that waits for what another process has to do: a
- * process that is killed meanwhile is counted out.
- */
-struct sock *sock_waits(struct sock *s);
-void sock_waited(struct sock **s);
-#define SOCK_WAITS(name, s) \
-	struct sock *name   \
-		__attribute__((cleanup(sock_waited), unused)) = sock_waits(s)
-/*
  * Lock not held: until the anchor has the next byte of a call that has some
  * already. Its number from here on, or -1 and errno: EAGAIN also where another
  * thread has closed it, or, with `some` bytes of this message, the urgent mark
