@@ -67,6 +67,12 @@ static void sleeps(void)
 	sock_sleep(s);
 }
 
+static void closes(void)
+{
+	sock_stays(s);
+	s->mem.holder[1].fds = 0;
+}
+
 /* In a handler, which lies deeper by a signal's frame at least. */
 static __attribute__((noinline)) void sends_deeper(void)
 {
@@ -164,6 +170,18 @@ static void t_sleep(void **state)
 	assert_int_equal(s->waits.asleep_anchor, 1);
 	assert_int_equal(sock_holders(s), 1);
 	nobody_is_inside();
+	assert_false(s->in.strayed || s->fallback.pinned);
+}
+
+/* In the middle of a close, too: its memory goes. */
+static void t_close(void **state)
+{
+	(void)state;
+	killed(closes);
+	assert_int_equal(s->in.users, 1);
+	assert_int_equal(sock_holders(s), 1);
+	nobody_is_inside();
+	assert_int_equal(s->mem.holder[1].pid, 0);
 	assert_false(s->in.strayed || s->fallback.pinned);
 }
 
@@ -303,6 +321,7 @@ int main(void)
 		T(t_receive),
 		T(t_send),
 		T(t_sleep),
+		T(t_close),
 		T(t_before_the_pairing),
 		T(t_behind_the_pairing),
 		T(t_others),
