@@ -465,7 +465,11 @@ void sock_go_on(struct sock *s);
  * meanwhile is counted out.
  */
 struct sock *sock_stays(struct sock *s);
-void sock_stayed(struct sock **s);
+void sock_stay_ends(struct sock *s);
+static inline void sock_stayed(struct sock **s)
+{
+	sock_stay_ends(*s);
+}
 #define SOCK_STAYS(name, s) \
 	struct sock *name   \
 		__attribute__((cleanup(sock_stayed), unused)) = sock_stays(s)

@@ -35,15 +35,15 @@ void holder_in(struct sock *s, enum holder_part part)
 void holder_out(struct sock *s, enum holder_part part)
 {
 	struct holder *h = place_of(s, sock_pid);
-	uint32_t n;
+	uint16_t n;
 
 	if (unlikely(!h))
 		return;
 	n = __atomic_load_n(&h->inside[part], __ATOMIC_SEQ_CST);
 	/* or forked inside: then its parent is counted, and it is not */
-	while (n &&
-	       !__atomic_compare_exchange_n(&h->inside[part], &n, n - 1, 0,
-					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (n && !__atomic_compare_exchange_n(
+			    &h->inside[part], &n, (uint16_t)(n - 1), 0,
+			    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 }
 

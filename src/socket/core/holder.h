@@ -32,7 +32,7 @@ struct holder {
 	uint32_t fds : 31;
 	uint32_t leaves : 1; /* it is about to exec, and keeps none of them */
 	int32_t fd; /* one of them, as last known */
-	uint32_t inside[HOLDS_PARTS]; /* atomic */
+	uint16_t inside[HOLDS_PARTS]; /* atomic */
 };
 
 /* The place of that process, or of a child (sock_birth()), or NULL. */

@@ -149,7 +149,7 @@ static int left(struct sock *s, const struct anc_dir *tx)
 	s->fallback.falling_back--;
 	fallback_unpin(s, s->tx == tx && !s->rd);
 	sock_unlock(s);
-	sock_stayed(&s);
+	sock_stay_ends(s);
 	return 0;
 }
 
@@ -305,7 +305,7 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 	rx_state = anc_state(s->rx);
 	sock_unlock(s);
 	sock_changed(s);
-	sock_stayed(&s);
+	sock_stay_ends(s);
 	if ((!b->tx && !b->rx) || b->rx == -ENOTCONN)
 		return 0;
 	log_warn("fd %d could not fall back (%s): tx %s, rx %s", fd,

@@ -166,10 +166,10 @@ struct sock *sock_stays(struct sock *s)
 	return s;
 }
 
-void sock_stayed(struct sock **s)
+void sock_stay_ends(struct sock *s)
 {
-	holder_out(*s, HOLDS_STAY);
-	sock_go_on(*s);
+	holder_out(s, HOLDS_STAY);
+	sock_go_on(s);
 }
 
 bool sock_stay(struct sock *s)

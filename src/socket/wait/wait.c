@@ -28,7 +28,7 @@ int wait_until(struct pollfd *p, uint64_t deadline)
 static void rested(struct sock **s)
 {
 	__atomic_sub_fetch(&(*s)->in.resting, 1, __ATOMIC_SEQ_CST);
-	sock_stayed(s);
+	sock_stay_ends(*s);
 }
 
 /*
