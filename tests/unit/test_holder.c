@@ -73,6 +73,13 @@ static void closes(void)
 	s->mem.holder[1].fds = 0;
 }
 
+static void locks(void)
+{
+	lock_forked();
+	if (sock_lock(s))
+		_exit(1);
+}
+
 /* In a handler, which lies deeper by a signal's frame at least. */
 static __attribute__((noinline)) void sends_deeper(void)
 {
@@ -183,6 +190,32 @@ static void t_close(void **state)
 	nobody_is_inside();
 	assert_int_equal(s->mem.holder[1].pid, 0);
 	assert_false(s->in.strayed || s->fallback.pinned);
+}
+
+/*
+ * It held the lock of what another process uses: that one, which alone moves
+ * the stream, may go on; but if it was the user, nobody may.
+ */
+static void t_locked(void **state)
+{
+	pid_t pid;
+
+	(void)state;
+	s->tx = words;
+	s->paired = true;
+	words->state = ANC_LIFTED;
+	s->user = getppid();
+	killed(locks);
+	assert_int_equal(sock_lock(s), 0);
+	assert_int_equal(s->conn.error, 0);
+	sock_unlock(s);
+	assert_int_equal(sock_holders(s), 1);
+	pid = killed(locks);
+	s->user = pid;
+	assert_int_equal(sock_lock(s), 0);
+	assert_int_equal(s->conn.error, -ECONNRESET);
+	sock_unlock(s);
+	s->paired = false;
 }
 
 /* The marker of the lift was left to a thread inside since before. */
@@ -322,6 +355,7 @@ int main(void)
 		T(t_send),
 		T(t_sleep),
 		T(t_close),
+		T(t_locked),
 		T(t_before_the_pairing),
 		T(t_behind_the_pairing),
 		T(t_others),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What this process is to the room: its number, and what it tells. */
 
+#include "base/proc.h"
 #include "socket/core/core.h"
 
 struct sock_hooks hooks;
@@ -8,18 +9,25 @@ struct sock_hooks hooks;
 int32_t sock_pid;
 struct sock_reports reports;
 
+static bool user_lives(const struct sock *s)
+{
+	char state = s->user > 0 ? proc_state_of(s->user) : 0;
+
+	return state && state != 'Z' && state != 'X';
+}
+
 /*
  * The lock was not free in the ordinary way: this thread holds it and we are in
  * a signal handler, or its owner was killed inside. What that moves of a stream
  * may be half moved then, and cannot be trusted; but only its user moves it
- * (handover/user.c), and if that is this process, or all is on TCP, the stream
- * is whole.
+ * (handover/user.c), and if that is this process, or one that lives, or all is
+ * on TCP, the stream is whole.
  */
 int sock_lock_odd(struct sock *s, int ret)
 {
 	if (ret != -EOWNERDEAD)
 		return ret;
-	if (s->user == sock_pid || !sock_by_ring(s))
+	if (s->user == sock_pid || !sock_by_ring(s) || user_lives(s))
 		return 0;
 	log_err("Error: process %d was killed inside socket inode %llu",
 		s->user, (unsigned long long)s->id.inode);
