@@ -265,7 +265,7 @@ static int behind_ring(struct anc_dir *d, struct anc_rx *r, uint64_t *n)
 {
 	enum anc_state st = anc_state(d);
 	int64_t kicks = anc_kicks(d, r), ring;
-	/* what was asked for was read instead: so that was no question */
+	/* R has read what it asked for and keeps nothing: no answer is due */
 	bool passes = st == ANC_DRAINING ||
 		      (st == ANC_RECALLED && !r->kept && !d->far);
 
