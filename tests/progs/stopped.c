@@ -311,9 +311,10 @@ static pid_t other_begin(int *via)
 	CHECK(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	*via = pair[0];
 	pid = fork();
+	CHECK(pid >= 0);
+	close(pair[!pid ? 0 : 1]);
 	if (pid)
-		goto parent;
-	close(pair[0]);
+		return pid;
 	for (i = 0; i < LINKS; i++) {
 		CHECK(read(pair[1], &l, sizeof(l)) == sizeof(l));
 		l.fd = fd_take(pair[1], &n);
@@ -322,10 +323,6 @@ static pid_t other_begin(int *via)
 		close(l.fd);
 	}
 	_exit(0);
-parent:
-	CHECK(pid > 0);
-	close(pair[1]);
-	return pid;
 }
 
 static void other_run(struct end *e)

@@ -193,8 +193,8 @@ static void t_close(void **state)
 }
 
 /*
- * It held the lock of what another process uses: that one, which alone moves
- * the stream, may go on; but if it was the user, nobody may.
+ * The lock of a sock that another process uses: only the user moves the stream,
+ * so that is whole; it may be half moved if the user was killed.
  */
 static void t_locked(void **state)
 {

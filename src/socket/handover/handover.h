@@ -41,8 +41,6 @@ void fallback_take_back(struct sock *s, int fd);
 
 /* All with the lock held. What is on TCP now of its directions stays there. */
 void fallback_pin(struct sock *s);
-/* Another process gets it; lock held, and undone by sock_not_passed(). */
-void fallback_passed(struct sock *s);
 /*
  * A call that counted itself in `fallback.callers` needs it no more. `ours`: the
  * words that were held are still the sock's.

@@ -43,27 +43,3 @@ void sock_unpin(struct sock *s)
 	fallback_unpin(s, true);
 	sock_unlock(s);
 }
-
-static void passed(struct sock *s, uint32_t times)
-{
-	s->fallback.passed = times;
-	if (s->paired && !s->rd)
-		__atomic_store_n(&s->own->leaves, times ? ANC_LEFT : 0,
-				 __ATOMIC_SEQ_CST);
-}
-
-void fallback_passed(struct sock *s)
-{
-	passed(s, s->fallback.passed + 1);
-}
-
-void sock_not_passed(struct sock *s)
-{
-	if (sock_lock(s))
-		return;
-	if (s->fallback.passed)
-		passed(s, s->fallback.passed - 1);
-	fallback_serve(s, sock_anchor(s)); /* it may have been asked */
-	fallback_unpin(s, true);
-	sock_unlock(s);
-}

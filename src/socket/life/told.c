@@ -38,7 +38,7 @@ static void fallback_one(struct sock *s, void *arg)
 	if (!sock_fallback_until(s, -1, t->why, t->until))
 		t->a.home++;
 	else if (t->why == WHY_FD_PASSED)
-		sock_not_passed(s); /* nobody else gets it */
+		sock_not_passed(s); /* no other process gets it */
 }
 
 /* Not paired yet: it is not in the registry, and never will be. */

@@ -251,6 +251,26 @@ static void nap(uint32_t ns)
 	guard_wake(was);
 }
 
+/* Lock held: so often it was given to another process, which writes, too. */
+static void passed(struct sock *s, uint32_t times)
+{
+	s->fallback.passed = times;
+	if (s->paired && !s->rd)
+		__atomic_store_n(&s->own->leaves, times ? ANC_LEFT : 0,
+				 __ATOMIC_SEQ_CST);
+}
+
+void sock_not_passed(struct sock *s)
+{
+	if (sock_lock(s))
+		return;
+	if (s->fallback.passed)
+		passed(s, s->fallback.passed - 1);
+	fallback_serve(s, sock_anchor(s)); /* it may have been asked */
+	fallback_unpin(s, true);
+	sock_unlock(s);
+}
+
 static int bring_back(struct sock *s, int fd, struct way_back *b)
 {
 	enum anc_state tx_state, rx_state;
@@ -297,7 +317,7 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 	if (!b->tx && !b->rx)
 		is_back(s, why, was);
 	if (why == WHY_FD_PASSED) /* back or not: it can be undone */
-		fallback_passed(s);
+		passed(s, s->fallback.passed + 1);
 	/* with the peer gone a stand-in would be this process's alone */
 	if (b->rx == -ENOTCONN)
 		__atomic_store_n(&s->user, 0, __ATOMIC_RELAXED);
