@@ -139,6 +139,12 @@ static bool sweep(const struct chunk *last)
 }
 
 /*
+ * No slot behind so many was ever taken, unless it is SLOTS; raised before one
+ * is taken, so that the slot of a thread that is inside is always looked at.
+ */
+static uint32_t few = FEW; /* atomic */
+
+/*
  * A slot keeps its scratch memory: so one that was never used is taken only
  * when those in use were swept, or threads that come and go would use up all.
  * The number in use doubles when that was not worth it: a thread costs a fixed
@@ -146,7 +152,6 @@ static bool sweep(const struct chunk *last)
  */
 static struct guard *claim_few(uint32_t tid)
 {
-	static uint32_t few = FEW; /* atomic; up to SLOTS */
 	uint32_t most = __atomic_load_n(&few, __ATOMIC_RELAXED), was = most;
 	struct guard *g = claim_of(0, tid, most);
 
@@ -184,6 +189,7 @@ struct guard *guard_slot(void)
 	if (!g)
 		g = claim_few(tid);
 	for (i = 0; !g && i < 3; i++) {
+		__atomic_store_n(&few, SLOTS, __ATOMIC_RELAXED);
 		last = last_chunk();
 		g = claim_of(0, tid, UINT32_MAX);
 		if (!g && !sweep(last))
@@ -314,19 +320,20 @@ void guard_forked(void)
 /* The oldest epoch that a thread is inside of; the present one if none is. */
 static uint64_t oldest(uint64_t now)
 {
+	uint32_t most = __atomic_load_n(&few, __ATOMIC_RELAXED), i;
 	struct chunk *c;
 	uint64_t at;
-	int i;
 
 	for (c = &first; c; c = __atomic_load_n(&c->next, __ATOMIC_ACQUIRE))
-		for (i = 0; i < SLOTS; i++) {
+		for (i = 0; i < most; i++) {
 			struct guard *g = &c->slot[i].g;
 
 			at = __atomic_load_n(&g->epoch, __ATOMIC_ACQUIRE);
 			/* a thread that ended inside holds up nothing */
 			if (at && at < now &&
-			    !tid_dead(
-				    __atomic_load_n(&g->tid, __ATOMIC_RELAXED)))
+			    (g == guard_own ||
+			     !tid_dead(__atomic_load_n(&g->tid,
+						       __ATOMIC_RELAXED))))
 				now = at;
 		}
 	return now;
