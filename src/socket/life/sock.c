@@ -225,8 +225,10 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 	s->id.use = (uint8_t)v.use;
 	s->id.rule_line = v.line;
 	s->id.role = 1;
-	rule_print_verdict(&t, v);
-	log_at(LOG_NOTE, "CONNECT: fd %d: %s", fd, buf);
+	if (log_on(LOG_NOTE)) {
+		rule_print_verdict(&t, v);
+		log_at(LOG_NOTE, "CONNECT: fd %d: %s", fd, buf);
+	}
 	if (v.use == USE_TCP)
 		s->stats.why = WHY_RULE;
 	return v.use != USE_TCP;
