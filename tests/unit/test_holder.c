@@ -119,8 +119,7 @@ static pid_t killed(void (*call)(void))
 	if (!pid) {
 		sock_pid = getpid();
 		tcp_forked();
-		s->mem.holder[1].pid = sock_pid;
-		s->mem.holder[1].fds = 1;
+		holder_new(s, sock_pid, -1);
 		call();
 		if (write(ready[1], "x", 1) == 1)
 			pause();
@@ -276,8 +275,8 @@ static void t_stranger(void **state)
 	pid_t pid;
 
 	(void)state;
-	s->mem.holder[0].pid = 0;
 	pid = killed(receives);
+	s->mem.holder[0].pid = 0;
 	assert_int_equal(sock_holders(s), 0);
 	assert_int_equal(s->mem.holder[1].pid, pid);
 	assert_int_equal(s->rx->tcp_rx, 1);

@@ -36,7 +36,7 @@ static uint32_t naps(void)
 /* A thread of a process that lives, however long it does not run. */
 static void t_there(void **state)
 {
-	struct holder *h = &sock.mem.holder[1];
+	struct holder *h;
 	ssize_t got = -1;
 	pid_t pid = fork();
 	pthread_t t;
@@ -46,7 +46,9 @@ static void t_there(void **state)
 		for (;;)
 			pause();
 	kick_and_tail();
-	*h = (struct holder){ .pid = pid, .fds = 1, .inside[HOLDS_RX] = 1 };
+	h = holder_new(&sock, pid, -1);
+	assert_non_null(h);
+	h->inside[HOLDS_RX] = 1;
 	sock.rx->tcp_rx = 1;
 	assert_int_equal(pthread_create(&t, NULL, reads_tail, &got), 0);
 	while (naps() < 400)

@@ -4,12 +4,18 @@
 #include "base/text.h"
 #include "socket/core/core.h"
 
+/* Of most socks only the first place is ever used. */
+static uint32_t places(const struct sock *s)
+{
+	return __atomic_load_n(&s->mem.holders, __ATOMIC_ACQUIRE) + 1;
+}
+
 /* Its place, though its last number may be closed. */
 static struct holder *place_of(struct sock *s, int32_t pid)
 {
-	int i;
+	uint32_t i, n = places(s);
 
-	for (i = 0; i < SOCK_HOLDERS; i++)
+	for (i = 0; i < n; i++)
 		if (s->mem.holder[i].pid == pid)
 			return &s->mem.holder[i];
 	return NULL;
@@ -20,6 +26,31 @@ struct holder *holder_of(struct sock *s, int32_t pid)
 	struct holder *h = place_of(s, pid);
 
 	return h && pid > 0 && !h->fds ? NULL : h;
+}
+
+/* What counts the places is raised before there is anything in them. */
+struct holder *holder_new(struct sock *s, int32_t pid, int32_t fd)
+{
+	struct holder *h = holder_of(s, 0);
+	uint32_t n = places(s);
+
+	if (!h && n == SOCK_HOLDERS) {
+		sock_holders(s); /* the dead make room */
+		h = holder_of(s, 0);
+		if (!h)
+			return NULL;
+	}
+	if (!h) {
+		h = &s->mem.holder[n];
+		__atomic_store_n(&s->mem.holders, n, __ATOMIC_RELEASE);
+	}
+	*h = (struct holder){ .pid = pid, .fds = 1, .fd = fd };
+	return h;
+}
+
+const struct holder *holder_at(const struct sock *s, uint32_t i)
+{
+	return i < places(s) ? &s->mem.holder[i] : NULL;
 }
 
 /* --- inside of calls ----------------------------------------------------- */
@@ -101,20 +132,18 @@ static void count_out(struct sock *s, struct holder *h)
 
 int sock_holders(struct sock *s)
 {
-	/* without the sock it has no words either */
-	bool ours = holder_of(s, sock_pid) != NULL;
-	int i, n = 0;
+	struct holder *h = s->mem.holder, *end = h + places(s);
+	int n = 0;
 
-	for (i = 0; i < SOCK_HOLDERS; i++) {
-		struct holder *h = &s->mem.holder[i];
-
+	for (; h < end; h++) {
 		if (!is_gone(s, h)) {
 			if (h->pid > 0 && !h->fds && !holder_inside(h))
 				h->pid = 0; /* its threads are out */
 			n += h->pid && h->fds;
 			continue;
 		}
-		if (!ours && holder_inside(h))
+		/* without the sock it has no words either */
+		if (holder_inside(h) && !holder_of(s, sock_pid))
 			continue;
 		count_out(s, h);
 		h->pid = 0;
@@ -124,18 +153,19 @@ int sock_holders(struct sock *s)
 
 bool holders_several(const struct sock *s)
 {
-	int i, n = 0;
+	uint32_t i;
+	int n = 0;
 
-	for (i = 0; i < SOCK_HOLDERS; i++)
+	for (i = 0; i < places(s); i++)
 		n += s->mem.holder[i].pid && s->mem.holder[i].fds;
 	return n > 1;
 }
 
 bool sock_held(const struct sock *s)
 {
-	int i;
+	uint32_t i;
 
-	for (i = 0; i < SOCK_HOLDERS; i++)
+	for (i = 0; i < places(s); i++)
 		if (s->mem.holder[i].pid && s->mem.holder[i].fds &&
 		    !is_gone(s, &s->mem.holder[i]))
 			return true;
@@ -187,10 +217,9 @@ bool holders_lost(struct sock *s)
 /* How much of a count is no living holder's. */
 static uint32_t missed(const struct sock *s, uint32_t n, enum holder_part part)
 {
-	uint32_t own;
-	int i;
+	uint32_t own, i;
 
-	for (i = 0; i < SOCK_HOLDERS && n; i++) {
+	for (i = 0; i < places(s) && n; i++) {
 		own = __atomic_load_n(&s->mem.holder[i].inside[part],
 				      __ATOMIC_SEQ_CST);
 		n -= own < n ? own : n;

@@ -37,6 +37,10 @@ struct holder {
 
 /* The place of that process, or of a child (sock_birth()), or NULL. */
 struct holder *holder_of(struct sock *s, int32_t pid);
+/* Lock held: one for it, which has it open once; or NULL, of 32 that live. */
+struct holder *holder_new(struct sock *s, int32_t pid, int32_t fd);
+/* The i-th place that was used, free by now perhaps, or NULL behind the last */
+const struct holder *holder_at(const struct sock *s, uint32_t i);
 /*
  * A thread of this process, behind its being counted and in front of its being
  * counted out: one killed in between leaves a count, and never takes one

@@ -273,6 +273,7 @@ struct sock_mem {
 	bool parted; /* atomic: a number of it went, here or elsewhere */
 	bool trimmed; /* idle memory was given back */
 	uint64_t idle_mark; /* bytes moved when last looked at */
+	uint32_t holders; /* atomic: the last place of them that was ever used */
 	struct holder holder[SOCK_HOLDERS];
 	struct retired retired; /* of the process that closed it last, or maker */
 	struct sock *next_ward; /* good in the maker only */

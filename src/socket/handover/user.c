@@ -112,15 +112,13 @@ bool user_asked(const struct sock *s)
 /* Of another process a thread is inside a call, or asleep. */
 static bool others_inside(struct sock *s)
 {
-	int i;
+	const struct holder *h;
+	uint32_t i;
 
 	sock_holders(s);
-	for (i = 0; i < SOCK_HOLDERS; i++) {
-		const struct holder *h = &s->mem.holder[i];
-
+	for (i = 0; (h = holder_at(s, i)); i++)
 		if (h->pid && h->pid != sock_pid && holder_inside(h))
 			return true;
-	}
 	return false;
 }
 

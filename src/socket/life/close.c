@@ -40,23 +40,15 @@ int32_t sock_birth(void)
 
 bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 {
-	struct holder *h, *child;
+	struct holder *h;
 	bool home = false;
 
 	if (sock_lock(s))
 		return false;
-	if (!holder_of(s, 0))
-		sock_holders(s); /* the dead make room */
-	child = holder_of(s, birth);
-	if (child) {
-		child->fds++;
-	} else if ((h = holder_of(s, 0))) {
-		h->pid = birth;
-		memset(h->inside, 0, sizeof(h->inside));
-		h->leaves = 0;
-		h->fds = 1;
-		h->fd = sock_fd(s);
-	} else {
+	h = holder_of(s, birth);
+	if (h)
+		h->fds++;
+	else if (!holder_new(s, birth, sock_fd(s))) {
 		/* more processes than we can count: the kernel's for good */
 		s->fallback.pinned = true;
 		home = s->paired && s->fallback.pins != 3;
