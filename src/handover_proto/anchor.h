@@ -109,7 +109,7 @@ struct anc_dir {
 struct anc_side {
 	_Alignas(64) uint64_t service; /* id of its service socket */
 	uint32_t rung; /* wake-up bytes sent, raised after the send */
-	uint32_t ready; /* its words are in force */
+	uint32_t ready; /* its words are in force, and its ring wakes it */
 	uint32_t reset; /* its end is or will be a reset (SO_LINGER 0) */
 	uint32_t counted; /* ANC_COUNTED_*: it knows of every byte */
 	uint32_t urgent; /* it has sent urgent data on the anchor */

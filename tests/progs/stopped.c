@@ -20,6 +20,7 @@
 #define LINKS	100
 #define WARM	40
 #define PART	5 /* bytes that lie unread at the peer */
+#define TURNS	3
 #define LONG_MS 1500 /* less than one time-out of the library */
 
 extern char **environ;
@@ -217,7 +218,7 @@ static void *receives(void *arg)
 	return NULL;
 }
 
-static void threads_run(struct end *e)
+static void sleep_in_receives(struct end *e)
 {
 	pthread_t thread[LINKS];
 	pthread_attr_t attr;
@@ -239,13 +240,9 @@ static void threads_run(struct end *e)
 	CHECK(!kill(peer, SIGCONT));
 	for (i = 0; i < LINKS; i++)
 		CHECK(!pthread_join(thread[i], NULL));
-	for (i = 0; i < LINKS; i++) {
-		link_turn(&links[i], 64, false);
-		link_close(&links[i]);
-	}
 }
 
-static void threads_peer(struct end *e)
+static void wake_them(struct end *e)
 {
 	int i;
 
@@ -254,10 +251,67 @@ static void threads_peer(struct end *e)
 		link_get(&links[i], PART);
 	for (i = 0; i < LINKS; i++)
 		link_put(&links[i], PART);
+}
+
+static void turn_all(struct end *e)
+{
+	int i;
+
 	for (i = 0; i < LINKS; i++) {
-		link_turn(&links[i], 64, true);
+		link_turn(&links[i], 64, e->peer);
 		link_close(&links[i]);
 	}
+}
+
+static void threads_run(struct end *e)
+{
+	sleep_in_receives(e);
+	turn_all(e);
+}
+
+static void threads_peer(struct end *e)
+{
+	wake_them(e);
+	turn_all(e);
+}
+
+/* Once they were brought out of there, an event loop hears of all that comes. */
+static void edges_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	int ep = epoll_create1(EPOLL_CLOEXEC), i, n;
+
+	CHECK(ep >= 0);
+	sleep_in_receives(e);
+	for (i = 0; i < LINKS; i++) {
+		ev.data.u32 = (uint32_t)i;
+		CHECK(!epoll_ctl(ep, EPOLL_CTL_ADD, links[i].fd, &ev));
+	}
+	for (n = 0; n < TURNS; n++)
+		for (i = 0; i < LINKS; i++) {
+			struct epoll_event one;
+
+			link_put(&links[i], PART);
+			CHECK(epoll_wait(ep, &one, 1, 10000) == 1);
+			CHECK(one.data.u32 == (uint32_t)i);
+			link_get(&links[i], PART);
+		}
+	turn_all(e);
+	close(ep);
+}
+
+static void edges_peer(struct end *e)
+{
+	int i, n;
+
+	wake_them(e);
+	for (n = 0; n < TURNS; n++)
+		for (i = 0; i < LINKS; i++) {
+			link_get(&links[i], PART);
+			prog_nap_ms(1); /* it sleeps by then, mostly */
+			link_put(&links[i], PART);
+		}
+	turn_all(e);
 }
 
 /* An event loop holds them all. */
@@ -399,9 +453,9 @@ static void unread_peer(struct end *e)
 	}
 
 static const struct prog_case cases[] = {
-	BOTH(system), BOTH(popen),   BOTH(spawn),  BOTH(fork),
-	BOTH(stdio),  BOTH(signal),  BOTH(pass),   BOTH(other),
-	BOTH(set),    BOTH(threads), BOTH(unread),
+	BOTH(system), BOTH(popen),   BOTH(spawn), BOTH(fork),
+	BOTH(stdio),  BOTH(signal),  BOTH(pass),  BOTH(other),
+	BOTH(set),    BOTH(threads), BOTH(edges), BOTH(unread),
 };
 
 int main(int argc, char **argv)

@@ -221,6 +221,8 @@ void fallback_rouse(struct sock *s)
 		return;
 	s->waits.deaf = true;
 	s->fallback.pinned = true;
+	/* the writer, too, stays on TCP: by the ring no sleeper would hear of it */
+	__atomic_store_n(&s->own->ready, 0, __ATOMIC_SEQ_CST);
 	sys_shutdown(s->waits.wake, SHUT_RD);
 }
 
