@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "socket/life/life.h"
@@ -79,13 +81,46 @@ static void t_sleeper(void **state)
 static void t_killed(void **state)
 {
 	struct sock *s = left_behind();
+	pid_t dead = fork();
 
 	(void)state;
-	s->waits.sleeper[0].tid = 1;
-	s->lock.word = 1 | LOCK_WAITERS;
+	if (!dead)
+		_exit(0);
+	assert_int_equal(waitpid(dead, NULL, 0), dead);
+	s->waits.sleeper[0].tid = (uint32_t)dead;
+	s->lock.word = (uint32_t)dead | LOCK_WAITERS;
 	s->waits.sleepers = s->waits.readers = s->in.users = 1;
 	store_ward(s);
 	assert_true(used_again(s));
+}
+
+/* A process that closes it is off the holders, and not done with it yet. */
+static void t_closing(void **state)
+{
+	struct sock *s = store_get();
+	int ready[2], status;
+	pid_t pid;
+	char byte;
+
+	(void)state;
+	assert_non_null(s);
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		lock_forked();
+		if (lock_take(&s->lock) || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	store_ward(s);
+	assert_false(used_again(s));
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(used_again(s));
+	close(ready[0]);
+	close(ready[1]);
 }
 
 /* One that sleeps in poll() while the sock is closed counts for that one. */
@@ -222,8 +257,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(t_ward),   cmocka_unit_test(t_sleeper),
-		cmocka_unit_test(t_killed), cmocka_unit_test(t_poll),
-		cmocka_unit_test(t_limbo),  cmocka_unit_test(t_doze),
+		cmocka_unit_test(t_killed), cmocka_unit_test(t_closing),
+		cmocka_unit_test(t_poll),   cmocka_unit_test(t_limbo),
+		cmocka_unit_test(t_doze),
 	};
 
 	sock_pid = getpid();

@@ -172,24 +172,39 @@ static bool own_thread(uint32_t tid)
  */
 static bool own_inside(const struct sock *s)
 {
-	uint32_t owner = __atomic_load_n(&s->lock.word, __ATOMIC_ACQUIRE);
 	int i;
 
 	for (i = 0; i < SOCK_SLEEPERS; i++)
 		if (own_thread(__atomic_load_n(&s->waits.sleeper[i].tid,
 					       __ATOMIC_ACQUIRE)))
 			return true;
-	return own_thread(owner & ~LOCK_WAITERS);
+	return false;
 }
 
+/*
+ * By a thread of whatever process: one that closes it takes itself off the
+ * holders first, and is done with it when it lets go. The dead keep nothing.
+ */
+static bool locked(const struct sock *s)
+{
+	uint32_t owner = __atomic_load_n(&s->lock.word, __ATOMIC_ACQUIRE) &
+			 ~LOCK_WAITERS;
+
+	return owner && sys_call3(SYS_tkill, (long)owner, 0, 0) != -ESRCH;
+}
+
+/* Behind ward_alone(): a closer that is not seen there any more is locked(). */
 static bool ward_visited(const struct sock *s)
 {
-	return service_visits(s) || own_inside(s);
+	return service_visits(s) || own_inside(s) || locked(s);
 }
 
+/* Once more: one may have forked in front of a look, and closed it behind. */
 static bool ward_idle(struct retired *r)
 {
-	return !ward_visited(SOCK_OF(r));
+	struct sock *s = SOCK_OF(r);
+
+	return ward_alone(s) && !ward_visited(s);
 }
 
 static void ward_free(struct retired *r)
