@@ -48,7 +48,7 @@ static void finish(struct sock *s, int fd)
 		break;
 	case ANC_RESTORING:
 		/* all of it first, wherever its reader has gone */
-		if (!s->rd)
+		if (carrier_puts_back(s))
 			return;
 		/* fallthrough */
 	case ANC_RECALLED:
@@ -73,7 +73,7 @@ static bool too_late(const struct sock *s)
 static void answer(struct sock *s, int fd)
 {
 	/* another process's bytes would be overtaken, or overtake */
-	if (too_late(s) || (s->fallback.passed && !s->rd))
+	if (too_late(s) || (s->fallback.passed && carrier_shared(s)))
 		return;
 	if (__atomic_load_n(&s->tx->tcp_rx, __ATOMIC_SEQ_CST)) {
 		/* its sleepers on the anchor come out first */
@@ -104,8 +104,7 @@ void fallback_serve(struct sock *s, int fd)
 	if (likely(anc_state(s->tx) <= ANC_DRAINING && !s->eos.fin_due) ||
 	    !s->paired || fd < 0)
 		return;
-	if (unlikely(s->rd))
-		failover_flush(s, fd);
+	failover_flush(s, fd);
 	switch (anc_state(s->tx)) {
 	case ANC_RECALLED:
 		if (!carrier_may_answer(s, fd))
@@ -137,7 +136,8 @@ static bool lives_on(const struct sock *s, int fd)
 	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 
-	return !s->rd && !s->conn.error && sys_ppoll(&p, 1, &now, NULL) == 0;
+	return carrier_shared(s) && !s->conn.error &&
+	       sys_ppoll(&p, 1, &now, NULL) == 0;
 }
 
 /*
@@ -209,15 +209,16 @@ static bool answer_known(struct sock *s)
 	if (__atomic_load_n(&s->waits.watched, __ATOMIC_SEQ_CST) &&
 	    holders_several(s))
 		return false;
-	return !s->rd && (!s->waits.readers || s->waits.deaf) &&
+	return carrier_shared(s) && (!s->waits.readers || s->waits.deaf) &&
 	       !s->conn.peer_src_count && !s->conn.sink_count &&
 	       !anc_answer_for(s->rx, &s->ar);
 }
 
 void fallback_rouse(struct sock *s)
 {
-	if (s->rd || !s->waits.readers || s->waits.deaf || s->waits.wake < 0 ||
-	    s->peer_gone || anc_state(s->rx) != ANC_RECALLED)
+	if (!carrier_shared(s) || !s->waits.readers || s->waits.deaf ||
+	    s->waits.wake < 0 || s->peer_gone ||
+	    anc_state(s->rx) != ANC_RECALLED)
 		return;
 	s->waits.deaf = true;
 	s->fallback.pinned = true;
@@ -265,7 +266,7 @@ void fallback_take_back(struct sock *s, int fd)
 /* Its peer has given the connection away: it puts nothing back. */
 static bool has_left(const struct sock *s)
 {
-	return !s->rd &&
+	return carrier_shared(s) &&
 	       unlikely(__atomic_load_n(&s->peer->leaves, __ATOMIC_SEQ_CST) ==
 			ANC_LEFT);
 }
@@ -295,7 +296,7 @@ static int stalled_back(struct sock *s, int fd, enum reason why)
 		return -EAGAIN;
 	}
 	/* the writer knows of the stall, or it is not there any more */
-	if (s->rd && s->rd->state != RDMA_UP)
+	if (!carrier_hears(s))
 		return -EBUSY;
 	/* the place of urgent data could not be kept */
 	if (__atomic_load_n(&s->peer->urgent, __ATOMIC_SEQ_CST) || has_left(s))
@@ -319,14 +320,16 @@ static int paused_back(struct sock *s, int fd, bool told)
 	int ret;
 
 	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) ||
-	    (!s->rd && __atomic_load_n(&s->rx->putting, __ATOMIC_SEQ_CST)))
+	    (carrier_shared(s) &&
+	     __atomic_load_n(&s->rx->putting, __ATOMIC_SEQ_CST)))
 		return -EAGAIN;
 	if (pump_poll(s))
 		return -ECONNRESET;
 	ret = keep_pull(s, fd);
 	if (ret <= 0)
 		return ret ? ret : -EAGAIN;
-	if (s->rd && (ret = rdma_give_begin(s)))
+	ret = rdma_give_begin(s);
+	if (ret)
 		return ret;
 	held = s->got.avail + s->ar.kept;
 	s->got.stale = held;
@@ -356,7 +359,7 @@ static int paused_back(struct sock *s, int fd, bool told)
  */
 static int late_back(struct sock *s, int fd, enum reason why)
 {
-	if (s->rd || !s->got.stale || s->ar.taken < s->ar.from)
+	if (!carrier_puts_back(s) || !s->got.stale || s->ar.taken < s->ar.from)
 		return -ECONNRESET;
 	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
@@ -384,7 +387,8 @@ int fallback_rx(struct sock *s, int fd, enum reason why)
 		if (s->peer_gone)
 			return dead_fallback(s, fd, why);
 		/* what has come is unread, but for control messages */
-		return !s->rd && pump_poll(s) ? -ECONNRESET : ask(s, fd);
+		return carrier_shared(s) && pump_poll(s) ? -ECONNRESET :
+							   ask(s, fd);
 	case ANC_RECALLED:
 		if (s->peer_gone)
 			return dead_fallback(s, fd, why);
@@ -404,7 +408,7 @@ int fallback_rx(struct sock *s, int fd, enum reason why)
 	case ANC_RESTORING:
 		if (s->peer_gone)
 			return late_back(s, fd, why);
-		if (s->rd)
+		if (!carrier_puts_back(s))
 			return rdma_back_to_tcp(s, fd);
 		/* the rest comes when this has been read */
 		return __atomic_load_n(&s->rx->brim, __ATOMIC_ACQUIRE) ?
@@ -423,6 +427,6 @@ void fallback_abandoned(struct sock *s, int fd)
 
 	if (unlikely(rx == ANC_RECALLED || rx == ANC_PAUSED ||
 		     (rx == ANC_RESTORING && s->ar.unsure)) &&
-	    !(s->rd && s->fallback.falling_back) && !s->peer_gone)
+	    (carrier_shared(s) || !s->fallback.falling_back) && !s->peer_gone)
 		fallback_rx(s, fd, WHY_NONE);
 }

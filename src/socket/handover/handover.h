@@ -136,7 +136,7 @@ bool peek_no_kick(const struct sock *s);
 /* --- rdma_failover.c --------------------------------------------------- */
 
 void failover_begin(struct sock *s, int error); /* the queue pair is broken */
-void failover_flush(struct sock *s, int fd);
+void failover_flush(struct sock *s, int fd); /* on one host: nothing */
 void failover_step(struct sock *s); /* the service thread, while RDMA_FAILOVER */
 /* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
 int failover_now(struct sock *s, int fd);
@@ -146,7 +146,8 @@ void failover_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 /* --- rdma_back.c ------------------------------------------------------- */
 
 /*
- * All with the lock held. The reader, about to go into RESTORING: 0; and in it:
+ * All with the lock held. The reader, about to go into RESTORING: 0, on one host
+ * always; and in it:
  * sends what can be sent, and looks for the record. 0: the anchor has the
  * stream; -EAGAIN, or the stream is lost.
  */

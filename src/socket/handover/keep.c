@@ -17,12 +17,12 @@
 
 /*
  * Where byte `at` of the keep area lies: bytes from there, or a negative errno.
- * Between hosts each end has one of its own: s->rd->stash.
+ * Or each end has one of its own.
  */
 static ssize_t keep_at(struct shm_keep *a, const struct sock *s, bool tx,
 		       uint64_t at, uint8_t **mem)
 {
-	if (s->rd) {
+	if (carrier_has_stash(s)) {
 		*mem = s->rd->failover.stash.mem + at;
 		return (ssize_t)(s->rd->failover.stash.len - at);
 	}
@@ -51,7 +51,7 @@ static ssize_t pull(struct sock *s, int fd, struct shm_keep *a, uint64_t n)
 		return -ENOBUFS;
 	if (n > SHM_KEEP - end)
 		n = SHM_KEEP - end;
-	if (s->rd)
+	if (carrier_has_stash(s))
 		return bytebuf_pull(s, fd, n);
 	room = keep_at(a, s, false, end, &mem);
 	if (room < 0)
@@ -141,7 +141,7 @@ int keep_rest(struct sock *s, int fd)
 
 void keep_drop(struct sock *s)
 {
-	if (s->rd)
+	if (carrier_has_stash(s))
 		bytebuf_use(s, s->ar.kept);
 	s->ar.kept = 0;
 	s->fallback.kept_at = 0;
@@ -191,13 +191,13 @@ ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 	}
 	if (peek)
 		return (ssize_t)n;
-	if (s->rd)
+	if (carrier_has_stash(s))
 		bytebuf_use(s, n);
 	else
 		s->fallback.kept_at += n;
 	s->ar.kept -= n;
 	if (!s->ar.kept) {
-		if (!s->rd)
+		if (!carrier_has_stash(s))
 			shm_keep_drop(&s->shm, false, s->fallback.kept_at);
 		s->fallback.kept_at = 0;
 	}
@@ -354,7 +354,7 @@ void keep_put_back(struct sock *s, int fd)
 	struct shm_keep a = { 0 };
 	int err;
 
-	if (s->rd) {
+	if (!carrier_puts_back(s)) {
 		rdma_put_back(s, fd);
 		return;
 	}

@@ -23,11 +23,14 @@
 /* All that is unread moves into memory of its own. */
 int rdma_give_begin(struct sock *s)
 {
-	struct rdma_given *g = &s->rd->failover.give;
+	struct rdma_given *g;
 	size_t n = s->got.avail + s->ar.kept;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
 
+	if (likely(!s->rd))
+		return 0;
+	g = &s->rd->failover.give;
 	if (__atomic_load_n(&s->rx->sent, __ATOMIC_ACQUIRE) !=
 	    s->ar.taken + n) {
 		s->conn.fault = "not all that was sent has come";

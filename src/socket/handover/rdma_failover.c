@@ -129,8 +129,8 @@ void failover_flush(struct sock *s, int fd)
 	struct rdma *r = s->rd;
 	ssize_t n = 0;
 
-	if (r->state != RDMA_FAILOVER || anc_state(s->tx) != ANC_PAUSED ||
-	    fd < 0 || holds(s, fd))
+	if (likely(!r) || r->state != RDMA_FAILOVER ||
+	    anc_state(s->tx) != ANC_PAUSED || fd < 0 || holds(s, fd))
 		return;
 	while (r->failover.out && r->failover.out_at < r->failover.out_len &&
 	       n >= 0) {

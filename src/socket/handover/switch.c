@@ -63,7 +63,7 @@ static bool drained(struct sock *s, int fd)
 	    s->at.sent != __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE))
 		return false;
 	/* there the reader's word is all; acknowledgements take their time */
-	if (s->rd)
+	if (!carrier_shared(s))
 		return true;
 	if (sys_ioctl(fd, SIOCOUTQ, &queued) || queued)
 		return false;

@@ -20,7 +20,8 @@ static void rest_longer(struct sock *s)
 
 bool user_elsewhere(struct sock *s)
 {
-	if (!s->user || s->user == sock_pid || s->rd || !holder_of(s, s->user))
+	if (!s->user || s->user == sock_pid || !carrier_shared(s) ||
+	    !holder_of(s, s->user))
 		return false;
 	sock_holders(s); /* strikes off the dead */
 	return holder_of(s, s->user);
@@ -61,7 +62,7 @@ void user_takes(struct sock *s)
 	shared = user_elsewhere(s);
 	__atomic_store_n(&s->user, sock_pid, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->fallback.asked_at, 0, __ATOMIC_RELAXED);
-	if (was && s->paired && !s->rd && reachable(s) && !shared)
+	if (was && s->paired && carrier_shared(s) && reachable(s) && !shared)
 		user_shown(s);
 }
 
@@ -153,7 +154,7 @@ void user_rests(struct sock *s)
 {
 	bool other = user_other(s);
 
-	if (s->rd || (!other && !rested(s)) || lock_try(&s->lock))
+	if (!carrier_shared(s) || (!other && !rested(s)) || lock_try(&s->lock))
 		return;
 	other = other && user_elsewhere(s);
 	if (user_asks(s) || other || (s->fallback.apart && others_inside(s)))

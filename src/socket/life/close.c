@@ -56,15 +56,9 @@ bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 	}
 	if (unlikely(s->window.holdback))
 		holdback_show(s); /* its process may be about to end */
-	if (s->paired && s->rd) {
-		/* a queue pair is of no use in a child (rdma-facts.md 1.1) */
-		s->fallback.apart = true;
+	if (s->paired && !carrier_forks(s)) {
 		home = home || s->fallback.pins != 3;
 		rdma_parts(s);
-	} else if (s->paired) {
-		/* one killed in a receive has taken what is not counted yet */
-		__atomic_and_fetch(&s->own->counted, ~(uint32_t)ANC_COUNTED_RX,
-				   __ATOMIC_SEQ_CST);
 	}
 	sock_unlock(s);
 	if (home)
@@ -74,7 +68,7 @@ bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 
 void sock_fork_wait(struct sock *s, int fd, uint64_t until)
 {
-	bool apart = s->rd && s->paired;
+	bool apart = s->paired && !carrier_shared(s);
 	int ret;
 
 	if (!apart && !s->fallback.pinned)
@@ -83,7 +77,7 @@ void sock_fork_wait(struct sock *s, int fd, uint64_t until)
 	if (apart)
 		sock_unpin(s); /* it is the child that needs it from here on */
 	/* with unread bytes the peer cannot help */
-	if (!ret || !s->rd)
+	if (!ret || carrier_shared(s))
 		return;
 	failover_now(s, fd);
 	/* it ended by that: its bytes lie where only this process reads them */
@@ -153,10 +147,10 @@ static bool unread(struct sock *s, int fd)
 	if (!s->conn.error)
 		pump_poll(s);
 	/* handed back: what lies here still came by the anchor, or comes */
-	if (s->got.stale && !s->rd)
+	if (s->got.stale && carrier_puts_back(s))
 		return anc_unread(&s->ar, s->got.avail + s->ar.kept) > 0;
 	return s->got.avail > 0 || s->ar.kept > 0 || zc_here(s) ||
-	       (s->rd && rdma_unread(s, fd));
+	       rdma_unread(s, fd);
 }
 
 /*
@@ -186,14 +180,13 @@ static void close_lifted(struct sock *s, int fd)
 	bool abort, restoring;
 
 	zc_seize(s);
-	if (s->rd)
-		s->rd->failover.out_from = 0;
+	carrier_closes(s);
 	fallback_serve(s, fd); /* bytes falling back go first */
 	/* what failed here is no orderly end for the other one */
 	abort = (!s->fallback.passed && (unread(s, fd) || s->opt.linger0)) ||
 		(s->conn.error && !s->conn.dis_rcvd && tx_ours(s));
 	/* where it goes on, it is still to come */
-	restoring = s->fallback.passed && !s->rd && !abort &&
+	restoring = s->fallback.passed && carrier_puts_back(s) && !abort &&
 		    anc_state(s->rx) == ANC_RESTORING;
 	if (abort) {
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
@@ -221,8 +214,7 @@ static void leave_to_others(struct sock *s)
 		fd_unhide(s->waits.wake);
 		sys_close(s->waits.wake);
 	}
-	if (s->paired && !s->rd)
-		shm_forgo(&s->shm);
+	carrier_forgo(s);
 	/* our mapping only: the other holders have theirs */
 	if (s->paired)
 		store_leave(s, s->seek.pair.seg);
@@ -246,8 +238,7 @@ static void release(struct sock *s, int fd, bool last)
 		fallback_left(s);
 		if (s->paired && user_elsewhere(s))
 			user_shown(s);
-		if (s->rd && s->rd->owner == sock_pid)
-			rdma_leave(s);
+		rdma_leave(s);
 		leave_to_others(s);
 		return;
 	}
@@ -273,8 +264,8 @@ static void release(struct sock *s, int fd, bool last)
  */
 static bool write_back_pending(const struct sock *s)
 {
-	return s->paired && !s->rd && !s->opt.linger0 && !s->conn.error &&
-	       anc_state(s->tx) == ANC_RESTORING &&
+	return s->paired && carrier_puts_back(s) && !s->opt.linger0 &&
+	       !s->conn.error && anc_state(s->tx) == ANC_RESTORING &&
 	       (s->peer_gone ||
 		__atomic_load_n(&s->tx->brim, __ATOMIC_ACQUIRE)) &&
 	       service_running();
@@ -325,11 +316,11 @@ void sock_orphan_end(struct sock *s)
 		return;
 	if (s->waits.orphan_fd >= 0 && s->mem.closer == sock_pid &&
 	    !sleeper_others(s) && !inside(s) && !write_back_pending(s) &&
-	    !(s->rd && s->rd->lingers && !rdma_lingered(s))) {
+	    rdma_lingered(s)) {
 		orphan = s->waits.orphan_fd;
 		__atomic_store_n(&s->waits.orphan_fd, -1, __ATOMIC_SEQ_CST);
 		/* only now: the sleeper had to get what came meanwhile */
-		over = (s->rd && s->rd->lingers) || !rdma_linger(s, orphan);
+		over = !rdma_linger(s, orphan);
 		if (over)
 			release(s, orphan, true);
 	}

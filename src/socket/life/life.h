@@ -12,13 +12,19 @@ void sock_orphan_end(struct sock *s); /* a sleeper leaves a closed sock */
 
 /* The process ends: what was sent has to arrive. Bounded. */
 void rdma_exit(void);
-/* Its owner's last number goes, while other processes hold it; lock held. */
+/*
+ * The last number of a process goes, while others hold it; lock held. Of a queue
+ * pair's owner: what only it could do ends.
+ */
 void rdma_leave(struct sock *s);
 /* Lock held: are unread bytes on the anchor, or on their way there? */
 bool rdma_unread(const struct sock *s, int fd);
-/* close() of the last number: true, the service thread goes on with it. */
+/*
+ * close() of the last number: true, the service thread goes on with it, once. On
+ * one host never.
+ */
 bool rdma_linger(struct sock *s, int fd);
-bool rdma_lingered(struct sock *s); /* lock held: is it over? */
+bool rdma_lingered(struct sock *s); /* lock held: it is over, or never was */
 
 /* --- service.c --------------------------------------------------------- */
 

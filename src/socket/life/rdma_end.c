@@ -25,8 +25,12 @@ static bool mends(const struct rdma *r)
 bool rdma_unread(const struct sock *s, int fd)
 {
 	enum anc_state st = anc_state(s->rx);
-	int64_t kicks = st == ANC_TCP ? 0 : anc_kicks(s->rx, &s->ar);
+	int64_t kicks;
 	int n;
+
+	if (likely(!s->rd))
+		return false;
+	kicks = st == ANC_TCP ? 0 : anc_kicks(s->rx, &s->ar);
 
 	/*
 	 * brought back to TCP: what the kernel has may be for the process that
@@ -50,8 +54,8 @@ bool rdma_linger(struct sock *s, int fd)
 	int orphan;
 
 	zc_seize(s);
-	if (!rdma_here(s) || s->conn.error || s->opt.linger0 || s->peer_gone ||
-	    (r->state != RDMA_UP && !mends(r)))
+	if (!rdma_here(s) || r->lingers || s->conn.error || s->opt.linger0 ||
+	    s->peer_gone || (r->state != RDMA_UP && !mends(r)))
 		return false;
 	if (anc_state(s->tx) == ANC_TCP && anc_state(s->rx) == ANC_TCP)
 		return false;
@@ -108,6 +112,8 @@ bool rdma_lingered(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
+	if (!r || !r->lingers)
+		return true;
 	/* broken: until the peer's record was taken, else it gets a reset */
 	if (r->state != RDMA_UP)
 		return r->state != RDMA_FAILOVER || s->peer_gone ||
@@ -136,6 +142,8 @@ void rdma_leave(struct sock *s)
 {
 	struct rdma *r = s->rd;
 
+	if (!r || r->owner != sock_pid)
+		return;
 	if (!s->paired) {
 		rdma_detach(s);
 		return;

@@ -251,6 +251,8 @@ void rdma_parts(struct sock *s)
 	struct rdma *r = s->rd;
 	uint64_t now = clock_ns();
 
+	if (!r)
+		return;
 	if (now > r->apart_till + APART_REST * (APART_NS << r->forks))
 		r->forks = 0;
 	r->apart_till = now + (APART_NS << r->forks);

@@ -306,12 +306,11 @@ int sock_setsockopt(struct sock *s, int fd, int level, int opt, const void *v,
 {
 	bool of_sdp = level == SOL_SDP_KEEPALIVE && opt == SO_KEEPALIVE;
 	const struct option *o;
-	int ret = 1;
+	int ret;
 
 	if (of_sdp)
 		level = SOL_SOCKET;
-	if (unlikely(s->rd))
-		ret = alive_set(s, fd, level, opt, v, len);
+	ret = alive_set(s, fd, level, opt, v, len);
 	if (ret == 1 && of_sdp)
 		ret = sys_setsockopt(fd, level, opt, v, len);
 	if (ret != 1 || of_sdp)
@@ -420,7 +419,7 @@ int sock_getsockopt(struct sock *s, int fd, int level, int opt, void *v,
 
 	if (of_sdp)
 		level = SOL_SOCKET;
-	if (unlikely(s->rd) && alive_get(s, level, opt, &value))
+	if (alive_get(s, level, opt, &value))
 		return give_int(value, v, len);
 	if (of_sdp)
 		return sys_getsockopt(fd, level, opt, v, len);

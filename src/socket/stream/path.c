@@ -24,9 +24,10 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 			       -EAGAIN :
 			       0;
 	case ANC_RESTORING:
-		return s->peer_gone && s->rd ? 0 : -EAGAIN;
+		return s->peer_gone && !carrier_puts_back(s) ? 0 : -EAGAIN;
 	case ANC_RECALLED:
-		if (s->fallback.passed && !s->rd) /* it stays unanswered */
+		/* it stays unanswered */
+		if (s->fallback.passed && carrier_shared(s))
 			return 0;
 		/* fallthrough */
 	case ANC_PAUSED:
@@ -44,8 +45,8 @@ static int tx_fallback(struct sock *s, int fd, enum reason why)
 static bool leaves_bytes(struct sock *s, enum reason why, enum anc_state tx)
 {
 	return (fallback_executes || why == WHY_FD_PASSED || why == sock_off) &&
-	       s->paired && !s->rd && !s->peer_gone && tx == ANC_DRAINING &&
-	       !s->fallback.passed &&
+	       s->paired && carrier_puts_back(s) && !s->peer_gone &&
+	       tx == ANC_DRAINING && !s->fallback.passed &&
 	       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE) < s->at.y;
 }
 
@@ -147,7 +148,7 @@ static void serve_one(struct sock *s, void *arg)
 static int left(struct sock *s, const struct anc_dir *tx)
 {
 	s->fallback.falling_back--;
-	fallback_unpin(s, s->tx == tx && !s->rd);
+	fallback_unpin(s, s->tx == tx && carrier_shared(s));
 	sock_unlock(s);
 	sock_stay_ends(s);
 	return 0;
@@ -180,7 +181,8 @@ struct way_back {
 /* Its reader has asked for what is unread, since it was looked at. */
 static bool asked_back(const struct sock *s, enum anc_state tx)
 {
-	return s->paired && !s->peer_gone && !(s->fallback.passed && !s->rd) &&
+	return s->paired && !s->peer_gone &&
+	       !(s->fallback.passed && carrier_shared(s)) &&
 	       tx >= ANC_RECALLED && tx <= ANC_RESTORING;
 }
 
@@ -216,7 +218,7 @@ static void go_back(struct sock *s, int fd, struct way_back *b)
 	    now + limit_ns() > b->until + ROUSE_NS)
 		fallback_rouse(s);
 	/* the peer has all that is missing, and goes on by itself */
-	if (b->late && b->rx == -EAGAIN && !s->rd &&
+	if (b->late && b->rx == -EAGAIN && carrier_puts_back(s) &&
 	    anc_state(s->rx) == ANC_RESTORING)
 		b->rx = 0;
 	if (!b->rx && rdma_unheld(s)) {
@@ -255,7 +257,7 @@ static void nap(uint32_t ns)
 static void passed(struct sock *s, uint32_t times)
 {
 	s->fallback.passed = times;
-	if (s->paired && !s->rd)
+	if (s->paired && carrier_shared(s))
 		__atomic_store_n(&s->own->leaves, times ? ANC_LEFT : 0,
 				 __ATOMIC_SEQ_CST);
 }
@@ -311,7 +313,8 @@ static int bring_back(struct sock *s, int fd, struct way_back *b)
 	}
 	s->fallback.falling_back--;
 	/* on one host the reader counts what came behind y */
-	if (s->rd && s->paired && anc_state(s->tx) == ANC_DRAINING &&
+	if (!carrier_shared(s) && s->paired &&
+	    anc_state(s->tx) == ANC_DRAINING &&
 	    (why == WHY_EXEC || why == WHY_FD_SHARED))
 		s->fallback.given = true;
 	if (!b->tx && !b->rx)

@@ -123,7 +123,8 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 			return true;
 		took(s, (size_t)got);
 		/* others may still be inside */
-		if ((uint64_t)got == lim && !s->rd && anc_passed(s->rx, &s->ar))
+		if ((uint64_t)got == lim && carrier_shared(s) &&
+		    anc_passed(s->rx, &s->ar))
 			tcp_passed(s, s->rx);
 		return !goes_over(w);
 	}

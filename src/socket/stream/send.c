@@ -143,7 +143,7 @@ static int taken_back(struct sock *s, int fd, struct load *w)
 
 	if (s->peer_gone && carrier_reset(s))
 		return (int)reset(s, w->flags); /* the kernel may not know */
-	if (s->peer_gone && (s->rd || anc_state(s->tx) != ANC_RESTORING)) {
+	if (s->peer_gone && !carrier_restores(s)) {
 		/* it died over it: the kernel knows the rest */
 		__atomic_store_n(&s->tx, &s->local[0], __ATOMIC_SEQ_CST);
 		return 0;

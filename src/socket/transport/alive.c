@@ -79,7 +79,8 @@ int alive_set(struct sock *s, int fd, int level, int opt, const void *v,
 {
 	int ret;
 
-	if (!is_switch(level, opt) && index_of(level, opt) == OPTS)
+	if (likely(!s->rd) ||
+	    (!is_switch(level, opt) && index_of(level, opt) == OPTS))
 		return 1;
 	if (sock_lock(s))
 		return -EDEADLK;
@@ -96,9 +97,12 @@ int alive_set(struct sock *s, int fd, int level, int opt, const void *v,
 
 bool alive_get(struct sock *s, int level, int opt, int *value)
 {
-	int i = index_of(level, opt);
 	bool ours;
+	int i;
 
+	if (likely(!s->rd))
+		return false;
+	i = index_of(level, opt);
 	if ((i == OPTS && !is_switch(level, opt)) || sock_lock(s))
 		return false;
 	ours = s->rd && s->rd->watch.probes;

@@ -12,6 +12,42 @@
 
 #include "socket/transport/transport.h"
 
+/* --- what it can do, lock held or not ------------------------------------- */
+
+/*
+ * Both ends, and all processes that have the sock, see each other's words and
+ * bytes in memory: much is known without an answer. Else the words come by
+ * messages, to the process alone that made the queue pair.
+ */
+static inline bool carrier_shared(const struct sock *s)
+{
+	return likely(!s->rd);
+}
+
+/* What the reader hands back its writer puts on the anchor by itself. */
+static inline bool carrier_puts_back(const struct sock *s)
+{
+	return likely(!s->rd);
+}
+
+/* It is doing so, with the peer or without. */
+static inline bool carrier_restores(const struct sock *s)
+{
+	return carrier_puts_back(s) && anc_state(s->tx) == ANC_RESTORING;
+}
+
+/* What is kept of the anchor has a place of its own at each end: its stash. */
+static inline bool carrier_has_stash(const struct sock *s)
+{
+	return s->rd != NULL;
+}
+
+/* Is there a writer that hears what its reader asks for? */
+static inline bool carrier_hears(const struct sock *s)
+{
+	return !s->rd || s->rd->state == RDMA_UP;
+}
+
 /* --- bytes -------------------------------------------------------------- */
 
 /* pump_send() of stream bytes, a copy kept where they may be lost. */
@@ -221,6 +257,12 @@ static inline bool carrier_buffers(const struct sock *s)
 	return unlikely(s->rd != NULL) && s->rd->load.fat;
 }
 
+/* Room that was seen is there until this end sends, whatever comes. */
+static inline bool carrier_room_stays(const struct sock *s)
+{
+	return likely(!s->rd);
+}
+
 /* This wait tells the program that there is room, which stays so. */
 static inline void carrier_promise(struct sock *s)
 {
@@ -236,6 +278,38 @@ static inline bool carrier_end_doubtful(const struct sock *s, bool asked)
 {
 	return unlikely(s->rd != NULL) && ((s->rd->state == RDMA_UP && asked) ||
 					   s->rd->state == RDMA_FAILOVER);
+}
+
+/* --- processes and the end ---------------------------------------------- */
+
+/*
+ * A child is about to have it, too. False: a queue pair is of no use there
+ * (rdma-facts.md 1.1), and it stays apart while both have it.
+ */
+static inline bool carrier_forks(struct sock *s)
+{
+	if (unlikely(s->rd != NULL)) {
+		s->fallback.apart = true;
+		return false;
+	}
+	/* one killed in a receive has taken what is not counted yet */
+	__atomic_and_fetch(&s->own->counted, ~(uint32_t)ANC_COUNTED_RX,
+			   __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/* The last number of this process goes, while others hold it. */
+static inline void carrier_forgo(struct sock *s)
+{
+	if (s->paired && !s->rd)
+		shm_forgo(&s->shm);
+}
+
+/* The last number of all goes: what a broken queue pair left waits no longer. */
+static inline void carrier_closes(struct sock *s)
+{
+	if (unlikely(s->rd != NULL))
+		s->rd->failover.out_from = 0;
 }
 
 /* --- the service thread ----------------------------------------------------- */

@@ -108,7 +108,7 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 		pump_fail(s, where);
 	else
 		pump_poll(s); /* unread data or not: each arrival is an edge */
-	if (unlikely(anc_state(s->rx) == ANC_DRAINING) && !s->rd)
+	if (unlikely(anc_state(s->rx) == ANC_DRAINING) && carrier_shared(s))
 		stall_edge(s, fd);
 	/* before it is said what there is: it may be what the marker hid */
 	if (marker_waits(s))
@@ -241,10 +241,11 @@ bool sock_promise(struct sock *s)
 {
 	bool ok = true;
 
-	if (likely(!s->rd) || sock_lock(s))
+	if (carrier_room_stays(s) || sock_lock(s))
 		return true;
-	if (s->rd && s->paired && sock_here(s) && tx_by_ring(s) &&
-	    !s->conn.error && !s->peer_gone && !s->eos.shut_wr) {
+	if (!carrier_room_stays(s) && s->paired && sock_here(s) &&
+	    tx_by_ring(s) && !s->conn.error && !s->peer_gone &&
+	    !s->eos.shut_wr) {
 		ok = pump_roomy(s);
 		if (ok)
 			carrier_promise(s);

@@ -167,7 +167,7 @@ static int nap_locked(struct sock *s)
 	errno = saved;
 	wait_back(&in);
 	/* a child may have no service thread that hears of the peer's end */
-	if (s->paired && sock_here(s) && !s->rd && !s->peer_gone &&
+	if (s->paired && sock_here(s) && carrier_shared(s) && !s->peer_gone &&
 	    !s->eos.shut_rd && wake_hung_up(s))
 		lift_peer_gone(s);
 	return ret;
@@ -335,13 +335,13 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 	uint32_t mark;
 	int ret = 0;
 
-	if (!s->rd && spin_tx(s))
+	if (carrier_shared(s) && spin_tx(s))
 		return 0;
-	if (s->rd && !tx_by_ring(s))
+	if (!carrier_shared(s) && !tx_by_ring(s))
 		return nap_locked(s);
 	mark = ring_mark(s);
 	/* for others, too: before the source's end there is no room */
-	if (!s->rd)
+	if (carrier_shared(s))
 		__atomic_store_n(&s->tx->wait, ANC_WAIT_LENT, __ATOMIC_SEQ_CST);
 	also.ear = arm_room(s, signals);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
