@@ -67,7 +67,6 @@ void exec_fallback(enum reason why)
 		return;
 	}
 	guarded_begin(&in);
-	leave(true);
 	for (fd = 0; (s = next_survivor(&in, &fd)); fd++) {
 		sock_exec(s, fd, false);
 		sock_fallback_begin(s, fd, why);
@@ -88,8 +87,10 @@ static void exec_begin(void)
 {
 	bool ours = fdt_ever && fdt_is_owner();
 
-	if (ours)
+	if (ours) {
 		sock_executes(true);
+		leave(true);
+	}
 	exec_fallback(WHY_EXEC);
 	if (ours)
 		sock_leave(true);
