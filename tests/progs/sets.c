@@ -8,6 +8,7 @@
 #include "prog.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -477,6 +478,107 @@ static void one_run(struct end *e)
 	}
 }
 
+/* --- two threads ---------------------------------------------------------- */
+
+#define ANSWERS 150
+#define OVER	1 /* data of the eventfd that ends a thread */
+
+struct pool {
+	struct end *e;
+	int ep, over, told[2];
+	unsigned int left; /* answers */
+};
+
+static void pool_begin(struct pool *p, struct end *e, uint32_t flags)
+{
+	struct epoll_event ev = { .events = EPOLLIN | flags };
+	struct epoll_event over = { .events = EPOLLIN, .data.u32 = OVER };
+
+	*p = (struct pool){ .e = e, .left = ANSWERS };
+	p->ep = epoll_create1(EPOLL_CLOEXEC);
+	p->over = eventfd(0, EFD_CLOEXEC);
+	CHECK(p->ep >= 0 && p->over >= 0 && !pipe(p->told));
+	CHECK(!epoll_ctl(p->ep, EPOLL_CTL_ADD, e->l.fd, &ev));
+	CHECK(!epoll_ctl(p->ep, EPOLL_CTL_ADD, p->over, &over));
+	prog_sync(e);
+}
+
+static void pool_end(struct pool *p, pthread_t sleeper)
+{
+	CHECK(!eventfd_write(p->over, 1) && !pthread_join(sleeper, NULL));
+	CHECK(!close(p->ep) && !close(p->over));
+	CHECK(!close(p->told[0]) && !close(p->told[1]));
+	prog_sync(p->e);
+}
+
+/* Sleeps in the set, and leaves what is ready to another thread. */
+static void *tells(void *arg)
+{
+	struct pool *p = arg;
+	struct epoll_event ev;
+
+	for (;;) {
+		CHECK(epoll_wait(p->ep, &ev, 1, -1) == 1);
+		if (ev.data.u32 == OVER)
+			return NULL;
+		CHECK(write(p->told[1], "x", 1) == 1);
+	}
+}
+
+static void answer(struct pool *p)
+{
+	link_get(&p->e->l, 8);
+	link_put(&p->e->l, 8);
+	p->left--;
+}
+
+/* That one wants to hear of more, and looks before it goes. */
+static void answers(struct end *e, uint32_t flags)
+{
+	struct epoll_event ev = { .events = EPOLLIN | flags }, got;
+	struct pool p;
+	pthread_t t;
+	char b;
+
+	pool_begin(&p, e, flags);
+	CHECK(!pthread_create(&t, NULL, tells, &p));
+	while (p.left) {
+		CHECK(read(p.told[0], &b, 1) == 1);
+		do {
+			answer(&p);
+			CHECK(!epoll_ctl(p.ep, EPOLL_CTL_MOD, e->l.fd, &ev));
+		} while (p.left && epoll_wait(p.ep, &got, 1, 0) == 1);
+	}
+	pool_end(&p, t);
+}
+
+static void pool_run(struct end *e)
+{
+	answers(e, EPOLLONESHOT);
+	answers(e, EPOLLONESHOT | (uint32_t)EPOLLET);
+}
+
+static void asks(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+	unsigned int i;
+
+	prog_sync(e);
+	for (i = 0; i < ANSWERS; i++) {
+		link_put(&e->l, 8);
+		CHECK(poll(&p, 1, 10000) == 1);
+		link_get(&e->l, 8);
+		prog_nap_ms(1);
+	}
+	prog_sync(e);
+}
+
+static void pool_peer(struct end *e)
+{
+	asks(e);
+	asks(e);
+}
+
 static const struct prog_case cases[] = {
 	{ "seen", seen_run, talker, 0 },
 	{ "cold", cold_run, talker, 0 },
@@ -486,6 +588,7 @@ static const struct prog_case cases[] = {
 	{ "halves", halves_run, halver, 0 },
 	{ "jumps", jumps_run, jumps_peer, 0 },
 	{ "one", one_run, one_run, CASE_BARE },
+	{ "pool", pool_run, pool_peer, 0 },
 };
 
 int main(int argc, char **argv)

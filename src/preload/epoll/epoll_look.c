@@ -324,6 +324,39 @@ bool epset_arm(struct epset *set, uint64_t *nap)
 	return found;
 }
 
+void epset_pass_on(struct epset *set)
+{
+	struct epreg *r = set->hot;
+	struct epbucket *b;
+
+	if (!r || !r->sock || !epset_asleep(set))
+		return;
+	b = epbucket_of(r->sock, r->fd);
+	if (epbucket_take(b)) {
+		epreg_kick(b, r);
+		epbucket_drop(b);
+	}
+}
+
+void epset_hand_over(struct epset *set)
+{
+	uint64_t nap = DL_NEVER;
+	struct epreg *r;
+	bool found = false;
+	uint32_t left;
+
+	if (ep_likely(!epset_asleep(set)) || !epset_take(set))
+		return;
+	for (r = set->hot, left = set->nhot; left && !found;
+	     left--, r = r->hnext)
+		found = r->inner ? epset_arm(r->inner, &nap) ||
+					   epset_ready(r->inner, NULL) :
+				   arm_one(r) || r->ms >= 0;
+	if (found)
+		epset_pass_on(set);
+	epset_release(set);
+}
+
 void epset_disarm(struct epset *set)
 {
 	struct epreg *r = set->hot;

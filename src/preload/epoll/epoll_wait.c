@@ -38,6 +38,7 @@ struct epwait {
 	const sigset_t *mask;
 	bool asleep;
 	bool armed; /* hot members were armed since the last fill() */
+	bool filled; /* bells and kicks of others were taken, perhaps */
 	struct hold hold;
 	struct epask ask;
 };
@@ -155,21 +156,6 @@ static int translate(struct epwait *w, int n, int got)
 	return n;
 }
 
-/* The array is full; a thread asleep in the set shall have the rest. */
-static void pass_on(struct epset *set)
-{
-	struct epreg *r = set->hot;
-	struct epbucket *b;
-
-	if (!r || !r->sock || !epset_asleep(set))
-		return;
-	b = epbucket_of(r->sock, r->fd);
-	if (epbucket_take(b)) {
-		epreg_kick(b, r);
-		epbucket_drop(b);
-	}
-}
-
 /* --- epask ---------------------------------------------------------------- */
 
 static struct epwait *waiter(struct epask *a)
@@ -273,7 +259,8 @@ static int fill(struct epwait *w, int got, bool rest)
 	w->armed = false;
 	n = epset_collect(w->set, w->ev, translate(w, 0, got), w->max, &w->ask);
 	if (n == w->max || w->set->ready)
-		pass_on(w->set);
+		epset_pass_on(w->set); /* the array is full */
+	w->filled = true;
 	epset_release(w->set);
 	return n;
 }
@@ -500,6 +487,8 @@ static int do_wait(struct epwait *w, uint64_t span)
 		w->max = 0;
 	}
 	n = (held.set->inherited ? wait_inherited : wait_for)(&held, span);
+	if (held.filled)
+		epset_hand_over(held.set);
 	return ep_unlikely(!w->max) && n > 0 ? -EFAULT : n;
 }
 
@@ -553,7 +542,10 @@ static int do_plain(struct epwait *w, uint64_t span)
 		return do_wait(w, span);
 	w->life = w->set->life;
 	n = fill(w, n, false);
-	return n || !span ? n : do_wait(w, rest(began, span));
+	if (!n && span)
+		return do_wait(w, rest(began, span));
+	epset_hand_over(w->set);
+	return n;
 }
 
 static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,

@@ -385,6 +385,13 @@ bool epset_probe(struct epset *set, uint64_t *since);
  * is shortened to the time of the next look that is due.
  */
 bool epset_arm(struct epset *set, uint64_t *nap);
+/* Lock held: a thread that sleeps in the set shall look at it, if there is one. */
+void epset_pass_on(struct epset *set);
+/*
+ * A thread is done with a wait in which it took bells and kicks, and does not
+ * come back perhaps: those that sleep on hear of what comes, as before.
+ */
+void epset_hand_over(struct epset *set);
 /* Awake again: the hot members are looked at, need not ring. Lock held. */
 void epset_disarm(struct epset *set);
 /* Kernel entries that reported a level from an edge are made to do it again. */
