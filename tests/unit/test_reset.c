@@ -182,6 +182,46 @@ static void test_kick(void **state)
 }
 
 /*
+ * The peer's last process was killed and had read all but a kick: by that the
+ * kernel says reset, where TCP ends in order.
+ */
+static void kick_is_left(void)
+{
+	page.dir[0].state = page.dir[1].state = ANC_LIFTED;
+	page.dir[0].y = page.dir[1].y = sock.at.y = ANC_OPEN;
+	sock.at.sent = page.dir[1].taken = 5;
+	sock.at.kicks = page.dir[1].kicks = 1;
+	sock.peer_gone = true;
+	assert_int_equal(send(fd, "k", 1, 0), 1);
+}
+
+static void test_kick_left(void **state)
+{
+	int i, error = -1;
+	socklen_t len = sizeof(error);
+	char byte;
+
+	(void)state;
+	kick_is_left();
+	ends(false);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
+	assert_int_equal(sock_getsockopt(&sock, fd, SOL_SOCKET, SO_ERROR,
+					 &error, &len),
+			 0);
+	assert_int_equal(error, 0);
+}
+
+static void test_kick_left_by_a_reset(void **state)
+{
+	(void)state;
+	kick_is_left();
+	page.side[1].reset = 1;
+	ends(true);
+	told_reset_then_end();
+}
+
+/*
  * Bytes are on their way by the anchor, and a look for them is told of its end.
  */
 static void test_look(void **state)
@@ -263,6 +303,8 @@ int main(void)
 		TEST(test_urgent),
 		TEST(test_fabric_knows),
 		TEST(test_kick),
+		TEST(test_kick_left),
+		TEST(test_kick_left_by_a_reset),
 		TEST(test_look),
 		TEST(test_anchor_unread),
 		TEST(test_kernel_hears_later),

@@ -153,6 +153,7 @@ struct sock_eos {
 	bool fin_missed; /* and we waited for it in vain once */
 	bool rst_told; /* the one ECONNRESET was delivered */
 	bool epipe; /* a send was answered EPIPE */
+	bool kicked; /* a reset of the kernel's is an end: tcp_kicks_left() */
 	uint8_t eaten; /* errno that the kernel told to us, and tells once */
 };
 

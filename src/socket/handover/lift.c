@@ -406,6 +406,9 @@ void lift_unpaired(struct sock *s, enum reason why)
 
 	lift_strayed(s, fd, 0);
 	ring_throw(s, fd, anc_kicks(s->rx, &s->ar));
+	s->eos.kicked = s->peer_gone && tcp_kicks_left(s);
+	if (s->eos.kicked && s->eos.eaten == ECONNRESET)
+		s->eos.eaten = 0;
 	lift_replaced(s, why);
 }
 
@@ -438,6 +441,8 @@ bool sock_up(struct sock *s, int fd)
 
 ssize_t tcp_ended(struct sock *s, size_t done, ssize_t n)
 {
+	if (unlikely(s->eos.kicked) && n == -ECONNRESET)
+		n = 0;
 	if (done) {
 		sock_eats(s, n);
 		return (ssize_t)done;

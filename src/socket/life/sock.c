@@ -258,7 +258,7 @@ void sock_dissolved(struct sock *s)
 		lift_unpaired(s, s->stats.why);
 	s->eos.shut_rd = s->eos.shut_wr = s->eos.rx_eof = false;
 	s->eos.rx_ended = false;
-	s->eos.rst_told = s->eos.epipe = false;
+	s->eos.rst_told = s->eos.epipe = s->eos.kicked = false;
 	s->eos.eaten = 0;
 	s->id.port = s->id.peer_port = 0; /* the next one has other names */
 	sock_unlock(s);

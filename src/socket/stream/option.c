@@ -400,6 +400,8 @@ static int end_error(struct sock *s, int fd)
 		return option_int(fd, SO_ERROR);
 	fd = sock_at(s, fd);
 	err = option_int(fd, SO_ERROR);
+	if (unlikely(s->eos.kicked) && err == ECONNRESET)
+		err = 0;
 	if (err == EPIPE && s->paired && was_reset(s))
 		err = ECONNRESET;
 	else if (err <= 0)

@@ -469,6 +469,13 @@ bool was_reset(const struct sock *s)
 	return untaken(s);
 }
 
+bool tcp_kicks_left(const struct sock *s)
+{
+	return !sock_link(s) && s->at.kicks && !s->in.unsent && !untaken(s) &&
+	       !__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&s->own->urgent, __ATOMIC_RELAXED);
+}
+
 bool tcp_overtaken(struct sock *s, ssize_t n)
 {
 	uint64_t lim;

@@ -122,6 +122,11 @@ bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
  */
 bool was_reset(const struct sock *s);
 bool tcp_torn(const struct sock *s, short revents);
+/*
+ * Then: it had taken all and was not to reset the connection; if the kernel does,
+ * that is for kicks which nothing took off the anchor. TCP would show an end.
+ */
+bool tcp_kicks_left(const struct sock *s);
 
 /* --- inside.c ---------------------------------------------------------- */
 
