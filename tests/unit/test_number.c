@@ -13,6 +13,11 @@ static int another(const struct sock *s, int but)
 	return s == &sock && table != but ? table : -1;
 }
 
+static bool has(int n, const struct sock *s)
+{
+	return s == &sock && n == table;
+}
+
 /* A sock with two numbers, fd and what this returns. */
 static int duplicated(void)
 {
@@ -20,6 +25,7 @@ static int duplicated(void)
 	struct stat st;
 
 	assert_true(copy >= 0);
+	table = fd;
 	assert_int_equal(fstat(fd, &st), 0);
 	sock.id.inode = st.st_ino;
 	sock_hold(&sock);
@@ -104,19 +110,48 @@ static void t_replaced(void **state)
 	close(copy);
 }
 
+/*
+ * A walk over all numbers got to it while it was closed: what is said of it holds,
+ * but the number is not a name for it any more.
+ */
+static void t_going(void **state)
+{
+	int copy = duplicated();
+
+	(void)state;
+	table = copy;
+	sock_close(&sock, fd);
+	becomes_another(fd);
+	sock_exec(&sock, fd, false);
+	assert_int_equal(sock_fd(&sock), copy);
+	close(copy);
+}
+
+/* Nor is it by itself where it is still taken for one. */
+static void t_stale(void **state)
+{
+	int copy = duplicated();
+
+	(void)state;
+	table = copy;
+	sock_close(&sock, fd);
+	becomes_another(fd);
+	sock.mem.holder[0].fd = fd;
+	assert_int_equal(sock_anchor(&sock), copy);
+	close(copy);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, one_host, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(t_copy),
-		CASE(t_first),
-		CASE(t_last),
-		CASE(t_replaced),
+		CASE(t_copy),	  CASE(t_first), CASE(t_last),
+		CASE(t_replaced), CASE(t_going), CASE(t_stale),
 	};
-	const struct sock_hooks lent = { .recv = recv,
-					 .ppoll = ppoll,
-					 .another = another };
+	const struct sock_hooks lent = {
+		.recv = recv, .ppoll = ppoll, .another = another, .has = has
+	};
 
 	alarm(120);
 	sock_setup(&lent);

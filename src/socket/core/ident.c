@@ -37,7 +37,10 @@ int sock_at_slow(struct sock *s, int fd)
 		return orphan;
 	if (fd >= 0 && (!hooks.has || hooks.has(fd, s)))
 		return fd;
-	return sock_fd(s);
+	fd = sock_fd(s);
+	if (fd < 0 || !hooks.has || hooks.has(fd, s))
+		return fd;
+	return hooks.another ? hooks.another(s, fd) : -1;
 }
 
 bool sock_shared(struct sock *s)

@@ -317,7 +317,8 @@ static void give_up(struct sock *s, int fd)
 
 /*
  * 0: all of it is out, or the anchor is dead; -EAGAIN: it takes no more now;
- * -ENOMEM: not yet either, the service thread tries again; else: never.
+ * -ENOMEM: not yet either, or not by this number, which is not the anchor any
+ * more: the service thread tries again; else: never.
  */
 static int write_back(struct sock *s, int fd, struct shm_keep *a)
 {
@@ -332,7 +333,7 @@ static int write_back(struct sock *s, int fd, struct shm_keep *a)
 		if (n <= 0)
 			return for_now(n) ? -ENOMEM : -EPROTO;
 		n = sys_send(fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
-		if (for_now(n))
+		if (for_now(n) || n == -EBADF || n == -ENOTSOCK)
 			return n == -EAGAIN ? -EAGAIN : -ENOMEM;
 		if (n < 0)
 			return 0; /* the program will meet the error */

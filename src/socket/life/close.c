@@ -20,7 +20,9 @@ void sock_exec(struct sock *s, int fd, bool leaves)
 	sock_inode_at(s, fd);
 	h = holder_of(s, sock_pid);
 	if (h) {
-		h->fd = fd;
+		/* closed meanwhile: it may be another's number by now */
+		if (!hooks.has || hooks.has(fd, s))
+			h->fd = fd;
 		h->leaves = leaves;
 	}
 	sock_unlock(s);
