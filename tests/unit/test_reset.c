@@ -212,6 +212,35 @@ static void test_kick_left(void **state)
 	assert_int_equal(error, 0);
 }
 
+/* One direction was lifted; that its library is gone shows a moment later. */
+static void test_kick_left_one_way(void **state)
+{
+	int wake[2], i;
+	char byte;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, wake), 0);
+	kick_is_left();
+	page.dir[0].state = ANC_TCP;
+	sock.peer_gone = false;
+	sock.waits.wake = wake[0];
+	ends(false);
+	assert_int_equal(close(wake[1]), 0);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
+	close(wake[0]);
+}
+
+/* What it had sent did not come: no end. */
+static void test_kick_left_with_bytes(void **state)
+{
+	(void)state;
+	kick_is_left();
+	page.dir[0].sent = 1;
+	ends(false);
+	told_reset_then_end();
+}
+
 static void test_kick_left_by_a_reset(void **state)
 {
 	(void)state;
@@ -304,6 +333,8 @@ int main(void)
 		TEST(test_fabric_knows),
 		TEST(test_kick),
 		TEST(test_kick_left),
+		TEST(test_kick_left_one_way),
+		TEST(test_kick_left_with_bytes),
 		TEST(test_kick_left_by_a_reset),
 		TEST(test_look),
 		TEST(test_anchor_unread),

@@ -439,9 +439,28 @@ bool sock_up(struct sock *s, int fd)
 	return true;
 }
 
+/* A process that ends closes the anchor first, and the wake-up socket then. */
+static bool kicked_out(struct sock *s)
+{
+	struct pollfd p = { .events = POLLRDHUP };
+	struct timespec most = { .tv_nsec = 50000000 };
+
+	if (!s->paired || sock_lock(s))
+		return false;
+	if (s->paired && tcp_kicks_left(s)) {
+		p.fd = s->waits.wake;
+		if (!s->peer_gone && sys_ppoll(&p, 1, &most, NULL) == 1 &&
+		    wake_hung_up(s))
+			lift_peer_gone(s);
+		s->eos.kicked = s->peer_gone;
+	}
+	sock_unlock(s);
+	return s->eos.kicked;
+}
+
 ssize_t tcp_ended(struct sock *s, size_t done, ssize_t n)
 {
-	if (unlikely(s->eos.kicked) && n == -ECONNRESET)
+	if (unlikely(n == -ECONNRESET) && (s->eos.kicked || kicked_out(s)))
 		n = 0;
 	if (done) {
 		sock_eats(s, n);

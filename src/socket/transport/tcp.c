@@ -471,7 +471,11 @@ bool was_reset(const struct sock *s)
 
 bool tcp_kicks_left(const struct sock *s)
 {
-	return !sock_link(s) && s->at.kicks && !s->in.unsent && !untaken(s) &&
+	enum anc_state st = anc_state(s->tx);
+
+	return !sock_link(s) && s->at.kicks && !s->in.unsent &&
+	       (st == ANC_LIFTED || st == ANC_DRAINING) && !untaken(s) &&
+	       __atomic_load_n(&s->rx->sent, __ATOMIC_ACQUIRE) == s->ar.taken &&
 	       !__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) &&
 	       !__atomic_load_n(&s->own->urgent, __ATOMIC_RELAXED);
 }

@@ -123,8 +123,10 @@ bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
 bool was_reset(const struct sock *s);
 bool tcp_torn(const struct sock *s, short revents);
 /*
- * Then: it had taken all and was not to reset the connection; if the kernel does,
- * that is for kicks which nothing took off the anchor. TCP would show an end.
+ * Then: it had taken all, all that it sent is here, and it was not to reset the
+ * connection; if the kernel does, that is for kicks which nothing took off the
+ * anchor. TCP would show an end. Not for programs that do not count, which have
+ * it on TCP.
  */
 bool tcp_kicks_left(const struct sock *s);
 
