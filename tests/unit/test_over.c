@@ -246,6 +246,31 @@ static void handed_back(void)
 	assert_int_equal(anc_state(sock.rx), ANC_RESTORING);
 }
 
+/*
+ * What a writer that leaves had put was asked for, and a receive that had begun
+ * took all of it: the direction goes home all the same, with none to come.
+ */
+static void t_taken_meanwhile(void **state)
+{
+	(void)state;
+	lifts();
+	gets_nothing();
+	arrives("abc");
+	stalls();
+	sock.peer->leaves = ANC_LEAVES;
+	anc_ask(sock.rx);
+	assert_int_equal(anc_answer(writer.dir, &writer.at), 0);
+	anc_put_begin(
+		writer.dir); /* as a receive that began before the answer */
+	gets("abc");
+	anc_put_end(writer.dir);
+	assert_int_equal(anc_state(sock.rx), ANC_PAUSED);
+	assert_int_equal(lock_take(&sock.lock), 0);
+	fallback_take_back(&sock, fd);
+	lock_drop(&sock.lock);
+	assert_int_equal(anc_state(sock.rx), ANC_TCP);
+}
+
 static void unread(int n)
 {
 	int there = -1;
@@ -484,6 +509,7 @@ int main(void)
 		CASE(t_lift, one_host),
 		CASE(t_both, one_host),
 		BOTH(t_look),
+		CASE(t_taken_meanwhile, one_host),
 		CASE(t_put_back, one_host),
 		CASE(t_put_back_by_a_busy_one, one_host),
 		CASE(t_put_back_narrowly, one_host),

@@ -247,9 +247,10 @@ bool fallback_leaver(const struct sock *s)
 	return s->paired && peer && !s->peer_gone && !user_other(s) &&
 	       unlikely(__atomic_load_n(&peer->leaves, __ATOMIC_SEQ_CST) ==
 			ANC_LEAVES) &&
-	       (rx == ANC_DRAINING || rx == ANC_RECALLED || rx == ANC_PAUSED) &&
-	       __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) <
-		       __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE);
+	       (rx == ANC_RECALLED || rx == ANC_PAUSED ||
+		(rx == ANC_DRAINING &&
+		 __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) <
+			 __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE)));
 }
 
 void fallback_take_back(struct sock *s, int fd)

@@ -30,7 +30,8 @@ void fallback_rouse(struct sock *s);
 void fallback_abandoned(struct sock *s, int fd);
 /*
  * Its peer has said that it leaves, and is there: what is unread in its ring can
- * be handed back. No lock; the next step, lock held, by the background thread.
+ * be handed back, and what was asked for goes on, though it was read meanwhile.
+ * No lock; the next step, lock held, by the background thread.
  * Once the peer is gone those bytes are read where they are: a stand-in would
  * end a connection that lives on.
  */
