@@ -38,7 +38,7 @@ struct epwait {
 	const sigset_t *mask;
 	bool asleep;
 	bool armed; /* hot members were armed since the last fill() */
-	bool filled; /* bells and kicks of others were taken, perhaps */
+	bool filled; /* wake-ups of others were taken, perhaps */
 	struct hold hold;
 	struct epask ask;
 };

@@ -388,8 +388,8 @@ bool epset_arm(struct epset *set, uint64_t *nap);
 /* Lock held: a thread that sleeps in the set shall look at it, if there is one. */
 void epset_pass_on(struct epset *set);
 /*
- * A thread is done with a wait in which it took bells and kicks, and does not
- * come back perhaps: those that sleep on hear of what comes, as before.
+ * A thread is done with a wait in which it took wake-ups, and may not come back:
+ * members are armed for those that sleep on, or one of them looks.
  */
 void epset_hand_over(struct epset *set);
 /* Awake again: the hot members are looked at, need not ring. Lock held. */

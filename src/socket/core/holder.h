@@ -39,7 +39,7 @@ struct holder {
 struct holder *holder_of(struct sock *s, int32_t pid);
 /* Lock held: one for it, which has it open once; or NULL, of 32 that live. */
 struct holder *holder_new(struct sock *s, int32_t pid, int32_t fd);
-/* The i-th place that was used, free by now perhaps, or NULL behind the last */
+/* Lock held: the i-th place that was used, which may be free; or NULL. */
 const struct holder *holder_at(const struct sock *s, uint32_t i);
 /*
  * A thread of this process, behind its being counted and in front of its being

@@ -37,7 +37,7 @@ int sock_at_slow(struct sock *s, int fd)
 		return orphan;
 	if (fd >= 0 && (!hooks.has || hooks.has(fd, s)))
 		return fd;
-	fd = sock_fd(s);
+	fd = sock_fd(s); /* as last known */
 	if (fd < 0 || !hooks.has || hooks.has(fd, s))
 		return fd;
 	return hooks.another ? hooks.another(s, fd) : -1;

@@ -148,9 +148,8 @@ void failover_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 
 /*
  * All with the lock held. The reader, about to go into RESTORING: 0, on one host
- * always; and in it:
- * sends what can be sent, and looks for the record. 0: the anchor has the
- * stream; -EAGAIN, or the stream is lost.
+ * always; and in it: sends what can be sent, and looks for the record. 0: the
+ * anchor has the stream; -EAGAIN, or the stream is lost.
  */
 int rdma_give_begin(struct sock *s);
 void rdma_give(struct sock *s);

@@ -16,8 +16,8 @@
 #define CHUNK 16384
 
 /*
- * Where byte `at` of the keep area lies: bytes from there, or a negative errno.
- * Or each end has one of its own.
+ * Where byte `at` of the keep area, or of this end's own stash, lies: bytes from
+ * there, or a negative errno.
  */
 static ssize_t keep_at(struct shm_keep *a, const struct sock *s, bool tx,
 		       uint64_t at, uint8_t **mem)

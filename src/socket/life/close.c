@@ -48,9 +48,9 @@ bool sock_fork_before(struct sock *s, int fd, int32_t birth)
 	if (sock_lock(s))
 		return false;
 	h = holder_of(s, birth);
-	if (h)
+	if (h) {
 		h->fds++;
-	else if (!holder_new(s, birth, sock_fd(s))) {
+	} else if (!holder_new(s, birth, sock_fd(s))) {
 		/* more processes than we can count: the kernel's for good */
 		s->fallback.pinned = true;
 		home = s->paired && s->fallback.pins != 3;
