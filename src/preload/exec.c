@@ -53,13 +53,14 @@ static void leave(bool leaves)
 	}
 }
 
-void exec_fallback(enum reason why)
+void exec_fallback(struct kept *k, enum reason why)
 {
 	struct sock *s;
 	uint64_t until;
 	int fd;
 	GUARDED_LATER(in);
 
+	*k = (struct kept){ 0 };
 	if (!fdt_any)
 		return;
 	if (!fdt_is_owner()) {
@@ -67,23 +68,26 @@ void exec_fallback(enum reason why)
 		return;
 	}
 	guarded_begin(&in);
+	kept_begin(k);
 	for (fd = 0; (s = next_survivor(&in, &fd)); fd++) {
 		sock_exec(s, fd, false);
 		sock_fallback_begin(s, fd, why);
 	}
 	until = sock_fallback_limit();
-	for (fd = 0; (s = next_survivor(&in, &fd)); fd++)
+	for (fd = 0; (s = next_survivor(&in, &fd)); fd++) {
 		if (sock_fallback_until(s, fd, why, until))
 			log_warn(
 				"descriptor %d could not be brought back to TCP",
 				fd);
+		kept_add(k, sock_inode(s), fd);
+	}
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
 		if (fdt_has_set(fd) && number_survives(fd))
 			ep_give_away(fd);
 }
 
 /* Not for spawn: there it is a child that becomes another program. */
-static void exec_begin(void)
+static void exec_begin(struct kept *k)
 {
 	bool ours = fdt_ever && fdt_is_owner();
 
@@ -91,46 +95,50 @@ static void exec_begin(void)
 		sock_executes(true);
 		leave(true);
 	}
-	exec_fallback(WHY_EXEC);
+	exec_fallback(k, WHY_EXEC);
 	if (ours)
 		sock_leave(true);
 }
 
-static void exec_failed(void)
+static void exec_failed(struct kept *k)
 {
 	int keep = errno;
 
 	if (fdt_ever && fdt_is_owner()) {
 		sock_executes(false);
 		sock_leave(false);
+		leave(false);
 	}
 	errno = keep;
-	exec_undo();
+	exec_undo(k);
 }
 
-void exec_undo(void)
+void exec_undo(struct kept *k)
 {
-	struct sock *s;
-	int fd, keep = errno;
-	GUARDED_LATER(in);
+	int keep = errno;
 
-	if (fdt_any && fdt_is_owner()) {
-		guarded_begin(&in);
-		leave(false);
-		for (fd = 0; (s = next_survivor(&in, &fd)); fd++)
-			sock_unpin(s);
-	}
+	kept_unpin(k);
+	kept_end(k);
+	errno = keep;
+}
+
+void exec_done(struct kept *k)
+{
+	int keep = errno;
+
+	kept_end(k);
 	errno = keep;
 }
 
 /* --- the names --------------------------------------------------------- */
 
-#define EXEC(call)     \
-	int ret_;      \
-                       \
-	exec_begin();  \
-	ret_ = call;   \
-	exec_failed(); \
+#define EXEC(call)           \
+	struct kept kept_;   \
+	int ret_;            \
+                             \
+	exec_begin(&kept_);  \
+	ret_ = call;         \
+	exec_failed(&kept_); \
 	return ret_
 
 int do_execve(const char *path, char *const argv[], char *const envp[])

@@ -133,18 +133,64 @@ static struct sock *index_find(struct index *x, const struct guarded *in,
 	return NULL;
 }
 
+/* --- what a call keeps on TCP -------------------------------------------- */
+
+static size_t kept_bytes(const struct kept *k)
+{
+	return k->room * sizeof(*k->one);
+}
+
+void kept_begin(struct kept *k)
+{
+	k->n = 0;
+	k->room = 2 * (size_t)__atomic_load_n(&fdt_any, __ATOMIC_RELAXED) + 64;
+	k->one = sys_mmap(NULL, kept_bytes(k), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sys_is_err(k->one))
+		k->room = 0;
+}
+
+bool kept_add(struct kept *k, uint64_t inode, int fd)
+{
+	if (k->n == k->room)
+		return false;
+	k->one[k->n++] = (struct kept_one){ inode, fd };
+	return true;
+}
+
+void kept_unpin(const struct kept *k)
+{
+	struct index index = { 0 };
+	struct sock *s;
+	size_t i;
+	GUARDED_LATER(in);
+
+	if (!k->n)
+		return;
+	guarded_begin(&in);
+	for (i = 0; i < k->n; i++) {
+		s = index_find(&index, &in, k->one[i].fd, k->one[i].inode);
+		if (s)
+			sock_unpin(s);
+	}
+	index_end(&index);
+}
+
+void kept_end(struct kept *k)
+{
+	if (k->room)
+		sys_munmap(k->one, kept_bytes(k));
+	*k = (struct kept){ 0 };
+}
+
 /* --- the child of a vfork() executes ------------------------------------- */
 
-/* All are asked before any is waited for: those that were, to be waited for. */
+/* All are asked before any is waited for. */
 struct falling_back {
 	struct index index;
 	enum reason why;
 	uint64_t until; /* for all of them */
-	struct asked {
-		uint64_t inode;
-		int fd;
-	} * asked;
-	size_t n, room;
+	struct kept asked; /* to be waited for */
 };
 
 static void fallback_end(struct falling_back *h, int fd, uint64_t inode)
@@ -173,30 +219,22 @@ static void fallback_begin(int fd, void *arg)
 	if (!s || sock_listening(s))
 		return;
 	sock_fallback_begin(s, fd, h->why);
-	if (h->n < h->room)
-		h->asked[h->n++] = (struct asked){ st.st_ino, fd };
-	else
+	if (!kept_add(&h->asked, st.st_ino, fd))
 		fallback_end(h, fd, st.st_ino);
 }
 
 void numbers_fallback(enum reason why)
 {
 	struct falling_back h = { .why = why, .until = sock_fallback_limit() };
-	size_t i, bytes;
+	size_t i;
 	int fd;
 
-	h.room = 2 * (size_t)__atomic_load_n(&fdt_any, __ATOMIC_RELAXED) + 64;
-	bytes = h.room * sizeof(*h.asked);
-	h.asked = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sys_is_err(h.asked))
-		h.room = 0;
+	kept_begin(&h.asked);
 	if (!numbers_each(fallback_begin, &h))
 		for (fd = 0; fd <= fdt_top() || fd < 64; fd++)
 			fallback_begin(fd, &h);
-	for (i = 0; i < h.n; i++)
-		fallback_end(&h, h.asked[i].fd, h.asked[i].inode);
+	for (i = 0; i < h.asked.n; i++)
+		fallback_end(&h, h.asked.one[i].fd, h.asked.one[i].inode);
 	index_end(&h.index);
-	if (h.room)
-		sys_munmap(h.asked, bytes);
+	kept_end(&h.asked);
 }

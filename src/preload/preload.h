@@ -32,6 +32,23 @@ bool numbers_each(void (*fn)(int fd, void *arg), void *arg);
 /* As exec_fallback(), in the child of a vfork(): by what its numbers really are. */
 void numbers_fallback(enum reason why);
 
+/* Sockets that a call keeps on TCP, by inode and number. All zero: none. */
+struct kept {
+	struct kept_one {
+		uint64_t inode;
+		int fd;
+	} * one; /* one for each time that it is counted; our own pages */
+	size_t n, room;
+};
+
+/* Room for all that the table has now. Without memory there is none. */
+void kept_begin(struct kept *k);
+/* False: there is no room for it. */
+bool kept_add(struct kept *k, uint64_t inode, int fd);
+/* sock_unpin() for each that this process still has, once for each place. */
+void kept_unpin(const struct kept *k);
+void kept_end(struct kept *k);
+
 /* --- fork.c, exec.c ---------------------------------------------------- */
 
 /* In a new child: locks, process id, table, sets. Safe to call twice. */
@@ -41,12 +58,15 @@ void fork_handlers(void);
 
 /*
  * Foreign code is about to get descriptors (exec, spawn): bring back to TCP
- * every sock whose number is not close-on-exec. `undo`: it did not come to
- * pass.
+ * every sock whose number is not close-on-exec, and keep it there. One of the
+ * other two follows, if the call returns: `undo`: it did not come to pass, or
+ * that code has ended; else the code lives on with them, and they stay. What
+ * was opened, duplicated or kept by another call meanwhile is not touched.
  */
-void exec_fallback(enum reason why);
+void exec_fallback(struct kept *k, enum reason why);
+void exec_undo(struct kept *k);
+void exec_done(struct kept *k);
 bool number_survives(int fd); /* it is open, and not close-on-exec */
-void exec_undo(void);
 
 /* --- fatal.c ----------------------------------------------------------- */
 

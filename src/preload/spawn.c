@@ -27,14 +27,17 @@ int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 	return real_posix_spawn_file_actions_adddup2(fa, from, to);
 }
 
-#define SPAWN(call)              \
-	int ret_;                \
-                                 \
-	exec_fallback(WHY_EXEC); \
-	ep_parent_forked();      \
-	ret_ = call;             \
-	if (ret_)                \
-		exec_undo();     \
+#define SPAWN(call)                      \
+	struct kept kept_;               \
+	int ret_;                        \
+                                         \
+	exec_fallback(&kept_, WHY_EXEC); \
+	ep_parent_forked();              \
+	ret_ = call;                     \
+	if (ret_)                        \
+		exec_undo(&kept_);       \
+	else                             \
+		exec_done(&kept_);       \
 	return ret_
 
 int do_posix_spawn(pid_t *pid, const char *path,
@@ -71,28 +74,31 @@ int do_pidfd_spawnp(int *pidfd, const char *file,
 
 int do_system(const char *command)
 {
+	struct kept kept;
 	int ret;
 
-	if (command) {
-		exec_fallback(WHY_EXEC);
-		ep_parent_forked();
-	}
+	if (!command)
+		return real_system(command);
+	exec_fallback(&kept, WHY_EXEC);
+	ep_parent_forked();
 	ret = real_system(command);
-	if (command)
-		exec_undo();
+	exec_undo(&kept);
 	return ret;
 }
 
 FILE *do_popen(const char *command, const char *mode)
 {
+	struct kept kept;
 	FILE *f;
 
-	exec_fallback(WHY_EXEC);
+	exec_fallback(&kept, WHY_EXEC);
 	ep_parent_forked();
 	do
 		f = real_popen(command, mode);
 	while (unlikely(!f) && sock_retry(-1));
-	if (!f)
-		exec_undo();
+	if (f)
+		exec_done(&kept);
+	else
+		exec_undo(&kept);
 	return f;
 }

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -416,6 +417,111 @@ static void busy_peer(struct end *e)
 	goes_on(e, sv);
 }
 
+/* --- a child has it for longer than a call that was under way ------------ */
+
+/* system() from when it says so until it is told. */
+struct other_call {
+	pthread_t thread;
+	int says[2], told[2];
+	char line[64];
+};
+
+static void *calls_system(void *arg)
+{
+	const struct other_call *o = arg;
+
+	CHECK(!system(o->line));
+	return NULL;
+}
+
+static void call_begins(struct other_call *o)
+{
+	char c;
+
+	CHECK(!pipe(o->says) && !pipe(o->told));
+	snprintf(o->line, sizeof(o->line), "bash -c 'echo >&%d; read x <&%d'",
+		 o->says[1], o->told[0]);
+	CHECK(!pthread_create(&o->thread, NULL, calls_system, o));
+	CHECK(read(o->says[0], &c, 1) == 1);
+}
+
+static void call_ends(struct other_call *o)
+{
+	CHECK(write(o->told[1], "\n", 1) == 1);
+	CHECK(!pthread_join(o->thread, NULL));
+	CHECK(!close(o->says[0]) && !close(o->says[1]));
+	CHECK(!close(o->told[0]) && !close(o->told[1]));
+}
+
+/* A child that reads PART bytes from it when it is told. */
+static FILE *reads_later(int fd)
+{
+	char line[80];
+	FILE *f;
+
+	snprintf(line, sizeof(line),
+		 "bash -c 'read x; test $(head -c %d <&%d | wc -c) = %d'", PART,
+		 fd, PART);
+	f = popen(line, "we");
+	CHECK(f);
+	return f;
+}
+
+static void has_read(struct end *e, struct link *l, FILE *child)
+{
+	char buf[PART];
+
+	prog_warm(l, true, 60); /* it would be lifted */
+	prog_tell(e, 1);
+	CHECK(prog_hear(e) == 2);
+	flow_fill(&l->rx, buf, PART); /* the child has them */
+	CHECK(fputc('\n', child) == '\n' && !pclose(child));
+	link_turn(l, 100, true);
+	link_close(l);
+}
+
+static void held_run(struct end *e)
+{
+	struct other_call o;
+	struct link l;
+	FILE *child;
+	int more;
+
+	/* one number when the call begins, two when it ends */
+	prog_link(e, &l);
+	CHECK(!fcntl(l.fd, F_SETFD, 0));
+	child = reads_later(l.fd);
+	call_begins(&o);
+	more = dup(l.fd);
+	call_ends(&o);
+	CHECK(more >= 0 && !close(more));
+	has_read(e, &l, child);
+
+	/* none when it begins */
+	call_begins(&o);
+	prog_link(e, &l);
+	CHECK(!fcntl(l.fd, F_SETFD, 0));
+	child = reads_later(l.fd);
+	call_ends(&o);
+	has_read(e, &l, child);
+}
+
+static void held_peer(struct end *e)
+{
+	struct link l;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		prog_link(e, &l);
+		prog_warm(&l, false, 60);
+		CHECK(prog_hear(e) == 1);
+		link_put(&l, PART);
+		prog_tell(e, 2);
+		link_turn(&l, 100, false);
+		link_close(&l);
+	}
+}
+
 static const struct prog_case cases[] = {
 	{ "parked", parked_run, parked_peer, CASE_PROCESS },
 	{ "both", both_run, both_peer, CASE_PROCESS },
@@ -424,6 +530,7 @@ static const struct prog_case cases[] = {
 	{ "crossed", crossed_run, crossed_peer, CASE_PROCESS },
 	{ "missed", missed_run, missed_peer, CASE_PROCESS },
 	{ "busy", busy_run, busy_peer, CASE_PROCESS },
+	{ "held", held_run, held_peer, CASE_PROCESS },
 	{ "slain", slain_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
