@@ -158,6 +158,7 @@ static void daemon_run(struct end *e)
 /* --- accept and fork, fork and accept ---------------------------------- */
 
 #define SERVED 6
+#define TURNS  500 /* longer than any child needs to go on with a pairing */
 
 /* How many descriptors this process has, by the kernel's word. */
 static int descriptors(void)
@@ -181,7 +182,7 @@ static void serve_run(struct end *e)
 	if (e->lfd < 0) {
 		for (i = 0; i < SERVED; i++) {
 			prog_link(e, &l);
-			prog_warm(&l, true, 50);
+			prog_warm(&l, true, TURNS);
 			link_close(&l);
 		}
 		return;
@@ -192,7 +193,7 @@ static void serve_run(struct end *e)
 		CHECK(pid[i] >= 0);
 		if (!pid[i]) {
 			CHECK(!close(e->lfd));
-			prog_warm(&l, !e->peer, 50);
+			prog_warm(&l, !e->peer, TURNS);
 			_exit(0);
 		}
 		link_close(&l);
@@ -216,7 +217,7 @@ static void serve_peer(struct end *e)
 	for (i = 0; i < SERVED; i++) {
 		prog_link(e, &l);
 		if (e->lfd < 0) {
-			prog_warm(&l, false, 50);
+			prog_warm(&l, false, TURNS);
 			link_eof(&l);
 			link_close(&l);
 			continue;
@@ -224,7 +225,7 @@ static void serve_peer(struct end *e)
 		pid = fork();
 		CHECK(pid >= 0);
 		if (!pid) {
-			prog_warm(&l, false, 50);
+			prog_warm(&l, false, TURNS);
 			_exit(0);
 		}
 		link_close(&l);
