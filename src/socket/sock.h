@@ -452,6 +452,8 @@ void sock_watch(struct sock *s, int delta);
 /* How long may a waiting call spin now, ns (0: sleep at once)? */
 uint64_t sock_spin_ns(struct sock *s);
 bool sock_pending(struct sock *s); /* cheap: a message waits in the ring */
+/* Neither that, nor has any look found something since sock_ready() said so. */
+bool sock_quiet(struct sock *s, uint32_t in_gen);
 /*
  * To ask sock_pending() while other threads may close it, this thread is inside
  * until sock_go_on(): its memory stays what it is. False: it is not lifted, or

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* idlers - threads asleep in a set while others change what is in it. */
+/*
+ * idlers - threads asleep in a set while others change what is in it, and one
+ * that only glances at it.
+ */
 #include "prog.h"
 
 #include <fcntl.h>
@@ -10,6 +13,8 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -263,10 +268,107 @@ static void rearm_run(struct end *e)
 	set_end(p.ep, event);
 }
 
+/* Other looks at a connection that has 8 bytes to read. */
+static void by_poll(struct link *l)
+{
+	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+
+	CHECK(poll(&p, 1, 0) == 1);
+}
+
+static void by_part(struct link *l)
+{
+	link_get(l, 4);
+}
+
+static void by_peek(struct link *l)
+{
+	char buf[8];
+
+	CHECK(recv(l->fd, buf, sizeof(buf), MSG_PEEK) == sizeof(buf));
+}
+
+static void by_count(struct link *l)
+{
+	int n;
+
+	CHECK(!ioctl(l->fd, FIONREAD, &n) && n == 8);
+}
+
+static void by_set(struct link *l)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, l->fd, &ev));
+	CHECK(epoll_wait(ep, &ev, 1, 0) == 1 && !close(ep));
+}
+
+static void by_shutdown(struct link *l)
+{
+	CHECK(!shutdown(l->fd, SHUT_RD));
+}
+
+/* The set was waited for in vain; then another look finds what has come. */
+static void glance(struct link *l, struct link *peer, uint32_t mask,
+		   void (*other_look)(struct link *l))
+{
+	struct epoll_event ev = { .events = EPOLLIN | mask };
+	int ep = epoll_create1(EPOLL_CLOEXEC), n;
+
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, l->fd, &ev));
+	CHECK(!epoll_wait(ep, &ev, 1, 2));
+	link_put(peer, 8);
+	while (!ioctl(l->fd, FIONREAD, &n) && n < 8)
+		prog_nap_ms(1);
+	other_look(l);
+	CHECK(epoll_wait(ep, &ev, 1, 0) == 1 && (ev.events & EPOLLIN));
+	CHECK(!close(ep));
+	link_get(l, other_look == by_part ? 4 : 8);
+}
+
+static void glances_run(struct end *e)
+{
+	void (*const look[])(struct link * l) = {
+		by_poll, by_part, by_peek, by_count, by_set, by_shutdown
+	};
+	const uint32_t mask[] = { 0, EPOLLET };
+	struct link l, peer;
+	size_t i, k;
+
+	(void)e;
+	for (k = 0; k < ARRAY_SIZE(mask); k++) {
+		link_self(&l, &peer, 60);
+		for (i = 0; i < ARRAY_SIZE(look); i++)
+			glance(&l, &peer, mask[k], look[i]);
+		CHECK(!close(l.fd) && !close(peer.fd));
+	}
+}
+
+/* Nothing has come, and another thread shuts it down. */
+static void shut_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct link l, peer;
+
+	(void)e;
+	link_self(&l, &peer, 60);
+	CHECK(ep >= 0 && !epoll_ctl(ep, EPOLL_CTL_ADD, l.fd, &ev));
+	CHECK(!epoll_wait(ep, &ev, 1, 2));
+	by_shutdown(&l);
+	CHECK(epoll_wait(ep, &ev, 1, 0) == 1 && (ev.events & EPOLLIN));
+	CHECK(!close(ep) && !close(l.fd) && !close(peer.fd));
+}
+
 static const struct prog_case cases[] = {
-	{ "first", first_run, sender, 0 }, { "away", away_run, sender, 0 },
-	{ "gone", gone_run, sender, 0 },   { "second", second_run, sender, 0 },
+	{ "first", first_run, sender, 0 },
+	{ "away", away_run, sender, 0 },
+	{ "gone", gone_run, sender, 0 },
+	{ "second", second_run, sender, 0 },
 	{ "rearm", rearm_run, sender, 0 },
+	{ "glances", glances_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "shut", shut_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
 int main(int argc, char **argv)

@@ -227,6 +227,11 @@ bool sock_pending(struct sock *s)
 	return s->now & EPOLLIN;
 }
 
+bool sock_quiet(struct sock *s, uint32_t in_gen)
+{
+	return !sock_pending(s) && s->in_gen == in_gen;
+}
+
 bool sock_stay(struct sock *s)
 {
 	s->stays++;

@@ -251,7 +251,8 @@ static uint32_t look(struct epreg *r)
 {
 	uint32_t bits;
 
-	if (r->still && (r->ours & EPOLLIN) && !sock_pending(r->sock)) {
+	if (r->still && (r->ours & EPOLLIN) &&
+	    sock_quiet(r->sock, r->edge.in_gen)) {
 		bits = 0;
 		r->idle++;
 	} else {

@@ -97,6 +97,7 @@ int sock_shutdown(struct sock *s, int fd, int how)
 		sent = shut_write(s, fd);
 	if (how != SHUT_WR) {
 		s->eos.shut_rd = true;
+		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 		if (__atomic_load_n(&s->waits.sleepers, __ATOMIC_RELAXED))
 			sys_shutdown(s->waits.wake, SHUT_RD);
 	}

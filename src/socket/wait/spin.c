@@ -131,6 +131,12 @@ bool sock_pending(struct sock *s)
 			     s->peer_gone || rdma_fresh(s));
 }
 
+bool sock_quiet(struct sock *s, uint32_t in_gen)
+{
+	return !sock_pending(s) &&
+	       __atomic_load_n(&s->waits.in_gen, __ATOMIC_RELAXED) == in_gen;
+}
+
 /*
  * Between two looks. On one processor the other end can only move when it is
  * let on: then spinning is giving way, without a wake-up on either side.
