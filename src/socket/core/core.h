@@ -306,6 +306,12 @@ static inline int sock_at(struct sock *s, int fd)
 		       sock_at_slow(s, fd);
 }
 
+/* Served before it is paired: by a rule `sdp`, or sought between hosts. */
+static inline bool served_early(const struct sock *s)
+{
+	return s->id.use == USE_SDP || s->rd;
+}
+
 static inline bool rdma_here(const struct sock *s)
 {
 	return s->rd && s->rd->owner == sock_pid;

@@ -68,8 +68,7 @@ void reap_trim(struct sock *s, void *arg)
 	if (sock_here(s) && s->paired && !s->peer_gone && !s->got.avail) {
 		FAB(s)->trim(END(s));
 		s->mem.trimmed = true;
-		if (s->rd)
-			sock_publish(s);
+		sock_publish(s);
 	}
 	sock_unlock(s);
 }

@@ -46,15 +46,11 @@ static void watch(struct sock *s)
 			      &ev);
 }
 
-/*
- * Under a rule `sdp`, or as a candidate, it may be there since before it was
- * paired.
- */
 static bool known(const struct sock *s)
 {
 	uint32_t i;
 
-	for (i = 0; (s->id.use == USE_SDP || s->rd) && i < registry.count; i++)
+	for (i = 0; served_early(s) && i < registry.count; i++)
 		if (registry.socks[i] == s)
 			return true;
 	return false;

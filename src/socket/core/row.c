@@ -113,13 +113,18 @@ static bool on_sdp(struct anc_dir *d)
 	return anc_state(d) != ANC_TCP && anc_state(d) != ANC_DRAINING;
 }
 
+static uint8_t carrier_of(const struct sock *s)
+{
+	return s->rd ? PATH_RDMA : PATH_SHM;
+}
+
 static uint8_t path_of(const struct sock *s, bool lifted)
 {
 	if (s->id.phase == PH_LISTEN)
 		return PATH_LISTEN;
 	if (!lifted)
 		return PATH_TCP;
-	return s->rd ? PATH_RDMA : PATH_SHM;
+	return carrier_of(s);
 }
 
 /* Apart: the name's room is not on the stack while the page is opened. */
@@ -174,7 +179,7 @@ void sock_publish(struct sock *s)
 						 0;
 	r->path[0] = path_of(s, s->stats.tx_shown);
 	r->path[1] = path_of(s, s->stats.rx_shown);
-	if (s->rd) {
+	if (carrier_of(s) == PATH_RDMA) {
 		r->carrier = PATH_RDMA;
 		rdma_row(s, r);
 	}

@@ -15,7 +15,7 @@ void service_del(struct sock *s);
 bool service_running(void);
 /* rdma_run() is called when `fd` is readable. */
 int service_watch(int fd, void *tag);
-/* s->rd->called is set when something comes on `fd`, its anchor. */
+/* `called` of its RDMA half is set when something comes on `fd`, its anchor. */
 void service_anchor(struct sock *s, int fd, bool on);
 void service_stop(void);
 void service_poke(uint64_t id);

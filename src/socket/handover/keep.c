@@ -22,10 +22,8 @@
 static ssize_t keep_at(struct shm_keep *a, const struct sock *s, bool tx,
 		       uint64_t at, uint8_t **mem)
 {
-	if (carrier_has_stash(s)) {
-		*mem = s->rd->failover.stash.mem + at;
-		return (ssize_t)(s->rd->failover.stash.len - at);
-	}
+	if (carrier_has_stash(s))
+		return carrier_stash(s, at, mem);
 	if (END(s) != &s->shm.end)
 		return -ENODEV;
 	return shm_keep_at(a, &s->shm, tx, at, mem);

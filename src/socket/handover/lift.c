@@ -191,9 +191,9 @@ static void give_up(struct sock *s)
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
-	if (s->rd && s->rd->owner != sock_pid)
-		rdma_detach(s); /* it looked, and left it to us */
-	if (s->rd) { /* the service thread seeks, and gives up */
+	if (carrier_elsewhere(s))
+		rdma_detach(s);
+	if (carrier_far(s)) { /* the service thread seeks, and gives up */
 		s->seek.look = 64;
 		return;
 	}

@@ -230,7 +230,7 @@ static void release(struct sock *s, int fd, bool last)
 {
 	int wake = s->waits.wake;
 
-	if (s->paired || s->rd || s->id.use == USE_SDP)
+	if (s->paired || served_early(s))
 		service_del(s);
 	if (last && unlikely(s->bridged.word))
 		bridge_left(s);

@@ -156,7 +156,7 @@ static bool seek_again(struct sock *s, bool was)
 {
 	if (was)
 		fallback_unpin(s, true);
-	if (!s->paired && !s->rd && !never_lift(s) &&
+	if (!s->paired && !carrier_far(s) && !never_lift(s) &&
 	    (was || (s->stats.why == WHY_PEER_DECLINED &&
 		     s->seek.look == LOOK_NEVER))) {
 		pair_cancel(&s->seek.pair);

@@ -65,7 +65,7 @@ static void serve(struct sock *s, void *arg)
 	wanted |= user_asked(s);
 	if (unlikely(__atomic_load_n(&s->window.holdback, __ATOMIC_RELAXED)))
 		holdback_serve(s);
-	if (unlikely(s->rd))
+	if (carrier_far(s))
 		rdma_serve(s);
 	if (sock_orphan_fd(s) >= 0)
 		sock_orphan_end(s);

@@ -47,11 +47,7 @@ static int unread_bytes(struct sock *s, int fd, int *n)
 		sum += (uint64_t)kernel;
 		break;
 	case ANC_RESTORING:
-		/* the record is not the program's */
-		/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): s->rd */
-		sum = s->ar.unsure ? s->rd->failover.give.len :
-		      s->rd	   ? (uint64_t)kernel :
-			      anc_unread(&s->ar, s->got.avail + s->ar.kept);
+		sum = carrier_returned(s, (uint64_t)kernel);
 		break;
 	default:
 		sum = (uint64_t)kernel;

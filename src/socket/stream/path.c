@@ -542,7 +542,7 @@ int lift_demand(struct sock *s, int fd, bool tx)
 
 		if (!s->paired)
 			lift_look(s, fd);
-		if (s->id.native && s->rd) {
+		if (s->id.native && carrier_far(s)) {
 			s->id.met = true;
 			return 0;
 		}

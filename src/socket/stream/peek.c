@@ -149,8 +149,7 @@ void peek_fallback(struct sock *s, int fd)
 {
 	if (!sock_fallback(s, fd, WHY_SOCKET_OPTION) || sock_lock(s))
 		return;
-	if (s->rd)
-		s->rd->mark.peek_at = clock_ns() + 10000000000u;
+	carrier_unpeeked(s, clock_ns() + 10000000000u);
 	sock_unlock(s);
 	sock_unpin(s);
 }

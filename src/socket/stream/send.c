@@ -468,7 +468,7 @@ static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
 static bool by_kernel(struct sock *s, int fd, struct load *w)
 {
 	w->note = (w->flags & MSG_ZEROCOPY) && option_int(fd, SO_ZEROCOPY) > 0;
-	return (w->flags & MSG_OOB) || (w->note && s->rd);
+	return (w->flags & MSG_OOB) || (w->note && !carrier_notes(s));
 }
 
 static ssize_t send_fallback(struct sock *s, int fd, const struct msghdr *m,

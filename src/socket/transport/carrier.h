@@ -42,6 +42,14 @@ static inline bool carrier_has_stash(const struct sock *s)
 	return s->rd != NULL;
 }
 
+/* There: its bytes from `at` on, and how many they are. */
+static inline ssize_t carrier_stash(const struct sock *s, uint64_t at,
+				    uint8_t **mem)
+{
+	*mem = s->rd->failover.stash.mem + at;
+	return (ssize_t)(s->rd->failover.stash.len - at);
+}
+
 /* Is there a writer that hears what its reader asks for? */
 static inline bool carrier_hears(const struct sock *s)
 {
@@ -54,6 +62,12 @@ static inline bool carrier_hears(const struct sock *s)
 static inline ssize_t carrier_send(struct sock *s, struct cursor *c, size_t n)
 {
 	return likely(!s->rd) ? pump_send(s, c, n) : failover_send(s, c, n);
+}
+
+/* The notes of MSG_ZEROCOPY can be given for what is sent by it. */
+static inline bool carrier_notes(const struct sock *s)
+{
+	return likely(!s->rd);
 }
 
 /* What was left to the program's answer (rdma_report()) goes out now. */
@@ -94,6 +108,20 @@ static inline bool carrier_reset(const struct sock *s)
 static inline bool carrier_torn(const struct sock *s, short revents)
 {
 	return s->rd ? s->eos.eaten : tcp_torn(s, revents);
+}
+
+/* --- before it is paired -------------------------------------------------- */
+
+/* A peer on another host is sought, or was found: by the service thread. */
+static inline bool carrier_far(const struct sock *s)
+{
+	return unlikely(s->rd != NULL);
+}
+
+/* By another process, which looked and left it to us. */
+static inline bool carrier_elsewhere(const struct sock *s)
+{
+	return s->rd && s->rd->owner != sock_pid;
 }
 
 /* --- the anchor, before and behind a lift --------------------------------- */
@@ -190,6 +218,24 @@ static inline uint64_t marker_hides(struct sock *s, int fd)
 	return s->rd->mark.hidden;
 }
 
+/* Until then no marker is sent for a peek that wants all in one piece. */
+static inline void carrier_unpeeked(struct sock *s, uint64_t until)
+{
+	if (unlikely(s->rd))
+		s->rd->mark.peek_at = until;
+}
+
+/*
+ * RESTORING: stream bytes that are unread, of which `kernel` lie on the anchor.
+ * A record that goes before the rest is not the program's.
+ */
+static inline uint64_t carrier_returned(const struct sock *s, uint64_t kernel)
+{
+	if (likely(!s->rd))
+		return anc_unread(&s->ar, s->got.avail + s->ar.kept);
+	return s->ar.unsure ? s->rd->failover.give.len : kernel;
+}
+
 /*
  * May a receive on the anchor hold the direction in TCP while it sleeps there?
  * Not where the writer switches without asking, by a marker.
@@ -212,6 +258,23 @@ static inline bool carrier_looks_at_tcp(const struct sock *s)
 static inline bool carrier_overtook(struct sock *s, ssize_t n)
 {
 	return s->rd && tcp_overtaken(s, n);
+}
+
+/* --- zero copy ------------------------------------------------------------ */
+
+/*
+ * A read of the peer's memory is a work request that completes later; else it is
+ * a copy that is done when the call returns.
+ */
+static inline bool carrier_reads_later(const struct sock *s)
+{
+	return unlikely(s->rd != NULL);
+}
+
+/* Memory is lent by registering it, which may fail for want of memlock. */
+static inline bool carrier_registers(const struct sock *s)
+{
+	return unlikely(s->rd != NULL);
 }
 
 /* --- waiting -------------------------------------------------------------- */

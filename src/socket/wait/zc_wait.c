@@ -47,7 +47,7 @@ static __attribute__((noinline)) bool lend(struct sock *s, struct cursor *c,
 		return false;
 	ret = FAB(s)->lend(END(s), at, len, &zc.src.rkey);
 	if (ret) {
-		if (s->rd)
+		if (carrier_registers(s))
 			zc_unregistered(s, ret);
 		disappointed(s);
 		return false;
@@ -155,7 +155,7 @@ static bool alone(struct sock *s)
 
 static void left_alone(struct sock *s)
 {
-	s->zc.alone = settings.zcopy == SET_ZCOPY_ALWAYS && !s->rd;
+	s->zc.alone = settings.zcopy == SET_ZCOPY_ALWAYS && carrier_shared(s);
 	s->zc.alone_at = __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 }
 
@@ -229,8 +229,8 @@ bool zc_send(struct sock *s, int fd, struct cursor *c, struct zc_send *z,
 		sigblock_end(s, &h);
 		return true;
 	}
-	*err = s->rd ? zcr_await(s, fd, deadline, h.fd) :
-		       await(s, fd, deadline, h.fd);
+	*err = carrier_reads_later(s) ? zcr_await(s, fd, deadline, h.fd) :
+					await(s, fd, deadline, h.fd);
 	/* its reader does not come: the rest of this send by copy */
 	z->lend = over(s, c, n, *err) || s->conn.peer_sink_count;
 	if (*err == -EINTR)

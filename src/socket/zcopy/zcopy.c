@@ -195,7 +195,7 @@ size_t zc_take(struct sock *s, struct cursor *c, size_t n)
 	}
 	if (n > room)
 		n = room;
-	if (s->rd) {
+	if (carrier_reads_later(s)) {
 		most = zcr_read_most(s);
 		n = zcr_read(s, to, n < most ? n : most);
 	} else {
@@ -218,7 +218,7 @@ void zc_seize(struct sock *s)
 {
 	if (likely(s->zc.out != ZC_OUT))
 		return;
-	if (!s->rd) {
+	if (!carrier_reads_later(s)) {
 		zc_recall(s);
 		return;
 	}
