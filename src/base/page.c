@@ -76,7 +76,30 @@ uint64_t page_pidns(void)
 	return inode;
 }
 
+/*
+ * A file gets its name when it is whole: a process that is killed before leaves
+ * nothing that nobody could add to the sums.
+ */
+static int page_nameless(void)
+{
+	return sys_open(PAGE_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
+
 /* A left-over of this process before its exec() has the same name. */
+static int page_name(int fd)
+{
+	char file[32];
+	struct text t = TEXT_IN(file);
+	int err;
+
+	text_add(&t, "/proc/self/fd/%d", fd);
+	err = sys_link(file, page_path);
+	if (err == -EEXIST && !sys_unlink(page_path))
+		err = sys_link(file, page_path);
+	return err;
+}
+
+/* Where files without a name, or links to them, are not to be had. */
 static int page_create(void)
 {
 	const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -136,6 +159,24 @@ static int page_share(int fd)
 	return sys_is_err(at) ? (int)(long)at : 0;
 }
 
+/* Into that file, which is closed then; `named`: it gets its name now. */
+static int page_put(int fd, bool named)
+{
+	int err;
+
+	if (fd < 0)
+		return fd;
+	err = page_share(fd);
+	if (!err) {
+		__atomic_store_n(&page_self->magic, PAGE_MAGIC,
+				 __ATOMIC_RELEASE);
+		if (named)
+			err = page_name(fd);
+	}
+	sys_close(fd);
+	return err;
+}
+
 static __attribute__((noinline)) int page_make(const char *program)
 {
 	struct text t = TEXT_IN(page_path);
@@ -150,10 +191,10 @@ static __attribute__((noinline)) int page_make(const char *program)
 	p->pidns = page_pidns();
 	text_copy(p->program, sizeof(p->program), program);
 	text_add(&t, PAGE_DIR "/" PAGE_PREFIX "%d.%lu", p->pid, p->start);
+	if (!page_put(page_nameless(), true))
+		return 0;
 	fd = page_create();
-	err = fd < 0 ? fd : page_share(fd);
-	if (fd >= 0)
-		sys_close(fd);
+	err = page_put(fd, false);
 	if (err && fd >= 0)
 		sys_unlink(page_path);
 	return err;
@@ -183,7 +224,6 @@ static __attribute__((noinline)) void page_note(void)
 /* The steps one after the other: their frames do not add up. */
 int page_open(const char *program)
 {
-	struct page *p = page_self;
 	int err;
 
 	if (page_path[0])
@@ -196,7 +236,6 @@ int page_open(const char *program)
 		page_path[0] = '\0';
 		return err;
 	}
-	__atomic_store_n(&p->magic, PAGE_MAGIC, __ATOMIC_RELEASE);
 	page_note();
 	sums_open(false);
 	page_sweep();

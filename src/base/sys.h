@@ -303,6 +303,13 @@ static inline int sys_mkdir(const char *path, unsigned int mode)
 	return (int)sys_call3(SYS_mkdirat, AT_FDCWD, path, mode);
 }
 
+/* Also of a file without a name: `from` below /proc/self/fd. */
+static inline int sys_link(const char *from, const char *to)
+{
+	return (int)sys_call6(SYS_linkat, AT_FDCWD, (long)from, AT_FDCWD,
+			      (long)to, AT_SYMLINK_FOLLOW, 0);
+}
+
 static inline int sys_unlink(const char *path)
 {
 	return (int)sys_call3(SYS_unlinkat, AT_FDCWD, path, 0);

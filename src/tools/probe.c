@@ -61,6 +61,7 @@ static const struct call calls[] = {
 	CALL(fstatfs, -1),
 	CALL(readlinkat, -1),
 	CALL(unlinkat, -1),
+	SPARE(linkat, -1, 0, -1),
 	SPARE(renameat2, -1),
 	CALL(mkdirat, -1),
 	CALL(ftruncate, -1),

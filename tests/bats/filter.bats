@@ -13,7 +13,7 @@ LIMIT=20
 BARRED=(memfd_create membarrier sendmsg recvmsg clone clone3 unix netlink
 	process_vm_readv process_vm_writev socketpair epoll_create1 epoll_ctl
 	epoll_pwait eventfd2 kill tgkill getpid gettid geteuid readlinkat
-	unlinkat mkdirat ftruncate fallocate fstatfs getdents64 fcntl ioctl
+	linkat unlinkat mkdirat ftruncate fallocate fstatfs getdents64 fcntl ioctl
 	ppoll dup3 mremap madvise sched_yield recvfrom sendto rt_sigpending
 	rt_sigtimedwait rt_sigqueueinfo clock_gettime getpeername
 	prctl) # the last one: the cage calls it itself

@@ -63,6 +63,7 @@ static const struct {
 	BY_NAME(geteuid),
 	BY_NAME(prctl),
 	BY_NAME(readlinkat),
+	BY_NAME(linkat),
 	BY_NAME(unlinkat),
 	BY_NAME(mkdirat),
 	BY_NAME(ftruncate),

@@ -458,6 +458,44 @@ static void sums_of_the_ended(void **state)
 	in_child(sums_only_grow);
 }
 
+#define VICTIMS 300
+
+/* Killed wherever it is; its path is told. */
+static void killed_early(int after_us, char *path, size_t size)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		page_forked();
+		page_open("victim");
+		pause();
+	}
+	must(pid > 0);
+	snprintf(path, size, PAGE_DIR "/" PAGE_PREFIX "%d.%lu", pid,
+		 (unsigned long)page_start_time(pid));
+	usleep((useconds_t)after_us);
+	must(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
+}
+
+static void killed_early_and_swept(void)
+{
+	static char path[VICTIMS][64];
+	int i;
+
+	for (i = 0; i < VICTIMS; i++)
+		killed_early(i * 2, path[i], sizeof(path[i]));
+	page_sweep();
+	for (i = 0; i < VICTIMS; i++)
+		must(access(path[i], F_OK) == -1);
+}
+
+static void a_page_is_whole_or_nothing(void **state)
+{
+	(void)state;
+	in_child(killed_early_and_swept);
+}
+
 static void the_killed_are_swept(void **state)
 {
 	(void)state;
@@ -481,6 +519,7 @@ int main(void)
 		cmocka_unit_test(left_overs_are_replaced),
 		cmocka_unit_test(unsound_pages_are_refused),
 		cmocka_unit_test(the_killed_are_swept),
+		cmocka_unit_test(a_page_is_whole_or_nothing),
 		cmocka_unit_test(sums_of_the_ended),
 		cmocka_unit_test(json_is_appended),
 	};
