@@ -4,6 +4,7 @@
 # what else ends a call though nothing came, and what does not need the peer.
 
 load helpers
+load ways
 
 teardown() {
 	stop_all
@@ -29,6 +30,26 @@ teardown() {
 	mode now
 	cases closes -n 2
 	[ "$(stat_sum closes lifted)" -gt 100 ]
+}
+
+@test "shuts: plain" {
+	plain shuts
+}
+
+@test "shuts: lifted" {
+	lifted shuts
+}
+
+@test "shuts: at once" {
+	at_once shuts
+}
+
+@test "shuts: alone" {
+	alone shuts
+}
+
+@test "shuts: no rule" {
+	no_rule shuts
 }
 
 @test "halts: plain" {

@@ -47,6 +47,7 @@ check_PROGRAMS += \
 	tests/progs/sandbox \
 	tests/progs/sets \
 	tests/progs/shared \
+	tests/progs/shuts \
 	tests/progs/signals \
 	tests/progs/stacks \
 	tests/progs/standins \
@@ -211,6 +212,11 @@ tests_progs_shared_SOURCES = tests/progs/shared.c $(PROGS_COMMON)
 tests_progs_shared_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_shared_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_shared_LDADD = -lpthread
+
+tests_progs_shuts_SOURCES = tests/progs/shuts.c $(PROGS_COMMON)
+tests_progs_shuts_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_shuts_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_shuts_LDADD = -lpthread
 
 tests_progs_signals_SOURCES = tests/progs/signals.c $(PROGS_COMMON)
 tests_progs_signals_CPPFLAGS = $(PROGS_CPPFLAGS)

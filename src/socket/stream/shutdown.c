@@ -11,6 +11,31 @@ static bool sends_in_kernel(const struct sock *s)
 }
 
 /*
+ * One in poll() waits for room on the anchor, which has none: the kernel alone
+ * can bring it out.
+ */
+static bool polls_in_kernel(const struct sock *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	struct timespec now = { 0, 0 };
+
+	return __atomic_load_n(&s->waits.asleep_anchor, __ATOMIC_SEQ_CST) &&
+	       sys_ppoll(&p, 1, &now, NULL) == 0;
+}
+
+/*
+ * Nothing goes out any more, and a program is told so by room: once, as news.
+ * Those that wait in the ring look again before long (wait.h).
+ */
+static void ends(struct sock *s)
+{
+	if (!s->eos.shut_wr)
+		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
+	s->waits.full = false;
+	s->eos.shut_wr = s->eos.fin_due = true;
+}
+
+/*
  * True: the FIN is taken care of. DisConn goes out as the last message. The
  * kernel's FIN follows as soon as the reader has taken the last byte
  * (fallback.c, finish()): at once when it has already, else by our next call or
@@ -31,21 +56,22 @@ static bool shut_write(struct sock *s, int fd)
 			zc_settled(s);
 			carrier_shut(s);
 			pump_control(s);
-			s->eos.shut_wr = s->eos.fin_due = true;
+			ends(s);
 			ring_note(s);
 			fallback_serve(s, fd);
 			return true;
 		case ANC_DRAINING: /* the reader may still ask for bytes */
 			if (s->eos.shut_wr && !s->eos.fin_due)
 				return false; /* the FIN is out */
-			s->eos.shut_wr = s->eos.fin_due = true;
+			ends(s);
 			fallback_serve(s, fd);
 			/*
 			 * else it is what brings out a thread that sends in the
-			 * kernel
+			 * kernel, or waits there for room
 			 */
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
-			if (!s->eos.fin_due || !sends_in_kernel(s))
+			if (!s->eos.fin_due ||
+			    (!sends_in_kernel(s) && !polls_in_kernel(s, fd)))
 				return true;
 			s->eos.fin_due = false;
 			return false;

@@ -221,8 +221,9 @@ void ring_ask_kick(struct sock *s)
 
 bool wake_hung_up(const struct sock *s)
 {
-	/* of a deaf one our own end shows that, too */
-	const short gone = POLLHUP | POLLERR | (s->waits.deaf ? 0 : POLLRDHUP);
+	/* of one that we have shut our own end shows that, too */
+	const bool shut = s->waits.deaf || s->eos.shut_rd;
+	const short gone = POLLHUP | POLLERR | (shut ? 0 : POLLRDHUP);
 	struct pollfd p = { .fd = s->waits.wake, .events = POLLRDHUP };
 	struct timespec now = { 0, 0 };
 

@@ -225,8 +225,10 @@ static void stalled(struct sock *s, int fd, struct sock_ready *r)
 {
 	uint64_t now = clock_ns(), limit = wait_full(s, now);
 
-	if (window_waits(s, true))
+	if (window_waits(s, true)) {
+		r->ms = WAIT_ENDED_MS;
 		return;
+	}
 	if (now >= limit && !lift_stall(s, fd, WHY_STALLED, false)) {
 		if (likely(!s->fallback.stand))
 			r->ours &= ~(uint32_t)OUT_BITS;
@@ -256,15 +258,33 @@ bool sock_promise(struct sock *s)
 	return ok;
 }
 
+/*
+ * The program has ended its direction, and the kernel, which will call the
+ * anchor writable for that, is yet to hear of it.
+ */
+static bool out_ended(const struct sock *s)
+{
+	enum anc_state tx = anc_state(s->tx);
+
+	return s->eos.fin_due || (s->eos.shut_wr && tx != ANC_DRAINING &&
+				  tx != ANC_TCP && tx != ANC_GONE);
+}
+
 static void ready_out(struct sock *s, int fd, uint32_t asks,
 		      struct sock_ready *r)
 {
+	if (unlikely(out_ended(s)) && !s->peer_gone) {
+		r->ours |= OUT_BITS;
+		r->now |= OUT_BITS;
+		return;
+	}
 	switch (anc_state(s->tx)) {
 	case ANC_SWITCHING:
 	case ANC_LIFTED:
 		break;
 	case ANC_DRAINING:
-		if (unlikely(s->fallback.stand) && !s->peer_gone) {
+		if (unlikely(s->fallback.stand) && !s->peer_gone &&
+		    !s->eos.shut_wr) {
 			r->ours |= OUT_BITS;
 			r->ms = 1;
 		}
@@ -277,7 +297,7 @@ static void ready_out(struct sock *s, int fd, uint32_t asks,
 		r->ms = 5;
 		return;
 	}
-	if (s->eos.shut_wr || s->peer_gone)
+	if (s->peer_gone)
 		return;
 	r->ours |= OUT_BITS;
 	if (s->conn.error) {

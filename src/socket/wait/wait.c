@@ -355,6 +355,18 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 	return ret;
 }
 
+/*
+ * A sleep that the peer alone may end: when it looks whether the direction was
+ * ended here. Not where only a sleep without a limit is restarted behind a
+ * handler as a send is.
+ */
+static uint64_t look_again(uint64_t now, uint64_t deadline)
+{
+	if (deadline == UINT64_MAX && !wait_restarts(UINT64_MAX))
+		return UINT64_MAX;
+	return now + WAIT_ENDED_MS * 1000000u;
+}
+
 /* Armed, and after a last look: to sleep until there is room. */
 static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
 		       bool stops)
@@ -373,7 +385,7 @@ static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
 	now = clock_ns();
 	limit = wait_full(s, now);
 	if (window_waits(s, false))
-		limit = UINT64_MAX;
+		limit = look_again(now, deadline);
 	if (now >= limit) {
 		if (!lift_stall(s, fd, WHY_STALLED, false))
 			return 0;

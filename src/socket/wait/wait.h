@@ -67,6 +67,12 @@ void wait_away(struct sleep *in, struct sock *s, bool writer);
 void wait_back(struct sleep *in);
 void wait_cancelled(struct sleep *in);
 /*
+ * One that waits for room, and is not rung by the peer, looks so often whether
+ * another thread has ended the direction.
+ */
+#define WAIT_ENDED_MS 100
+
+/*
  * Lock held, there is no room: when the direction is to be stalled, unless
  * there is progress meanwhile.
  */
