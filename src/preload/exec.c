@@ -53,22 +53,22 @@ static void leave(bool leaves)
 	}
 }
 
-void exec_fallback(struct kept *k, enum reason why)
+struct kept *exec_fallback(enum reason why)
 {
 	struct sock *s;
 	uint64_t until;
 	int fd;
+	struct kept *k;
 	GUARDED_LATER(in);
 
-	*k = (struct kept){ 0 };
 	if (!fdt_any)
-		return;
+		return NULL;
 	if (!fdt_is_owner()) {
 		numbers_fallback(why);
-		return;
+		return NULL;
 	}
 	guarded_begin(&in);
-	kept_begin(k);
+	k = kept_begin();
 	for (fd = 0; (s = next_survivor(&in, &fd)); fd++) {
 		sock_exec(s, fd, false);
 		sock_fallback_begin(s, fd, why);
@@ -84,20 +84,23 @@ void exec_fallback(struct kept *k, enum reason why)
 	for (fd = fdt_next(0); fd >= 0; fd = fdt_next(fd + 1))
 		if (fdt_has_set(fd) && number_survives(fd))
 			ep_give_away(fd);
+	return k;
 }
 
 /* Not for spawn: there it is a child that becomes another program. */
-static void exec_begin(struct kept *k)
+static struct kept *exec_begin(void)
 {
 	bool ours = fdt_ever && fdt_is_owner();
+	struct kept *k;
 
 	if (ours) {
 		sock_executes(true);
 		leave(true);
 	}
-	exec_fallback(k, WHY_EXEC);
+	k = exec_fallback(WHY_EXEC);
 	if (ours)
 		sock_leave(true);
+	return k;
 }
 
 static void exec_failed(struct kept *k)
@@ -132,13 +135,11 @@ void exec_done(struct kept *k)
 
 /* --- the names --------------------------------------------------------- */
 
-#define EXEC(call)           \
-	struct kept kept_;   \
-	int ret_;            \
-                             \
-	exec_begin(&kept_);  \
-	ret_ = call;         \
-	exec_failed(&kept_); \
+#define EXEC(call)                         \
+	struct kept *kept_ = exec_begin(); \
+	int ret_ = call;                   \
+                                           \
+	exec_failed(kept_);                \
 	return ret_
 
 int do_execve(const char *path, char *const argv[], char *const envp[])

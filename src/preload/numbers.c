@@ -135,24 +135,28 @@ static struct sock *index_find(struct index *x, const struct guarded *in,
 
 /* --- what a call keeps on TCP -------------------------------------------- */
 
-static size_t kept_bytes(const struct kept *k)
+static size_t kept_bytes(size_t room)
 {
-	return k->room * sizeof(*k->one);
+	return sizeof(struct kept) + room * sizeof(struct kept_one);
 }
 
-void kept_begin(struct kept *k)
+struct kept *kept_begin(void)
 {
-	k->n = 0;
-	k->room = 2 * (size_t)__atomic_load_n(&fdt_any, __ATOMIC_RELAXED) + 64;
-	k->one = sys_mmap(NULL, kept_bytes(k), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (sys_is_err(k->one))
-		k->room = 0;
+	size_t room =
+		2 * (size_t)__atomic_load_n(&fdt_any, __ATOMIC_RELAXED) + 64;
+	struct kept *k = sys_mmap(NULL, kept_bytes(room),
+				  PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (sys_is_err(k))
+		return NULL;
+	k->room = room;
+	return k;
 }
 
 bool kept_add(struct kept *k, uint64_t inode, int fd)
 {
-	if (k->n == k->room)
+	if (!k || k->n == k->room)
 		return false;
 	k->one[k->n++] = (struct kept_one){ inode, fd };
 	return true;
@@ -165,7 +169,7 @@ void kept_unpin(const struct kept *k)
 	size_t i;
 	GUARDED_LATER(in);
 
-	if (!k->n)
+	if (!k || !k->n)
 		return;
 	guarded_begin(&in);
 	for (i = 0; i < k->n; i++) {
@@ -178,9 +182,8 @@ void kept_unpin(const struct kept *k)
 
 void kept_end(struct kept *k)
 {
-	if (k->room)
-		sys_munmap(k->one, kept_bytes(k));
-	*k = (struct kept){ 0 };
+	if (k)
+		sys_munmap(k, kept_bytes(k->room));
 }
 
 /* --- the child of a vfork() executes ------------------------------------- */
@@ -190,7 +193,7 @@ struct falling_back {
 	struct index index;
 	enum reason why;
 	uint64_t until; /* for all of them */
-	struct kept asked; /* to be waited for */
+	struct kept *asked; /* to be waited for */
 };
 
 static void fallback_end(struct falling_back *h, int fd, uint64_t inode)
@@ -219,7 +222,7 @@ static void fallback_begin(int fd, void *arg)
 	if (!s || sock_listening(s))
 		return;
 	sock_fallback_begin(s, fd, h->why);
-	if (!kept_add(&h->asked, st.st_ino, fd))
+	if (!kept_add(h->asked, st.st_ino, fd))
 		fallback_end(h, fd, st.st_ino);
 }
 
@@ -229,12 +232,12 @@ void numbers_fallback(enum reason why)
 	size_t i;
 	int fd;
 
-	kept_begin(&h.asked);
+	h.asked = kept_begin();
 	if (!numbers_each(fallback_begin, &h))
 		for (fd = 0; fd <= fdt_top() || fd < 64; fd++)
 			fallback_begin(fd, &h);
-	for (i = 0; i < h.asked.n; i++)
-		fallback_end(&h, h.asked.one[i].fd, h.asked.one[i].inode);
+	for (i = 0; h.asked && i < h.asked->n; i++)
+		fallback_end(&h, h.asked->one[i].fd, h.asked->one[i].inode);
 	index_end(&h.index);
-	kept_end(&h.asked);
+	kept_end(h.asked);
 }

@@ -32,17 +32,17 @@ bool numbers_each(void (*fn)(int fd, void *arg), void *arg);
 /* As exec_fallback(), in the child of a vfork(): by what its numbers really are. */
 void numbers_fallback(enum reason why);
 
-/* Sockets that a call keeps on TCP, by inode and number. All zero: none. */
+/* Sockets that a call keeps on TCP, by inode and number, in pages of our own. */
 struct kept {
+	size_t n, room;
 	struct kept_one {
 		uint64_t inode;
 		int fd;
-	} * one; /* one for each time that it is counted; our own pages */
-	size_t n, room;
+	} one[]; /* one for each time that it is counted */
 };
 
-/* Room for all that the table has now. Without memory there is none. */
-void kept_begin(struct kept *k);
+/* Room for all that the table has now; NULL: none, all below do without. */
+struct kept *kept_begin(void);
 /* False: there is no room for it. */
 bool kept_add(struct kept *k, uint64_t inode, int fd);
 /* sock_unpin() for each that this process still has, once for each place. */
@@ -63,7 +63,7 @@ void fork_handlers(void);
  * that code has ended; else the code lives on with them, and they stay. What
  * was opened, duplicated or kept by another call meanwhile is not touched.
  */
-void exec_fallback(struct kept *k, enum reason why);
+struct kept *exec_fallback(enum reason why);
 void exec_undo(struct kept *k);
 void exec_done(struct kept *k);
 bool number_survives(int fd); /* it is open, and not close-on-exec */

@@ -27,17 +27,16 @@ int do_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *fa,
 	return real_posix_spawn_file_actions_adddup2(fa, from, to);
 }
 
-#define SPAWN(call)                      \
-	struct kept kept_;               \
-	int ret_;                        \
-                                         \
-	exec_fallback(&kept_, WHY_EXEC); \
-	ep_parent_forked();              \
-	ret_ = call;                     \
-	if (ret_)                        \
-		exec_undo(&kept_);       \
-	else                             \
-		exec_done(&kept_);       \
+#define SPAWN(call)                                   \
+	struct kept *kept_ = exec_fallback(WHY_EXEC); \
+	int ret_;                                     \
+                                                      \
+	ep_parent_forked();                           \
+	ret_ = call;                                  \
+	if (ret_)                                     \
+		exec_undo(kept_);                     \
+	else                                          \
+		exec_done(kept_);                     \
 	return ret_
 
 int do_posix_spawn(pid_t *pid, const char *path,
@@ -74,31 +73,30 @@ int do_pidfd_spawnp(int *pidfd, const char *file,
 
 int do_system(const char *command)
 {
-	struct kept kept;
+	struct kept *kept;
 	int ret;
 
 	if (!command)
 		return real_system(command);
-	exec_fallback(&kept, WHY_EXEC);
+	kept = exec_fallback(WHY_EXEC);
 	ep_parent_forked();
 	ret = real_system(command);
-	exec_undo(&kept);
+	exec_undo(kept);
 	return ret;
 }
 
 FILE *do_popen(const char *command, const char *mode)
 {
-	struct kept kept;
+	struct kept *kept = exec_fallback(WHY_EXEC);
 	FILE *f;
 
-	exec_fallback(&kept, WHY_EXEC);
 	ep_parent_forked();
 	do
 		f = real_popen(command, mode);
 	while (unlikely(!f) && sock_retry(-1));
 	if (f)
-		exec_done(&kept);
+		exec_done(kept);
 	else
-		exec_undo(&kept);
+		exec_undo(kept);
 	return f;
 }
