@@ -77,8 +77,8 @@ uint64_t page_pidns(void)
 }
 
 /*
- * A file gets its name when it is whole: a process that is killed before leaves
- * nothing that nobody could add to the sums.
+ * A file gets its name when it is whole: one that is not is left alone by all
+ * others, and would stay for good if its process is killed.
  */
 static int page_nameless(void)
 {
