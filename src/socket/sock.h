@@ -222,7 +222,8 @@ void sock_fork_hold(void);
 void sock_fork_resume(void);
 /* Once in the child, before the numbers. */
 void sock_forked(void);
-void sock_renamed(void); /* in a child that had no socket to inherit */
+/* In a child that had no socket to inherit; calls may have been made before. */
+void sock_renamed(void);
 
 /*
  * Bring both directions back to TCP to the anchor and keep them there: from 0

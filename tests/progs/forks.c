@@ -8,9 +8,12 @@
 #include <pthread.h>
 #include <pty.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -410,6 +413,58 @@ static void last_peer(struct end *e)
 	prog_tell(e, 1);
 }
 
+/*
+ * A daemon: forked before the first socket, by a process that has ended since.
+ * It waits in select() while its last connection is cleared away.
+ */
+static void daemon_selects(int told)
+{
+	struct timeval half = { .tv_usec = 500000 };
+	int lfd = socket(AF_INET, SOCK_STREAM, 0);
+	struct link a, b;
+	fd_set set;
+
+	CHECK(lfd >= 0 && !listen(lfd, 1));
+	link_self(&a, &b, 60);
+	CHECK(!close(a.fd) && !close(b.fd));
+	FD_ZERO(&set);
+	FD_SET(lfd, &set);
+	CHECK(!select(lfd + 1, &set, NULL, NULL, &half));
+	CHECK(write(told, "x", 1) == 1);
+	_exit(0);
+}
+
+/* A program of its own: "forks daemon NUMBER". */
+static int is_daemon(int told)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		daemon_selects(told);
+	return pid < 0;
+}
+
+static void first_run(struct end *e)
+{
+	char number[16], c;
+	int told[2];
+	pid_t pid;
+
+	(void)e;
+	CHECK(!pipe(told));
+	snprintf(number, sizeof(number), "%d", told[1]);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		execl(prog_self, "forks", "daemon", number, (char *)NULL);
+		_exit(1);
+	}
+	prog_reap(pid, 0);
+	CHECK(!close(told[1]));
+	CHECK(read(told[0], &c, 1) == 1);
+	CHECK(!close(told[0]));
+}
+
 static const struct prog_case cases[] = {
 	{ "mutex", mutex_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "handlers", handlers_run, NULL, CASE_SOLO | CASE_BARE },
@@ -421,9 +476,12 @@ static const struct prog_case cases[] = {
 	{ "helper", helper_run, last_peer, CASE_PROCESS },
 	{ "kept", kept_run, NULL, CASE_SOLO | CASE_BARE },
 	{ "nested", nested_run, NULL, CASE_SOLO | CASE_BARE },
+	{ "first", first_run, NULL, CASE_SOLO | CASE_BARE },
 };
 
 int main(int argc, char **argv)
 {
+	if (argc == 3 && !strcmp(argv[1], "daemon"))
+		return is_daemon(atoi(argv[2]));
 	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
 }

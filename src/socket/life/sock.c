@@ -279,13 +279,13 @@ void sock_fork_resume(void)
 void sock_renamed(void)
 {
 	sock_pid = sys_getpid();
+	lock_forked();
+	guard_forked();
 }
 
 void sock_forked(void)
 {
 	sock_renamed();
-	lock_forked();
-	guard_forked();
 	stamp_forked();
 	tcp_forked();
 	log_forked();
