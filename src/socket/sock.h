@@ -222,7 +222,10 @@ void sock_fork_hold(void);
 void sock_fork_resume(void);
 /* Once in the child, before the numbers. */
 void sock_forked(void);
-/* In a child that had no socket to inherit; calls may have been made before. */
+/*
+ * In a child that had no socket to inherit; calls may have been made before.
+ * Does nothing when the child has called it already.
+ */
 void sock_renamed(void);
 
 /*

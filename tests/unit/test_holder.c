@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -346,6 +347,42 @@ static void t_lost(void **state)
 	assert_false(holders_lost(s));
 }
 
+static pthread_barrier_t meets;
+static struct guard *inside;
+
+static void *stays_inside(void *arg)
+{
+	GUARDED(in);
+
+	(void)arg;
+	inside = guard_own;
+	pthread_barrier_wait(&meets);
+	pthread_barrier_wait(&meets);
+	return NULL;
+}
+
+/*
+ * A child may hear of its fork twice, and in between a handler of the program
+ * has made a thread, which is in a call: it keeps its place.
+ */
+static void t_heard_twice(void **state)
+{
+	pthread_t thread;
+	uint32_t tid;
+
+	(void)state;
+	pthread_barrier_init(&meets, NULL, 2);
+	assert_false(pthread_create(&thread, NULL, stays_inside, NULL));
+	pthread_barrier_wait(&meets);
+	tid = inside->tid;
+	sock_renamed();
+	assert_true(tid && inside->epoch);
+	assert_int_equal(inside->tid, tid);
+	pthread_barrier_wait(&meets);
+	assert_false(pthread_join(thread, NULL));
+	pthread_barrier_destroy(&meets);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -362,6 +399,7 @@ int main(void)
 		T(t_closed),
 		T(t_closed_here),
 		T(t_lost),
+		T(t_heard_twice),
 	};
 
 	sock_pid = getpid();

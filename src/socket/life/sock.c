@@ -278,7 +278,11 @@ void sock_fork_resume(void)
 
 void sock_renamed(void)
 {
-	sock_pid = sys_getpid();
+	int32_t pid = sys_getpid();
+
+	if (sock_pid == pid)
+		return; /* since then threads may have been made */
+	sock_pid = pid;
 	lock_forked();
 	guard_forked();
 }
