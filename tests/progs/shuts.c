@@ -145,7 +145,7 @@ static void shut_end(struct shut *s)
 	CHECK(now >= s->since && now - s->since < SOON_MS);
 }
 
-/* What poll() tells who asks for `events`, when it has ended at `how`. */
+/* What poll() tells when asked for `events`, behind the shutdown `how`. */
 static short told(short events, int how)
 {
 	short all = POLLOUT | POLLHUP | POLLIN | POLLRDHUP;
@@ -394,7 +394,7 @@ static void small_peer(struct end *e)
 	takes(e);
 }
 
-/* Nobody waits: it is told to who asks next. */
+/* No thread waits for it: the next look tells of it. */
 static void later_run(struct end *e)
 {
 	struct link l;

@@ -218,7 +218,7 @@ static inline uint64_t marker_hides(struct sock *s, int fd)
 	return s->rd->mark.hidden;
 }
 
-/* Until then no marker is sent for a peek that wants all in one piece. */
+/* Until then no peek is taken for one that waits for more (peek_starves()). */
 static inline void carrier_unpeeked(struct sock *s, uint64_t until)
 {
 	if (unlikely(s->rd))
