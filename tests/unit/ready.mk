@@ -21,12 +21,17 @@ READY_SOURCES = \
 	src/preload/pollset.c \
 	src/preload/select.c
 check_PROGRAMS += \
+	tests/unit/test_batch \
 	tests/unit/test_epedge \
 	tests/unit/test_epoll \
 	tests/unit/test_hold \
 	tests/unit/test_order \
 	tests/unit/test_pollset \
 	tests/unit/test_spin
+tests_unit_test_batch_SOURCES = tests/unit/test_batch.c $(READY_SOURCES)
+tests_unit_test_batch_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+tests_unit_test_batch_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
+tests_unit_test_batch_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_epedge_SOURCES = tests/unit/test_epedge.c
 tests_unit_test_epedge_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_epoll_SOURCES = tests/unit/test_epoll.c $(READY_SOURCES)

@@ -207,7 +207,8 @@ int epset_put(struct epset *set, struct epoll_event *ev, int n, struct epreg *r,
 		return n;
 	}
 	epready_was(r);
-	epready_put(set, ev, n, r, bits);
+	/* with what was found when its wake-up socket rang, in this turn */
+	epready_put(set, ev, n, r, bits | r->bits);
 	if (r->stays && !set->kern.level)
 		set->kern.level = set->now;
 	if (r->stays && !set->kern.mark_level)
