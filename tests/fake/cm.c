@@ -275,7 +275,7 @@ static int v_prepare(struct verbs *v, struct verbs_request *q, uint64_t tag,
 		return fake_fails("prepare");
 	fake_slow();
 	e = end_new(v, q->fd, tag);
-	watch(v, e->fd, EPOLLIN | EPOLLRDHUP, e, EPOLL_CTL_MOD);
+	watch(v, e->fd, EPOLLIN | EPOLLRDHUP, e, EPOLL_CTL_ADD);
 	req_drop(v, q);
 	*end = &e->end;
 	return 0;
@@ -342,7 +342,8 @@ static void asked(struct verbs *v, struct verbs_request *q)
 	q->got += (uint32_t)n;
 	if (q->got < sizeof(q->in))
 		return;
-	watch(v, q->fd, 0, q, EPOLL_CTL_MOD);
+	/* it is answered now, even where its other end has gone */
+	watch(v, q->fd, 0, q, EPOLL_CTL_DEL);
 	memcpy(ev.data, q->in + FRAME_HEAD, VERBS_REQ_LEN);
 	sys_getpeername(q->fd, &ev.peer, &len);
 	len = sizeof(ev.local);

@@ -116,7 +116,7 @@ nothing_left() {
 		sed -u 's/^/# /' >&3
 	wait "${PID[client]}" || rc=$?
 	unset "PID[client]"
-	kill "${PID[server]}"
+	kill "${PID[server]}" || rc=$?
 	server=${PID[server]}
 	unset "PID[server]"
 	wait "$server" || rc=$?
