@@ -98,6 +98,8 @@ void sigaction_begin(void);
  * where the program has no handler. May be called again.
  */
 void sigaction_faults(void);
+/* What is set from here on is libc's alone, and costs its system calls. */
+void sigaction_end(void);
 void sigaction_forked(void); /* in the child */
 
 /* --- sockets.c --------------------------------------------------------- */

@@ -73,6 +73,7 @@ static void retreat(void)
 	forget_all(&in);
 	fatal_end();
 	sigdefer_end();
+	sigaction_end();
 	sock_last_words();
 	preload_off = true;
 	__atomic_store_n(&fdt_ever, false, __ATOMIC_RELEASE);

@@ -212,6 +212,11 @@ void sigaction_begin(void)
 	}
 }
 
+void sigaction_end(void)
+{
+	__atomic_store_n(&on, false, __ATOMIC_RELAXED);
+}
+
 void sigaction_faults(void)
 {
 	static const int sig[] = { SIGSEGV, SIGBUS };

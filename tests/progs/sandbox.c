@@ -11,8 +11,10 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -224,6 +226,54 @@ static void ending_run(struct end *e)
 	CHECK(!close(p[0]) && !close(p[1]) && !close(fd));
 }
 
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	alarms++;
+}
+
+/* Sleeps till the signal interrupts it. */
+static void interrupted(struct end *e, int set)
+{
+	const struct itimerval soon = { .it_value = { 0, 50000 } };
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+	struct epoll_event ev;
+	int before = alarms;
+
+	CHECK(!setitimer(ITIMER_REAL, &soon, NULL));
+	if (set < 0)
+		FAILS(poll(&p, 1, 5000), EINTR);
+	else
+		FAILS(epoll_wait(set, &ev, 1, 5000), EINTR);
+	CHECK(alarms == before + 1);
+}
+
+/* What is set before a filter and behind it, and a set of epoll. */
+static void handlers_run(struct end *e)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct sigaction sa = { .sa_handler = on_alarm }, was;
+	int set = epoll_create1(0);
+
+	CHECK(set >= 0 && !epoll_ctl(set, EPOLL_CTL_ADD, e->l.fd, &ev));
+	CHECK(signal(SIGALRM, on_alarm) == SIG_DFL);
+	prog_visit(e, 500);
+	confine(e->l.fd, 0);
+	interrupted(e, -1);
+	interrupted(e, set);
+	CHECK(!sigaction(SIGALRM, NULL, &was));
+	CHECK(was.sa_handler == on_alarm);
+	CHECK(!sigaction(SIGALRM, &sa, &was) && was.sa_handler == on_alarm);
+	interrupted(e, set);
+	CHECK(signal(SIGALRM, on_alarm) == on_alarm);
+	interrupted(e, -1);
+	CHECK(signal(SIGUSR1, on_alarm) == SIG_DFL);
+	confined_visits(e);
+	prog_tell(e, 0);
+}
+
 static const struct prog_case cases[] = {
 	{ "itself", itself_run, prog_host, CASE_PROCESS },
 	{ "threads", threads_run, prog_host, CASE_PROCESS },
@@ -231,6 +281,7 @@ static const struct prog_case cases[] = {
 	{ "child", child_run, prog_host, CASE_PROCESS },
 	{ "server", server_run, prog_host, CASE_PROCESS },
 	{ "ending", ending_run, prog_host, CASE_PROCESS },
+	{ "handlers", handlers_run, prog_host, CASE_PROCESS },
 	{ "asking", asking_run, prog_host, CASE_PROCESS },
 };
 

@@ -87,6 +87,8 @@ static int count_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts,
 	return ppoll(p, n, ts, mask);
 }
 
+bool preload_off;
+
 int (*real_epoll_wait)(int, struct epoll_event *, int, int) = count_wait;
 int (*real_epoll_pwait)(int, struct epoll_event *, int, int,
 			const sigset_t *) = count_pwait;

@@ -571,6 +571,9 @@ static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,
 
 int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
 {
+	/* a filter may allow this system call, and not the one of a plain wait */
+	if (ep_unlikely(preload_off))
+		return neg_errno(real_epoll_wait(ep, ev, max, ms));
 	return enter(ep, ev, max, WAIT, dl_span_ms(ms), NULL);
 }
 
