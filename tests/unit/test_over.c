@@ -229,6 +229,34 @@ static void t_both(void **state)
 	gets("headabctail");
 }
 
+/*
+ * An edge is due for what comes on the anchor after a look, though it is read
+ * in one go with a part of the ring, of which the look had told.
+ */
+static void t_edge_in_front(void **state)
+{
+	struct sock_ready before, after;
+	char buf[8];
+
+	(void)state;
+	says("head");
+	anc_sent(writer.dir, &writer.at, 4); /* and on its way */
+	assert_int_equal(anc_switch(writer.dir, &writer.at, true), 1);
+	arrives("ring");
+	sock_ready(&sock, fd, 0, &before);
+	assert_true(before.now & EPOLLIN);
+	on_anchor("tail", 4);
+	assert_int_equal(sock_recv(&sock, fd, buf, 8, MSG_DONTWAIT), 8);
+	assert_memory_equal(buf, "headtail", 8);
+	sock_ready(&sock, fd, 0, &after);
+	assert_true(after.now & EPOLLIN);
+	assert_int_not_equal(after.in_gen, before.in_gen);
+	/* and no other */
+	sock_ready(&sock, fd, 0, &before);
+	assert_int_equal(after.in_gen, before.in_gen);
+	gets("ring");
+}
+
 /* --- handed back to the writer -------------------------------------------- */
 
 /* Seen in the ring; then the writer is to put it on the anchor. */
@@ -508,6 +536,7 @@ int main(void)
 		CASE(t_kick_to_come, one_host),
 		CASE(t_lift, one_host),
 		CASE(t_both, one_host),
+		CASE(t_edge_in_front, one_host),
 		BOTH(t_look),
 		CASE(t_taken_meanwhile, one_host),
 		CASE(t_put_back, one_host),

@@ -332,9 +332,16 @@ int tcp_where(struct sock *s, uint64_t *n)
 /*
  * Others may still sleep in the kernel where nothing will come any more: the
  * writer rings for them, and the sets have to look at the ring from now on.
+ * They may have seen all that is in it, and with it only a part of what was in
+ * front: the rest is news that an edge is due for.
  */
 void tcp_passed(struct sock *s, struct anc_dir *d)
 {
+	uint64_t seen = __atomic_exchange_n(&s->fallback.queue_seen, 0,
+					    __ATOMIC_RELAXED);
+
+	if (seen && seen < __atomic_load_n(&d->x, __ATOMIC_ACQUIRE))
+		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
 	anc_arm(d, ANC_ANCHOR);
 	ring_service(s);
 }

@@ -24,6 +24,15 @@ static bool kernel_has(int fd)
 	return sys_ppoll(&p, 1, &now, NULL) > 0;
 }
 
+/* Stream bytes up to `there` have come: more than at the last look is an edge. */
+static void arrived(struct sock *s, uint64_t there)
+{
+	uint64_t *seen = &s->fallback.queue_seen; /* tcp_passed() has no lock */
+
+	if (there > __atomic_exchange_n(seen, there, __ATOMIC_RELAXED))
+		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
+}
+
 /*
  * In front of the ring's bytes the anchor's own edges do not count (the entry
  * stands for kicks, too): what arrived since the last look is one.
@@ -35,9 +44,7 @@ static void queue_edge(struct sock *s, int fd)
 
 	if (!sys_ioctl(fd, FIONREAD, &n) && n > 0)
 		there += (uint64_t)n;
-	if (there > s->fallback.queue_seen)
-		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
-	s->fallback.queue_seen = there;
+	arrived(s, there);
 }
 
 /*
@@ -53,9 +60,7 @@ static void stall_edge(struct sock *s, int fd)
 	if (sys_ioctl(fd, FIONREAD, &n) || kicks < 0 || n <= kicks)
 		return;
 	there += (uint64_t)(n - kicks);
-	if (there > s->fallback.queue_seen)
-		__atomic_add_fetch(&s->waits.in_gen, 1, __ATOMIC_RELAXED);
-	s->fallback.queue_seen = there;
+	arrived(s, there);
 }
 
 static void ready_in(struct sock *s, int fd, struct sock_ready *r)
