@@ -341,7 +341,7 @@ static uint32_t look_again(struct epset *set, struct epreg *r,
 
 	uint64_t since = r->since & ~STAMP_MIXED;
 
-	if ((bits & EP_INS) && epreg_came(r, EPOLLIN) == since &&
+	if ((bits & EP_INS) && since && epreg_came(r, EPOLLIN) == since &&
 	    later(since, r->key)) {
 		epreg_kept(r);
 		move(set, r, since);
