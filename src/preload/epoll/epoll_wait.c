@@ -60,6 +60,10 @@ static int kernel_wait(struct epwait *w, uint64_t span, const sigset_t *mask)
 		.mask = mask,
 	};
 
+	/* a filter may allow the program's system call only */
+	if (ep_unlikely(preload_off) && w->kind == WAIT && !mask)
+		return neg_errno(
+			real_epoll_wait(w->ep, w->ev, w->room, dl_ms(span)));
 	if (!span && !mask)
 		return kernel_look(w);
 	w->asked = stamp_now();
@@ -571,9 +575,6 @@ static int enter(int ep, struct epoll_event *ev, int max, enum epkind kind,
 
 int do_epoll_wait(int ep, struct epoll_event *ev, int max, int ms)
 {
-	/* a filter may allow this system call, and not the one of a plain wait */
-	if (ep_unlikely(preload_off))
-		return neg_errno(real_epoll_wait(ep, ev, max, ms));
 	return enter(ep, ev, max, WAIT, dl_span_ms(ms), NULL);
 }
 
