@@ -34,13 +34,27 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	return ret;
 }
 
+/* One that its parent has not waited for yet is as dead. */
+static bool dead(int pid)
+{
+	int fd = (int)sys_call3(SYS_pidfd_open, pid, 0, 0);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec now = { 0, 0 };
+	bool yes;
+
+	if (fd < 0)
+		return true;
+	yes = sys_ppoll(&p, 1, &now, NULL) == 1;
+	sys_close(fd);
+	return yes;
+}
+
 /* A process that writes from afar is out of it soon, or dead. */
 static void await_idle(const struct key *k, const struct fend *e)
 {
 	struct timespec nap = { 0, 20000 };
 
-	while (__atomic_load_n(&k->busy, __ATOMIC_SEQ_CST) &&
-	       !sys_call3(SYS_kill, e->who.pid, 0, 0))
+	while (__atomic_load_n(&k->busy, __ATOMIC_SEQ_CST) && !dead(e->who.pid))
 		sys_ppoll(NULL, 0, &nap, NULL);
 }
 

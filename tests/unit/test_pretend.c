@@ -13,7 +13,10 @@
 
 #include <linux/sockios.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "fake.h"
 
@@ -155,6 +158,29 @@ static void test_to_break(void **state)
 	unsetenv("FAKE_BREAK");
 }
 
+/* Killed while it writes into memory of ours, and not waited for. */
+static void test_dead_writer(void **state)
+{
+	uint8_t mem[64];
+	uint32_t rkey;
+	siginfo_t si;
+	pid_t pid;
+
+	(void)state;
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	assert_true(pid > 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
+	assert_int_equal(far->ops->sink(far, mem, sizeof(mem), &rkey), 0);
+	of(far)->who.pid = pid;
+	((struct key *)of(far)->sink.mr)->busy = 1;
+	alarm(10);
+	far->ops->unsink(far);
+	alarm(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, tear_down)
 
 int main(void)
@@ -163,6 +189,7 @@ int main(void)
 		TEST(test_nobody_polls),
 		TEST(test_stream),
 		TEST(test_to_break),
+		TEST(test_dead_writer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
