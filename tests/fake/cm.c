@@ -25,6 +25,7 @@ static struct fend *end_new(struct verbs *v, int fd, uint64_t tag)
 	e->v = v;
 	e->fd = fd;
 	e->tag = tag;
+	e->gate = fake_gate();
 	e->last = &e->first;
 	e->held_last = &e->held;
 	e->sent_last = &e->sent;

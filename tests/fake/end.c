@@ -66,24 +66,19 @@ void fake_break(struct fend *e, int error)
  */
 static void *calm_alloc(size_t len)
 {
-	uint64_t all = UINT64_MAX, was;
-	void *mem;
+	uint64_t was = fake_calm();
+	void *mem = malloc(len);
 
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&was, 8, 0,
-		  0);
-	mem = malloc(len);
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+	fake_calm_end(was);
 	return mem;
 }
 
 static void calm_free(void *mem)
 {
-	uint64_t all = UINT64_MAX, was;
+	uint64_t was = fake_calm();
 
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&was, 8, 0,
-		  0);
 	free(mem);
-	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+	fake_calm_end(was);
 }
 
 /* A sender's patience with a way that is down. */
@@ -476,7 +471,7 @@ static void release(struct end *end)
 	e->held = h->next;
 	if (!e->held)
 		e->held_last = &e->held;
-	free(h);
+	calm_free(h);
 }
 
 /* The newest: what it carried is no part of the stream. */

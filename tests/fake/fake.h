@@ -44,6 +44,7 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -70,17 +71,24 @@
 
 enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ, ACK, PROBE, WHO };
 
-/* The other end's process, and where its table of keys lies. */
+/* The other end's process, and where its table of keys and its gate lie. */
 struct who {
-	uint64_t keys;
+	uint64_t keys, gate, nonce;
 	int32_t pid;
 };
 
+/* Of a process, read from afar and written by itself only. */
 struct key {
 	uint64_t mem, len;
 	uint32_t rkey; /* 0: free */
 	bool remote_read, remote_write;
-	uint32_t busy; /* set from afar while it is written into */
+};
+
+/* How many writes from here are under way, by the ends that share it. */
+struct gate {
+	uint64_t nonce; /* of the program: another one has another */
+	int32_t pid; /* a child's own begins anew */
+	uint32_t busy;
 };
 
 struct rd {
@@ -132,6 +140,7 @@ struct fend {
 	uint64_t down_at; /* the first that went nowhere, ns */
 	bool broken, missed, stuck;
 	struct who who; /* the peer */
+	struct gate *gate; /* ours */
 	struct rd rd[2]; /* the reads under way, oldest first */
 	struct rd wr; /* the write: `to` is there */
 	uint64_t wr_until; /* not done before, ns; 0: at once */
@@ -175,6 +184,21 @@ static inline struct fend *of(struct end *e)
 	return (struct fend *)e;
 }
 
+/* No handler runs here until fake_calm_end(), so none jumps out. */
+static inline uint64_t fake_calm(void)
+{
+	uint64_t all = UINT64_MAX, was = 0;
+
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&was, 8, 0,
+		  0);
+	return was;
+}
+
+static inline void fake_calm_end(uint64_t was)
+{
+	sys_call6(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, 8, 0, 0);
+}
+
 static inline bool fake_denied(const struct verbs *v)
 {
 	return sys_geteuid() != v->uid;
@@ -201,6 +225,7 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	     struct verbs_region *r);
 void fake_dereg(struct end *end, struct verbs_region *r);
 bool fake_registered(void); /* was anything ever? */
+struct gate *fake_gate(void); /* for a new end */
 void fake_who(struct fend *e); /* tell the peer what we are */
 int fake_lend(struct end *end, const void *mem, uint32_t len, uint32_t *rkey);
 int64_t fake_lent(struct end *end, bool back);

@@ -5,8 +5,11 @@
 
 #include "fake.h"
 
+#define GATES 256 /* more ends than that share them */
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct key keys[KEYS]; /* the other process reads it as it is */
+static struct gate gates[GATES]; /* and these */
 static uint32_t made; /* keys are not used twice */
 
 static bool limited(const char *name, uint32_t n)
@@ -26,7 +29,7 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	for (i = 0; i < KEYS && keys[i].rkey; i++)
 		;
 	if (i < KEYS && !limited("FAKE_NOREG", ++made)) {
-		keys[i] = (struct key){ (uintptr_t)mem, len, made, rr, rw, 0 };
+		keys[i] = (struct key){ (uintptr_t)mem, len, made, rr, rw };
 		*r = (struct verbs_region){ &keys[i], made, made };
 		ret = 0;
 	}
@@ -34,27 +37,28 @@ int fake_reg(struct end *end, void *mem, size_t len, bool rr, bool rw,
 	return ret;
 }
 
-/* One that its parent has not waited for yet is as dead. */
-static bool dead(int pid)
+static bool far_read(const struct fend *e, void *to, uint64_t from, size_t len)
 {
-	int fd = (int)sys_call3(SYS_pidfd_open, pid, 0, 0);
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct timespec now = { 0, 0 };
-	bool yes;
+	struct iovec local = { to, len },
+		     far = { (void *)(uintptr_t)from, len };
 
-	if (fd < 0)
-		return true;
-	yes = sys_ppoll(&p, 1, &now, NULL) == 1;
-	sys_close(fd);
-	return yes;
+	return sys_call6(SYS_process_vm_readv, e->who.pid, (long)&local, 1,
+			 (long)&far, 1, 0) == (ssize_t)len;
 }
 
-/* A process that writes from afar is out of it soon, or dead. */
-static void await_idle(const struct key *k, const struct fend *e)
+/*
+ * A write that found the key is out of it soon, or its process is dead, or
+ * executes another program. Of a dead one nothing can be read, even if its
+ * parent has not waited for it yet.
+ */
+static void await_idle(const struct fend *e)
 {
 	struct timespec nap = { 0, 20000 };
+	struct gate g;
 
-	while (__atomic_load_n(&k->busy, __ATOMIC_SEQ_CST) && !dead(e->who.pid))
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	while (far_read(e, &g, e->who.gate, sizeof(g)) &&
+	       g.nonce == e->who.nonce && g.busy)
 		sys_ppoll(NULL, 0, &nap, NULL);
 }
 
@@ -65,7 +69,7 @@ void fake_dereg(struct end *end, struct verbs_region *r)
 	pthread_mutex_lock(&lock);
 	if (k && k->rkey == r->rkey) {
 		__atomic_store_n(&k->rkey, 0, __ATOMIC_SEQ_CST);
-		await_idle(k, of(end));
+		await_idle(of(end));
 		*k = (struct key){ 0 };
 	}
 	pthread_mutex_unlock(&lock);
@@ -77,9 +81,21 @@ bool fake_registered(void)
 	return __atomic_load_n(&made, __ATOMIC_RELAXED);
 }
 
+struct gate *fake_gate(void)
+{
+	static uint32_t ends;
+	struct gate *g = &gates[ends++ % GATES];
+	int pid = sys_getpid();
+
+	if (g->pid != pid)
+		*g = (struct gate){ clock_ns() ^ (uint64_t)pid << 32, pid, 0 };
+	return g;
+}
+
 void fake_who(struct fend *e)
 {
-	struct who me = { (uintptr_t)keys, sys_getpid() };
+	struct who me = { (uintptr_t)keys, (uintptr_t)e->gate, e->gate->nonce,
+			  sys_getpid() };
 
 	fake_frame(e, WHO, &me, sizeof(me));
 }
@@ -146,15 +162,6 @@ int fake_read(struct end *end, void *to, uint64_t vaddr, uint32_t rkey,
 	e->rd[e->rd[0].due] =
 		(struct rd){ (uintptr_t)to, vaddr, len, id, rkey, true };
 	return 0;
-}
-
-static bool far_read(const struct fend *e, void *to, uint64_t from, size_t len)
-{
-	struct iovec local = { to, len },
-		     far = { (void *)(uintptr_t)from, len };
-
-	return sys_call6(SYS_process_vm_readv, e->who.pid, (long)&local, 1,
-			 (long)&far, 1, 0) == (ssize_t)len;
 }
 
 static bool allowed(const struct fend *e, const struct rd *rd)
@@ -280,50 +287,37 @@ static bool far_write(const struct fend *e, uint64_t to, const void *from,
 			 (long)&far, 1, 0) == (ssize_t)len;
 }
 
-/*
- * Its key over there, marked busy and looked at after that; 0: there is none.
- */
-static uint64_t enter(const struct fend *e, struct key *k)
+/* Looked at behind the gate: a key that is found stays for as long. */
+static bool may_write(const struct fend *e, const struct rd *wr)
 {
 	struct key there[KEYS];
-	uint32_t one = 1;
-	uint64_t at;
 	int i;
 
 	if (!far_read(e, there, e->who.keys, sizeof(there)))
-		return 0;
-	for (i = 0; i < KEYS && there[i].rkey != e->wr.rkey; i++)
+		return false;
+	for (i = 0; i < KEYS && there[i].rkey != wr->rkey; i++)
 		;
-	if (i == KEYS)
-		return 0;
-	at = e->who.keys + (uint64_t)i * sizeof(*k);
-	if (!far_write(e, at + offsetof(struct key, busy), &one, sizeof(one)) ||
-	    !far_read(e, k, at, sizeof(*k)))
-		return 0;
-	return at;
+	return i < KEYS && there[i].remote_write &&
+	       inside(&there[i], wr->to, wr->len) &&
+	       registered_here(wr->from, wr->len);
 }
 
 void fake_carry(struct fend *e)
 {
 	static uint32_t writes;
 	struct rd *wr = &e->wr;
-	uint32_t none = 0;
-	bool good = false;
-	struct key k;
-	uint64_t at;
+	uint64_t was;
+	bool good;
 
 	wr->due = false;
 	e->written = true;
-	at = e->broken ? 0 : enter(e, &k);
-	if (at) {
-		good = k.rkey == wr->rkey && k.remote_write &&
-		       inside(&k, wr->to, wr->len) &&
-		       registered_here(wr->from, wr->len) &&
-		       far_write(e, wr->to, (void *)(uintptr_t)wr->from,
-				 wr->len);
-		far_write(e, at + offsetof(struct key, busy), &none,
-			  sizeof(none));
-	}
+	was = fake_calm();
+	__atomic_add_fetch(&e->gate->busy, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	good = !e->broken && may_write(e, wr) &&
+	       far_write(e, wr->to, (void *)(uintptr_t)wr->from, wr->len);
+	__atomic_sub_fetch(&e->gate->busy, 1, __ATOMIC_SEQ_CST);
+	fake_calm_end(was);
 	if (good)
 		e->lost = numbered("FAKE_LOSE", &writes);
 	else

@@ -158,26 +158,57 @@ static void test_to_break(void **state)
 	unsetenv("FAKE_BREAK");
 }
 
+static struct gate elsewhere = { .nonce = 47, .busy = 1 };
+static bool wrote;
+
+static void *writes(void *arg)
+{
+	usleep(20000);
+	__atomic_store_n(&wrote, true, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&elsewhere.busy, 0, __ATOMIC_SEQ_CST);
+	return arg;
+}
+
+static void lends(pid_t writer)
+{
+	static uint8_t mem[64];
+	uint32_t rkey;
+
+	assert_int_equal(far->ops->sink(far, mem, sizeof(mem), &rkey), 0);
+	of(far)->who.pid = writer;
+	of(far)->who.gate = (uintptr_t)&elsewhere;
+	of(far)->who.nonce = 47;
+	alarm(10);
+	far->ops->unsink(far);
+	alarm(0);
+}
+
+/* A write that is under way is over when the memory is its owner's again. */
+static void test_write_under_way(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, writes, NULL), 0);
+	lends(getpid());
+	assert_true(__atomic_load_n(&wrote, __ATOMIC_SEQ_CST));
+	pthread_join(t, NULL);
+}
+
 /* Killed while it writes into memory of ours, and not waited for. */
 static void test_dead_writer(void **state)
 {
-	uint8_t mem[64];
-	uint32_t rkey;
 	siginfo_t si;
 	pid_t pid;
 
 	(void)state;
+	elsewhere.busy = 1;
 	pid = fork();
 	if (!pid)
 		_exit(0);
 	assert_true(pid > 0);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
-	assert_int_equal(far->ops->sink(far, mem, sizeof(mem), &rkey), 0);
-	of(far)->who.pid = pid;
-	((struct key *)of(far)->sink.mr)->busy = 1;
-	alarm(10);
-	far->ops->unsink(far);
-	alarm(0);
+	lends(pid);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
@@ -186,9 +217,8 @@ static void test_dead_writer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_nobody_polls),
-		TEST(test_stream),
-		TEST(test_to_break),
+		TEST(test_nobody_polls), TEST(test_stream),
+		TEST(test_to_break),	 TEST(test_write_under_way),
 		TEST(test_dead_writer),
 	};
 
