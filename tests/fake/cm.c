@@ -356,6 +356,7 @@ static void moved(struct fend *e, uint32_t events)
 {
 	socklen_t len = sizeof(int);
 	int err = 0;
+	bool over;
 
 	if (e->connecting) {
 		e->connecting = false;
@@ -369,11 +370,17 @@ static void moved(struct fend *e, uint32_t events)
 		e->missed = !e->broken;
 		return;
 	}
+	/*
+	 * once it is up, what comes is taken in by threads that have its lock:
+	 * one of them may be walking over what is not acknowledged
+	 */
 	pthread_mutex_lock(&e->lock);
-	if (!e->up || (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+	if (!e->up)
 		fake_intake(e);
+	over = e->eof || e->error ||
+	       (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR));
 	pthread_mutex_unlock(&e->lock);
-	if (e->eof || e->error) {
+	if (over) {
 		watch(e->v, e->fd, 0, e, EPOLL_CTL_DEL);
 		if (!e->told)
 			fake_tell_end(e, e->up ? VE_DOWN : VE_FAILED,
