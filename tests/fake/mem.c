@@ -62,17 +62,19 @@ static void await_idle(const struct fend *e)
 		sys_ppoll(NULL, 0, &nap, NULL);
 }
 
+/* Waits without the lock: the writer takes that of its own process. */
 void fake_dereg(struct end *end, struct verbs_region *r)
 {
 	struct key *k = r->mr;
+	bool ours;
 
 	pthread_mutex_lock(&lock);
-	if (k && k->rkey == r->rkey) {
+	ours = k && k->rkey == r->rkey;
+	if (ours)
 		__atomic_store_n(&k->rkey, 0, __ATOMIC_SEQ_CST);
-		await_idle(of(end));
-		*k = (struct key){ 0 };
-	}
 	pthread_mutex_unlock(&lock);
+	if (ours)
+		await_idle(of(end));
 	*r = (struct verbs_region){ 0 };
 }
 

@@ -13,6 +13,7 @@
 
 #include <linux/sockios.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -161,15 +162,22 @@ static void test_to_break(void **state)
 static struct gate elsewhere = { .nonce = 47, .busy = 1 };
 static bool wrote;
 
+/* Until the key is gone, so that its owner waits; others register meanwhile. */
 static void *writes(void *arg)
 {
-	usleep(20000);
+	static uint8_t mem[64];
+	struct key *k = arg;
+	uint32_t rkey;
+
+	while (__atomic_load_n(&k->rkey, __ATOMIC_SEQ_CST))
+		sched_yield();
+	assert_int_equal(near->ops->lend(near, mem, sizeof(mem), &rkey), 0);
 	__atomic_store_n(&wrote, true, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&elsewhere.busy, 0, __ATOMIC_SEQ_CST);
-	return arg;
+	return NULL;
 }
 
-static void lends(pid_t writer)
+static void lends_to(pid_t writer)
 {
 	static uint8_t mem[64];
 	uint32_t rkey;
@@ -177,7 +185,11 @@ static void lends(pid_t writer)
 	assert_int_equal(far->ops->sink(far, mem, sizeof(mem), &rkey), 0);
 	of(far)->who.pid = writer;
 	of(far)->who.gate = (uintptr_t)&elsewhere;
-	of(far)->who.nonce = 47;
+	of(far)->who.nonce = elsewhere.nonce;
+}
+
+static void takes_back(void)
+{
 	alarm(10);
 	far->ops->unsink(far);
 	alarm(0);
@@ -189,8 +201,9 @@ static void test_write_under_way(void **state)
 	pthread_t t;
 
 	(void)state;
-	assert_int_equal(pthread_create(&t, NULL, writes, NULL), 0);
-	lends(getpid());
+	lends_to(getpid());
+	assert_int_equal(pthread_create(&t, NULL, writes, of(far)->sink.mr), 0);
+	takes_back();
 	assert_true(__atomic_load_n(&wrote, __ATOMIC_SEQ_CST));
 	pthread_join(t, NULL);
 }
@@ -208,7 +221,8 @@ static void test_dead_writer(void **state)
 		_exit(0);
 	assert_true(pid > 0);
 	assert_int_equal(waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT), 0);
-	lends(pid);
+	lends_to(pid);
+	takes_back();
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
