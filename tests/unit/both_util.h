@@ -154,7 +154,7 @@ static void both_ends(void)
 	sock.stats.row = &sock_spare;
 	sock.stats.row_pid = sock_pid;
 	sock.id.phase = PH_CONNECTED;
-	sock.id.role = 1;
+	sock.id.role = ROLE_CONNECTED;
 	sock.seek.look = LOOK_NEVER;
 	sock.waits.wake = sock.waits.orphan_fd = -1;
 	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };

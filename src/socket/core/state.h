@@ -115,6 +115,9 @@ enum sock_phase {
 		uint64_t name##_word; \
 	}
 
+/* How it came to be connected. */
+enum sock_role { ROLE_UNSEEN, ROLE_CONNECTED, ROLE_ACCEPTED };
+
 /* What it is; set at birth, by connect() and by accept(). */
 struct sock_id {
 	uint8_t phase; /* enum sock_phase */
@@ -122,7 +125,7 @@ struct sock_id {
 	bool native;
 	bool met; /* an `sdp` rule was obeyed: transmit was lifted once */
 	uint8_t family; /* of the anchor */
-	uint8_t role;
+	uint8_t role; /* enum sock_role */
 	bool any; /* its listener's address is the wildcard */
 	uint32_t rule_line;
 	uint16_t port, peer_port; /* atomic: order.c; 0: not asked yet */

@@ -74,7 +74,7 @@ static bool decided(struct sock *s, int fd, struct verdict *v)
 	/* the number may be another file's by now */
 	if (fd < 0 || sys_fstat(fd, &st) || st.st_ino != sock_inode(s))
 		return false;
-	if (s->id.role == 2) {
+	if (s->id.role == ROLE_ACCEPTED) {
 		sock_rules_server(fd, s->id.any, v);
 		return v->use != USE_NATIVE;
 	}

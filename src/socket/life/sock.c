@@ -89,7 +89,7 @@ struct sock *sock_new(int fd, int family, int type, bool native)
 /* A new connection, with what it has from its listener. */
 static struct sock *accepted(struct sock *s, int fd)
 {
-	s->id.role = 2;
+	s->id.role = ROLE_ACCEPTED;
 	s->id.phase = PH_CONNECTED;
 	log_at(LOG_NOTE, "ACCEPT: accepted fd %d on listener, rule %s", fd,
 	       s->id.use == USE_SDP ? "sdp" : "both");
@@ -187,7 +187,7 @@ bool sock_before_listen(struct sock *s, int fd)
 	}
 	s->id.use = (uint8_t)v.use;
 	s->id.rule_line = v.line;
-	s->id.role = 2;
+	s->id.role = ROLE_ACCEPTED;
 	log_at(LOG_NOTE, "LISTEN: fd:%d listening on %s", fd,
 	       v.use == USE_TCP ? "TCP" :
 	       v.use == USE_SDP ? "SDP" :
@@ -224,7 +224,7 @@ bool sock_before_connect(struct sock *s, int fd, const struct sockaddr *sa,
 		v = (struct verdict){ USE_SDP, 0 };
 	s->id.use = (uint8_t)v.use;
 	s->id.rule_line = v.line;
-	s->id.role = 1;
+	s->id.role = ROLE_CONNECTED;
 	if (log_on(LOG_NOTE)) {
 		rule_print_verdict(&t, v);
 		log_at(LOG_NOTE, "CONNECT: fd %d: %s", fd, buf);

@@ -118,7 +118,7 @@ enum reason rdma_begin(struct sock *s, int fd)
 	 */
 	if (s->id.use == USE_SDP && !s->id.native && !trusted(&n))
 		return WHY_UNVERIFIED;
-	serves = rdma_order(&n) > 0 && s->id.role == 2;
+	serves = rdma_order(&n) > 0 && s->id.role == ROLE_ACCEPTED;
 	why = rdma_barred(&n, serves);
 	if (why)
 		return why;

@@ -15,7 +15,6 @@
 
 #define TRIES	    64
 #define TRIES_OFTEN 16
-#define CLIENT	    1 /* the kernel counts its SYN as acknowledged */
 
 /* tcpi_state, where the stream lives */
 enum { ESTABLISHED = 1, FIN_WAIT1 = 4, FIN_WAIT2 = 5, CLOSE_WAIT = 8 };
@@ -58,7 +57,7 @@ int32_t lift_audit(struct sock *s, int fd)
 	uint32_t had = s->own->counted, has = had;
 	struct counts c = { 0 };
 
-	if (!s->id.role) {
+	if (s->id.role == ROLE_UNSEEN) {
 		lift_base(s, fd);
 		return LOOK_NEVER; /* its birth was not seen */
 	}
@@ -72,7 +71,10 @@ int32_t lift_audit(struct sock *s, int fd)
 		s->ar.base = 0;
 		s->ar.based = true;
 	}
-	/* no thread was inside at the time: what the kernel gave was counted */
+	/*
+	 * no thread was inside at the time: what the kernel gave was counted;
+	 * the SYN of one that connected is acknowledged, too
+	 */
 	if (c.good && !__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST) &&
 	    taken == __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST) &&
 	    c.received == taken + (uint64_t)c.in + c.fin_in)
@@ -80,7 +82,7 @@ int32_t lift_audit(struct sock *s, int fd)
 	if (c.good && !__atomic_load_n(&s->in.tcp_tx, __ATOMIC_SEQ_CST) &&
 	    sent == __atomic_load_n(&s->at.sent, __ATOMIC_SEQ_CST) &&
 	    c.acked + (uint64_t)c.out ==
-		    sent + (s->id.role == CLIENT) + c.fin_out)
+		    sent + (s->id.role == ROLE_CONNECTED) + c.fin_out)
 		has |= ANC_COUNTED_TX;
 	if (has != had)
 		__atomic_store_n(&s->own->counted, has, __ATOMIC_RELEASE);
