@@ -10,14 +10,14 @@
 
 #include "base/sys.h"
 
-#define PAGE_BITS 12 /* the smallest there is */
-#define KNOWN	  32
-#define SPREAD	  0x9e3779b97f4a7c15ull /* 2^64 by the golden ratio */
-#define WALK	  4096 /* pages */
+#define PAGE_BITS  12 /* the smallest there is */
+#define KNOWN_BITS 12 /* a server has a buffer for each connection */
+#define KNOWN	   (1u << KNOWN_BITS)
+#define SPREAD	   0x9e3779b97f4a7c15ull /* 2^64 by the golden ratio */
+#define WALK	   4096 /* pages */
 
-/* A page's number and whether it was found writable; 0: none. */
-static __thread uintptr_t known[KNOWN]
-	__attribute__((tls_model("initial-exec")));
+/* A page's number and whether it was found writable; 0: none. Atomic. */
+static uintptr_t known[KNOWN];
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -116,20 +116,24 @@ bool mem_there(const void *at, bool write)
 
 void mem_forget(void)
 {
-	memset(known, 0, sizeof(known));
+	unsigned int i;
+
+	for (i = 0; i < KNOWN; i++)
+		__atomic_store_n(&known[i], 0, __ATOMIC_RELAXED);
 }
 
 static bool page_good(uintptr_t at, bool write)
 {
 	uintptr_t page = at >> PAGE_BITS, key = page << 1 | write;
 	/* first and last page of a buffer are often a power of two apart */
-	uintptr_t *slot = &known[((uint64_t)key * SPREAD) >> 59];
+	uintptr_t *slot = &known[((uint64_t)key * SPREAD) >> (64 - KNOWN_BITS)];
 
-	if (__builtin_expect(*slot == key && page, 1))
+	if (__builtin_expect(
+		    __atomic_load_n(slot, __ATOMIC_RELAXED) == key && page, 1))
 		return true;
 	if (!page || !mem_there((const void *)at, write))
 		return false;
-	*slot = key;
+	__atomic_store_n(slot, key, __ATOMIC_RELAXED);
 	return true;
 }
 

@@ -5,8 +5,8 @@
 /*
  * Is the program's memory there? The kernel answers EFAULT where a copy in
  * user space would crash. Pages are shown to the kernel by calls that change
- * nothing; those found good are remembered per thread, so that the usual
- * buffers cost a few loads. That a page has gone since is found out by the copy
+ * nothing; thousands of those found good are remembered, by the process, so that
+ * the usual buffers cost a few loads. That a page has gone since is found out by the copy
  * (ucopy.h).
  */
 

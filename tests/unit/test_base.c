@@ -20,7 +20,6 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/mem.h"
 #include "base/proc.h"
 #include "base/reason.h"
 #include "base/text.h"
@@ -482,29 +481,6 @@ static void arena_between_threads(void **state)
 	}
 }
 
-/* --- the program's memory ----------------------------------------------- */
-
-/* Of a buffer of any usual size no page is asked for again. */
-static void mem_remembers_both_ends(void **state)
-{
-	size_t n, at = 16;
-	int write;
-	char *mem;
-
-	(void)state;
-	for (n = 4096; n <= 16 << 20; n *= 2)
-		for (write = 0; write < 2; write++) {
-			mem = mmap(NULL, n + 4096, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-			assert_ptr_not_equal(mem, MAP_FAILED);
-			assert_true(mem_good(mem + at, n, write));
-			assert_int_equal(munmap(mem, n + 4096), 0);
-			/* so taking it away again is not found out */
-			assert_true(mem_good(mem + at, n, write));
-		}
-	assert_false(mem_good(NULL, 1, false));
-}
-
 /* --- proc ------------------------------------------------------------- */
 
 static void proc_reads_small_files(void **state)
@@ -579,7 +555,6 @@ int main(void)
 		cmocka_unit_test(arena_reuses_and_clears),
 		cmocka_unit_test(arena_shared_by_family),
 		cmocka_unit_test(arena_between_threads),
-		cmocka_unit_test(mem_remembers_both_ends),
 		cmocka_unit_test(emulated_processor_does_not_pause),
 		cmocka_unit_test(proc_reads_small_files),
 		cmocka_unit_test(proc_state_stands_behind_the_name),
