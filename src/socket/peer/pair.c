@@ -159,16 +159,26 @@ static int64_t proc_number(const char *path, bool last)
 	return text_number(buf + at, UINT32_MAX, &v) ? (int64_t)v : -1;
 }
 
+/* Of the kernel as a whole; it is read once. */
+static uint32_t overflow_uid(void)
+{
+	static int64_t kept = -1; /* atomic */
+	int64_t uid = __atomic_load_n(&kept, __ATOMIC_RELAXED);
+
+	if (uid < 0) {
+		uid = proc_number("/proc/sys/kernel/overflowuid", false);
+		if (uid < 0)
+			return 65534;
+		__atomic_store_n(&kept, uid, __ATOMIC_RELAXED);
+	}
+	return (uint32_t)uid;
+}
+
 bool uid_unmapped(uint32_t uid)
 {
-	int64_t over;
-
-	if (uid == UINT32_MAX)
-		return true;
-	over = proc_number("/proc/sys/kernel/overflowuid", false);
-	if (uid != (over < 0 ? 65534 : (uint32_t)over))
-		return false;
-	return proc_number("/proc/self/uid_map", true) != UINT32_MAX;
+	return uid == UINT32_MAX ||
+	       (uid == overflow_uid() &&
+		proc_number("/proc/self/uid_map", true) != UINT32_MAX);
 }
 
 /* Without diagnosis only our own user is let through, by a setting. */
