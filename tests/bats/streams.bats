@@ -22,3 +22,14 @@ load helpers
 	done
 	proof 1000 stream
 }
+
+# Each turn is a message either way, and both count to 64.
+@test "stream: a dialogue is lifted at the first turn behind the threshold" {
+	local bytes
+	mode lifted
+	client "$PY" "$BATS_TEST_DIRNAME/py/turns.py" "$(free_port)" 200
+	until_true 5 stat_lines python3
+	bytes=$(stat_sum python3 bytes_tcp_tx)
+	[ "$bytes" -ge 64 ]
+	[ "$bytes" -le 68 ] || fail "$bytes messages on TCP"
+}

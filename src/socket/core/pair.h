@@ -29,7 +29,7 @@ struct page_row;
 enum pair_state {
 	PAIR_NONE,
 	PAIR_OFFERED, /* our name is bound and listening */
-	PAIR_PROBING, /* connect() refused so far; `fd` is a kept socket */
+	PAIR_PROBING, /* connect() refused, or still to come: then `fd` is -1 */
 	PAIR_ASKED, /* answering end: PAIR sent, waiting for PAIRED */
 	PAIR_DONE, /* `fd`, `seg`, `key` are good, conn is established */
 	PAIR_FAILED, /* `why` says it; nothing is held */

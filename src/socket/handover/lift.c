@@ -188,6 +188,16 @@ static void give_up(struct sock *s)
 	sock_why(s, WHY_PEER_DECLINED);
 }
 
+/*
+ * The end that accepted counts its own answer before the other end has it: where
+ * it is the one that has to knock, it would always come before there is a door.
+ */
+static bool too_early(const struct sock *s)
+{
+	return s->id.role == ROLE_ACCEPTED && !s->seek.pair.offering &&
+	       !s->seek.probes && threshold() && s->id.use != USE_SDP;
+}
+
 /* One step; the lock is held. Sets s->look. */
 static void step(struct sock *s, int fd)
 {
@@ -224,6 +234,11 @@ static void step(struct sock *s, int fd)
 			.ext_flags = CONN_EXT_ANCHORED,
 			.reads = true,
 		};
+		if (too_early(s)) { /* by one message */
+			s->seek.pair.state = PAIR_PROBING;
+			s->seek.look = 1;
+			return;
+		}
 	}
 	switch (pair_step(&s->seek.pair, fd, &s->conn, &s->seek.params, 1000)) {
 	case PAIR_OFFERED:
