@@ -48,7 +48,8 @@ uint64_t page_start_time(int pid)
 	const char *p;
 	int field;
 
-	if (!stat || proc_read(stat, size, "/proc/%d/stat", pid) <= 0)
+	if (!stat || proc_ended(pid) ||
+	    proc_read(stat, size, "/proc/%d/stat", pid) <= 0)
 		return 0;
 	p = proc_state(stat);
 	for (field = 3; p && field < 22; field++) {

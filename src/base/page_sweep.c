@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/page.h"
+#include "base/proc.h"
 #include "base/scratch.h"
 #include "base/sums.h"
 #include "base/sys.h"
@@ -114,7 +115,7 @@ static void sweep_names(int dir, const char *buf, size_t len)
 
 		d = (const void *)(buf + at);
 		pid = name_pid(d->d_name);
-		if (pid && sys_kill(pid, 0) == -ESRCH)
+		if (pid && proc_ended(pid))
 			sweep_page(dir, d->d_name, pid);
 	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "base/proc.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -47,6 +48,30 @@ char proc_state_of(int id)
 		return 'X';
 	n = proc_read(stat, sizeof(stat), "/proc/%d/stat", id);
 	return n == -ESRCH ? 'X' : *proc_state(stat);
+}
+
+/* Of a process that is /proc/PID/NAME, or a negative errno. */
+static int stat_of(int pid, const char *name, struct stat *st)
+{
+	char path[48];
+	struct text t = TEXT_IN(path);
+
+	text_add(&t, "/proc/%d/%s", pid, name);
+	return sys_stat(path, st);
+}
+
+/*
+ * The last things that it gives back are its descriptors and then its working
+ * directory. Its list of threads has as many links as threads, and two.
+ */
+bool proc_ended(int pid)
+{
+	struct stat st;
+
+	if (sys_kill(pid, 0) == -ESRCH)
+		return true;
+	return !stat_of(pid, "task", &st) && st.st_nlink == 3 &&
+	       stat_of(pid, "cwd", &st) == -ENOENT;
 }
 
 /* --- lines -------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  * wherever text.h is.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,6 +29,13 @@ ssize_t proc_read(char *buf, size_t size, const char *path, ...)
 const char *proc_state(const char *stat);
 /* The state of process or thread `id`: its letter, 'X' if gone, 0: unknown. */
 char proc_state_of(int id);
+
+/*
+ * Has process `pid` ended, whether its parent has waited for it or not? One
+ * whose first thread has ended alone has not. False where it cannot be told.
+ * No descriptor is used.
+ */
+bool proc_ended(int pid);
 
 /*
  * The number behind `name` ("VmLck:") and blanks, at the beginning of a line of

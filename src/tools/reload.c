@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/text.h"
 #include "base/told.h"
 #include "tools/members.h"
@@ -226,7 +226,7 @@ static void ask(struct asked *a, bool apply)
 
 static bool ended(const struct found *f)
 {
-	return kill(f->pid, 0) && errno == ESRCH;
+	return proc_ended(f->pid);
 }
 
 static void hear(struct asked *a)

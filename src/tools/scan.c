@@ -5,7 +5,6 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/proc.h"
 #include "base/text.h"
 #include "tools/ended.h"
 #include "tools/names.h"
@@ -181,7 +181,7 @@ static void other_version(const struct scan *s, const char *path,
 
 	text_number(name + sizeof(PAGE_PREFIX) - 1, INT32_MAX, &pid);
 	if (!pid || (s->only && s->only != (pid_t)pid) ||
-	    (kill((pid_t)pid, 0) && errno == ESRCH))
+	    proc_ended((pid_t)pid))
 		return;
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)

@@ -220,3 +220,18 @@ END
 	run sdpstat --stats -p 4194303
 	[ "$status" -eq 1 ]
 }
+
+# sleep(1) waits for no child.
+@test "stat: a process that was killed is not shown, waited for or not" {
+	local pid
+	# shellcheck disable=SC2016 # of the inner shell
+	server parent sh -c '"$@" & exec sleep 60' sh "$PY" -c 'import signal, socket
+listener = socket.create_server(("127.0.0.1", 0))
+signal.pause()'
+	until_true 5 pgrep -P "${PID[parent]}" python
+	pid=$(pgrep -P "${PID[parent]}" python)
+	until_true 5 sdpstat -H -p "$pid"
+	kill -KILL "$pid"
+	until_true 5 grep -q ') Z' "/proc/$pid/stat"
+	refuse sdpstat -H -p "$pid"
+}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += tests/unit/test_base tests/unit/test_clock \
 	tests/unit/test_guard tests/unit/test_log tests/unit/test_mem \
-	tests/unit/test_page tests/unit/test_scratch tests/unit/test_seccomp \
+	tests/unit/test_page tests/unit/test_proc tests/unit/test_scratch \
+	tests/unit/test_seccomp \
 	tests/unit/test_sigdefer tests/unit/test_siphash \
 	tests/unit/test_ucopy
 tests_unit_test_base_SOURCES = tests/unit/test_base.c
@@ -16,6 +17,8 @@ tests_unit_test_mem_SOURCES = tests/unit/test_mem.c
 tests_unit_test_mem_LDADD = libbase.la $(CMOCKA_LIBS)
 tests_unit_test_page_SOURCES = tests/unit/test_page.c
 tests_unit_test_page_LDADD = libbase.la $(CMOCKA_LIBS)
+tests_unit_test_proc_SOURCES = tests/unit/test_proc.c
+tests_unit_test_proc_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
 tests_unit_test_siphash_SOURCES = tests/unit/test_siphash.c
 tests_unit_test_siphash_LDADD = libbase.la $(CMOCKA_LIBS)
 tests_unit_test_seccomp_SOURCES = tests/unit/test_seccomp.c

@@ -20,7 +20,6 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/proc.h"
 #include "base/reason.h"
 #include "base/text.h"
 
@@ -481,49 +480,6 @@ static void arena_between_threads(void **state)
 	}
 }
 
-/* --- proc ------------------------------------------------------------- */
-
-static void proc_reads_small_files(void **state)
-{
-	char buf[16] = "not empty", small[4], number[16];
-
-	(void)state;
-	snprintf(number, sizeof(number), "%d ", getpid());
-	assert_int_equal(proc_read(buf, sizeof(buf), "/proc/%s/%s", "self",
-				   "stat"),
-			 sizeof(buf) - 1);
-	assert_memory_equal(buf, number, strlen(number));
-	assert_int_equal(proc_read(small, sizeof(small), "/proc/self/stat"), 3);
-	assert_int_equal(strlen(small), 3);
-	assert_int_equal(proc_read(buf, sizeof(buf), "/proc/self/none"),
-			 -ENOENT);
-	assert_string_equal(buf, "");
-	assert_int_equal(proc_read(small, sizeof(small), "/proc/self"),
-			 -EISDIR);
-	assert_string_equal(small, "");
-	assert_int_equal(proc_read(buf, sizeof(buf), "/proc/%065d/stat", 1),
-			 -ENAMETOOLONG);
-}
-
-/* Whatever a thread calls itself. */
-static void proc_state_stands_behind_the_name(void **state)
-{
-	char was[16], stat[512];
-
-	(void)state;
-	assert_int_equal(prctl(PR_GET_NAME, was), 0);
-	assert_int_equal(prctl(PR_SET_NAME, "a) Z (b) T 1"), 0);
-	assert_true(proc_read(stat, sizeof(stat), "/proc/%d/stat", getpid()) >
-		    0);
-	prctl(PR_SET_NAME, was);
-	assert_non_null(strstr(stat, "(a) Z (b) T 1) R "));
-	assert_int_equal(*proc_state(stat), 'R');
-	assert_string_equal(proc_state("1 (a) S 2"), "S 2");
-	assert_string_equal(proc_state("1 (a)"), "");
-	assert_string_equal(proc_state("1 (a"), "");
-	assert_string_equal(proc_state(""), "");
-}
-
 /* --- clock ------------------------------------------------------------ */
 
 static void emulated_processor_does_not_pause(void **state)
@@ -556,8 +512,6 @@ int main(void)
 		cmocka_unit_test(arena_shared_by_family),
 		cmocka_unit_test(arena_between_threads),
 		cmocka_unit_test(emulated_processor_does_not_pause),
-		cmocka_unit_test(proc_reads_small_files),
-		cmocka_unit_test(proc_state_stands_behind_the_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The processes that have a sock open (holder.h). */
 
+#include "base/proc.h"
 #include "base/text.h"
 #include "socket/core/core.h"
 
@@ -114,7 +115,7 @@ static bool has_left(const struct sock *s, const struct holder *h)
 static bool is_gone(const struct sock *s, const struct holder *h)
 {
 	return h->pid > 0 && h->pid != sock_pid &&
-	       (sys_kill(h->pid, 0) == -ESRCH || has_left(s, h));
+	       (proc_ended(h->pid) || has_left(s, h));
 }
 
 /* Killed inside of calls, perhaps. Each count is taken out once. */

@@ -11,9 +11,7 @@ struct sock_reports reports;
 
 static bool user_lives(const struct sock *s)
 {
-	char state = s->user > 0 ? proc_state_of(s->user) : 0;
-
-	return state && state != 'Z' && state != 'X';
+	return s->user > 0 && !proc_ended(s->user);
 }
 
 /*

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/proc.h"
 #include "socket/core/core.h"
 
 static struct arena arena = ARENA_INIT(sizeof(struct sock));
@@ -157,7 +158,7 @@ static bool ward_alone(struct sock *s)
 		return true;
 	if (sock_held(s))
 		return false;
-	return !s->mem.closer || sys_kill(s->mem.closer, 0) == -ESRCH;
+	return !s->mem.closer || proc_ended(s->mem.closer);
 }
 
 static bool own_thread(uint32_t tid)
