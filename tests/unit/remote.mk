@@ -35,8 +35,15 @@ tests_unit_test_failover_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_file
-tests_unit_test_file_SOURCES = tests/unit/test_file.c tests/unit/conn_util.h
+tests_unit_test_file_SOURCES = tests/unit/test_file.c \
+	tests/unit/sent_util.h tests/unit/conn_util.h
 tests_unit_test_file_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_piped
+tests_unit_test_piped_SOURCES = tests/unit/test_piped.c \
+	tests/unit/sent_util.h tests/unit/conn_util.h
+tests_unit_test_piped_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_called

@@ -1,74 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Bytes of a file in messages, without a buffer between them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "sent_util.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "conn_util.h"
-#include "fabric/nowhere.h"
-#include "sdp_proto/wire.h"
-#include "socket/life/life.h"
-
-#define ROOM 300u /* bytes of the largest message */
-#define MSGS 8u
 #define SIZE 1000u
-
-/* --- a fabric that keeps what is sent ------------------------------------- */
-
-static uint8_t sent[MSGS][ROOM];
-static uint32_t sent_len[MSGS], nsent, given;
-static uint32_t most; /* messages that there is memory for */
-
-static uint32_t room(struct end *e)
-{
-	(void)e;
-	return nsent < most ? ROOM : 0;
-}
-
-static void *buf(struct end *e, uint32_t len)
-{
-	(void)e;
-	given = len;
-	return nsent < most && len <= ROOM ? sent[nsent] : NULL;
-}
-
-static int put(struct end *e, uint32_t len, bool solicited)
-{
-	(void)e;
-	(void)solicited;
-	assert_true(len <= given);
-	sent_len[nsent++] = len;
-	return 0;
-}
-
-static const struct fabric_ops ops = {
-	.name = "test",
-	.room = room,
-	.buf = buf,
-	.ctrl = nowhere_ctrl,
-	.send = put,
-	.poll = nowhere_msg,
-	.front = nowhere_msg,
-	.release = nowhere_nothing,
-	.next = nowhere_next,
-	.pending = nowhere_pending,
-	.trim = nowhere_nothing,
-	.destroy = nowhere_nothing,
-};
 
 /* --- a sock with a file ---------------------------------------------------- */
 
-static struct sock sock;
-static struct rdma rd;
-static struct end end;
-static struct anc_side side[2];
 static uint8_t bytes[SIZE];
 static char path[] = "/tmp/test_file.XXXXXX";
 static struct file_in file;
@@ -80,21 +19,7 @@ static int set_up(void **state)
 	size_t i;
 
 	(void)state;
-	memset(&sock, 0, sizeof(sock));
-	memset(&rd, 0, sizeof(rd));
-	sock_pid = getpid();
-	nsent = 0;
-	most = MSGS;
-	up(&sock.conn);
-	end = (struct end){ &ops, ROOM, BUFS };
-	sock.end = &end;
-	sock.stats.row = &sock_spare;
-	sock.waits.wake = sock.waits.orphan_fd = -1;
-	sock.tx = &sock.local[0];
-	sock.rx = &sock.local[1];
-	sock.own = &side[0];
-	sock.peer = &side[1];
-	sock.tx->state = ANC_LIFTED;
+	lifted_sock();
 	for (i = 0; i < SIZE; i++)
 		bytes[i] = (uint8_t)(i * 7 + i / 256);
 	memcpy(path + sizeof(path) - 7, "XXXXXX", 6);
@@ -118,22 +43,6 @@ static ssize_t goes(size_t n)
 	struct cursor c = { .file = &file };
 
 	return sock.rd ? failover_send(&sock, &c, n) : pump_send(&sock, &c, n);
-}
-
-/* The messages from the i-th on are just these bytes of the file. */
-static void holds(uint32_t i, size_t at, size_t n)
-{
-	struct wire_msg m;
-	size_t len;
-
-	for (; i < nsent; i++, at += len, n -= len) {
-		assert_int_equal(wire_decode(sent[i], sent_len[i], &m), 0);
-		assert_int_equal(m.mid, WIRE_DATA);
-		len = sent_len[i] - WIRE_BSDH;
-		assert_true(len <= n);
-		assert_memory_equal(sent[i] + WIRE_BSDH, bytes + at, len);
-	}
-	assert_int_equal(n, 0);
 }
 
 /* Where the file cannot be read without waiting, nothing is begun. */
@@ -161,7 +70,7 @@ static void test_part(void **state)
 	assert_int_equal(file.at, 600);
 	assert_false(file.stop);
 	assert_int_equal(nsent, 2);
-	holds(0, 100, 500);
+	holds(0, bytes + 100, 500);
 	assert_int_equal(sock.tx->sent, 500);
 }
 
@@ -177,7 +86,7 @@ static void test_end(void **state)
 	assert_int_equal(n, 10);
 	assert_true(file.stop);
 	assert_int_equal(file.err, 0);
-	holds(0, SIZE - 10, 10);
+	holds(0, bytes + SIZE - 10, 10);
 }
 
 /*
@@ -198,7 +107,7 @@ static void test_full(void **state)
 	assert_false(file.stop);
 	most = MSGS;
 	assert_int_equal(goes(SIZE), SIZE - n);
-	holds(0, 0, SIZE);
+	holds(0, bytes, SIZE);
 }
 
 /*
@@ -220,7 +129,7 @@ static void test_control(void **state)
 		return;
 	assert_int_equal(n, 20);
 	assert_int_equal(nsent, 2);
-	holds(1, 0, 20);
+	holds(1, bytes, 20);
 }
 
 static void test_error(void **state)
@@ -238,13 +147,7 @@ static void test_error(void **state)
 static void test_unconfirmed(void **state)
 {
 	(void)state;
-	sock.rd = &rd;
-	sock.link = &rdma_link;
-	rd.sock = &sock;
-	rd.end = &end;
-	rd.state = RDMA_UP;
-	rd.owner = sock_pid;
-	assert_true(failover_keep(&sock));
+	unconfirmed();
 	assert_true(failover_room(&sock));
 	assert_int_equal(goes(10), 0);
 	assert_true(file.stop);

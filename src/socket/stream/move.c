@@ -68,14 +68,20 @@ static ssize_t pipe_read(int pipe, void *buf, size_t n)
 	return sys_ppoll(&p, 1, &now, NULL) ? sys_read(pipe, buf, n) : -EAGAIN;
 }
 
+/*
+ * No byte goes back into a pipe: none is taken out of it that does not leave at
+ * once.
+ */
 ssize_t load_from_pipe(struct sock *s, struct load *w)
 {
-	size_t space = pump_space(s), left = w->len - w->done;
+	size_t space, left = w->len - w->done;
 	struct iovec iov = { .iov_len = PIPE_BUF };
 	ssize_t n = 0;
 	SCRATCH(room);
 
-	if (!space || !pump_room(s))
+	pump_control(s); /* what is due would take their room */
+	space = pump_room(s) ? carrier_space(s) : 0;
+	if (!space)
 		return 0;
 	iov.iov_base = scratch_take(&room, PIPE_BUF);
 	if (!iov.iov_base) {
@@ -100,6 +106,10 @@ ssize_t load_from_pipe(struct sock *s, struct load *w)
 		s->window.sure = true;
 		n = way_out(s, w, iov.iov_len);
 		s->window.sure = false;
+		if (unlikely(n >= 0 && n < w->pipe_said)) {
+			s->conn.fault = "bytes of a pipe found no room";
+			n = pump_fail(s, -EPROTO);
+		}
 	}
 	ring_put_end(s);
 	return n;

@@ -64,6 +64,14 @@ static inline ssize_t carrier_send(struct sock *s, struct cursor *c, size_t n)
 	return likely(!s->rd) ? pump_send(s, c, n) : failover_send(s, c, n);
 }
 
+/* Lock held: so many bytes it surely takes, if nothing else is sent before. */
+static inline size_t carrier_space(struct sock *s)
+{
+	size_t space = pump_space(s);
+
+	return likely(!s->rd) ? space : failover_space(s, space);
+}
+
 /* The notes of MSG_ZEROCOPY can be given for what is sent by it. */
 static inline bool carrier_notes(const struct sock *s)
 {

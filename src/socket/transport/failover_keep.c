@@ -49,6 +49,19 @@ bool failover_room(const struct sock *s)
 		(r->failover.kept && r->failover.kept->len < KEPT));
 }
 
+size_t failover_space(const struct sock *s, size_t n)
+{
+	const struct rdma *r = s->rd;
+	size_t left;
+
+	if (!failover_room(s))
+		return 0;
+	if (r->failover.confirmed)
+		return n;
+	left = KEPT - r->failover.kept->len;
+	return n < left ? n : left;
+}
+
 /* Kept first, and sent from there: it cannot be gone, or be others, by then. */
 static ssize_t send_kept(struct sock *s, struct cursor *c, size_t n)
 {
@@ -75,8 +88,7 @@ ssize_t failover_send(struct sock *s, struct cursor *c, size_t n)
 
 	if (!failover_room(s))
 		return 0;
-	if (!r->failover.confirmed && n > KEPT - r->failover.kept->len)
-		n = KEPT - r->failover.kept->len;
+	n = failover_space(s, n);
 	done = r->failover.confirmed || c->file ? pump_send(s, c, n) :
 						  send_kept(s, c, n);
 	if (done > 0 && s->conn.spare)

@@ -144,6 +144,8 @@ bool failover_keep(struct sock *s);
 /* As pump_send(); pump_room() asks failover_room(). */
 ssize_t failover_send(struct sock *s, struct cursor *c, size_t n);
 bool failover_room(const struct sock *s);
+/* How many of n bytes it takes. */
+size_t failover_space(const struct sock *s, size_t n);
 void failover_seen(struct sock *s); /* the reader may have confirmed */
 /* What a receive got that is for failover_step() to judge. */
 void failover_ahead(struct sock *s, const uint8_t *p, size_t n);
