@@ -116,6 +116,9 @@ static void v_forget(struct verbs *v)
 	for (i = 0; i < ENDS; i++)
 		if (v->ends[i])
 			fd_drop(v, v->ends[i]->fd);
+	for (i = 0; i < REQS; i++)
+		if (v->reqs[i])
+			fd_drop(v, v->reqs[i]->fd);
 	fd_drop(v, v->ep);
 	fd_drop(v, v->bell);
 	free(v);
@@ -261,10 +264,21 @@ static void req_drop(struct verbs *v, struct verbs_request *q)
 {
 	int i;
 
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < REQS; i++)
 		if (v->reqs[i] == q)
 			v->reqs[i] = NULL;
 	free(q);
+}
+
+/*
+ * A child may have the descriptor for a moment longer: closed, it would still be
+ * told of, by the address of whatever comes to lie there.
+ */
+static void req_end(struct verbs *v, struct verbs_request *q)
+{
+	watch(v, q->fd, 0, q, EPOLL_CTL_DEL);
+	fd_drop(v, q->fd);
+	req_drop(v, q);
 }
 
 static int v_prepare(struct verbs *v, struct verbs_request *q, uint64_t tag,
@@ -298,8 +312,7 @@ static int v_refuse(struct verbs *v, struct verbs_request *q, const void *data,
 	if (data)
 		memcpy(f + FRAME_HEAD, data, len);
 	sys_send(q->fd, f, sizeof(f), MSG_DONTWAIT | MSG_NOSIGNAL);
-	fd_drop(v, q->fd);
-	req_drop(v, q);
+	req_end(v, q);
 	return 0;
 }
 
@@ -310,9 +323,9 @@ static void met(struct verbs *v, uint16_t port, int fd)
 	struct verbs_request *q = calloc(1, sizeof(*q));
 	int i;
 
-	for (i = 0; i < 64 && v->reqs[i]; i++)
+	for (i = 0; i < REQS && v->reqs[i]; i++)
 		;
-	if (i == 64) {
+	if (i == REQS) {
 		free(q);
 		fd_drop(v, fd);
 		return;
@@ -336,8 +349,7 @@ static void asked(struct verbs *v, struct verbs_request *q)
 	if (n == -EAGAIN)
 		return;
 	if (n <= 0) {
-		fd_drop(v, q->fd);
-		req_drop(v, q);
+		req_end(v, q);
 		return;
 	}
 	q->got += (uint32_t)n;
@@ -444,7 +456,7 @@ static void look(struct verbs *v, const struct epoll_event *ev)
 			accept_at(v, k);
 		return;
 	}
-	for (k = 0; k < 64; k++)
+	for (k = 0; k < REQS; k++)
 		if (who == v->reqs[k] && who)
 			asked(v, who);
 	for (k = 0; k < ENDS; k++)

@@ -545,6 +545,8 @@ static void destroy(struct end *end)
 	acknowledged(e, e->count);
 	fake_unlend(end);
 	fake_unsink(end);
+	/* a child may have it, too: as of a request (req_end()) */
+	sys_epoll_ctl(e->v->ep, EPOLL_CTL_DEL, e->fd, NULL);
 	if (e->v->host.unhide)
 		e->v->host.unhide(e->fd);
 	sys_close(e->fd);

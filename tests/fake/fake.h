@@ -68,6 +68,7 @@
 #define ROOM_MIN 1024u
 
 #define KEYS 64 /* of a process at a time */
+#define REQS 64
 
 enum frame { REQ = 1, REP, REJ, RTU, MSG, DREQ, ACK, PROBE, WHO };
 
@@ -171,7 +172,7 @@ struct verbs {
 	struct verbs_event q[256];
 	unsigned int put, get;
 	struct fend *ends[ENDS];
-	struct verbs_request *reqs[64];
+	struct verbs_request *reqs[REQS];
 };
 
 extern const struct fabric_ops fake_ops;

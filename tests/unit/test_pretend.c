@@ -72,7 +72,8 @@ static int tear_down(void **state)
 {
 	(void)state;
 	near->ops->destroy(near);
-	far->ops->destroy(far);
+	if (far)
+		far->ops->destroy(far);
 	api->close(here);
 	api->close(there);
 	return 0;
@@ -226,6 +227,28 @@ static void test_dead_writer(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* Of an end that has gone nothing is told, though a child has its descriptor. */
+static void test_child_has_it(void **state)
+{
+	struct pollfd p = { .fd = api->fd(there), .events = POLLIN };
+	struct verbs_event ev;
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	far->ops->destroy(far);
+	far = NULL;
+	assert_int_equal(shutdown(of(near)->fd, SHUT_WR), 0);
+	assert_int_equal(api->event(there, &ev), 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, tear_down)
 
 int main(void)
@@ -233,7 +256,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_nobody_polls), TEST(test_stream),
 		TEST(test_to_break),	 TEST(test_write_under_way),
-		TEST(test_dead_writer),
+		TEST(test_dead_writer),	 TEST(test_child_has_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
