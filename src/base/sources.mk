@@ -61,5 +61,7 @@ libbase_la_SOURCES = \
 	src/base/told.h \
 	src/base/ucopy.c \
 	src/base/ucopy.h \
+	src/base/uid.c \
+	src/base/uid.h \
 	src/base/vdso.c \
 	src/base/vdso.h

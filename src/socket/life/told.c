@@ -6,6 +6,7 @@
  */
 
 #include "base/told.h"
+#include "base/uid.h"
 #include "socket/life/life.h"
 
 struct telling {

@@ -44,13 +44,6 @@ enum pair_state pair_step(struct pair *p, int anchor, struct conn *c,
 /* Drop whatever is held in OFFERED, PROBING, RECALLED; nothing was injected. */
 void pair_cancel(struct pair *p);
 
-/*
- * Is `uid` what the kernel shows for users that our user namespace does not
- * know? Where every user is known (the initial namespace maps all 2^32 - 1)
- * the number is a user like any other.
- */
-bool uid_unmapped(uint32_t uid);
-
 /* --- rdma.c ------------------------------------------------------------ */
 
 /*

@@ -24,6 +24,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
+#include "base/uid.h"
 #include "socket/peer/peer.h"
 
 #define LISTENERS 64
