@@ -53,7 +53,7 @@ char proc_state_of(int id)
 /* Of a process that is /proc/PID/NAME, or a negative errno. */
 static int stat_of(int pid, const char *name, struct stat *st)
 {
-	char path[48];
+	char path[24]; /* "/proc/4194304/task" */
 	struct text t = TEXT_IN(path);
 
 	text_add(&t, "/proc/%d/%s", pid, name);

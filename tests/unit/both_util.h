@@ -161,7 +161,7 @@ static void both_ends(void)
 	sock.mem.holder[0].fd = fd;
 }
 
-static int one_host(void **state)
+static inline int one_host(void **state)
 {
 	(void)state;
 	both_ends();

@@ -120,6 +120,12 @@ tests_unit_test_naps_SOURCES = tests/unit/test_naps.c \
 tests_unit_test_naps_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_returned
+tests_unit_test_returned_SOURCES = tests/unit/test_returned.c \
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
+tests_unit_test_returned_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_owed
 tests_unit_test_owed_SOURCES = tests/unit/test_owed.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h

@@ -157,8 +157,9 @@ static int peek_all(struct sock *s, int fd, struct want *w, enum anc_state was,
 }
 
 /*
- * The writer has not said that it knows of the stall, and behind its DisConn
- * may never. True: the answer is *ret, or the peer is gone; false: look again.
+ * The writer has not said that it knows of the stall, or not brought back what
+ * was handed back to it. Behind its DisConn it may never say. True: the answer is
+ * *ret, or the peer is gone; false: look again.
  */
 static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 {
@@ -166,9 +167,9 @@ static bool await_word(struct sock *s, int fd, struct want *w, ssize_t *ret)
 	if (pump_poll(s) || s->peer_gone)
 		return true;
 	rdma_marker_read(s, fd); /* the DisConn may be hidden by it */
-	if (!s->ar.unsure || s->eos.rx_eof)
-		return s->ar.unsure;
-	if (w->done && !w->all)
+	if (!s->ar.unsure)
+		return false;
+	if ((w->done && !w->all) || (s->eos.rx_eof && !carrier_comes_again(s)))
 		return true;
 	*ret = w->nonblock ?
 		       -EAGAIN :

@@ -245,6 +245,15 @@ static inline uint64_t carrier_returned(const struct sock *s, uint64_t kernel)
 }
 
 /*
+ * Are there bytes that were handed back, and come again on the anchor? What came
+ * of the stream's end by SDP is behind them.
+ */
+static inline bool carrier_comes_again(const struct sock *s)
+{
+	return unlikely(s->ar.unsure) && s->rd && s->rd->failover.give.len;
+}
+
+/*
  * May a receive on the anchor hold the direction in TCP while it sleeps there?
  * Not where the writer switches without asking, by a marker.
  */

@@ -118,8 +118,8 @@ static void ready_in(struct sock *s, int fd, struct sock_ready *r)
 	/* before it is said what there is: it may be what the marker hid */
 	if (marker_waits(s))
 		rdma_marker_read(s, fd);
-	if (s->got.avail || s->eos.rx_eof || s->conn.error || s->eos.shut_rd ||
-	    zc_here(s))
+	if (s->got.avail || s->conn.error || s->eos.shut_rd || zc_here(s) ||
+	    (s->eos.rx_eof && !carrier_comes_again(s)))
 		r->now |= IN_BITS;
 	else if (s->peer_gone)
 		r->ours &= ~(uint32_t)IN_BITS; /* the anchor's FIN tells */
