@@ -29,6 +29,14 @@ static int name_pid(const char *name)
 	return n && name[prefix + n] == '.' ? (int)pid : 0;
 }
 
+/* The process that the file is named for, if it has ended; or 0. */
+static __attribute__((noinline)) int ended_of(const char *name)
+{
+	int pid = name_pid(name);
+
+	return pid && proc_ended(pid) ? pid : 0;
+}
+
 /*
  * Only whose process ids we share can be known to be gone, and only our own
  * user's pages are ours to add to the sums.
@@ -114,8 +122,8 @@ static void sweep_names(int dir, const char *buf, size_t len)
 		int pid;
 
 		d = (const void *)(buf + at);
-		pid = name_pid(d->d_name);
-		if (pid && proc_ended(pid))
+		pid = ended_of(d->d_name);
+		if (pid)
 			sweep_page(dir, d->d_name, pid);
 	}
 }
