@@ -75,6 +75,19 @@ static void test_not_ready_before(void **state)
 	gets_all();
 }
 
+/*
+ * Both have ended, so no word passes any more; the writer had not got all of it,
+ * and gave up. What lies here counts.
+ */
+static void test_given_up(void **state)
+{
+	(void)state;
+	rd.failover.give.at--;
+	sock.conn.dis_sent = sock.conn.dis_rcvd = true;
+	assert_int_equal(shutdown(writer.fd, SHUT_WR), 0);
+	gets_all();
+}
+
 /* Nothing was handed back: the end is next, whatever the writer does. */
 static void test_end(void **state)
 {
@@ -95,6 +108,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(test_no_end_before),
 		CASE(test_not_ready_before),
+		CASE(test_given_up),
 		CASE(test_end),
 	};
 	const struct sock_hooks lent = { .recv = recv, .ppoll = ppoll };

@@ -378,7 +378,8 @@ int fallback_rx(struct sock *s, int fd, enum reason why)
 		rdma_marker_read(s, fd);
 	if (rdma_failing_over(s))
 		return -EAGAIN;
-	if (s->fallback.falling_back && rdma_silent(s) && rdma_over(s, fd))
+	if ((s->fallback.falling_back || carrier_comes_again(s)) &&
+	    rdma_silent(s) && rdma_over(s, fd))
 		return -EAGAIN;
 	switch (anc_state(s->rx)) {
 	case ANC_TCP:
