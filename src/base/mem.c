@@ -11,13 +11,17 @@
 #include "base/sys.h"
 
 #define PAGE_BITS  12 /* the smallest there is */
-#define KNOWN_BITS 12 /* a server has a buffer for each connection */
+#define KNOWN_BITS 5
+#define COPY_BITS  12 /* a server has a buffer for each connection */
 #define KNOWN	   (1u << KNOWN_BITS)
+#define COPIES	   (1u << COPY_BITS)
 #define SPREAD	   0x9e3779b97f4a7c15ull /* 2^64 by the golden ratio */
 #define WALK	   4096 /* pages */
 
-/* A page's number and whether it was found writable; 0: none. Atomic. */
-static uintptr_t known[KNOWN];
+/* A page's number and whether it was found writable; 0: none. */
+static __thread uintptr_t known[KNOWN]
+	__attribute__((tls_model("initial-exec")));
+static uintptr_t copies[COPIES]; /* the same, of what is copied; atomic */
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -118,15 +122,18 @@ void mem_forget(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < KNOWN; i++)
-		__atomic_store_n(&known[i], 0, __ATOMIC_RELAXED);
+	memset(known, 0, sizeof(known));
+	for (i = 0; i < COPIES; i++)
+		__atomic_store_n(&copies[i], 0, __ATOMIC_RELAXED);
 }
 
-static bool page_good(uintptr_t at, bool write)
+static inline bool page_good(uintptr_t at, bool write, bool copied)
 {
 	uintptr_t page = at >> PAGE_BITS, key = page << 1 | write;
 	/* first and last page of a buffer are often a power of two apart */
-	uintptr_t *slot = &known[((uint64_t)key * SPREAD) >> (64 - KNOWN_BITS)];
+	uint64_t hash = (uint64_t)key * SPREAD;
+	uintptr_t *slot = copied ? &copies[hash >> (64 - COPY_BITS)] :
+				   &known[hash >> (64 - KNOWN_BITS)];
 
 	if (__builtin_expect(
 		    __atomic_load_n(slot, __ATOMIC_RELAXED) == key && page, 1))
@@ -138,26 +145,36 @@ static bool page_good(uintptr_t at, bool write)
 }
 
 /* The last byte is bad, the first is good. */
-static size_t walk(uintptr_t at, size_t n, bool write)
+static size_t walk(uintptr_t at, size_t n, bool write, bool copied)
 {
 	uintptr_t page = at >> PAGE_BITS, end = page + WALK;
 	size_t len;
 
-	while (++page < end && page_good(page << PAGE_BITS, write))
+	while (++page < end && page_good(page << PAGE_BITS, write, copied))
 		;
 	len = (page << PAGE_BITS) - at;
 	return len < n ? len : n - 1;
 }
 
-size_t mem_front(const void *at, size_t n, bool write)
+static inline size_t front(const void *at, size_t n, bool write, bool copied)
 {
 	uintptr_t from = (uintptr_t)at, last = from + n - 1;
 
 	if (!n)
 		return 0;
-	if (!page_good(from, write))
+	if (!page_good(from, write, copied))
 		return 0;
-	if ((from ^ last) >> PAGE_BITS && !page_good(last, write))
-		return walk(from, n, write);
+	if ((from ^ last) >> PAGE_BITS && !page_good(last, write, copied))
+		return walk(from, n, write, copied);
 	return n;
+}
+
+size_t mem_front(const void *at, size_t n, bool write)
+{
+	return front(at, n, write, false);
+}
+
+size_t mem_front_copied(const void *at, size_t n, bool write)
+{
+	return front(at, n, write, true);
 }

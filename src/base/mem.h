@@ -5,9 +5,8 @@
 /*
  * Is the program's memory there? The kernel answers EFAULT where a copy in
  * user space would crash. Pages are shown to the kernel by calls that change
- * nothing; thousands of those found good are remembered, by the process, so that
- * the usual buffers cost a few loads. That a page has gone since is found out by the copy
- * (ucopy.h).
+ * nothing; those found good are remembered, so that the usual buffers cost a few
+ * loads.
  */
 
 #include <stdbool.h>
@@ -25,6 +24,11 @@ void mem_forget(void);
  * at most.
  */
 size_t mem_front(const void *at, size_t n, bool write);
+/*
+ * The same of what is only touched by ucopy(), which finds out that a page has
+ * gone since: thousands of pages are remembered, and by all threads.
+ */
+size_t mem_front_copied(const void *at, size_t n, bool write);
 
 /*
  * Does it begin or end beyond what a process can have? The kernel refuses that

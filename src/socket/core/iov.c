@@ -81,7 +81,8 @@ size_t iov_sound(const struct cursor *c, bool write)
 
 	for (i = 0; i < c->left; i++, at = 0) {
 		len = c->iov[i].iov_len - at;
-		good = mem_front((char *)c->iov[i].iov_base + at, len, write);
+		good = mem_front_copied((char *)c->iov[i].iov_base + at, len,
+					write);
 		sum += good;
 		if (unlikely(good < len))
 			break;
