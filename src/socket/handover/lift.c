@@ -190,7 +190,7 @@ static void give_up(struct sock *s)
 
 /*
  * The end that accepted counts its own answer before the other end has it: where
- * it is the one that has to knock, it would always come before there is a door.
+ * it is the one that connects, the other one never listens yet.
  */
 static bool too_early(const struct sock *s)
 {
