@@ -60,6 +60,18 @@ static int stat_of(int pid, const char *name, struct stat *st)
 	return sys_stat(path, st);
 }
 
+/* Does /proc number processes as the system calls of this one do? */
+static bool is_own(void)
+{
+	uint64_t pid = 0;
+	char link[24];
+	ssize_t n = sys_readlink("/proc/self", link, sizeof(link) - 1);
+
+	link[n > 0 ? n : 0] = '\0';
+	return text_number(link, INT32_MAX, &pid) &&
+	       pid == (uint64_t)sys_getpid();
+}
+
 /*
  * The last things that it gives back are its descriptors and then its working
  * directory. Its list of threads has as many links as threads, and two.
@@ -71,7 +83,7 @@ bool proc_ended(int pid)
 	if (sys_kill(pid, 0) == -ESRCH)
 		return true;
 	return !stat_of(pid, "task", &st) && st.st_nlink == 3 &&
-	       stat_of(pid, "cwd", &st) == -ENOENT;
+	       stat_of(pid, "cwd", &st) == -ENOENT && is_own();
 }
 
 /* --- lines -------------------------------------------------------------- */
