@@ -316,7 +316,7 @@ const struct page *page_map(const char *path, size_t *len);
 /* The counters of a page, those of its rows in use included. */
 void page_totals(const struct page *p, uint32_t rows, struct page_counters *c);
 
-/* Start time of a process as in its page; 0 when there is none, or it has ended. */
+/* Start time of a process as in its page; 0: there is none, or it has ended. */
 uint64_t page_start_time(int pid);
 /* The process namespace of this process as in its page. */
 uint64_t page_pidns(void);

@@ -72,9 +72,19 @@ static bool is_own(void)
 	       pid == (uint64_t)sys_getpid();
 }
 
+/* The list of them has as many links, and two. */
+unsigned int proc_threads(int pid)
+{
+	struct stat st;
+
+	return stat_of(pid, "task", &st) || st.st_nlink < 2 ?
+		       0 :
+		       (unsigned int)st.st_nlink - 2;
+}
+
 /*
  * The last things that it gives back are its descriptors and then its working
- * directory. Its list of threads has as many links as threads, and two.
+ * directory.
  */
 bool proc_ended(int pid)
 {
@@ -82,8 +92,8 @@ bool proc_ended(int pid)
 
 	if (sys_kill(pid, 0) == -ESRCH)
 		return true;
-	return !stat_of(pid, "task", &st) && st.st_nlink == 3 &&
-	       stat_of(pid, "cwd", &st) == -ENOENT && is_own();
+	return proc_threads(pid) == 1 && stat_of(pid, "cwd", &st) == -ENOENT &&
+	       is_own();
 }
 
 /* --- lines -------------------------------------------------------------- */

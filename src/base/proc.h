@@ -30,6 +30,8 @@ const char *proc_state(const char *stat);
 /* The state of process or thread `id`: its letter, 'X' if gone, 0: unknown. */
 char proc_state_of(int id);
 
+/* How many threads process `pid` has, the first one included; 0: unknown. */
+unsigned int proc_threads(int pid);
 /*
  * Has process `pid` ended, whether its parent has waited for it or not? One
  * whose first thread has ended alone has not. False where it cannot be told.

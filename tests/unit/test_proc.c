@@ -103,6 +103,7 @@ static void proc_ended_waited_for_or_not(void **state)
 	pid_t pid = child(sleeps);
 
 	(void)state;
+	assert_int_equal(proc_threads(getpid()), 1);
 	assert_false(proc_ended(getpid()));
 	assert_false(proc_ended(getppid()));
 	assert_false(proc_ended(pid));
@@ -111,6 +112,7 @@ static void proc_ended_waited_for_or_not(void **state)
 	assert_false(proc_ended(pid));
 	kill(pid, SIGKILL);
 	until_state(pid, 'Z');
+	assert_int_equal(proc_threads(pid), 1);
 	assert_true(proc_ended(pid));
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_true(proc_ended(pid));
@@ -123,6 +125,7 @@ static void proc_lives_without_its_first_thread(void **state)
 	(void)state;
 	until_state(pid, 'Z');
 	assert_false(proc_ended(pid));
+	assert_int_equal(proc_threads(pid), 2);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_true(proc_ended(pid));

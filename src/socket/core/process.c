@@ -11,7 +11,11 @@ struct sock_reports reports;
 
 static bool user_lives(const struct sock *s)
 {
-	return s->user > 0 && !proc_ended(s->user);
+	char state = s->user > 0 ? proc_state_of(s->user) : 0;
+
+	if (state == 'Z') /* its first thread may have ended alone */
+		return proc_threads(s->user) > 1;
+	return state && state != 'X';
 }
 
 /*
