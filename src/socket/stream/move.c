@@ -68,10 +68,6 @@ static ssize_t pipe_read(int pipe, void *buf, size_t n)
 	return sys_ppoll(&p, 1, &now, NULL) ? sys_read(pipe, buf, n) : -EAGAIN;
 }
 
-/*
- * No byte goes back into a pipe: none is taken out of it that does not leave at
- * once.
- */
 ssize_t load_from_pipe(struct sock *s, struct load *w)
 {
 	size_t space, left = w->len - w->done;
