@@ -125,7 +125,8 @@ static void proc_lives_without_its_first_thread(void **state)
 	(void)state;
 	until_state(pid, 'Z');
 	assert_false(proc_ended(pid));
-	assert_int_equal(proc_threads(pid), 2);
+	/* A sanitizer may have made more of its own. */
+	assert_true(proc_threads(pid) >= 2);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_true(proc_ended(pid));
