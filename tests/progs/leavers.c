@@ -204,6 +204,8 @@ static void crossed_peer(struct end *e)
 /*
  * More is unread than the kernel takes at once: what this end has handed back
  * comes when it is where the library is not, and in front of what is sent then.
+ * (Between hosts it is read while it comes: a stall there is followed by TCP,
+ * whose buffers may be too small for so much.)
  */
 static void brims(struct end *e)
 {
@@ -211,9 +213,9 @@ static void brims(struct end *e)
 	size_t n;
 
 	CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
-	CHECK(prog_hear(e) == 1);
 	if (prog_far)
 		link_get(&e->l, MUCH);
+	CHECK(prog_hear(e) == 1);
 	park(&e->l, sv[0]);
 	e->l.fd = fd_take(sv[1], &n);
 	prog_tell(e, 2);
