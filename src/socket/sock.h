@@ -308,7 +308,8 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags);
 /*
  * The same for a call that has received or sent something already (recvmmsg()):
- * a handler ends a sleep in it whatever its flags say, as it ends a part.
+ * a handler ends a sleep in it whatever its flags say, as it ends a part. An
+ * error of the connection that it returns is told again, to the next call.
  */
 ssize_t sock_recvmsg_next(struct sock *s, int fd, struct msghdr *m, int flags);
 ssize_t sock_sendmsg_next(struct sock *s, int fd, const struct msghdr *m,

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define NOW SPLICE_F_NONBLOCK
@@ -255,11 +257,83 @@ static void asked_peer(struct end *e)
 	}
 }
 
+/* What came before a reset is taken in one call; the next one is told of it. */
+static size_t by_splice(int fd, uint8_t *b, size_t n)
+{
+	ssize_t got;
+	int pp[2];
+
+	CHECK(!pipe2(pp, O_CLOEXEC));
+	got = from(fd, pp[1], 65536, 0);
+	CHECK(got > 0 && read(pp[0], b, n) == got);
+	CHECK(!close(pp[0]));
+	CHECK(!close(pp[1]));
+	return (size_t)got;
+}
+
+static size_t by_messages(int fd, uint8_t *b, size_t n)
+{
+	struct iovec v[2] = { { b, n }, { b, n } };
+	struct mmsghdr m[2] = {
+		{ .msg_hdr = { .msg_iov = &v[0], .msg_iovlen = 1 } },
+		{ .msg_hdr = { .msg_iov = &v[1], .msg_iovlen = 1 } },
+	};
+
+	CHECK(recvmmsg(fd, m, 2, 0, NULL) == 1);
+	return m[0].msg_len;
+}
+
+static void reset_seen(struct end *e, const uint8_t *b, size_t n)
+{
+	struct pollfd p = { .fd = e->l.fd };
+	uint8_t c;
+
+	CHECK(n == 200);
+	flow_check(&e->l.rx, b, n);
+	CHECK(poll(&p, 1, 5000) == 1 && p.revents & POLLHUP);
+	FAILS(recv(e->l.fd, &c, 1, 0), ECONNRESET);
+	CHECK(recv(e->l.fd, &c, 1, 0) == 0);
+}
+
+static void spliced_run(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd };
+	uint8_t b[200];
+
+	prog_tell(e, 1);
+	/* the kernel notes a reset bit by bit */
+	while (!(p.revents & POLLHUP))
+		CHECK(poll(&p, 1, 5000) == 1);
+	reset_seen(e, b, by_splice(e->l.fd, b, sizeof(b)));
+}
+
+/* It arrives while the second message is waited for. */
+static void messages_run(struct end *e)
+{
+	uint8_t b[200];
+
+	prog_tell(e, 1);
+	reset_seen(e, b, by_messages(e->l.fd, b, sizeof(b)));
+}
+
+static void reset_peer(struct end *e)
+{
+	struct linger now = { 1, 0 };
+
+	link_put(&e->l, 200);
+	CHECK(prog_hear(e) == 1);
+	prog_nap_ms(60);
+	CHECK(!setsockopt(e->l.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)));
+	link_close(&e->l);
+}
+
 static const struct prog_case cases[] = {
 	{ "from", from_run, prog_feed, 0 },
 	{ "to", to_run, drain, 0 },
 	{ "full", full_run, full_peer, 0 },
 	{ "asked", asked_run, asked_peer, 0 },
+	{ "spliced", spliced_run, reset_peer, 0 },
+	{ "messages", messages_run, reset_peer, 0 },
 };
 
 int main(int argc, char **argv)

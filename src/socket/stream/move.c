@@ -230,6 +230,8 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 		if (ret)
 			return done ? (ssize_t)done : ret;
 		got = sock_recv(s, fd, buf, want, done ? MSG_DONTWAIT : 0);
+		if (got <= 0 && done)
+			sock_tells_later(s, got);
 		if (got <= 0)
 			return done ? (ssize_t)done : got;
 		into_pipe(pipe, buf, (size_t)got);

@@ -595,5 +595,5 @@ ssize_t sock_recvmsg(struct sock *s, int fd, struct msghdr *m, int flags)
 
 ssize_t sock_recvmsg_next(struct sock *s, int fd, struct msghdr *m, int flags)
 {
-	return recv_message(s, fd, m, flags, true);
+	return sock_tells_later(s, recv_message(s, fd, m, flags, true));
 }

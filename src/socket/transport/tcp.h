@@ -102,6 +102,17 @@ static inline ssize_t sock_eats(struct sock *s, ssize_t n)
 	return n;
 }
 
+/*
+ * The program gets what was in front of this error, and not the error: its next
+ * call is told. Returns n.
+ */
+static inline ssize_t sock_tells_later(struct sock *s, ssize_t n)
+{
+	if (sock_eats(s, n) < 0 && s->eos.eaten == -n)
+		s->eos.rst_told = false;
+	return n;
+}
+
 static inline int reset_errno(const struct sock *s)
 {
 	return s->eos.eaten ? s->eos.eaten : ECONNRESET;

@@ -373,10 +373,10 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 			ready_killed(s, fd, r);
 		if (s->conn.error)
 			ready_failed(s, r);
-		/* the kernel shows what it told to us no more; it hangs up */
+		/* the kernel shows what it told to us no more */
 		if (s->eos.eaten && !s->eos.rst_told) {
-			r->ours |= EPOLLERR;
-			r->now |= EPOLLERR;
+			r->ours |= EPOLLERR | EPOLLHUP;
+			r->now |= EPOLLERR | EPOLLHUP;
 		}
 		changed = rx != anc_state(s->rx) || tx != anc_state(s->tx);
 	}
