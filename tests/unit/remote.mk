@@ -46,6 +46,12 @@ tests_unit_test_piped_SOURCES = tests/unit/test_piped.c \
 tests_unit_test_piped_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_noted
+tests_unit_test_noted_SOURCES = tests/unit/test_noted.c \
+	tests/unit/sent_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
+tests_unit_test_noted_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_called
 tests_unit_test_called_SOURCES = tests/unit/test_called.c
 tests_unit_test_called_LDADD = libsocket.la libhandover.la \

@@ -290,7 +290,7 @@ struct sock_mem {
 struct sock {
 	struct lock lock;
 	bool paired, peer_gone;
-	bool told; /* a MSG_ZEROCOPY send was announced, nothing went yet */
+	uint8_t told; /* atomic; notices ahead of any bytes (notice.h) */
 	struct anc_dir *tx, *rx; /* atomic; local words until paired */
 	struct end *end; /* of the fabric that carries it: END(s) */
 	struct rdma *rd; /* the peer is on another host: rdma.h */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sending. */
 
+#include "socket/stream/notice.h"
 #include "socket/stream/stream.h"
-
-#define NAPS 10 /* of a millisecond */
 
 static ssize_t broken_pipe(int flags)
 {
@@ -62,15 +61,6 @@ static int stand_by(struct sock *s, int fd, struct load *w)
 	return err ? err : 1;
 }
 
-/* Bytes of the send went out: the first are what is told. */
-static inline void noted(struct sock *s, struct load *w)
-{
-	if (likely(!w->note))
-		return;
-	w->note = s->told = false;
-	w->flags &= ~MSG_ZEROCOPY;
-}
-
 static void went(struct sock *s, struct load *w, size_t n)
 {
 	if (!n)
@@ -80,7 +70,7 @@ static void went(struct sock *s, struct load *w, size_t n)
 		__atomic_add_fetch(&s->waits.out_gen, 1, __ATOMIC_RELAXED);
 	}
 	w->done += n;
-	noted(s, w);
+	notice_done(w);
 }
 
 /*
@@ -98,42 +88,6 @@ static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
 	if (!w->zc.lend && !*err && w->done < w->len)
 		*err = iov_still(&w->c, w->done, &w->len);
 	return true;
-}
-
-/*
- * No kick may pass what the reader has not taken off the anchor yet. A send
- * that may block gives it a moment. Else, and where the anchor takes no kick,
- * the kernel goes on. False: it does not work that way either.
- */
-static bool await_reader(struct sock *s, int fd, struct load *w)
-{
-	struct timespec ms = { 0, 1000000 };
-
-	if (w->nonblock || anc_state(s->tx) != ANC_SWITCHING ||
-	    w->naps++ >= NAPS)
-		return !lift_stall(s, fd, WHY_SOCKET_OPTION, false);
-	sock_unlock(s);
-	sys_ppoll(NULL, 0, &ms, NULL);
-	lock_take(&s->lock);
-	return true;
-}
-
-/*
- * MSG_ZEROCOPY in the ring: the bytes are copied, as they are between any two
- * sockets of one host, and the notification that says so, with its number, is
- * the kernel's, for a kick. It goes first, when bytes are sure to follow.
- * False: look again.
- */
-static bool announced(struct sock *s, int fd, struct load *w)
-{
-	int ret;
-
-	if (s->told || !pump_room(s))
-		return true;
-	ret = ring_told(s, fd);
-	s->told = !ret;
-	w->leave = ret == -ENOSPC || (ret && !await_reader(s, fd, w));
-	return !ret;
 }
 
 /* The peer is taking the direction home. 1: look again; 0: by the kernel. */
@@ -213,7 +167,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *tcp)
 			*tcp = true;
 			return 0;
 		}
-		if (unlikely(w->note) && !announced(s, fd, w)) {
+		if (unlikely(w->note) && !notice_send(s, fd, w)) {
 			*tcp = w->leave;
 			if (*tcp)
 				return 0;
@@ -226,7 +180,8 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *tcp)
 				return err;
 			continue;
 		}
-		n = ring_some(s, fd, w);
+		/* room that came since may not be used ahead of the notice */
+		n = unlikely(w->note && !w->noted) ? 0 : ring_some(s, fd, w);
 		if (unlikely(n == -EFAULT))
 			return w->done ? 0 : n;
 		if (n < 0)
@@ -280,7 +235,7 @@ static ssize_t tcp_send(struct sock *s, int fd, struct load *w,
 	*lifted = !tcp_tx_enter(&in, s);
 	if (*lifted)
 		return 0;
-	if (unlikely(w->note) && s->told)
+	if (unlikely(w->note) && notice_ahead(s, w))
 		flags &= ~MSG_ZEROCOPY;
 	if (unlikely(w->done))
 		flags |= MSG_NOSIGNAL; /* bytes of this call have gone */
@@ -309,7 +264,7 @@ static ssize_t tcp_send(struct sock *s, int fd, struct load *w,
 		s->eos.rst_told = true;
 	tcp_tx_done(&in, s, n);
 	if (n > 0)
-		noted(s, w);
+		notice_done(w);
 	if (rdma_seeks(s) && n > 0)
 		rdma_remember(s, true, w->c.iov, w->c.left, w->c.at, (size_t)n);
 	s->eos.epipe |= n == -EPIPE;
@@ -442,8 +397,8 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	w->len = len;
 	w->done = 0;
 	w->flags = flags;
-	w->note = w->leave = w->zc.lend = w->begun = w->urged = false;
-	w->by_pipe = w->pipe_over = false;
+	w->note = w->noted = w->leave = w->zc.lend = false;
+	w->begun = w->urged = w->by_pipe = w->pipe_over = false;
 	w->deadline = 0;
 	w->naps = 0;
 	w->nonblock = s->opt.nonblock || (flags & MSG_DONTWAIT);
@@ -496,6 +451,7 @@ static ssize_t send_buffer(struct sock *s, int fd, const void *buf, size_t len,
 	struct iovec iov = { (void *)buf, len };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct load w;
+	ssize_t n;
 
 	if (unlikely(len > SSIZE_MAX))
 		iov.iov_len = len = SSIZE_MAX;
@@ -505,7 +461,10 @@ static ssize_t send_buffer(struct sock *s, int fd, const void *buf, size_t len,
 	w.begun = begun;
 	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
 		return send_fallback(s, fd, &m, flags);
-	return transmit(s, fd, &w, NULL);
+	n = transmit(s, fd, &w, NULL);
+	if (unlikely(w.noted))
+		notice_keep(s, &w);
+	return n;
 }
 
 ssize_t sock_send(struct sock *s, int fd, const void *buf, size_t len,
@@ -540,7 +499,10 @@ static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
 	w.begun = begun;
 	if (unlikely(flags & ODD_FLAGS) && by_kernel(s, fd, &w))
 		return send_fallback(s, fd, m, flags);
-	return transmit(s, fd, &w, m);
+	len = transmit(s, fd, &w, m);
+	if (unlikely(w.noted))
+		notice_keep(s, &w);
+	return len;
 }
 
 ssize_t sock_sendmsg(struct sock *s, int fd, const struct msghdr *m, int flags)

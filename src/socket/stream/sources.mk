@@ -5,6 +5,7 @@ libsocketstream_la_CFLAGS = $(AM_CFLAGS) -fexceptions
 libsocketstream_la_SOURCES = \
 	src/socket/stream/ioctl.c \
 	src/socket/stream/move.c \
+	src/socket/stream/notice.c src/socket/stream/notice.h \
 	src/socket/stream/option.c \
 	src/socket/stream/path.c \
 	src/socket/stream/peek.c src/socket/stream/peek.h \

@@ -15,7 +15,8 @@ struct load {
 	bool nonblock;
 	bool begun; /* there was a message before it in the same call */
 	bool urged; /* the kernel was not let wait: short tells nothing */
-	bool note; /* MSG_ZEROCOPY: the program is owed a notification */
+	bool note; /* MSG_ZEROCOPY: the program is owed a notification, */
+	bool noted; /* which went ahead of the bytes (notice.h) */
 	bool leave; /* which only the anchor can give it */
 	uint8_t naps; /* until the reader is where it can be given */
 	bool by_pipe; /* what is sent lies in `pipe` */
