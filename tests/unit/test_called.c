@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -412,6 +413,23 @@ static void t_tried(void **state)
 	rdma_api = NULL;
 }
 
+/* What is a relative's alone by now lies where nothing is mapped here. */
+static void t_relative(void **state)
+{
+	void *there = mmap(NULL, 65536, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(there, MAP_FAILED);
+	sock_pid = getpid();
+	memset(&sock.mem.holder, 0, sizeof(sock.mem.holder));
+	sock.mem.holder[0] = (struct holder){ .pid = getppid(), .fds = 1 };
+	sock.rd = there;
+	rdma_serve(&sock);
+	sock_pid = 0;
+	assert_int_equal(munmap(there, 65536), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -423,6 +441,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_answer, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_busy, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_tried, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_relative, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

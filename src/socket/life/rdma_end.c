@@ -163,13 +163,13 @@ static void bid_farewell(struct sock *s, void *arg)
 {
 	int *left = arg, fd;
 
-	if (!rdma_here(s) || lock_mine(&s->lock))
+	if (!sock_here(s) || !rdma_here(s) || lock_mine(&s->lock))
 		return;
 	if (lock_try(&s->lock)) {
 		++*left; /* the service thread is at it */
 		return;
 	}
-	if (!rdma_here(s) || !s->paired || s->conn.error)
+	if (!sock_here(s) || !rdma_here(s) || !s->paired || s->conn.error)
 		goto out;
 	fd = s->waits.orphan_fd >= 0 ? s->waits.orphan_fd : sock_fd(s);
 	if (s->rd->state == RDMA_FAILOVER) {

@@ -17,7 +17,8 @@ struct wanted {
 static void match(struct sock *s, void *arg)
 {
 	struct wanted *w = arg;
-	struct rdma *r = s->rd;
+	/* what has become a relative's is not mapped here */
+	struct rdma *r = sock_here(s) ? s->rd : NULL;
 
 	if (r && r->owner == sock_pid && r->seek.names.v4 == w->names.v4 &&
 	    r->seek.names.local_port == w->names.local_port &&
@@ -48,7 +49,10 @@ static void refuse(struct verbs *v, struct verbs_request *q,
 	rdma_api->refuse(v, q, why, sizeof(why));
 }
 
-/* The sock's lock is held. Is it the other end, does it know the bytes? */
+/*
+ * The sock's lock is held; it may have become a relative's since it was found.
+ * Is it the other end, does it know the bytes?
+ */
 static int accept_it(struct verbs *v, struct sock *s,
 		     const struct verbs_event *ev, const struct conn_names *ask,
 		     bool bare)
@@ -59,7 +63,7 @@ static int accept_it(struct verbs *v, struct sock *s,
 	uint8_t ack[CONN_HELLO_ACK_LEN];
 	int ret;
 
-	if (!r || r->owner != sock_pid || r->state != RDMA_WANTED ||
+	if (!r || !sock_here(s) || r->owner != sock_pid || r->state != RDMA_WANTED ||
 	    r->seek.dials || !rdma_alone(s) || never_lift(s) ||
 	    !rdma_all_on_tcp(s))
 		return -EAGAIN;

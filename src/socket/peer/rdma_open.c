@@ -72,7 +72,7 @@ static void leave(struct sock *s, void *arg)
 
 	if (!s->rd || lock_take(&s->lock) == -EDEADLK)
 		return;
-	r = s->rd;
+	r = sock_here(s) ? s->rd : NULL;
 	if (r && r->owner == sock_pid) {
 		reports.broke(s, -EACCES);
 		if (r->end && r->state < RDMA_UP) {

@@ -264,7 +264,8 @@ void rdma_serve(struct sock *s)
 
 	if (lock_try(&s->lock))
 		return;
-	r = s->rd;
+	/* what is a relative's is not mapped here */
+	r = sock_here(s) ? s->rd : NULL;
 	if (r && r->owner == sock_pid) {
 		if (rdma_parted(s))
 			rdma_reunite(s);
