@@ -63,9 +63,9 @@ static int accept_it(struct verbs *v, struct sock *s,
 	uint8_t ack[CONN_HELLO_ACK_LEN];
 	int ret;
 
-	if (!r || !sock_here(s) || r->owner != sock_pid || r->state != RDMA_WANTED ||
-	    r->seek.dials || !rdma_alone(s) || never_lift(s) ||
-	    !rdma_all_on_tcp(s))
+	if (!r || !sock_here(s) || r->owner != sock_pid ||
+	    r->state != RDMA_WANTED || r->seek.dials || !rdma_alone(s) ||
+	    never_lift(s) || !rdma_all_on_tcp(s))
 		return -EAGAIN;
 	if (!(bare ? rdma_find_bare(r) : rdma_find(r, ask->window)) ||
 	    ask->check != rdma_check(r, true, ask->token))
