@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "socket/life/life.h"
@@ -430,6 +431,56 @@ static void t_relative(void **state)
 	assert_int_equal(munmap(there, 65536), 0);
 }
 
+static unsigned int refused;
+
+static int refuse(struct verbs *v, struct verbs_request *q, const void *why,
+		  size_t len)
+{
+	assert_null(v);
+	assert_null(q);
+	assert_non_null(why);
+	assert_true(len > 0);
+	refused++;
+	return 0;
+}
+
+/* A request for a sock whose lock a process has that was killed: it goes on. */
+static void t_killed(void **state)
+{
+	static const struct verbs_api api = { .refuse = refuse };
+	const struct conn_params p = { .rcv_size = VERBS_RCV_SIZE,
+				       .posted = VERBS_RCV_REST,
+				       .max_adverts = 1,
+				       .ext_flags = CONN_EXT_WORDS };
+	struct verbs_event ev = { .type = VE_REQUEST };
+	struct conn_names n = { .ipv = 4 };
+	struct conn asker;
+	pid_t dead = fork();
+
+	(void)state;
+	if (!dead)
+		_exit(0);
+	assert_int_equal(waitpid(dead, NULL, 0), dead);
+	sock_pid = getpid();
+	rdma_api = &api;
+	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	rdma.owner = sock_pid;
+	rdma.seek.names.v4 = true;
+	rdma.seek.names.local_port = n.remote_port = 7;
+	rdma.seek.names.peer_port = n.local_port = 8;
+	ev.local.sa.sa_family = ev.peer.sa.sa_family = AF_INET;
+	conn_init(&asker, &p);
+	ev.len = conn_hello(&asker, &n, ev.data);
+	service_add(&sock);
+	sock.lock.word = (uint32_t)dead;
+	rdma_request(NULL, &ev);
+	service_del(&sock);
+	assert_int_equal(refused, 1);
+	assert_int_equal(sock.lock.word, 0);
+	rdma_api = NULL;
+	sock_pid = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -442,6 +493,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_busy, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_tried, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_relative, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_killed, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

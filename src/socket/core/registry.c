@@ -119,7 +119,7 @@ static bool taken[VISITS];
 /* On to s, or to the i-th of the registry; NULL: there is none. */
 struct sock *registry_visit(uint32_t v, struct sock *s, uint32_t i)
 {
-	if (lock_take(&registry.lock))
+	if (lock_take(&registry.lock) == -EDEADLK)
 		return NULL;
 	if (!s && i < registry.count)
 		s = registry.socks[i];
@@ -156,7 +156,7 @@ void service_each(void (*fn)(struct sock *s, void *arg), void *arg)
 {
 	uint32_t v;
 
-	if (lock_take(&registry.lock))
+	if (lock_take(&registry.lock) == -EDEADLK)
 		return;
 	for (v = 1; v < VISITS && taken[v]; v++)
 		;
@@ -322,7 +322,7 @@ bool service_vacate(int fd)
 {
 	bool done;
 
-	if (lock_take(&registry.lock))
+	if (lock_take(&registry.lock) == -EDEADLK)
 		return false;
 	done = fd_move(&registry.epoll, fd) || fd_move(&registry.dgram, fd);
 	lock_drop(&registry.lock);

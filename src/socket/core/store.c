@@ -145,7 +145,7 @@ static void ward_append(struct sock *s)
 
 void store_ward(struct sock *s)
 {
-	if (s->mem.maker != sock_pid || lock_take(&wards.lock))
+	if (s->mem.maker != sock_pid || lock_take(&wards.lock) == -EDEADLK)
 		return;
 	ward_append(s);
 	lock_drop(&wards.lock);

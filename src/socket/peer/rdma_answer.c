@@ -127,7 +127,7 @@ void rdma_request(struct verbs *v, const struct verbs_event *ev)
 	service_each(match, &w);
 	if (!w.sock) {
 		port = rdma_redirect_ask(&w.names);
-	} else if (!lock_take(&w.sock->lock)) {
+	} else if (!sock_lock(w.sock)) {
 		ret = accept_it(v, w.sock, ev, &ask,
 				scratch.peer_ext_flags & CONN_EXT_BARE);
 		sock_unlock(w.sock);

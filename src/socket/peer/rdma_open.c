@@ -70,7 +70,7 @@ static void leave(struct sock *s, void *arg)
 	unsigned int *left = arg;
 	struct rdma *r;
 
-	if (!s->rd || lock_take(&s->lock) == -EDEADLK)
+	if (!s->rd || sock_lock(s))
 		return;
 	r = sock_here(s) ? s->rd : NULL;
 	if (r && r->owner == sock_pid) {

@@ -167,7 +167,7 @@ static void event(const struct verbs_event *ev)
 		r->down |= ev->type == VE_DOWN || ev->type == VE_FAILED;
 		return;
 	}
-	if (lock_take(&s->lock) == -EDEADLK)
+	if (sock_lock(s))
 		return;
 	if (s->rd == r)
 		on_event(s, ev);

@@ -47,7 +47,7 @@ static int signal_fd(uint64_t mask)
 
 	for (i = 0; i < MASKS && fd < 0; i++) {
 		if (!__atomic_load_n(&known[i].fd, __ATOMIC_ACQUIRE)) {
-			if (lock_take(&known_lock))
+			if (lock_take(&known_lock) == -EDEADLK)
 				return -1;
 			if (!known[i].fd) {
 				fd = (int)sys_call6(SYS_signalfd4, -1,
