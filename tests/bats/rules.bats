@@ -227,6 +227,38 @@ END
 		.reasons["peer-declined"] > 0)' "$STATS"
 }
 
+@test "a connection that is reset, or not received from any more, says so" {
+	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
+	need jq python3
+	mode now
+	client python3 - <<-'END'
+		import socket, struct
+		l = socket.create_server(("127.0.0.1", 0))
+		for i in range(20):
+		    a = socket.create_connection(l.getsockname())
+		    b = l.accept()[0]
+		    if i % 2:
+		        a.shutdown(socket.SHUT_RD)
+		        for k in range(20):
+		            a.sendall(b"x" * 1000)
+		    else:
+		        a.sendall(b"x" * 100)
+		        a.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+		                     struct.pack("ii", 1, 0))
+		        a.close()
+		        b.recv(50)
+		        b.recv(50)
+		        try:
+		            b.send(b"x")
+		        except OSError:
+		            pass
+		    a.close()
+		    b.close()
+	END
+	jq -s -e 'any(.[]; .reasons["shut-receive"] == 10 and
+		(.reasons | has("no-diag") | not))' "$STATS"
+}
+
 @test "sdpstat shows live connections, their path and their rule" {
 	[ -z "${SDP_BATS_PLAIN-}" ] || skip "needs the library"
 	need sdpstat jq

@@ -304,7 +304,7 @@ void lift_look(struct sock *s, int fd)
 
 	if (s->seek.byte_weight < LOOK_BYTES)
 		s->seek.byte_weight = LOOK_BYTES;
-	if (never_lift(s) || s->id.use == USE_TCP || s->eos.shut_rd) {
+	if (never_lift(s) || s->id.use == USE_TCP) {
 		s->seek.look = LOOK_NEVER;
 		return;
 	}
@@ -313,7 +313,11 @@ void lift_look(struct sock *s, int fd)
 		return;
 	}
 	fd = sock_at(s, fd);
-	if (s->paired) {
+	if (s->eos.shut_rd) {
+		s->seek.look = LOOK_NEVER;
+		if (!s->paired && !s->rd)
+			sock_why(s, WHY_SHUT_RECEIVE);
+	} else if (s->paired) {
 		s->seek.look = lift_audit(s, fd);
 		rdma_tell(s, false);
 	} else if (waits_unseen(s)) {

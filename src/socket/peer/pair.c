@@ -174,10 +174,10 @@ static enum reason pair_proof(struct pair *p, int anchor,
 	    (h->seen || proof_by_user(p, cred.uid, h)))
 		return WHY_OWNER_MISMATCH;
 	err = diag_peer(anchor, &d);
+	if (err == -ENOTCONN || (err == -ENOENT && p->peer_cookie))
+		return WHY_CLOSED;
 	if (err)
-		return err == -ENOENT && p->peer_cookie ?
-			       WHY_CLOSED :
-			       proof_by_user(p, cred.uid, h);
+		return proof_by_user(p, cred.uid, h);
 	if ((p->peer_cookie && p->peer_cookie != d.cookie) ||
 	    (h && h->cookie != d.cookie))
 		return WHY_OWNER_MISMATCH;
