@@ -184,6 +184,18 @@ static void ready_failed(const struct sock *s, struct sock_ready *r)
 		r->now |= EPOLLERR;
 }
 
+/* The kernel shows what it told to us no more. */
+static void ready_eaten(const struct sock *s, struct sock_ready *r)
+{
+	uint32_t marks = EPOLLERR;
+
+	/* unreachable hosts may come back */
+	if (s->eos.eaten == ECONNRESET || s->eos.eaten == ETIMEDOUT)
+		marks |= EPOLLHUP;
+	r->ours |= marks;
+	r->now |= marks;
+}
+
 /*
  * The peer has closed or shut down, or the program has: the kernel's marks come
  * along. It hears of both ends late (close.c), and then hangs up late.
@@ -373,11 +385,8 @@ void sock_ready(struct sock *s, int fd, uint32_t asks, struct sock_ready *r)
 			ready_killed(s, fd, r);
 		if (s->conn.error)
 			ready_failed(s, r);
-		/* the kernel shows what it told to us no more */
-		if (s->eos.eaten && !s->eos.rst_told) {
-			r->ours |= EPOLLERR | EPOLLHUP;
-			r->now |= EPOLLERR | EPOLLHUP;
-		}
+		if (s->eos.eaten && !s->eos.rst_told)
+			ready_eaten(s, r);
 		changed = rx != anc_state(s->rx) || tx != anc_state(s->tx);
 	}
 	r->in_gen = s->waits.in_gen;
