@@ -431,6 +431,24 @@ static void t_relative(void **state)
 	assert_int_equal(munmap(there, 65536), 0);
 }
 
+/* It dies while the direction is on its way to SDP: no word is waited for. */
+static void t_died(void **state)
+{
+	(void)state;
+	sock.paired = true;
+	sock.end = &rdma_nowhere;
+	sock.tx->state = ANC_SWITCHING;
+	sock.stats.row = &row;
+	sock.stats.row_pid = sock_pid;
+	assert_int_equal(lift_stall(&sock, sock.waits.orphan_fd, WHY_CLOSED,
+				    false),
+			 -EBUSY);
+	sock.peer_gone = true;
+	assert_int_equal(
+		lift_stall(&sock, sock.waits.orphan_fd, WHY_CLOSED, true), 0);
+	assert_int_equal(anc_state(sock.tx), ANC_DRAINING);
+}
+
 static unsigned int refused;
 
 static int refuse(struct verbs *v, struct verbs_request *q, const void *why,
@@ -494,6 +512,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_tried, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_relative, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_killed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_died, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

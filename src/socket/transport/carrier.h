@@ -179,8 +179,8 @@ static inline int carrier_may_stall(struct sock *s, int fd, bool fin)
 {
 	if (!s->rd)
 		return 0;
-	if (anc_state(s->tx) == ANC_SWITCHING)
-		return rdma_marker_ahead(s, fd);
+	if (anc_state(s->tx) == ANC_SWITCHING) /* no reader, no marker */
+		return s->peer_gone ? 0 : rdma_marker_ahead(s, fd);
 	return fin || rdma_anchor_free(s) ? 0 : -EBUSY;
 }
 
