@@ -449,6 +449,37 @@ static void t_died(void **state)
 	assert_int_equal(anc_state(sock.tx), ANC_DRAINING);
 }
 
+/*
+ * The program has ended its direction, and the reader has not said that it has
+ * all: nothing will tell once the owner of the queue pair has left.
+ */
+static void t_left(void **state)
+{
+	int fd = sock.waits.orphan_fd;
+	char byte;
+
+	(void)state;
+	sock_pid = getpid();
+	sock.waits.orphan_fd = -1;
+	sock.paired = true;
+	sock.tx->state = ANC_DRAINING;
+	sock.at.y = 104;
+	sock.eos.shut_wr = sock.eos.fin_due = true;
+	rdma.owner = getppid();
+	sock.mem.holder[0] = (struct holder){ .pid = sock_pid, .fds = 1 };
+	sock.mem.holder[1] = (struct holder){ .pid = rdma.owner, .fds = 1 };
+	sock.mem.holders = 1;
+	fallback_serve(&sock, fd);
+	assert_true(sock.eos.fin_due);
+	assert_int_equal(recv(peer, &byte, 1, MSG_DONTWAIT), -1);
+	sock.mem.holder[1].fds = 0;
+	fallback_serve(&sock, fd);
+	assert_false(sock.eos.fin_due);
+	assert_int_equal(recv(peer, &byte, 1, MSG_DONTWAIT), 0);
+	sock_pid = 0;
+	sock.waits.orphan_fd = fd;
+}
+
 static unsigned int refused;
 
 static int refuse(struct verbs *v, struct verbs_request *q, const void *why,
@@ -513,6 +544,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(t_relative, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_killed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(t_died, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(t_left, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

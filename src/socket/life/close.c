@@ -237,6 +237,8 @@ static void release(struct sock *s, int fd, bool last)
 	if (last)
 		capture_left(s);
 	if (!last) {
+		if (s->eos.fin_due) /* another process may not learn when */
+			fallback_serve(s, fd);
 		fallback_left(s);
 		if (s->paired && user_elsewhere(s))
 			user_shown(s);
