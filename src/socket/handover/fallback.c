@@ -11,16 +11,6 @@
 /* --- writer's part ----------------------------------------------------- */
 
 /*
- * The process that has the queue pair has the connection no more: no word of
- * the reader comes, and nothing could be asked for.
- */
-static bool unserved(struct sock *s)
-{
-	return unlikely(s->rd != NULL) && s->waits.orphan_fd < 0 &&
-	       !holder_of(s, s->rd->owner);
-}
-
-/*
  * A half-closed direction keeps its anchor open until the reader has the last
  * byte, so that it could still fall back; then the kernel's FIN follows.
  */
@@ -51,7 +41,7 @@ static void finish(struct sock *s, int fd)
 	case ANC_DRAINING: /* before y its reader may ask for bytes */
 		if (silent ?
 			    !rdma_last_word(s, fd) :
-			    !s->peer_gone && !unserved(s) &&
+			    !s->peer_gone && !carrier_unserved(s) &&
 				    __atomic_load_n(&s->tx->taken,
 						    __ATOMIC_ACQUIRE) < s->at.y)
 			return;

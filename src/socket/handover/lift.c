@@ -315,7 +315,7 @@ void lift_look(struct sock *s, int fd)
 	fd = sock_at(s, fd);
 	if (s->eos.shut_rd) {
 		s->seek.look = LOOK_NEVER;
-		if (!s->paired && !s->rd)
+		if (!s->paired && !carrier_far(s))
 			sock_why(s, WHY_SHUT_RECEIVE);
 	} else if (s->paired) {
 		s->seek.look = lift_audit(s, fd);

@@ -184,6 +184,16 @@ static inline int carrier_may_stall(struct sock *s, int fd, bool fin)
 	return fin || rdma_anchor_free(s) ? 0 : -EBUSY;
 }
 
+/*
+ * The process that has the queue pair has the connection no more: no word of
+ * the reader comes, and nothing could be asked for.
+ */
+static inline bool carrier_unserved(struct sock *s)
+{
+	return unlikely(s->rd != NULL) && s->waits.orphan_fd < 0 &&
+	       !holder_of(s, s->rd->owner);
+}
+
 /* Then: between hosts nothing is sent until the reader knows of the stall. */
 static inline void carrier_stand(struct sock *s, bool fin)
 {
