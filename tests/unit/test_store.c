@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -164,6 +165,78 @@ static void t_poll(void **state)
 	sock_bury(s);
 }
 
+/* --- what a process keeps of a sock that it left to its child ------------- */
+
+/* Memory where a segment would be, left: guard_heavy() says if it still is. */
+static void leave(struct sock *s)
+{
+	struct shm_seg seg = { .len = 4096 };
+
+	seg.mem = sys_mmap(NULL, seg.len, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_false(sys_is_err(seg.mem));
+	store_leave(s, seg);
+	reap_twice();
+}
+
+/* The child sleeps in it, or was killed there: that is no thread of ours. */
+static void t_left(void **state)
+{
+	struct sock *s = store_get();
+
+	(void)state;
+	assert_non_null(s);
+	s->in.users = 2;
+	s->waits.sleepers = s->waits.readers = 1;
+	s->waits.sleeper[0].tid = 1; /* a process of its own */
+	s->in.inside[1] = 1;
+	leave(s);
+	assert_int_equal(guard_heavy(), 0);
+}
+
+static void t_left_inside(void **state)
+{
+	struct sock *s = store_get();
+
+	(void)state;
+	assert_non_null(s);
+	assert_non_null(holder_new(s, sock_pid, 5));
+	s->in.users = 1;
+	holder_in(s, HOLDS_TX); /* a send that sleeps in the kernel */
+	leave(s);
+	assert_int_equal(guard_heavy(), 1);
+	holder_out(s, HOLDS_TX);
+	s->waits.sleepers = s->waits.readers = 1;
+	reap_twice();
+	assert_int_equal(guard_heavy(), 1); /* it had no room for its name */
+	s->waits.sleeper[2].tid = lock_tid();
+	reap_twice();
+	assert_int_equal(guard_heavy(), 1);
+	s->waits.sleeper[2].tid = 1;
+	s->in.inside[0] = lock_tid();
+	reap_twice();
+	assert_int_equal(guard_heavy(), 1);
+	s->in.inside[0] = 0;
+	reap_twice();
+	assert_int_equal(guard_heavy(), 0);
+}
+
+/* A thread of ours sends in the kernel when the child is done with it. */
+static void t_sender(void **state)
+{
+	struct sock *s = left_behind();
+
+	(void)state;
+	assert_non_null(holder_new(s, sock_pid, 5));
+	s->in.users = 1;
+	holder_in(s, HOLDS_TX);
+	s->mem.holder[0].fds = 0;
+	store_ward(s);
+	assert_false(used_again(s));
+	holder_out(s, HOLDS_TX);
+	assert_true(used_again(s));
+}
+
 static jmp_buf out;
 
 static void jumps(struct sock *s)
@@ -259,7 +332,8 @@ int main(void)
 		cmocka_unit_test(t_ward),   cmocka_unit_test(t_sleeper),
 		cmocka_unit_test(t_killed), cmocka_unit_test(t_closing),
 		cmocka_unit_test(t_poll),   cmocka_unit_test(t_limbo),
-		cmocka_unit_test(t_doze),
+		cmocka_unit_test(t_doze),   cmocka_unit_test(t_left),
+		cmocka_unit_test(t_sender), cmocka_unit_test(t_left_inside),
 	};
 
 	sock_pid = getpid();

@@ -168,6 +168,8 @@ void sleeper_out(struct sock *s, struct sleeper *me);
  * known by name: of this process, but for this thread.
  */
 uint32_t sleeper_others(struct sock *s);
+/* Lock not held: does one sleep that had no room for its name? */
+bool sleeper_unnamed(const struct sock *s);
 /*
  * The name of a thread that is inside a receive without the lock and without a
  * struct sleeper, for the one that closes the sock meanwhile. A later one may

@@ -89,6 +89,17 @@ bool holder_inside(const struct holder *h)
 	return false;
 }
 
+bool holders_own_inside(const struct sock *s)
+{
+	const struct holder *h;
+	uint32_t i;
+
+	for (i = 0; (h = holder_at(s, i)); i++)
+		if (h->pid == sock_pid)
+			return holder_inside(h);
+	return false;
+}
+
 /* --- processes that are no more ------------------------------------------ */
 
 /*

@@ -49,6 +49,8 @@ const struct holder *holder_at(const struct sock *s, uint32_t i);
 void holder_in(struct sock *s, enum holder_part part);
 void holder_out(struct sock *s, enum holder_part part);
 bool holder_inside(const struct holder *h);
+/* Lock not held: is a thread of this process, which may have closed it? */
+bool holders_own_inside(const struct sock *s);
 /*
  * Lock held. Living processes; the dead are struck off, and counted out by a
  * process that has it itself.

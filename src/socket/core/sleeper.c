@@ -80,6 +80,17 @@ static uint32_t named_others(const struct sock *s)
 	return n;
 }
 
+bool sleeper_unnamed(const struct sock *s)
+{
+	uint32_t n = __atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST);
+	int i;
+
+	for (i = 0; i < SOCK_SLEEPERS && n; i++)
+		n -= __atomic_load_n(&s->waits.sleeper[i].tid,
+				     __ATOMIC_ACQUIRE) != 0;
+	return n;
+}
+
 uint32_t sleeper_others(struct sock *s)
 {
 	uint32_t named = named_others(s), own;

@@ -70,6 +70,33 @@ void sock_bury(struct sock *s)
 		service_retired();
 }
 
+/* --- threads of this process ----------------------------------------------- */
+
+static bool own_thread(uint32_t tid)
+{
+	return tid && !sys_call3(SYS_tgkill, sock_pid, (long)tid, 0);
+}
+
+/*
+ * One may have slept in it when it was closed here, and be woken by what ends
+ * it, but not be out yet. The counts are no good: a child that was killed in
+ * there left its own in them.
+ */
+static bool own_inside(const struct sock *s)
+{
+	int i;
+
+	if (holders_own_inside(s))
+		return true;
+	for (i = 0; i < SOCK_SLEEPERS; i++)
+		if (own_thread(__atomic_load_n(&s->waits.sleeper[i].tid,
+					       __ATOMIC_ACQUIRE)) ||
+		    own_thread(__atomic_load_n(&s->in.inside[i],
+					       __ATOMIC_ACQUIRE)))
+			return true;
+	return false;
+}
+
 /* --- segments of socks that others hold ----------------------------------- */
 
 struct left {
@@ -83,14 +110,12 @@ static struct arena lefts = ARENA_INIT(sizeof(struct left));
 #define LEFT_OF(r) \
 	((struct left *)(void *)((char *)(r)-offsetof(struct left, retired)))
 
-/* Others' threads count, too: it stays mapped for a while longer then. */
+/* Others' threads, living or killed in there, have mappings of their own. */
 static bool left_idle(struct retired *r)
 {
 	const struct sock *s = LEFT_OF(r)->s;
 
-	return !__atomic_load_n(&s->in.users, __ATOMIC_SEQ_CST) &&
-	       !__atomic_load_n(&s->waits.sleepers, __ATOMIC_SEQ_CST) &&
-	       !service_visits(s);
+	return !own_inside(s) && !sleeper_unnamed(s) && !service_visits(s);
 }
 
 static void left_free(struct retired *r)
@@ -159,27 +184,6 @@ static bool ward_alone(struct sock *s)
 	if (sock_held(s))
 		return false;
 	return !s->mem.closer || proc_ended(s->mem.closer);
-}
-
-static bool own_thread(uint32_t tid)
-{
-	return tid && !sys_call3(SYS_tgkill, sock_pid, (long)tid, 0);
-}
-
-/*
- * A thread of this process may have slept in it when it was closed here, and
- * be woken by what ends it, but not be out yet. The counts are no good: a child
- * that was killed in there left its own in them.
- */
-static bool own_inside(const struct sock *s)
-{
-	int i;
-
-	for (i = 0; i < SOCK_SLEEPERS; i++)
-		if (own_thread(__atomic_load_n(&s->waits.sleeper[i].tid,
-					       __ATOMIC_ACQUIRE)))
-			return true;
-	return false;
 }
 
 /*
