@@ -54,12 +54,12 @@ static struct sock *left_behind(void)
 	return s;
 }
 
-static void t_ward(void **state)
+static void t_inherited(void **state)
 {
 	struct sock *s = left_behind();
 
 	(void)state;
-	store_ward(s);
+	store_inherited(s);
 	assert_true(used_again(s));
 }
 
@@ -69,7 +69,7 @@ static void t_sleeper(void **state)
 
 	(void)state;
 	s->waits.sleeper[SOCK_SLEEPERS - 1].tid = lock_tid();
-	store_ward(s);
+	store_inherited(s);
 	assert_false(used_again(s));
 	s->waits.sleeper[SOCK_SLEEPERS - 1].tid = 0;
 	assert_int_equal(lock_take(&s->lock), 0);
@@ -91,7 +91,7 @@ static void t_killed(void **state)
 	s->waits.sleeper[0].tid = (uint32_t)dead;
 	s->lock.word = (uint32_t)dead | LOCK_WAITERS;
 	s->waits.sleepers = s->waits.readers = s->in.users = 1;
-	store_ward(s);
+	store_inherited(s);
 	assert_true(used_again(s));
 }
 
@@ -115,7 +115,7 @@ static void t_closing(void **state)
 		_exit(1);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	store_ward(s);
+	store_inherited(s);
 	assert_false(used_again(s));
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -231,7 +231,7 @@ static void t_sender(void **state)
 	s->in.users = 1;
 	holder_in(s, HOLDS_TX);
 	s->mem.holder[0].fds = 0;
-	store_ward(s);
+	store_inherited(s);
 	assert_false(used_again(s));
 	holder_out(s, HOLDS_TX);
 	assert_true(used_again(s));
@@ -329,11 +329,11 @@ static void t_limbo(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_ward),   cmocka_unit_test(t_sleeper),
-		cmocka_unit_test(t_killed), cmocka_unit_test(t_closing),
-		cmocka_unit_test(t_poll),   cmocka_unit_test(t_limbo),
-		cmocka_unit_test(t_doze),   cmocka_unit_test(t_left),
-		cmocka_unit_test(t_sender), cmocka_unit_test(t_left_inside),
+		cmocka_unit_test(t_inherited), cmocka_unit_test(t_sleeper),
+		cmocka_unit_test(t_killed),    cmocka_unit_test(t_closing),
+		cmocka_unit_test(t_poll),      cmocka_unit_test(t_limbo),
+		cmocka_unit_test(t_doze),      cmocka_unit_test(t_left),
+		cmocka_unit_test(t_sender),    cmocka_unit_test(t_left_inside),
 	};
 
 	sock_pid = getpid();

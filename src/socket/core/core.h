@@ -149,7 +149,7 @@ void sock_bury(struct sock *s);
 /* The same for the segment of a sock that only others hold from now on. */
 void store_leave(const struct sock *s, struct shm_seg seg);
 /* This process lets go of what others hold. */
-void store_ward(struct sock *s);
+void store_inherited(struct sock *s);
 
 /* --- nowhere.c --------------------------------------------------------- */
 

@@ -280,7 +280,7 @@ struct sock_mem {
 	uint32_t holders; /* atomic: the last place of them that was ever used */
 	struct holder holder[SOCK_HOLDERS];
 	struct retired retired; /* of the process that closed it last, or maker */
-	struct sock *next_ward; /* good in the maker only */
+	struct sock *next_inherited; /* good in the maker only */
 };
 
 /*

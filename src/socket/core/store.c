@@ -70,7 +70,7 @@ void sock_bury(struct sock *s)
 		service_retired();
 }
 
-/* --- threads of this process ----------------------------------------------- */
+/* --- threads of this process -------------------------------------------- */
 
 static bool own_thread(uint32_t tid)
 {
@@ -142,7 +142,7 @@ void store_leave(const struct sock *s, struct shm_seg seg)
 	service_retired();
 }
 
-/* --- wards -------------------------------------------------------------- */
+/* --- socks inherited by children --------------------------------------- */
 
 /*
  * Socks that this process made and gave to a child: the child may be killed,
@@ -150,34 +150,34 @@ void store_leave(const struct sock *s, struct shm_seg seg)
  * again. So each new sock costs a look at two of them; a forking server keeps
  * no more than twice what its living children have.
  */
-#define WARDS_LOOK 2
+#define INHERITED_LOOK 2
 
 static struct {
 	struct lock lock;
 	struct sock *first, *last;
-} wards;
+} inherited;
 
-/* With the lock of the wards. */
-static void ward_append(struct sock *s)
+/* With the lock of that list. */
+static void inherited_append(struct sock *s)
 {
-	s->mem.next_ward = NULL;
-	if (wards.last)
-		wards.last->mem.next_ward = s;
+	s->mem.next_inherited = NULL;
+	if (inherited.last)
+		inherited.last->mem.next_inherited = s;
 	else
-		wards.first = s;
-	wards.last = s;
+		inherited.first = s;
+	inherited.last = s;
 }
 
-void store_ward(struct sock *s)
+void store_inherited(struct sock *s)
 {
-	if (s->mem.maker != sock_pid || lock_take(&wards.lock) == -EDEADLK)
+	if (s->mem.maker != sock_pid || lock_take(&inherited.lock) == -EDEADLK)
 		return;
-	ward_append(s);
-	lock_drop(&wards.lock);
+	inherited_append(s);
+	lock_drop(&inherited.lock);
 }
 
 /* Does no process have it any more? The last to close it says so when done. */
-static bool ward_alone(struct sock *s)
+static bool inherited_closed(struct sock *s)
 {
 	if (__atomic_load_n(&s->mem.buried, __ATOMIC_ACQUIRE))
 		return true;
@@ -198,54 +198,54 @@ static bool locked(const struct sock *s)
 	return owner && sys_call3(SYS_tkill, (long)owner, 0, 0) != -ESRCH;
 }
 
-/* Behind ward_alone(): a closer that is not seen there any more is locked(). */
-static bool ward_visited(const struct sock *s)
+/* Behind inherited_closed(): a closer not seen there any more is locked(). */
+static bool inherited_visited(const struct sock *s)
 {
 	return service_visits(s) || own_inside(s) || locked(s);
 }
 
 /* Once more: one may have forked in front of a look, and closed it behind. */
-static bool ward_idle(struct retired *r)
+static bool inherited_idle(struct retired *r)
 {
 	struct sock *s = SOCK_OF(r);
 
-	return ward_alone(s) && !ward_visited(s);
+	return inherited_closed(s) && !inherited_visited(s);
 }
 
-static void ward_free(struct retired *r)
+static void inherited_free(struct retired *r)
 {
 	give_back(SOCK_OF(r));
 }
 
-static void wards_reap(void)
+static void inherited_reap(void)
 {
 	struct sock *alone = NULL, *next;
 	int i;
 
-	if (!__atomic_load_n(&wards.first, __ATOMIC_RELAXED) ||
-	    lock_try(&wards.lock))
+	if (!__atomic_load_n(&inherited.first, __ATOMIC_RELAXED) ||
+	    lock_try(&inherited.lock))
 		return;
-	for (i = 0; i < WARDS_LOOK && wards.first; i++) {
-		struct sock *s = wards.first;
+	for (i = 0; i < INHERITED_LOOK && inherited.first; i++) {
+		struct sock *s = inherited.first;
 
-		wards.first = s->mem.next_ward;
-		if (!wards.first)
-			wards.last = NULL;
-		if (!ward_alone(s) || ward_visited(s)) {
-			ward_append(s);
+		inherited.first = s->mem.next_inherited;
+		if (!inherited.first)
+			inherited.last = NULL;
+		if (!inherited_closed(s) || inherited_visited(s)) {
+			inherited_append(s);
 			continue;
 		}
 		/*
 		 * it may be locked here, and by threads that close others now
 		 */
-		s->mem.next_ward = alone;
+		s->mem.next_inherited = alone;
 		alone = s;
 	}
-	lock_drop(&wards.lock);
+	lock_drop(&inherited.lock);
 	for (; alone; alone = next) {
-		next = alone->mem.next_ward;
-		alone->mem.retired.idle = ward_idle;
-		alone->mem.retired.free = ward_free;
+		next = alone->mem.next_inherited;
+		alone->mem.retired.idle = inherited_idle;
+		alone->mem.retired.free = inherited_free;
 		alone->mem.retired.weight = 1;
 		guard_retire(&alone->mem.retired);
 	}
@@ -274,7 +274,7 @@ struct sock *store_get(void)
 {
 	struct sock *s;
 
-	wards_reap();
+	inherited_reap();
 	s = arena_get(&arena);
 	if (unlikely(!s)) { /* those that wait for the others of their lot */
 		guard_reap();
@@ -292,5 +292,5 @@ void store_forked(void)
 {
 	arena_forked(&arena);
 	arena_forked(&lefts);
-	memset(&wards, 0, sizeof(wards));
+	memset(&inherited, 0, sizeof(inherited));
 }

@@ -222,7 +222,7 @@ static void leave_to_others(struct sock *s)
 		store_leave(s, s->seek.pair.seg);
 	leave_pairing(s);
 	row_close(s);
-	store_ward(s);
+	store_inherited(s);
 }
 
 /* The last number of this process went. `last`: of all processes. */
