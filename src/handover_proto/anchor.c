@@ -483,9 +483,21 @@ bool anc_fall_back(struct anc_dir *d, struct anc_rx *r, uint64_t kept)
 	return false;
 }
 
-void anc_revive(struct anc_dir *d)
+bool anc_revive_begin(struct anc_dir *d, struct anc_rx *r)
+{
+	bool was = __atomic_exchange_n(&r->unsure, true, __ATOMIC_SEQ_CST);
+
+	if (!__atomic_load_n(&d->tcp_rx, __ATOMIC_SEQ_CST))
+		return true;
+	__atomic_store_n(&r->unsure, was, __ATOMIC_SEQ_CST);
+	return false;
+}
+
+void anc_revive(struct anc_dir *d, struct anc_rx *r)
 {
 	__atomic_store_n(&d->state, ANC_RECALLED, __ATOMIC_SEQ_CST);
+	if (!d->far)
+		__atomic_store_n(&r->unsure, false, __ATOMIC_SEQ_CST);
 }
 
 enum anc_state anc_gone(struct anc_dir *d)

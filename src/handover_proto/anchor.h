@@ -139,7 +139,8 @@ struct anc_rx {
 	bool based;
 	/*
 	 * Between hosts (remote.h). In DRAINING: W may not know that R is; in
-	 * RESTORING: what R handed back is not on the anchor yet.
+	 * RESTORING: what R handed back is not on the anchor yet. On one host
+	 * from anc_revive_begin() to anc_revive().
 	 */
 	bool unsure;
 };
@@ -362,9 +363,12 @@ int anc_keep(const struct anc_dir *d, const struct anc_rx *r, uint64_t *n);
 bool anc_fall_back(struct anc_dir *d, struct anc_rx *r, uint64_t kept);
 /*
  * R finds W dead in RESTORING: what W did not write back, R has, in the ring
- * and kept; it lies as in RECALLED.
+ * and kept. Where that begins is known only while no receive takes more off the
+ * anchor: from anc_revive_begin() on none begins there. False: one is inside,
+ * and all is as before. Behind anc_revive() it lies as in RECALLED.
  */
-void anc_revive(struct anc_dir *d);
+bool anc_revive_begin(struct anc_dir *d, struct anc_rx *r);
+void anc_revive(struct anc_dir *d, struct anc_rx *r);
 /* R closed for good; the state until then. */
 enum anc_state anc_gone(struct anc_dir *d);
 static inline void anc_arm(struct anc_dir *d, uint32_t bits)

@@ -253,8 +253,9 @@ static void holds(struct host *h, struct input *in)
 		anc_arm(d, in_byte(in) & 3);
 		break;
 	case 3:
-		if (anc_state(h->rx) == ANC_RESTORING)
-			anc_revive(h->rx);
+		if (anc_state(h->rx) == ANC_RESTORING &&
+		    anc_revive_begin(h->rx, r))
+			anc_revive(h->rx, r);
 		break;
 	default:
 		anc_tcp_leave(h->rx);

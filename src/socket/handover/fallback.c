@@ -360,13 +360,11 @@ static int paused_back(struct sock *s, int fd, bool told)
  */
 static int late_back(struct sock *s, int fd, enum reason why)
 {
-	if (!carrier_puts_back(s) || !s->got.stale || s->ar.taken < s->ar.from)
-		return -ECONNRESET;
-	if (__atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
-		return -EAGAIN;
-	while (tcp_throw(s, fd, UINT64_MAX) > 0)
-		;
-	return keep_revive(s) ? dead_fallback(s, fd, why) : -ECONNRESET;
+	int ret = carrier_puts_back(s) ? keep_revive(s, fd) : 0;
+
+	if (ret > 0)
+		return dead_fallback(s, fd, why);
+	return ret ? ret : -ECONNRESET;
 }
 
 /* Lock held: 0 home, -EAGAIN not yet, other: cannot be. */

@@ -98,15 +98,17 @@ int keep_kicks(struct sock *s, int fd); /* exactly those there; -EAGAIN */
 int keep_rest(struct sock *s, int fd); /* the peer is dead: everything */
 void keep_drop(struct sock *s); /* it was written back */
 /*
- * Lock not held. A receive in RESTORING returned n (0, -ECONNRESET): the peer
- * died over it, and what it did not write back is unread where it was.
+ * The writer died while it wrote back what it was handed (RESTORING): the rest
+ * is where it was. With `fd`, the anchor, what is there is thrown away, for it
+ * is here as well; -1: it has all been received. 1, or 0: it is not so;
+ * -EAGAIN: a thread is inside a receive.
  */
-bool keep_revived(struct sock *s, ssize_t n);
+int keep_revive(struct sock *s, int fd);
 /*
- * The writer died in RESTORING, and what it wrote back has been taken off the
- * anchor: the rest is where it was. False: nothing is missing.
+ * Lock not held. A receive that began when something was stale returned n (0,
+ * -ECONNRESET): true: that was only the anchor's end, look again.
  */
-bool keep_revive(struct sock *s);
+bool keep_revived(struct sock *s, int fd, ssize_t n);
 /* Up to n bytes behind the first `skip`; c may be NULL. */
 ssize_t keep_take(struct sock *s, struct cursor *c, uint64_t skip, size_t n,
 		  bool peek);

@@ -13,7 +13,8 @@
 #include "base/scratch.h"
 #include "socket/handover/handover.h"
 
-#define CHUNK 16384
+#define CHUNK	   16384
+#define SILENCE_NS 20000000 /* then the dead writer's socket lives elsewhere */
 
 /*
  * Where byte `at` of the keep area, or of this end's own stash, lies: bytes from
@@ -241,35 +242,62 @@ static void skip_unread(struct sock *s, uint64_t skip)
 	keep_take(s, NULL, 0, skip - n, false);
 }
 
-bool keep_revive(struct sock *s)
+/*
+ * What was written back and not received yet. The kernel brings what the dead
+ * writer's socket holds as fast as it is taken, its end last.
+ */
+static void throw_copy(struct sock *s, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timespec most = { .tv_nsec = SILENCE_NS };
+	ssize_t got;
+
+	do {
+		got = tcp_throw(s, fd, UINT64_MAX);
+	} while (got > 0 ||
+		 (got == -EAGAIN && sys_ppoll(&p, 1, &most, NULL) == 1));
+}
+
+int keep_revive(struct sock *s, int fd)
 {
 	if (!s->got.stale || anc_state(s->rx) != ANC_RESTORING ||
 	    s->ar.taken < s->ar.from)
-		return false;
+		return 0;
+	if (!anc_revive_begin(s->rx, &s->ar))
+		return -EAGAIN;
+	if (fd >= 0)
+		throw_copy(s, fd);
 	skip_unread(s, s->ar.taken - s->ar.from);
 	s->got.stale = false;
-	anc_revive(s->rx);
+	anc_revive(s->rx, &s->ar);
 	s->ar.based = false;
-	return true;
+	return 1;
 }
 
-/*
- * The peer died while it wrote back what we handed it (RESTORING): the rest is
- * still where it was, behind what came by the anchor.
- */
-bool keep_revived(struct sock *s, ssize_t n)
+/* Another thread has found it so since: by a stand-in, or as RECALLED. */
+static bool revived_since(const struct sock *s)
 {
-	bool ret;
+	return !s->got.stale &&
+	       (s->fallback.substituted || anc_state(s->rx) == ANC_RECALLED);
+}
+
+bool keep_revived(struct sock *s, int fd, ssize_t n)
+{
+	bool again;
+	int ret;
 
 	if (n != 0 && n != -ECONNRESET)
 		return false;
 	if (sock_lock(s))
 		return false;
-	ret = keep_revive(s);
-	if (ret)
+	ret = keep_revive(s, -1);
+	again = ret || revived_since(s);
+	if (ret > 0)
 		lift_peer_gone(s);
+	if (ret < 0) /* it has received before the end and not counted yet */
+		ring_take_kicks(s, fd, 0);
 	sock_unlock(s);
-	return ret;
+	return again;
 }
 
 /* --- writer's part ----------------------------------------------------- */
@@ -378,7 +406,8 @@ void keep_put_back(struct sock *s, int fd)
 		give_up(s, fd);
 		return;
 	}
-	shm_keep_drop(&s->shm, true, keep_end(s));
+	/* until then its reader may need them, should this process die */
 	anc_resumed(s->tx);
+	shm_keep_drop(&s->shm, true, keep_end(s));
 	ring_note(s);
 }

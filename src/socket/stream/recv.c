@@ -469,7 +469,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
 	__attribute__((cleanup(tcp_rx_stayed))) struct sock *stays = NULL;
 	size_t room = m ? m->msg_controllen : 0;
-	bool lifted = false, ours = false, put_back = false, tcp;
+	bool lifted = false, ours = false, put_back = false, tcp, stale;
 	ssize_t n;
 
 	if (unlikely(s->id.use == USE_SDP) && !s->paired && !w->nonblock) {
@@ -478,6 +478,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			return n;
 	}
 	for (;;) {
+		stale = s->got.stale;
 		n = tcp_passed_by(&lifted, &s->stats.rx_shown, &lifted) ?
 			    0 :
 			    tcp_recv(s, fd, w, m, &lifted, &stays);
@@ -489,7 +490,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 				continue;
 			lift_count(s, fd, n, false);
 			if (n <= 0 &&
-			    ((s->got.stale && keep_revived(s, n)) ||
+			    ((stale && keep_revived(s, fd, n)) ||
 			     carrier_overtook(s, n) ||
 			     (n == -EAGAIN && w->nonblock && stream_handed(s) &&
 			      peer_writes_back(s, fd, &put_back))))
