@@ -254,8 +254,8 @@ static void holds(struct host *h, struct input *in)
 		break;
 	case 3:
 		if (anc_state(h->rx) == ANC_RESTORING &&
-		    anc_revive_begin(h->rx, r))
-			anc_revive(h->rx, r);
+		    anc_revive_begin(h->rx, &h->ar))
+			anc_revive(h->rx, &h->ar);
 		break;
 	default:
 		anc_tcp_leave(h->rx);

@@ -3,12 +3,17 @@
  * killed - a child that has its parent's connection, and uses it, is killed
  * somewhere in a call. Its parent, which waits there meanwhile or does nothing,
  * has the rest of the stream, and the peer notices nothing.
+ *
+ * And a writer is killed while its reader's program starts others that inherit
+ * the descriptor: what comes of the stream is its beginning.
  */
 #include "prog.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -23,7 +28,7 @@
 static size_t get_all(struct link *l, bool answers)
 {
 	size_t sum = 0, due = 0;
-	char buf[4096];
+	char buf[64];
 	ssize_t n;
 
 	do {
@@ -257,6 +262,88 @@ static void gets_poll(struct end *e)
 	gets(e, looks);
 }
 
+/* --- a writer, while other programs are started -------------------------- */
+
+#define WRITERS 30
+
+/* Its socket does not hold all that it may have to write back. */
+static pid_t writer(int lfd)
+{
+	int few = 212992;
+	struct sockaddr_in sin;
+	socklen_t len = sizeof(sin);
+	struct link l = { .tx.seed = 1, .rx.seed = 2 };
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid)
+		return pid;
+	CHECK(!getsockname(lfd, (struct sockaddr *)&sin, &len));
+	l.fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(l.fd >= 0);
+	CHECK(!setsockopt(l.fd, SOL_SOCKET, SO_SNDBUF, &few, sizeof(few)));
+	CHECK(!connect(l.fd, (struct sockaddr *)&sin, len));
+	prog_warm(&l, true, WARM);
+	for (;;)
+		link_put(&l, 65536);
+}
+
+static void *starts(void *arg)
+{
+	const bool *over = arg;
+
+	while (!__atomic_load_n(over, __ATOMIC_ACQUIRE))
+		CHECK(system("exit 3") == 3 << 8);
+	return NULL;
+}
+
+/* All that comes, at times when other programs start; the end may be a reset. */
+static void get_beginning(struct link *l)
+{
+	char buf[4096];
+	ssize_t n;
+
+	do {
+		n = recv(l->fd, buf, sizeof(buf), MSG_DONTWAIT);
+		if (n > 0)
+			flow_check(&l->rx, buf, (size_t)n);
+		usleep(50);
+	} while (n > 0 || (n < 0 && errno == EAGAIN));
+	CHECK(!n || errno == ECONNRESET);
+}
+
+static void starts_others(struct end *e)
+{
+	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), i;
+	struct link l;
+	pthread_t t;
+	int status;
+	bool over;
+	pid_t pid;
+
+	(void)e;
+	CHECK(lfd >= 0 && !listen(lfd, 4)); /* on a free port */
+	for (i = 0; i < WRITERS; i++) {
+		pid = writer(lfd);
+		l = (struct link){ .tx.seed = 2, .rx.seed = 1 };
+		l.fd = accept(lfd, NULL, NULL);
+		CHECK(l.fd >= 0);
+		prog_warm(&l, false, WARM);
+		while (prog_state(pid) != 'S')
+			prog_nap_ms(1);
+		over = false;
+		CHECK(!pthread_create(&t, NULL, starts, &over));
+		usleep(500 + (unsigned int)i * 97);
+		CHECK(!kill(pid, SIGKILL));
+		get_beginning(&l);
+		__atomic_store_n(&over, true, __ATOMIC_RELEASE);
+		CHECK(!pthread_join(t, NULL));
+		CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+		link_close(&l);
+	}
+	CHECK(!close(lfd));
+}
+
 static const struct prog_case cases[] = {
 	{ "sends", sends_idle, peer_receives, CASE_BARE | CASE_PROCESS },
 	{ "sends-recv", sends_recv, peer_receives, CASE_BARE | CASE_PROCESS },
@@ -264,6 +351,7 @@ static const struct prog_case cases[] = {
 	{ "sends-epoll", sends_epoll, peer_receives, CASE_BARE | CASE_PROCESS },
 	{ "gets", gets_recv, peer_sends, CASE_BARE | CASE_PROCESS },
 	{ "gets-poll", gets_poll, peer_sends, CASE_BARE | CASE_PROCESS },
+	{ "starts", starts_others, NULL, CASE_SOLO },
 };
 
 int main(int argc, char **argv)
