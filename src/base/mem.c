@@ -2,6 +2,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdint.h>
 #include <string.h>
@@ -177,4 +178,17 @@ size_t mem_front(const void *at, size_t n, bool write)
 size_t mem_front_copied(const void *at, size_t n, bool write)
 {
 	return front(at, n, write, true);
+}
+
+bool mem_read_protected(void *to, const void *from, size_t n)
+{
+	const int flags = O_RDONLY | O_CLOEXEC;
+	int fd = sys_open("/proc/thread-self/mem", flags, 0);
+	long got;
+
+	if (fd < 0)
+		return false;
+	got = sys_call6(SYS_pread64, fd, (long)to, (long)n, (long)from, 0, 0);
+	sys_close(fd);
+	return got == (long)n;
 }

@@ -31,6 +31,13 @@ size_t mem_front(const void *at, size_t n, bool write);
 size_t mem_front_copied(const void *at, size_t n, bool write);
 
 /*
+ * The n bytes that lie at `from`, where this process may not read them at the
+ * time (mprotect()). False: nothing lies there, or the kernel cannot be asked:
+ * that takes /proc, and a descriptor for a moment.
+ */
+bool mem_read_protected(void *to, const void *from, size_t n);
+
+/*
  * Does it begin or end beyond what a process can have? The kernel refuses that
  * before it looks at anything else, and moves no byte.
  */

@@ -7,6 +7,10 @@
 #include "both_util.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include "base/sigdefer.h"
 
 /* --- a receive that does not return --------------------------------------- */
 
@@ -216,6 +220,37 @@ static void t_others(void **state)
 	goes_on();
 }
 
+/*
+ * The marker came into memory that another thread has taken away since: the
+ * proof is there, for whoever asks the kernel.
+ */
+static void t_protected(void **state)
+{
+	char *mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct iovec iov = { mem, RDMA_MARKER };
+	struct sigdefer_action none = { .handler = NULL };
+	struct sigaction sa = { .sa_sigaction = sigdefer_entry,
+				.sa_flags = SA_SIGINFO },
+			 was;
+
+	(void)state;
+	assert_ptr_not_equal(mem, MAP_FAILED);
+	/* as preload does it */
+	sigdefer_set(SIGSEGV, &none);
+	assert_int_equal(sigaction(SIGSEGV, &sa, &was), 0);
+	lifts();
+	assert_int_equal(recv(fd, mem, 4096, 0), RDMA_MARKER);
+	assert_int_equal(mprotect(mem, 4096, PROT_NONE), 0);
+	assert_true(rdma_tcp_took(&sock, &iov, 1, 0, RDMA_MARKER));
+	assert_false(rd.mark.marker_wait);
+	assert_int_equal(rd.state, RDMA_UP);
+	assert_int_equal(sock.conn.error, 0);
+	assert_int_equal(munmap(mem, 4096), 0);
+	assert_int_equal(sigaction(SIGSEGV, &was, NULL), 0);
+	goes_on();
+}
+
 /* The queue pair breaks before any look. */
 static void t_broken(void **state)
 {
@@ -312,7 +347,7 @@ int main(void)
 		CASE(t_up_again, two_hosts),	 CASE(t_stream_ahead, one_host),
 		CASE(t_stream_ahead, two_hosts), CASE(t_doubt, one_host),
 		CASE(t_others, two_hosts),	 CASE(t_broken, two_hosts),
-		CASE(t_send, one_host),
+		CASE(t_protected, two_hosts),	 CASE(t_send, one_host),
 	};
 	const struct sock_hooks lent = { .recv = kernel_recv,
 					 .send = kernel_send_plain,

@@ -5,6 +5,7 @@
  * first on the anchor behind the lift.
  */
 
+#include "base/mem.h"
 #include "socket/transport/transport.h"
 
 #define MARKER_END(r) ((r)->mark.marker_at + RDMA_MARKER)
@@ -160,6 +161,28 @@ void rdma_marker_read(struct sock *s, int fd)
 		rdma_wake(s);
 }
 
+/*
+ * Bytes that the kernel has put there. The program may have taken the permission
+ * to read them away since: they prove what they prove all the same.
+ */
+static bool read_back(struct cursor *c, uint8_t *to, size_t n)
+{
+	size_t part;
+
+	if (likely(cursor_get(c, to, n)))
+		return true;
+	for (; n; n -= part, to += part) {
+		part = c->iov->iov_len - c->at;
+		if (part > n)
+			part = n;
+		if (!mem_read_protected(to, (char *)c->iov->iov_base + c->at,
+					part))
+			return false;
+		cursor_skip(c, part);
+	}
+	return true;
+}
+
 bool rdma_tcp_took(struct sock *s, const struct iovec *iov, size_t cnt,
 		   size_t at, size_t n)
 {
@@ -176,7 +199,7 @@ bool rdma_tcp_took(struct sock *s, const struct iovec *iov, size_t cnt,
 	while (ours && n) {
 		size_t part = n < sizeof(got) ? n : sizeof(got);
 
-		if (!cursor_get(&c, got, part)) {
+		if (!read_back(&c, got, part)) {
 			s->conn.fault = "bytes that are gone";
 			pump_fail(s, -EFAULT);
 			break;
