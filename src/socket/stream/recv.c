@@ -542,8 +542,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 		reports.left(s);
 	if (m && ours && (w->done || n >= 0)) {
 		m->msg_flags = 0;
-		m->msg_controllen = 0;
-		m->msg_namelen = 0;
+		m->msg_controllen = m->msg_namelen = 0;
 		if (unlikely(s->opt.inq) && s->paired && room)
 			option_inq(s, fd, m, room);
 	}
