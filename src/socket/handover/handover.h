@@ -141,8 +141,11 @@ bool peek_no_kick(const struct sock *s);
 void failover_begin(struct sock *s, int error); /* the queue pair is broken */
 void failover_flush(struct sock *s, int fd); /* on one host: nothing */
 void failover_step(struct sock *s); /* the service thread, while RDMA_FAILOVER */
-/* Lock not held: the stream goes over to the anchor. 0, or -EAGAIN. */
-int failover_now(struct sock *s, int fd);
+/*
+ * Lock not held: the stream goes over to the anchor. 0, or -EAGAIN: not until
+ * then (monotonic ns), nor in the least time that each is given.
+ */
+int failover_now(struct sock *s, int fd, uint64_t until);
 void failover_revive(struct sock *s); /* its peer is gone, in RESTORING */
 void failover_strayed(struct sock *s, uint64_t n); /* as rdma_strayed() */
 

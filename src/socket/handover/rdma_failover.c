@@ -18,6 +18,7 @@
 #define PEEKED	 4096
 #define ALIVE_NS 20000000u /* a process takes less to end */
 #define HOLD_NS	 500000000u /* and this thread less to see how */
+#define LEAST_NS 10000000u /* for a failover, however late it is */
 
 static int anchor_of(struct sock *s)
 {
@@ -457,12 +458,13 @@ void failover_revive(struct sock *s)
 	settle(s);
 }
 
-int failover_now(struct sock *s, int fd)
+int failover_now(struct sock *s, int fd, uint64_t until)
 {
-	uint64_t until =
-		clock_ns() + (uint64_t)settings.fallback_timeout_ms * 1000000u;
 	struct timespec ms = { 0, 1000000 };
+	uint64_t least = clock_ns() + LEAST_NS;
 	bool done;
+
+	until = until < least ? least : until;
 
 	if (sock_lock(s))
 		return -EAGAIN;

@@ -81,7 +81,9 @@ void sock_fork_wait(struct sock *s, int fd, uint64_t until)
 	/* with unread bytes the peer cannot help */
 	if (!ret || carrier_shared(s))
 		return;
-	failover_now(s, fd);
+	/* one more limit, for all of them */
+	until += (uint64_t)settings.fallback_timeout_ms * 1000000u;
+	failover_now(s, fd, until);
 	/* it ended by that: its bytes lie where only this process reads them */
 	if (s->peer_gone)
 		sock_fallback(s, fd, WHY_FD_SHARED);
