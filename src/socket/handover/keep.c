@@ -244,18 +244,21 @@ static void skip_unread(struct sock *s, uint64_t skip)
 
 /*
  * What was written back and not received yet. The kernel brings what the dead
- * writer's socket holds as fast as it is taken, its end last.
+ * writer's socket holds as fast as it is taken, its end last. What lies behind
+ * all of it is another process's.
  */
 static void throw_copy(struct sock *s, int fd)
 {
+	uint64_t left = anc_unread(&s->ar, s->got.avail + s->ar.kept);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec most = { .tv_nsec = SILENCE_NS };
-	ssize_t got;
+	ssize_t got = 1;
 
-	do {
-		got = tcp_throw(s, fd, UINT64_MAX);
-	} while (got > 0 ||
-		 (got == -EAGAIN && sys_ppoll(&p, 1, &most, NULL) == 1));
+	while (left && (got > 0 || (got == -EAGAIN &&
+				    sys_ppoll(&p, 1, &most, NULL) == 1))) {
+		got = tcp_throw(s, fd, left);
+		left -= got > 0 ? (uint64_t)got : 0;
+	}
 }
 
 int keep_revive(struct sock *s, int fd)
