@@ -138,6 +138,12 @@ tests_unit_test_revived_SOURCES = tests/unit/test_revived.c \
 tests_unit_test_revived_LDADD = libsocket.la libhandover.la \
 	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_front
+tests_unit_test_front_SOURCES = tests/unit/test_front.c \
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
+tests_unit_test_front_LDADD = libsocket.la libhandover.la \
+	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_owed
 tests_unit_test_owed_SOURCES = tests/unit/test_owed.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h

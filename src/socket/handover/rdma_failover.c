@@ -318,6 +318,22 @@ static int stream_ended(struct sock *s, size_t part)
 	return 1;
 }
 
+/*
+ * What lies in front of x is the program's to read. Where its thread waits for
+ * the anchor instead, as in fork(), it is kept: true when all of it is.
+ */
+static bool keep_front(struct sock *s, int fd)
+{
+	uint64_t front = bytebuf_before(s);
+	ssize_t n = 1;
+
+	if (!front || __atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
+		return false;
+	while (s->fallback.falling_back && n > 0 && s->ar.kept < front)
+		n = bytebuf_pull(s, fd, front - s->ar.kept);
+	return s->ar.kept >= front;
+}
+
 /* 1: what follows is the stream; 0: not yet; -EPROTO, -ECONNRESET. */
 static int parse(struct sock *s, int fd)
 {
@@ -331,7 +347,8 @@ static int parse(struct sock *s, int fd)
 	lift_strayed(s, fd, 0);
 	if (r->failover.in.phase == RESUME_PLAIN)
 		return 1;
-	if (!buf || !resume_turn(&r->failover.in, s->rx, &s->ar))
+	if (!buf ||
+	    !(resume_turn(&r->failover.in, s->rx, &s->ar) || keep_front(s, fd)))
 		return 0;
 	do {
 		n = bytebuf_glance(s, fd, buf, PEEKED);
@@ -346,7 +363,8 @@ static int parse(struct sock *s, int fd)
 		if (pump_poll(s))
 			return -EPROTO;
 		ret = resume_look(&r->failover.in, buf, (size_t)n,
-				  s->ar.taken + s->got.avail + r->mark.hidden +
+				  s->ar.taken + bytebuf_before(s) +
+					  s->got.avail + r->mark.hidden +
 					  r->failover.give.len,
 				  &eat);
 		if (eat && !bytebuf_swallow(s, fd, buf, eat))
@@ -378,7 +396,9 @@ static void settle_words(struct sock *s, enum anc_state st)
 	}
 	s->ar.kicks = r->failover.in.back ? r->mark.marker_at : s->ar.kicks;
 	__atomic_store_n(&s->rx->kicks, s->ar.kicks, __ATOMIC_SEQ_CST);
-	if (st == ANC_RESTORING) /* none of it in front of x */
+	/* none of it in front of x */
+	if (st == ANC_RESTORING ||
+	    s->ar.taken < __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE))
 		__atomic_store_n(&s->rx->x, s->ar.taken, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&s->rx->y, s->ar.taken + s->got.avail,
 			 __ATOMIC_SEQ_CST);
@@ -462,12 +482,11 @@ int failover_now(struct sock *s, int fd, uint64_t until)
 {
 	struct timespec ms = { 0, 1000000 };
 	uint64_t least = clock_ns() + LEAST_NS;
-	bool done;
-
-	until = until < least ? least : until;
+	bool done, over;
 
 	if (sock_lock(s))
 		return -EAGAIN;
+	s->fallback.falling_back++;
 	if (rdma_here(s) && s->rd->state == RDMA_UP && !s->conn.error) {
 		pump_poll(s);
 		rdma_api->disconnect(s->rd->end);
@@ -477,8 +496,10 @@ int failover_now(struct sock *s, int fd, uint64_t until)
 		if (s->rd && s->rd->state == RDMA_FAILOVER)
 			failover_flush(s, fd);
 		done = !s->rd || s->rd->state != RDMA_FAILOVER;
+		over = done || clock_ns() > (until < least ? least : until);
+		s->fallback.falling_back -= over;
 		sock_unlock(s);
-		if (done || clock_ns() > until)
+		if (over)
 			return done ? 0 : -EAGAIN;
 		sys_ppoll(NULL, 0, &ms, NULL);
 		if (sock_lock(s))

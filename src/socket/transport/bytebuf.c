@@ -42,18 +42,23 @@ static void release(struct end *e)
 	l->mem = NULL;
 }
 
-/* Of what was taken ahead the first n bytes are done with. */
-static void shorten(struct rdma_bytebuf *a, size_t n)
+/* Of what was taken ahead n bytes from the at-th on are done with. */
+static void cut(struct rdma_bytebuf *a, size_t at, size_t n)
 {
 	if (!n) /* there may be no memory at all */
 		return;
-	memmove(a->mem, a->mem + n, a->len - n);
+	memmove(a->mem + at, a->mem + at + n, a->len - at - n);
 	if (a->len == n) {
 		bytebuf_unmap(a->mem, a->room);
 		a->mem = NULL;
 		a->room = 0;
 	}
 	a->len -= (uint32_t)n;
+}
+
+static void shorten(struct rdma_bytebuf *a, size_t n)
+{
+	cut(a, 0, n);
 }
 
 static int next(struct end *e, bool own, struct fab_walk *w, struct fab_msg *m)
@@ -87,6 +92,25 @@ static void fill(struct rdma_bytebuf *l, uint8_t *mem, size_t n)
 	mem[0] = WIRE_DATA;
 }
 
+uint64_t bytebuf_before(const struct sock *s)
+{
+	enum anc_state st = anc_state(s->rx);
+	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
+
+	if ((st != ANC_SWITCHING && st != ANC_RECALLED && st != ANC_PAUSED) ||
+	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) != ANC_OPEN)
+		return 0;
+	return s->ar.taken < x ? x - s->ar.taken : 0;
+}
+
+/* The part of that which is kept: it is what the stash begins with. */
+static size_t front_kept(const struct sock *s)
+{
+	uint64_t n = bytebuf_before(s);
+
+	return (size_t)(n < s->ar.kept ? n : s->ar.kept);
+}
+
 /* What the program has not read yet, as one message. */
 bool bytebuf_store(struct sock *s)
 {
@@ -94,7 +118,7 @@ bool bytebuf_store(struct sock *s)
 			    *ahead = &s->rd->failover.stash;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
-	size_t n = s->got.avail;
+	size_t n = s->got.avail, first = front_kept(s);
 	uint8_t *mem;
 
 	if (!n && !ahead->len)
@@ -103,13 +127,16 @@ bool bytebuf_store(struct sock *s)
 	if (!mem)
 		return false;
 	fill(l, mem, n + ahead->len);
-	iov = (struct iovec){ l->mem + WIRE_BSDH, n };
+	mem += WIRE_BSDH;
+	iov = (struct iovec){ mem + first, n };
 	if (pump_recv(s, &c, n, true, false) != (ssize_t)n) {
 		release(&l->end);
 		return false;
 	}
-	if (ahead->len)
-		memcpy(l->mem + WIRE_BSDH + n, ahead->mem, ahead->len);
+	if (first)
+		memcpy(mem, ahead->mem, first);
+	if (ahead->len > first)
+		memcpy(mem + first + n, ahead->mem + first, ahead->len - first);
 	s->got.avail += ahead->len;
 	shorten(ahead, ahead->len);
 	s->ar.kept = 0; /* it was that */
@@ -191,11 +218,12 @@ void failover_ahead(struct sock *s, const uint8_t *p, size_t n)
 ssize_t bytebuf_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 {
 	const struct rdma_bytebuf *a = &s->rd->failover.stash;
-	size_t n = a->len < size ? a->len : size;
+	size_t first = front_kept(s), n = a->len - first;
 	ssize_t more = 0;
 
+	n = n < size ? n : size;
 	if (n)
-		memcpy(buf, a->mem, n);
+		memcpy(buf, a->mem + first, n);
 	if (n < size)
 		more = sys_recv(fd, buf + n, size - n, MSG_PEEK | MSG_DONTWAIT);
 	return more > 0 ? (ssize_t)n + more : n ? (ssize_t)n : more;
@@ -204,11 +232,11 @@ ssize_t bytebuf_glance(struct sock *s, int fd, uint8_t *buf, size_t size)
 bool bytebuf_swallow(struct sock *s, int fd, uint8_t *buf, size_t n)
 {
 	struct rdma_bytebuf *a = &s->rd->failover.stash;
-	size_t first = n < a->len ? n : a->len;
+	size_t first = front_kept(s), part = a->len - first;
 
-	if (first)
-		shorten(a, first);
-	n -= first;
+	part = n < part ? n : part;
+	cut(a, first, part);
+	n -= part;
 	return !n || sys_recv(fd, buf, n, MSG_DONTWAIT) == (ssize_t)n;
 }
 

@@ -168,9 +168,17 @@ void bytebuf_init(struct rdma *r);
 void bytebuf_drop(struct rdma *r);
 void *bytebuf_map(size_t len); /* shared with children; NULL */
 void bytebuf_unmap(void *mem, size_t len);
+/*
+ * Unread bytes in front of x, on the anchor or kept (s->ar.kept), while nothing
+ * lies behind what came by SDP.
+ */
+uint64_t bytebuf_before(const struct sock *s);
 /* What the program has not read, and r->stash, become END(s)'s to be. */
 bool bytebuf_store(struct sock *s);
-/* What lies on the anchor, behind r->stash: as recv() with MSG_PEEK. */
+/*
+ * What lies on the anchor, behind r->stash but what is kept in front: as recv()
+ * with MSG_PEEK.
+ */
 ssize_t bytebuf_glance(struct sock *s, int fd, uint8_t *buf, size_t size);
 bool bytebuf_swallow(struct sock *s, int fd, uint8_t *buf, size_t n);
 /* keep.c: a receive of up to n bytes that are kept; what was kept is used. */
