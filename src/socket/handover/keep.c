@@ -247,7 +247,7 @@ static void skip_unread(struct sock *s, uint64_t skip)
  * writer's socket holds as fast as it is taken, its end last. What lies behind
  * all of it is another process's.
  */
-static void throw_copy(struct sock *s, int fd)
+static __attribute__((noinline)) void throw_copy(struct sock *s, int fd)
 {
 	uint64_t left = anc_unread(&s->ar, s->got.avail + s->ar.kept);
 	struct pollfd p = { .fd = fd, .events = POLLIN };

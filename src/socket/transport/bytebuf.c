@@ -111,6 +111,20 @@ static size_t front_kept(const struct sock *s)
 	return (size_t)(n < s->ar.kept ? n : s->ar.kept);
 }
 
+/* Around n bytes of SDP's what was taken off the anchor: where those go. */
+static __attribute__((noinline)) uint8_t *put_kept(const struct sock *s,
+						   uint8_t *mem, size_t n)
+{
+	const struct rdma_bytebuf *a = &s->rd->failover.stash;
+	size_t first = front_kept(s);
+
+	if (a->len) {
+		memcpy(mem, a->mem, first);
+		memcpy(mem + first + n, a->mem + first, a->len - first);
+	}
+	return mem + first;
+}
+
 /* What the program has not read yet, as one message. */
 bool bytebuf_store(struct sock *s)
 {
@@ -118,7 +132,7 @@ bool bytebuf_store(struct sock *s)
 			    *ahead = &s->rd->failover.stash;
 	struct iovec iov;
 	struct cursor c = { .iov = &iov, .left = 1 };
-	size_t n = s->got.avail, first = front_kept(s);
+	size_t n = s->got.avail;
 	uint8_t *mem;
 
 	if (!n && !ahead->len)
@@ -127,16 +141,12 @@ bool bytebuf_store(struct sock *s)
 	if (!mem)
 		return false;
 	fill(l, mem, n + ahead->len);
-	mem += WIRE_BSDH;
-	iov = (struct iovec){ mem + first, n };
+	mem = put_kept(s, l->mem + WIRE_BSDH, n);
+	iov = (struct iovec){ mem, n };
 	if (pump_recv(s, &c, n, true, false) != (ssize_t)n) {
 		release(&l->end);
 		return false;
 	}
-	if (first)
-		memcpy(mem, ahead->mem, first);
-	if (ahead->len > first)
-		memcpy(mem + first + n, ahead->mem + first, ahead->len - first);
 	s->got.avail += ahead->len;
 	shorten(ahead, ahead->len);
 	s->ar.kept = 0; /* it was that */
