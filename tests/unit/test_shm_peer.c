@@ -127,6 +127,27 @@ static void test_lying_reader(void **state)
 	progress_lie(UINT64_MAX);
 }
 
+/* It was farther before. */
+static void test_reader_goes_back(void **state)
+{
+	uint64_t *word;
+	struct two t;
+	int i;
+
+	(void)state;
+	two_make(&t, 65536);
+	for (i = 0; i < 3; i++)
+		assert_true(try_send(&t.a, 100, 0));
+	word = (uint64_t *)(void *)((uint8_t *)t.b.seg.mem + SHM_PROGRESS_AT);
+	*word = (uint64_t)1 << 32 | 128;
+	assert_false(shm_tx_empty(&t.a));
+	assert_int_equal(t.a.error, 0);
+	*word = (uint64_t)2 << 32 | 64;
+	assert_false(shm_tx_empty(&t.a));
+	assert_int_equal(t.a.error, -EPROTO);
+	two_drop(&t);
+}
+
 static void writer_lie(uint32_t len, uint32_t jump_to)
 {
 	struct fab_msg m;
@@ -232,6 +253,7 @@ int main(void)
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_processes),
 		cmocka_unit_test(test_lying_reader),
+		cmocka_unit_test(test_reader_goes_back),
 		cmocka_unit_test(test_lying_writer),
 		cmocka_unit_test(test_hostile),
 	};

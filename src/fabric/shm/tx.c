@@ -11,7 +11,10 @@
 
 #define ROOM_MIN 1024u /* less is called no room: no silly messages */
 
-/* Does the word name a place where a frame of ours may begin? */
+/*
+ * Does the word name a place where a frame of ours may begin? In a run it only
+ * goes forward: what was said to be free stays so.
+ */
 static bool progress_sound(const struct shm_end *e, uint32_t seq, uint32_t off)
 {
 	uint32_t before = tail_seq(e);
@@ -22,7 +25,9 @@ static bool progress_sound(const struct shm_end *e, uint32_t seq, uint32_t off)
 	if (seq == e->tx_seq)
 		return off == e->tx_head;
 	if (e->tx_run == SHM_RUN_TWO && (int32_t)(seq - e->tx_mark) < 0)
-		return off > e->tx_head && off < e->tx_wrap;
+		return off > tail_off(e) && off < e->tx_wrap;
+	if (e->tx_run == SHM_RUN_ONE && off <= tail_off(e))
+		return false;
 	return off < e->tx_head;
 }
 
