@@ -217,6 +217,22 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* --- what the program does ------------------------------------------------ */
+
+/* In as many receives as it takes. */
+static inline void gets_all(const char *bytes)
+{
+	size_t n = strlen(bytes), at = 0;
+	char got[64];
+	ssize_t r;
+
+	for (; at < n; at += (size_t)r) {
+		r = sock_recv(&sock, fd, got + at, n - at, 0);
+		assert_true(r > 0);
+	}
+	assert_memory_equal(got, bytes, n);
+}
+
 /* --- what the writer does ------------------------------------------------- */
 
 /* They have arrived when it returns. */

@@ -40,28 +40,15 @@ static bool steps(void)
 	return mended;
 }
 
-static void gets(const char *bytes)
-{
-	size_t n = strlen(bytes), at = 0;
-	char got[64];
-	ssize_t r;
-
-	for (; at < n; at += (size_t)r) {
-		r = sock_recv(&sock, fd, got + at, n - at, 0);
-		assert_true(r > 0);
-	}
-	assert_memory_equal(got, bytes, n);
-}
-
 /* The program reads what is its own to read. */
 static void test_read(void **state)
 {
 	(void)state;
 	goes_over();
 	assert_false(steps());
-	gets(FRONT);
+	gets_all(FRONT);
 	assert_true(steps());
-	gets("abcdef");
+	gets_all("abcdef");
 }
 
 static void test_waits(void **state)
@@ -72,7 +59,7 @@ static void test_waits(void **state)
 	assert_true(steps());
 	sock.fallback.falling_back = 0;
 	assert_int_equal(sock.got.avail, strlen(FRONT));
-	gets(FRONT "abcdef");
+	gets_all(FRONT "abcdef");
 }
 
 /* It waits no more when the rest comes, and reads a part before that. */
@@ -83,10 +70,10 @@ static void test_gave_up(void **state)
 	assert_false(steps());
 	sock.fallback.falling_back = 0;
 	assert_int_equal(sock.ar.kept, strlen(FRONT));
-	gets("in ");
+	gets_all("in ");
 	goes_over();
 	assert_true(steps());
-	gets("frontabcdef");
+	gets_all("frontabcdef");
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, broken, tear_down)

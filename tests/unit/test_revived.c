@@ -34,25 +34,12 @@ static int brought_back(void)
 	return ret;
 }
 
-static void gets(const char *bytes)
-{
-	size_t n = strlen(bytes), at = 0;
-	char got[64];
-	ssize_t r;
-
-	for (; at < n; at += (size_t)r) {
-		r = sock_recv(&sock, fd, got + at, n - at, 0);
-		assert_true(r > 0);
-	}
-	assert_memory_equal(got, bytes, n);
-}
-
 static void test_receives(void **state)
 {
 	char byte;
 
 	(void)state;
-	gets(GIVEN);
+	gets_all(GIVEN);
 	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
 }
 
@@ -62,10 +49,10 @@ static void test_stand_in(void **state)
 	char byte;
 
 	(void)state;
-	gets("han");
+	gets_all("han");
 	assert_int_equal(brought_back(), 0);
 	assert_true(sock_substituted(&sock));
-	gets("ded back");
+	gets_all("ded back");
 	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 0);
 }
 
@@ -82,7 +69,7 @@ static void test_inside(void **state)
 	assert_int_equal(ioctl(fd, FIONREAD, &n), 0);
 	assert_int_equal(n, WRITTEN);
 	anc_tcp_leave(sock.rx);
-	gets(GIVEN);
+	gets_all(GIVEN);
 }
 
 static void test_refused(void **state)
@@ -103,7 +90,7 @@ static void test_quicker(void **state)
 	assert_false(keep_revived(&sock, fd, -EAGAIN));
 	assert_int_equal(brought_back(), 0);
 	assert_true(keep_revived(&sock, fd, 0));
-	gets(GIVEN);
+	gets_all(GIVEN);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, killed, tear_down)

@@ -222,7 +222,7 @@ static void t_others(void **state)
 
 /*
  * The marker came into memory that another thread has taken away since: the
- * proof is there, for whoever asks the kernel.
+ * proof is there, and the kernel reads it.
  */
 static void t_protected(void **state)
 {

@@ -247,17 +247,22 @@ static void skip_unread(struct sock *s, uint64_t skip)
  * writer's socket holds as fast as it is taken, its end last. What lies behind
  * all of it is another process's.
  */
-static __attribute__((noinline)) void throw_copy(struct sock *s, int fd)
+static void throw_copy(struct sock *s, int fd)
 {
 	uint64_t left = anc_unread(&s->ar, s->got.avail + s->ar.kept);
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	struct timespec most = { .tv_nsec = SILENCE_NS };
-	ssize_t got = 1;
+	struct timespec most = { .tv_nsec = SILENCE_NS }; /* counted down */
+	int more = 1;
 
-	while (left && (got > 0 || (got == -EAGAIN &&
-				    sys_ppoll(&p, 1, &most, NULL) == 1))) {
-		got = tcp_throw(s, fd, left);
-		left -= got > 0 ? (uint64_t)got : 0;
+	while (left && (more == 1 || more == -EINTR)) {
+		ssize_t got = tcp_throw(s, fd, left);
+
+		if (got > 0)
+			left -= (uint64_t)got;
+		else if (got == -EAGAIN)
+			more = sys_ppoll(&p, 1, &most, NULL);
+		else
+			more = 0; /* its end */
 	}
 }
 

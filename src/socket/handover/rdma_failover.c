@@ -324,7 +324,7 @@ static int stream_ended(struct sock *s, size_t part)
  */
 static bool keep_front(struct sock *s, int fd)
 {
-	uint64_t front = bytebuf_before(s);
+	uint64_t front = bytebuf_front_unread(s);
 	ssize_t n = 1;
 
 	if (!front || __atomic_load_n(&s->rx->tcp_rx, __ATOMIC_SEQ_CST))
@@ -363,7 +363,7 @@ static int parse(struct sock *s, int fd)
 		if (pump_poll(s))
 			return -EPROTO;
 		ret = resume_look(&r->failover.in, buf, (size_t)n,
-				  s->ar.taken + bytebuf_before(s) +
+				  s->ar.taken + bytebuf_front_unread(s) +
 					  s->got.avail + r->mark.hidden +
 					  r->failover.give.len,
 				  &eat);

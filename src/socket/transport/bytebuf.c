@@ -92,7 +92,7 @@ static void fill(struct rdma_bytebuf *l, uint8_t *mem, size_t n)
 	mem[0] = WIRE_DATA;
 }
 
-uint64_t bytebuf_before(const struct sock *s)
+uint64_t bytebuf_front_unread(const struct sock *s)
 {
 	enum anc_state st = anc_state(s->rx);
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
@@ -106,7 +106,7 @@ uint64_t bytebuf_before(const struct sock *s)
 /* The part of that which is kept: it is what the stash begins with. */
 static size_t front_kept(const struct sock *s)
 {
-	uint64_t n = bytebuf_before(s);
+	uint64_t n = bytebuf_front_unread(s);
 
 	return (size_t)(n < s->ar.kept ? n : s->ar.kept);
 }

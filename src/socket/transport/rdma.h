@@ -172,7 +172,7 @@ void bytebuf_unmap(void *mem, size_t len);
  * Unread bytes in front of x, on the anchor or kept (s->ar.kept), while nothing
  * lies behind what came by SDP.
  */
-uint64_t bytebuf_before(const struct sock *s);
+uint64_t bytebuf_front_unread(const struct sock *s);
 /* What the program has not read, and r->stash, become END(s)'s to be. */
 bool bytebuf_store(struct sock *s);
 /*
