@@ -6,6 +6,10 @@
  */
 #include "both_util.h"
 
+#include <pthread.h>
+
+#include "sdp_proto/wire.h"
+
 #define GIVEN	"handed back"
 #define WRITTEN 6 /* bytes of it that are on the anchor */
 
@@ -93,13 +97,94 @@ static void test_quicker(void **state)
 	gets_all(GIVEN);
 }
 
+/* --- a receive while the copy is thrown away ------------------------------- */
+
+#define LARGE 120000
+#define COPY  50000 /* so much of it was written back */
+
+static uint8_t large[WIRE_BSDH + LARGE];
+
+static int front_large(struct end *e, struct fab_msg *m)
+{
+	(void)e;
+	*m = (struct fab_msg){ .mem = large, .len = sizeof(large) };
+	return sock.got.avail > 0;
+}
+
+static int next_large(struct end *e, bool own, struct fab_walk *w,
+		      struct fab_msg *m)
+{
+	return !own && !w->off++ ? front_large(e, m) : 0;
+}
+
+static struct fabric_ops large_ops;
+
+static int killed_large(void **state)
+{
+	size_t i;
+
+	one_host(state);
+	large[0] = WIRE_DATA;
+	for (i = 0; i < LARGE; i++)
+		large[WIRE_BSDH + i] = (uint8_t)(i / 250 + i % 250);
+	large_ops = ops;
+	large_ops.front = front_large;
+	large_ops.next = next_large;
+	end.ops = &large_ops;
+	sock.rx->y = ANC_OPEN;
+	sock.rx->sent = sock.got.avail = LARGE;
+	sock.got.stale = true;
+	sock.rx->state = ANC_RESTORING;
+	on_anchor(large + WIRE_BSDH, COPY);
+	assert_int_equal(shutdown(writer.fd, SHUT_WR), 0);
+	sock.peer_gone = true;
+	return 0;
+}
+
+/* The first byte that is not in its place, or LARGE. */
+static void *receives(void *arg)
+{
+	size_t *at = arg;
+	uint8_t got[8];
+	ssize_t n = 1;
+
+	while (*at < LARGE && n > 0) {
+		n = sock_recv(&sock, fd, got, sizeof(got), 0);
+		if (n > 0 &&
+		    memcmp(got, large + WIRE_BSDH + *at, (size_t)n) != 0)
+			break;
+		__atomic_fetch_add(at, n > 0 ? (size_t)n : 0, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+static void test_meanwhile(void **state)
+{
+	pthread_t t;
+	size_t at = 0;
+
+	(void)state;
+	assert_int_equal(pthread_create(&t, NULL, receives, &at), 0);
+	while (__atomic_load_n(&at, __ATOMIC_SEQ_CST) < COPY / 10)
+		;
+	while (brought_back() == -EAGAIN)
+		;
+	assert_int_equal(pthread_join(t, NULL), 0);
+	assert_int_equal(at, LARGE);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, killed, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_receives), CASE(test_stand_in), CASE(test_inside),
-		CASE(test_refused),  CASE(test_quicker),
+		CASE(test_receives),
+		CASE(test_stand_in),
+		CASE(test_inside),
+		CASE(test_refused),
+		CASE(test_quicker),
+		cmocka_unit_test_setup_teardown(test_meanwhile, killed_large,
+						tear_down),
 	};
 	const struct sock_hooks lent = { .recv = recv, .ppoll = ppoll };
 
