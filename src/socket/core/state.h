@@ -266,7 +266,7 @@ struct sock_fallback {
 struct sock_rx {
 	uint64_t avail; /* stream bytes */
 	uint32_t front_at; /* of them, taken of the front message */
-	bool stale; /* ring content was taken back */
+	bool stale; /* atomic: ring content was taken back */
 };
 
 /* Memory, and the processes that have it open. */

@@ -333,7 +333,7 @@ static int paused_back(struct sock *s, int fd, bool told)
 	if (ret)
 		return ret;
 	held = s->got.avail + s->ar.kept;
-	s->got.stale = held;
+	__atomic_store_n(&s->got.stale, held > 0, __ATOMIC_RELAXED);
 	/* a receive that sees RESTORING looks at them */
 	s->fallback.handed_at = clock_ns();
 	__atomic_store_n(&s->fallback.handed_to, s->ar.taken + held,

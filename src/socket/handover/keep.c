@@ -268,15 +268,18 @@ static void throw_copy(struct sock *s, int fd)
 
 int keep_revive(struct sock *s, int fd)
 {
+	/* others may receive meanwhile: it only goes up */
+	uint64_t taken = __atomic_load_n(&s->ar.taken, __ATOMIC_SEQ_CST);
+
 	if (!s->got.stale || anc_state(s->rx) != ANC_RESTORING ||
-	    s->ar.taken < s->ar.from)
+	    taken < s->ar.from)
 		return 0;
 	if (!anc_revive_begin(s->rx, &s->ar))
 		return -EAGAIN;
 	if (fd >= 0)
 		throw_copy(s, fd);
 	skip_unread(s, s->ar.taken - s->ar.from);
-	s->got.stale = false;
+	__atomic_store_n(&s->got.stale, false, __ATOMIC_RELAXED);
 	anc_revive(s->rx, &s->ar);
 	s->ar.based = false;
 	return 1;

@@ -478,7 +478,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			return n;
 	}
 	for (;;) {
-		stale = s->got.stale;
+		stale = __atomic_load_n(&s->got.stale, __ATOMIC_RELAXED);
 		n = tcp_passed_by(&lifted, &s->stats.rx_shown, &lifted) ?
 			    0 :
 			    tcp_recv(s, fd, w, m, &lifted, &stays);

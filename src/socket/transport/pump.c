@@ -72,7 +72,7 @@ static void drop_stale(struct sock *s)
 
 	if (anc_state(s->rx) == ANC_RESTORING || anc_state(s->rx) == ANC_PAUSED)
 		return; /* the peer may still read it */
-	s->got.stale = false;
+	__atomic_store_n(&s->got.stale, false, __ATOMIC_RELAXED);
 	reports.kept_is_void(s);
 	pump_recv(s, NULL, n, false, true);
 	COUNT_HELD(s, bytes_sdp_rx, -n);
