@@ -99,6 +99,66 @@ static void test_end(void **state)
 			 0);
 }
 
+/* --- the writer is gone, and the queue pair with it ------------------------ */
+
+static void breaks(void)
+{
+	int i;
+
+	sock.peer->reset = 1;
+	sock.tx->state = ANC_GONE;
+	assert_int_equal(lock_take(&sock.lock), 0);
+	failover_begin(&sock, -ECONNRESET);
+	for (i = 0; i < 10 && rd.state == RDMA_FAILOVER; i++)
+		failover_step(&sock);
+	lock_drop(&sock.lock);
+}
+
+/* It had all of it, and put it back before it closed. */
+static void test_gone_behind(void **state)
+{
+	(void)state;
+	comes_again();
+	breaks();
+	gets_given();
+}
+
+/* It was killed in the record: what lies here counts. */
+static void test_gone_within(void **state)
+{
+	uint8_t rec[RESUME_RECORD];
+
+	(void)state;
+	resume_give(rec, rd.mark.secret_rx, TAKEN);
+	on_anchor(rec, sizeof(rec) / 2);
+	assert_int_equal(shutdown(writer.fd, SHUT_WR), 0);
+	breaks();
+	gets_given();
+}
+
+/* Its record comes later than the news of its end. */
+static void test_gone_before(void **state)
+{
+	char got[64];
+
+	(void)state;
+	breaks();
+	assert_int_equal(sock_recv(&sock, fd, got, sizeof(got), MSG_DONTWAIT),
+			 -EAGAIN);
+	comes_again();
+	breaks();
+	gets_given();
+}
+
+/* It never had all of it, so no record comes. */
+static void test_gone_without(void **state)
+{
+	(void)state;
+	rd.failover.give.at--;
+	breaks();
+	gets_all(GIVEN);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, returned, tear_down)
 
 int main(void)
@@ -108,6 +168,10 @@ int main(void)
 		CASE(test_not_ready_before),
 		CASE(test_given_up),
 		CASE(test_end),
+		CASE(test_gone_behind),
+		CASE(test_gone_within),
+		CASE(test_gone_before),
+		CASE(test_gone_without),
 	};
 	const struct sock_hooks lent = { .recv = recv, .ppoll = ppoll };
 

@@ -232,16 +232,30 @@ static void begin_rx(struct sock *s, struct rdma *r)
 	resume_begin(&r->failover.in, st, r->mark.marker_wait, sure);
 }
 
+/*
+ * It closed: there is no peer left to go on with. But if it has got all that was
+ * handed back, the record in front of that may be on its way, and is nothing for
+ * the program.
+ */
+static bool alone(struct sock *s)
+{
+	const struct rdma_given *g = &s->rd->failover.give;
+
+	if (!__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) &&
+	    anc_state(s->tx) != ANC_GONE)
+		return false;
+	if (anc_state(s->rx) != ANC_RESTORING)
+		s->ar.unsure = false;
+	return !s->ar.unsure || g->at < g->len;
+}
+
 void failover_begin(struct sock *s, int error)
 {
 	struct rdma *r = s->rd;
 
 	if (!rdma_here(s) || r->state != RDMA_UP)
 		return;
-	/* it closed: there is no peer left to go on with */
-	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) ||
-	    anc_state(s->tx) == ANC_GONE) {
-		s->ar.unsure = false;
+	if (alone(s)) {
 		end_it(s);
 		return;
 	}
@@ -300,6 +314,15 @@ static void drop_hidden(struct rdma *r)
 	r->mark.hidden = 0;
 }
 
+/* Is nothing of the stream missing where that `part` of a record is the last? */
+static bool whole_without(const struct rdma *r, size_t part)
+{
+	if (!part)
+		return resume_ended(&r->failover.in);
+	return (r->mark.marker_wait && r->mark.hidden >= part) ||
+	       r->failover.in.phase == RESUME_AT_GIVEN; /* its own copy is */
+}
+
 /*
  * Nothing more comes. A writer that is no more has neither gone back to x nor
  * written its marker, but a `part` of it: what came behind it is in order. Nor
@@ -308,10 +331,8 @@ static void drop_hidden(struct rdma *r)
 static int stream_ended(struct sock *s, size_t part)
 {
 	struct rdma *r = s->rd;
-	bool ok = part ? r->mark.marker_wait && r->mark.hidden >= part :
-			 resume_ended(&r->failover.in);
 
-	if (!ok && !s->conn.dis_rcvd)
+	if (!whole_without(r, part) && !s->conn.dis_rcvd)
 		return -ECONNRESET;
 	if (r->mark.marker_wait && !r->failover.in.back)
 		marker_came(s, r);
