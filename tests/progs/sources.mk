@@ -28,6 +28,7 @@ check_PROGRAMS += \
 	tests/progs/halts \
 	tests/progs/handlers \
 	tests/progs/idlers \
+	tests/progs/interrupts \
 	tests/progs/killed \
 	tests/progs/leaks \
 	tests/progs/leavers \
@@ -51,6 +52,7 @@ check_PROGRAMS += \
 	tests/progs/signals \
 	tests/progs/stacks \
 	tests/progs/standins \
+	tests/progs/steps \
 	tests/progs/stopped \
 	tests/progs/stream \
 	tests/progs/tells \
@@ -234,6 +236,18 @@ tests_progs_stacks_CFLAGS = $(PROGS_CFLAGS)
 # The dynamic linker saves all registers on the stack when it binds late.
 tests_progs_stacks_LDFLAGS = -Wl,-z,now
 tests_progs_stacks_LDADD = -lpthread
+
+tests_progs_interrupts_SOURCES = tests/progs/interrupts.c \
+	tests/progs/step.c tests/progs/step.h $(PROGS_COMMON)
+tests_progs_interrupts_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_interrupts_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_interrupts_LDADD = -lpthread
+
+tests_progs_steps_SOURCES = tests/progs/steps.c \
+	tests/progs/step.c tests/progs/step.h $(PROGS_COMMON)
+tests_progs_steps_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_steps_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_steps_LDADD = -lpthread
 
 tests_progs_killed_SOURCES = tests/progs/killed.c $(PROGS_COMMON)
 tests_progs_killed_CPPFLAGS = $(PROGS_CPPFLAGS)

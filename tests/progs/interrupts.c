@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * interrupts - a signal comes at each place of a process's calls (step.h), and
+ * its handler does what a handler may do: sends, receives, shuts down, closes,
+ * jumps away, starts a child. What the peer sees is what it sees on TCP, where a
+ * call has happened before the handler or behind it, and never by halves.
+ */
+#include "prog.h"
+#include "step.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROUNDS 6
+#define WARM   40
+#define FRAME  100 /* bytes of one value each, the next frame of the next */
+#define MARK   0 /* of no frame: what the handler sends */
+#define AFTER  20 /* calls behind the handler */
+
+static unsigned char value_at(uint64_t off)
+{
+	return (unsigned char)(1 + off / FRAME % 251);
+}
+
+/* --- in the process that is interrupted ----------------------------------- */
+
+struct test {
+	void (*call)(void);
+	void (*handler)(void);
+	bool gets; /* it receives, its peer sends */
+	bool jumps; /* a frame, or what was received, may be lost */
+	bool ends; /* nothing can be sent any more */
+	unsigned int marks; /* that arrive */
+};
+
+static struct sockaddr_in addr;
+static const struct test *test;
+static int fd, set = -1;
+static uint64_t off; /* of the next byte that is sent, or received */
+static unsigned int calls; /* since the handler ran */
+static volatile sig_atomic_t hits;
+static volatile bool inside; /* it is in a call, and not in code of its own */
+static volatile bool late; /* the signal came when it was not */
+static volatile bool closed;
+static char early[4096]; /* what the handler received */
+static volatile ssize_t early_n;
+static sigjmp_buf away;
+
+static void on_signal(int sig)
+{
+	int err = errno;
+
+	(void)sig;
+	if (inside) {
+		hits = 1;
+		test->handler();
+	} else if (!hits) {
+		late = true;
+	}
+	errno = err;
+}
+
+/* The call that is interrupted, and its result. */
+#define INSIDE(call)              \
+	({                        \
+		ssize_t result_;  \
+                                  \
+		inside = true;    \
+		result_ = (call); \
+		inside = false;   \
+		result_;          \
+	})
+
+static void prepare(void *arg)
+{
+	struct link l = { .tx.seed = 1, .rx.seed = 2 };
+	struct sigaction sa = { .sa_handler = on_signal,
+				.sa_flags = SA_RESTART };
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	test = arg;
+	l.fd = fd = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(fd >= 0);
+	CHECK(!connect(fd, (struct sockaddr *)&addr, sizeof(addr)));
+	prog_warm(&l, true, WARM);
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+	set = epoll_create1(EPOLL_CLOEXEC);
+	CHECK(set >= 0 && !epoll_ctl(set, EPOLL_CTL_ADD, fd, &ev));
+}
+
+static bool same(const char *buf, size_t n, uint64_t from)
+{
+	while (n--)
+		if ((unsigned char)buf[n] != value_at(from + n))
+			return false;
+	return true;
+}
+
+/* The handler may have received before the call has, or behind it. */
+static void got(const char *buf, size_t n)
+{
+	size_t h = early_n > 0 ? (size_t)early_n : 0;
+
+	if (test->jumps && hits)
+		return;
+	CHECK((same(buf, n, off) && same(early, h, off + n)) ||
+	      (same(early, h, off) && same(buf, n, off + h)));
+	off += n + h;
+	early_n = 0;
+}
+
+static void finish(void)
+{
+	char buf[4096];
+	ssize_t n = 1;
+
+	if (!closed && !test->ends)
+		CHECK(!shutdown(fd, SHUT_WR));
+	while (!closed && n > 0) {
+		n = recv(fd, buf, sizeof(buf), 0);
+		if (n > 0)
+			got(buf, (size_t)n);
+	}
+	CHECK(closed || !n);
+	_exit(0);
+}
+
+static void work(void *arg)
+{
+	(void)arg;
+	if (!sigsetjmp(away, 1))
+		test->call();
+	inside = false;
+	if (late) {
+		late = false;
+		if (!sigsetjmp(away, 1)) {
+			inside = true;
+			raise(SIGUSR1);
+		}
+		inside = false;
+	}
+	if (hits && calls++ == AFTER)
+		finish();
+}
+
+static void puts_one(void)
+{
+	char buf[FRAME];
+	ssize_t n;
+
+	memset(buf, value_at(off), sizeof(buf));
+	off += sizeof(buf);
+	n = INSIDE(send(fd, buf, sizeof(buf), 0));
+	if (n < 0 && hits && (test->ends || closed)) {
+		CHECK(errno == (closed ? EBADF : EPIPE));
+		finish();
+	}
+	CHECK(n == FRAME);
+}
+
+static void gets_some(void)
+{
+	char buf[3000];
+	ssize_t n = INSIDE(recv(fd, buf, sizeof(buf), 0));
+
+	if (n < 0 && closed && errno == EBADF)
+		finish();
+	CHECK(n > 0);
+	got(buf, (size_t)n);
+}
+
+static void polls(void)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t n = INSIDE(poll(&p, 1, -1));
+
+	CHECK(n == 1 || (n < 0 && errno == EINTR && hits));
+	if (n == 1)
+		gets_some();
+}
+
+static void waits(void)
+{
+	struct epoll_event ev;
+	ssize_t n = INSIDE(epoll_wait(set, &ev, 1, -1));
+
+	CHECK(n == 1 || (n < 0 && errno == EINTR && hits));
+	if (n == 1)
+		gets_some();
+}
+
+/* --- its handlers --------------------------------------------------------- */
+
+static void h_send(void)
+{
+	char mark = MARK;
+
+	CHECK(send(fd, &mark, 1, 0) == 1);
+}
+
+static void h_recv(void)
+{
+	early_n = recv(fd, early, sizeof(early), MSG_DONTWAIT);
+	CHECK(early_n > 0 || (early_n < 0 && errno == EAGAIN));
+}
+
+static void h_shut(void)
+{
+	CHECK(!shutdown(fd, SHUT_WR));
+}
+
+static void h_close(void)
+{
+	closed = true;
+	CHECK(!close(fd));
+}
+
+static void h_jump(void)
+{
+	siglongjmp(away, 1);
+}
+
+static void h_fork(void)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid)
+		_exit(0);
+	prog_reap(pid, 0);
+}
+
+/* --- its peer ------------------------------------------------------------- */
+
+struct round {
+	const struct test *test;
+	size_t place, places;
+};
+
+/* Thread: carries the process to the place, signals it, and lets it go on. */
+static void *carries(void *arg)
+{
+	struct round *r = arg;
+	struct step st;
+	int status;
+
+	step_start(&st, prepare, work, (void *)r->test);
+	step_to(&st, r->place);
+	r->places = st.places;
+	step_signal(&st, SIGUSR1);
+	step_free(&st);
+	CHECK(waitpid(st.pid, &status, 0) == st.pid);
+	CHECK(!status);
+	return NULL;
+}
+
+/* Frames, one of them missing at most, marks between them. */
+static void get_frames(const struct test *t, int s)
+{
+	unsigned char buf[4096];
+	unsigned int marks = 0;
+	uint64_t at = 0;
+	bool gap = t->jumps;
+	ssize_t n, i;
+
+	do {
+		n = recv(s, buf, sizeof(buf), 0);
+		for (i = 0; i < n; i++) {
+			if (buf[i] == MARK) {
+				CHECK(!(at % FRAME));
+				marks++;
+				continue;
+			}
+			if (gap && buf[i] != value_at(at) && !(at % FRAME)) {
+				gap = false;
+				at += FRAME;
+			}
+			CHECK(buf[i] == value_at(at));
+			at++;
+		}
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	CHECK(!n && !(at % FRAME));
+	CHECK(marks == t->marks);
+}
+
+/* Frames, until the other end has none of its own any more. */
+static void put_frames(const struct test *t, int s)
+{
+	struct pollfd p = { .fd = s, .events = POLLIN };
+	char buf[FRAME];
+	uint64_t at = 0;
+	unsigned int marks = 0;
+	ssize_t n;
+
+	for (;;) {
+		memset(buf, value_at(at), sizeof(buf));
+		n = send(s, buf, sizeof(buf), MSG_NOSIGNAL);
+		if (n < FRAME)
+			break; /* closed */
+		at += sizeof(buf);
+		if (poll(&p, 1, 0) != 1)
+			continue;
+		n = recv(s, buf, sizeof(buf), 0);
+		if (n <= 0)
+			break;
+		CHECK(buf[0] == MARK);
+		marks += (unsigned int)n;
+	}
+	CHECK(!n || t->handler == h_close);
+	CHECK(marks == t->marks);
+	shutdown(s, SHUT_WR);
+}
+
+static size_t one(int lfd, const struct test *t, size_t place)
+{
+	struct round r = { .test = t, .place = place };
+	struct link l = { .tx.seed = 2, .rx.seed = 1 };
+	pthread_t carrier;
+
+	CHECK(!pthread_create(&carrier, NULL, carries, &r));
+	l.fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC);
+	CHECK(l.fd >= 0);
+	prog_warm(&l, false, WARM);
+	if (t->gets)
+		put_frames(t, l.fd);
+	else
+		get_frames(t, l.fd);
+	shutdown(l.fd, SHUT_WR);
+	CHECK(!pthread_join(carrier, NULL));
+	link_close(&l);
+	return r.places;
+}
+
+static void rounds(const struct test *t)
+{
+	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t i, n = ROUNDS * (size_t)prog_scale, all;
+	uint32_t rnd = (uint32_t)prog_now_ms();
+	socklen_t len = sizeof(addr);
+
+	CHECK(lfd >= 0 && !listen(lfd, 4)); /* on a free port */
+	CHECK(!getsockname(lfd, (struct sockaddr *)&addr, &len));
+	all = one(lfd, t, SIZE_MAX);
+	for (i = 0; i < n; i++)
+		one(lfd, t, 1 + (all * i + prog_rand(&rnd) % all) / n);
+	CHECK(!close(lfd));
+}
+
+#define TEST(name, ...)                                       \
+	static void name(struct end *e)                       \
+	{                                                     \
+		static const struct test t = { __VA_ARGS__ }; \
+                                                              \
+		(void)e;                                      \
+		rounds(&t);                                   \
+	}
+TEST(send_send, puts_one, h_send, .marks = 1)
+TEST(send_recv, puts_one, h_recv, .gets = false)
+TEST(send_shut, puts_one, h_shut, .ends = true)
+TEST(send_close, puts_one, h_close, .gets = false)
+TEST(send_jump, puts_one, h_jump, .jumps = true)
+TEST(send_fork, puts_one, h_fork, .gets = false)
+TEST(recv_send, gets_some, h_send, .gets = true, .marks = 1)
+TEST(recv_recv, gets_some, h_recv, .gets = true)
+TEST(recv_shut, gets_some, h_shut, .gets = true, .ends = true)
+TEST(recv_close, gets_some, h_close, .gets = true)
+TEST(recv_jump, gets_some, h_jump, .gets = true, .jumps = true)
+TEST(recv_fork, gets_some, h_fork, .gets = true)
+TEST(poll_send, polls, h_send, .gets = true, .marks = 1)
+TEST(poll_jump, polls, h_jump, .gets = true, .jumps = true)
+TEST(epoll_send, waits, h_send, .gets = true, .marks = 1)
+TEST(epoll_recv, waits, h_recv, .gets = true)
+TEST(epoll_jump, waits, h_jump, .gets = true, .jumps = true)
+
+#define CASE(name, fn)                    \
+	{                                 \
+		name, fn, NULL, CASE_SOLO \
+	}
+static const struct prog_case cases[] = {
+	CASE("send-send", send_send),	CASE("send-recv", send_recv),
+	CASE("send-shut", send_shut),	CASE("send-close", send_close),
+	CASE("send-jump", send_jump),	CASE("send-fork", send_fork),
+	CASE("recv-send", recv_send),	CASE("recv-recv", recv_recv),
+	CASE("recv-shut", recv_shut),	CASE("recv-close", recv_close),
+	CASE("recv-jump", recv_jump),	CASE("recv-fork", recv_fork),
+	CASE("poll-send", poll_send),	CASE("poll-jump", poll_jump),
+	CASE("epoll-send", epoll_send), CASE("epoll-recv", epoll_recv),
+	CASE("epoll-jump", epoll_jump),
+};
+
+int main(int argc, char **argv)
+{
+	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * step.h - a child that is carried through its work, instruction by instruction
+ *
+ * What another process does meanwhile, or does to it, then comes at each place
+ * of the child's calls, however few instructions lie between two of them.
+ *
+ * A place is the address of an instruction that the child had not come to since
+ * it was started: loops count once, so that places drawn at random are spread
+ * over the code and not over the time. All calls are made by the thread that
+ * has started the child.
+ */
+#ifndef TESTS_PROGS_STEP_H
+#define TESTS_PROGS_STEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct step {
+	pid_t pid;
+	size_t places; /* that it has come to */
+	int sig; /* that it stands at, and gets when it goes on */
+	bool over; /* it has ended, status says how */
+	int status;
+	unsigned char *seen;
+};
+
+/*
+ * Forks a child that does prepare(arg), stands still, and then does work(arg)
+ * again and again. Returns when it stands.
+ */
+void step_start(struct step *st, void (*prepare)(void *), void (*work)(void *),
+		void *arg);
+
+/*
+ * On to its place-th place; not so far if it ends, or comes to no new one any
+ * more. True: it is there.
+ */
+bool step_to(struct step *st, size_t place);
+
+/* One signal, where it stands. */
+void step_signal(struct step *st, int sig);
+
+/* It goes on by itself from here, not traced any more. */
+void step_free(struct step *st);
+
+/* Killed where it stands, or wherever it is, and gone when this returns. */
+void step_kill(struct step *st);
+
+#endif
