@@ -113,6 +113,23 @@ orderly() {
 	CASES="unread-kill blocked-kill soerror-kill" far halfclose 30000
 }
 
+# The one that gets them is on B, and is carried there by its peer (step.h).
+elsewhere() {
+	ON+=(STEP_HOST=10.99.0.1 "STEP_ON=nsenter --net=/run/netns/$B")
+}
+
+@test "between: a signal at places all over the calls" {
+	elsewhere
+	between interrupts
+	[ "$(processes case bytes_rdma_rx)" -gt 10 ]
+}
+
+@test "between: a process that is killed at places all over its calls" {
+	elsewhere
+	between steps
+	[ "$(processes case bytes_rdma_rx)" -gt 10 ]
+}
+
 @test "between: an end in order is no break" {
 	orderly stream duplex
 	orderly halfclose wr

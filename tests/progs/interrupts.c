@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define ROUNDS 6
-#define WARM   40
+#define WARM   (step_elsewhere() ? 400 : 40)
 #define FRAME  100 /* bytes of one value each, the next frame of the next */
 #define MARK   0 /* of no frame: what the handler sends */
 #define AFTER  20 /* calls behind the handler */
@@ -33,6 +33,7 @@ static unsigned char value_at(uint64_t off)
 /* --- in the process that is interrupted ----------------------------------- */
 
 struct test {
+	const char *name;
 	void (*call)(void);
 	void (*handler)(void);
 	bool gets; /* it receives, its peer sends */
@@ -174,6 +175,8 @@ static void gets_some(void)
 
 	if (n < 0 && closed && errno == EBADF)
 		finish();
+	if (!n && hits && test->ends) /* answered by the peer's */
+		finish();
 	CHECK(n > 0);
 	got(buf, (size_t)n);
 }
@@ -253,7 +256,10 @@ static void *carries(void *arg)
 	struct step st;
 	int status;
 
-	step_start(&st, prepare, work, (void *)r->test);
+	if (step_elsewhere())
+		step_exec(&st, r->test->name, &addr);
+	else
+		step_start(&st, prepare, work, (void *)r->test);
 	step_to(&st, r->place);
 	r->places = st.places;
 	step_signal(&st, SIGUSR1);
@@ -342,62 +348,65 @@ static size_t one(int lfd, const struct test *t, size_t place)
 
 static void rounds(const struct test *t)
 {
-	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int lfd = step_listen(&addr);
 	size_t i, n = ROUNDS * (size_t)prog_scale, all;
 	uint32_t rnd = (uint32_t)prog_now_ms();
-	socklen_t len = sizeof(addr);
 
-	CHECK(lfd >= 0 && !listen(lfd, 4)); /* on a free port */
-	CHECK(!getsockname(lfd, (struct sockaddr *)&addr, &len));
 	all = one(lfd, t, SIZE_MAX);
 	for (i = 0; i < n; i++)
 		one(lfd, t, 1 + (all * i + prog_rand(&rnd) % all) / n);
 	CHECK(!close(lfd));
 }
 
-#define TEST(name, ...)                                       \
-	static void name(struct end *e)                       \
-	{                                                     \
-		static const struct test t = { __VA_ARGS__ }; \
-                                                              \
-		(void)e;                                      \
-		rounds(&t);                                   \
-	}
-TEST(send_send, puts_one, h_send, .marks = 1)
-TEST(send_recv, puts_one, h_recv, .gets = false)
-TEST(send_shut, puts_one, h_shut, .ends = true)
-TEST(send_close, puts_one, h_close, .gets = false)
-TEST(send_jump, puts_one, h_jump, .jumps = true)
-TEST(send_fork, puts_one, h_fork, .gets = false)
-TEST(recv_send, gets_some, h_send, .gets = true, .marks = 1)
-TEST(recv_recv, gets_some, h_recv, .gets = true)
-TEST(recv_shut, gets_some, h_shut, .gets = true, .ends = true)
-TEST(recv_close, gets_some, h_close, .gets = true)
-TEST(recv_jump, gets_some, h_jump, .gets = true, .jumps = true)
-TEST(recv_fork, gets_some, h_fork, .gets = true)
-TEST(poll_send, polls, h_send, .gets = true, .marks = 1)
-TEST(poll_jump, polls, h_jump, .gets = true, .jumps = true)
-TEST(epoll_send, waits, h_send, .gets = true, .marks = 1)
-TEST(epoll_recv, waits, h_recv, .gets = true)
-TEST(epoll_jump, waits, h_jump, .gets = true, .jumps = true)
+/* --- cases ---------------------------------------------------------------- */
 
-#define CASE(name, fn)                    \
-	{                                 \
-		name, fn, NULL, CASE_SOLO \
-	}
-static const struct prog_case cases[] = {
-	CASE("send-send", send_send),	CASE("send-recv", send_recv),
-	CASE("send-shut", send_shut),	CASE("send-close", send_close),
-	CASE("send-jump", send_jump),	CASE("send-fork", send_fork),
-	CASE("recv-send", recv_send),	CASE("recv-recv", recv_recv),
-	CASE("recv-shut", recv_shut),	CASE("recv-close", recv_close),
-	CASE("recv-jump", recv_jump),	CASE("recv-fork", recv_fork),
-	CASE("poll-send", poll_send),	CASE("poll-jump", poll_jump),
-	CASE("epoll-send", epoll_send), CASE("epoll-recv", epoll_recv),
-	CASE("epoll-jump", epoll_jump),
+static const struct test tests[] = {
+	{ "send-send", puts_one, h_send, .marks = 1 },
+	{ "send-recv", puts_one, h_recv, .gets = false },
+	{ "send-shut", puts_one, h_shut, .ends = true },
+	{ "send-close", puts_one, h_close, .gets = false },
+	{ "send-jump", puts_one, h_jump, .jumps = true },
+	{ "send-fork", puts_one, h_fork, .gets = false },
+	{ "recv-send", gets_some, h_send, .gets = true, .marks = 1 },
+	{ "recv-recv", gets_some, h_recv, .gets = true },
+	{ "recv-shut", gets_some, h_shut, .gets = true, .ends = true },
+	{ "recv-close", gets_some, h_close, .gets = true },
+	{ "recv-jump", gets_some, h_jump, .gets = true, .jumps = true },
+	{ "recv-fork", gets_some, h_fork, .gets = true },
+	{ "poll-send", polls, h_send, .gets = true, .marks = 1 },
+	{ "poll-jump", polls, h_jump, .gets = true, .jumps = true },
+	{ "epoll-send", waits, h_send, .gets = true, .marks = 1 },
+	{ "epoll-recv", waits, h_recv, .gets = true },
+	{ "epoll-jump", waits, h_jump, .gets = true, .jumps = true },
 };
+
+#define N ARRAY_SIZE(tests)
+
+static const struct test *test_of(const char *name)
+{
+	size_t i = 0;
+
+	while (i < N && strcmp(tests[i].name, name))
+		i++;
+	CHECK(i < N);
+	return &tests[i];
+}
+
+static void run(struct end *e)
+{
+	rounds(test_of(e->name));
+}
 
 int main(int argc, char **argv)
 {
-	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+	const char *asked = step_asked(argc, argv, &addr);
+	struct prog_case cases[N];
+	size_t i;
+
+	if (asked)
+		step_here(prepare, work, (void *)test_of(asked));
+	for (i = 0; i < N; i++)
+		cases[i] = (struct prog_case){ tests[i].name, run, NULL,
+					       CASE_SOLO };
+	return prog_main(argc, argv, cases, N);
 }

@@ -420,7 +420,7 @@ static void case_finish(const struct prog_case *c, struct end *e)
 
 static void case_run(const struct prog_case *c)
 {
-	struct end e = { .ctl = -1, .lfd = -1 };
+	struct end e = { .name = c->name, .ctl = -1, .lfd = -1 };
 	struct peer_arg pa = { .c = c };
 	bool thread = opt_peer == PEER_THREAD && !(c->flags & CASE_PROCESS);
 	int lfd = -1;

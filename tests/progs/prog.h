@@ -44,6 +44,7 @@ struct link {
 };
 
 struct end {
+	const char *name; /* of the case; NULL at the peer */
 	struct link l; /* ready when a case starts, unless CASE_BARE */
 	int ctl; /* steps: prog_sync(), prog_tell() */
 	int lfd; /* listener, -1 at the connecting end */

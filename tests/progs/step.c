@@ -4,9 +4,12 @@
 
 #include "prog.h"
 
+#include <arpa/inet.h>
 #include <elf.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -54,24 +57,88 @@ static void stands(struct step *st)
 		st->sig = WSTOPSIG(st->status);
 }
 
-void step_start(struct step *st, void (*prepare)(void *), void (*work)(void *),
-		void *arg)
+void step_here(void (*prepare)(void *), void (*work)(void *), void *arg)
+{
+	prepare(arg);
+	CHECK(!raise(SIGSTOP));
+	for (;;)
+		work(arg);
+}
+
+/* In the child: false. */
+static bool started(struct step *st)
 {
 	*st = (struct step){ .seen = calloc(SEEN_BITS / 8, 1) };
 	CHECK(st->seen);
 	st->pid = fork();
 	CHECK(st->pid >= 0);
 	if (!st->pid) {
-		prepare(arg);
 		CHECK(!ptrace(PTRACE_TRACEME, 0, NULL, NULL));
-		CHECK(!raise(SIGSTOP));
-		for (;;)
-			work(arg);
+		return false;
 	}
-	stands(st);
-	CHECK(!st->over && st->sig == SIGSTOP);
+	/* each program that it executes stops it, too */
+	for (stands(st); !st->over && st->sig != SIGSTOP; stands(st))
+		CHECK(!ptrace(PTRACE_CONT, st->pid, NULL,
+			      (void *)(long)st->sig));
+	CHECK(!st->over);
 	st->sig = 0;
+	return true;
 }
+
+void step_start(struct step *st, void (*prepare)(void *), void (*work)(void *),
+		void *arg)
+{
+	if (!started(st))
+		step_here(prepare, work, arg);
+}
+
+/* --- a program of its own ------------------------------------------------- */
+
+#define ASKED "step" /* the first argument */
+
+bool step_elsewhere(void)
+{
+	return getenv("STEP_ON");
+}
+
+int step_listen(struct sockaddr_in *at)
+{
+	const char *host = getenv("STEP_HOST");
+	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(*at);
+
+	*at = (struct sockaddr_in){ .sin_family = AF_INET };
+	CHECK(inet_pton(AF_INET, host ? host : "127.0.0.1", &at->sin_addr));
+	CHECK(lfd >= 0 && !bind(lfd, (struct sockaddr *)at, len));
+	CHECK(!listen(lfd, 4));
+	CHECK(!getsockname(lfd, (struct sockaddr *)at, &len));
+	return lfd;
+}
+
+void step_exec(struct step *st, const char *word, const struct sockaddr_in *at)
+{
+	char host[INET_ADDRSTRLEN], port[8];
+
+	CHECK(inet_ntop(AF_INET, &at->sin_addr, host, sizeof(host)));
+	snprintf(port, sizeof(port), "%u", ntohs(at->sin_port));
+	if (started(st))
+		return;
+	execl("/bin/sh", "sh", "-c", "exec $STEP_ON \"$@\"", "sh", prog_self,
+	      ASKED, word, host, port, (char *)NULL);
+	CHECK(!"no shell");
+}
+
+const char *step_asked(int argc, char **argv, struct sockaddr_in *at)
+{
+	if (argc != 5 || strcmp(argv[1], ASKED))
+		return NULL;
+	*at = (struct sockaddr_in){ .sin_family = AF_INET };
+	CHECK(inet_pton(AF_INET, argv[3], &at->sin_addr));
+	at->sin_port = htons((uint16_t)atoi(argv[4]));
+	return argv[2];
+}
+
+/* --- on it goes ----------------------------------------------------------- */
 
 static void step(struct step *st)
 {

@@ -13,6 +13,7 @@
 #ifndef TESTS_PROGS_STEP_H
 #define TESTS_PROGS_STEP_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -32,6 +33,23 @@ struct step {
  */
 void step_start(struct step *st, void (*prepare)(void *), void (*work)(void *),
 		void *arg);
+
+/*
+ * Where the child is to connect to: a listener on a free port of STEP_HOST, by
+ * default of this host. With STEP_ON, a command that takes a program to another
+ * host, it has to be one of its own (step_exec()).
+ */
+int step_listen(struct sockaddr_in *at);
+bool step_elsewhere(void);
+
+/*
+ * As step_start(), in this program executed anew; there main() begins with
+ * step_asked(), and where that gives the `word`, it calls step_here().
+ */
+void step_exec(struct step *st, const char *word, const struct sockaddr_in *at);
+const char *step_asked(int argc, char **argv, struct sockaddr_in *at);
+void step_here(void (*prepare)(void *), void (*work)(void *), void *arg)
+	__attribute__((noreturn));
 
 /*
  * On to its place-th place; not so far if it ends, or comes to no new one any

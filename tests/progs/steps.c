@@ -3,7 +3,8 @@
  * steps - a process is killed at each place of its calls (step.h), while its
  * peer waits, or does what needs an answer: starts a program that inherits the
  * descriptor, forks. Of a writer everything comes that its calls had taken, and
- * then the end; a reader's peer is told that it is gone.
+ * then the end; a reader's peer is told that it is gone. Between hosts what the
+ * killed process had not sent yet is lost with it, and its end may be a reset.
  */
 #include "prog.h"
 #include "step.h"
@@ -19,13 +20,14 @@
 #include <unistd.h>
 
 #define ROUNDS 6
-#define WARM   40
+#define WARM   (step_elsewhere() ? 400 : 40)
 #define MANY   300000
 
 struct victim;
 
 /* What is done meanwhile, by the process that is killed and by its peer. */
 struct test {
+	const char *name;
 	void (*work)(struct victim *v); /* again and again */
 	void *(*meanwhile)(void *over); /* NULL: nothing but its end of it */
 	bool gets; /* the victim receives, its peer sends */
@@ -69,7 +71,10 @@ static void *carries(void *arg)
 	struct victim *v = arg;
 	struct step st;
 
-	step_start(&st, prepare, work, v);
+	if (step_elsewhere())
+		step_exec(&st, v->test->name, &v->addr);
+	else
+		step_start(&st, prepare, work, v);
 	step_to(&st, v->place);
 	v->places = st.places;
 	step_kill(&st);
@@ -181,7 +186,7 @@ static void get_all(struct victim *v, struct link *l)
 		else if (n > 0)
 			flow_check(&l->rx, buf, (size_t)n);
 	} while (n > 0 || (n < 0 && errno == EINTR));
-	CHECK(!n);
+	CHECK(!n || (step_elsewhere() && errno == ECONNRESET));
 }
 
 static void *starts_others(void *arg)
@@ -236,16 +241,15 @@ static void *shared_number(void)
 }
 
 /* How far it came. */
-static size_t one(int lfd, const struct test *t, size_t place)
+static size_t one(int lfd, const struct sockaddr_in *at, const struct test *t,
+		  size_t place)
 {
-	struct victim v = { .test = t, .place = place };
+	struct victim v = { .test = t, .addr = *at, .place = place };
 	struct link l = { .tx.seed = 2, .rx.seed = 1 };
-	socklen_t len = sizeof(v.addr);
 	pthread_t carrier, other;
 	bool over = false;
 
 	v.sent = shared_number();
-	CHECK(!getsockname(lfd, (struct sockaddr *)&v.addr, &len));
 	CHECK(!pthread_create(&carrier, NULL, carries, &v));
 	l.fd = accept4(lfd, NULL, NULL, t->meanwhile ? 0 : SOCK_CLOEXEC);
 	CHECK(l.fd >= 0);
@@ -268,54 +272,64 @@ static size_t one(int lfd, const struct test *t, size_t place)
 
 static void rounds(const struct test *t)
 {
-	int lfd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in at;
+	int lfd = step_listen(&at);
 	size_t i, n = ROUNDS * (size_t)prog_scale, all;
 	uint32_t rnd = (uint32_t)prog_now_ms();
 
-	CHECK(lfd >= 0 && !listen(lfd, 4)); /* on a free port */
-	all = one(lfd, t, SIZE_MAX);
+	all = one(lfd, &at, t, SIZE_MAX);
 	for (i = 0; i < n; i++)
-		one(lfd, t, 1 + (all * i + prog_rand(&rnd) % all) / n);
+		one(lfd, &at, t, 1 + (all * i + prog_rand(&rnd) % all) / n);
 	CHECK(!close(lfd));
 }
 
-#define ROUND(name, ...)                                      \
-	static void name(struct end *e)                       \
-	{                                                     \
-		static const struct test t = { __VA_ARGS__ }; \
-                                                              \
-		(void)e;                                      \
-		rounds(&t);                                   \
-	}
-#define THREE(work, gets)                               \
-	ROUND(work##_alone, work, NULL, gets)           \
-	ROUND(work##_starts, work, starts_others, gets) \
-	ROUND(work##_forks, work, starts_children, gets)
-THREE(puts_few, false)
-THREE(puts_many, false)
-THREE(gets, true)
-THREE(polls, true)
-THREE(shuts, false)
-THREE(closes, false)
-THREE(exits, false)
-THREE(forks, false)
-THREE(runs, false)
+/* --- cases ---------------------------------------------------------------- */
 
-#define CASES(name, work)                                           \
-	{ name, work##_alone, NULL, CASE_SOLO },                    \
-		{ name "-starts", work##_starts, NULL, CASE_SOLO }, \
-	{                                                           \
-		name "-forks", work##_forks, NULL, CASE_SOLO        \
+#define THREE(name, work, gets)                                \
+	{ name, work, NULL, gets },                            \
+		{ name "-starts", work, starts_others, gets }, \
+	{                                                      \
+		name "-forks", work, starts_children, gets     \
 	}
-static const struct prog_case cases[] = {
-	CASES("send", puts_few), CASES("send-much", puts_many),
-	CASES("recv", gets),	 CASES("poll", polls),
-	CASES("shut", shuts),	 CASES("close", closes),
-	CASES("exit", exits),	 CASES("fork", forks),
-	CASES("system", runs),
+static const struct test tests[] = {
+	THREE("send", puts_few, false), THREE("send-much", puts_many, false),
+	THREE("recv", gets, true),	THREE("poll", polls, true),
+	THREE("shut", shuts, false),	THREE("close", closes, false),
+	THREE("exit", exits, false),	THREE("fork", forks, false),
+	THREE("system", runs, false),
 };
+
+#define N ARRAY_SIZE(tests)
+
+static const struct test *test_of(const char *name)
+{
+	size_t i = 0;
+
+	while (i < N && strcmp(tests[i].name, name))
+		i++;
+	CHECK(i < N);
+	return &tests[i];
+}
+
+static void run(struct end *e)
+{
+	rounds(test_of(e->name));
+}
 
 int main(int argc, char **argv)
 {
-	return prog_main(argc, argv, cases, ARRAY_SIZE(cases));
+	struct victim v = { 0 };
+	const char *asked = step_asked(argc, argv, &v.addr);
+	struct prog_case cases[N];
+	size_t i;
+
+	if (asked) {
+		v.test = test_of(asked);
+		v.sent = shared_number();
+		step_here(prepare, work, &v);
+	}
+	for (i = 0; i < N; i++)
+		cases[i] = (struct prog_case){ tests[i].name, run, NULL,
+					       CASE_SOLO };
+	return prog_main(argc, argv, cases, N);
 }

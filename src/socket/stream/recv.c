@@ -95,18 +95,6 @@ static ssize_t queue_recv(struct sock *s, int fd, struct want *w, uint64_t lim)
 	return got;
 }
 
-/* More? At the switch what is already there follows: a look has shown it. */
-static bool goes_over(struct want *w)
-{
-	if (w->all || w->done == w->len)
-		return w->done != w->len;
-	if (likely(!w->between) || w->peek || w->control)
-		return false;
-	w->nonblock = true;
-	w->flags |= MSG_DONTWAIT;
-	return true;
-}
-
 /*
  * One look at ANC_AT_QUEUE. 1: the answer is *ret; 0: look again. A writer
  * that asks, stalls or falls back meanwhile changes where to look.
@@ -126,7 +114,7 @@ static bool from_queue(struct sock *s, int fd, struct want *w, uint64_t lim,
 		if ((uint64_t)got == lim && carrier_shared(s) &&
 		    anc_passed(s->rx, &s->ar))
 			tcp_passed(s, s->rx);
-		return !goes_over(w);
+		return !want_goes_over(w);
 	}
 	*ret = w->done && (!w->all || got != -EAGAIN) ? 0 : got;
 	if (got != -EAGAIN || (w->done && !w->all) || w->nonblock)
@@ -316,7 +304,7 @@ static ssize_t ring_recv(struct sock *s, int fd, struct want *w, bool *tcp)
 				continue;
 			if (unlikely(anc_kicks(s->rx, &s->ar) > 0))
 				ring_kicks(s, fd);
-			if (!goes_over(w))
+			if (!want_goes_over(w))
 				return 0;
 			continue;
 		}
@@ -406,14 +394,12 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 			m->msg_controllen = (size_t)(m->msg_flags = 0);
 	} else if (m && !w->done) {
 		n = hooks.recvmsg(fd, m, flags);
-	} else if (w->c.left > 1 && !w->c.at) {
+	} else if (w->c.left > 1 && !w->c.at && !want_follows(w)) {
 		rest.msg_iov = (struct iovec *)w->c.iov;
 		rest.msg_iovlen = w->c.left;
 		n = hooks.recvmsg(fd, &rest, flags);
 	} else { /* a vector half filled: one piece at a time */
-		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
-		one.iov_len = w->c.iov->iov_len - w->c.at;
-		n = hooks.recv(fd, one.iov_base, one.iov_len, flags);
+		n = want_piece(w, fd, flags);
 	}
 	n = tcp_said(n, saved);
 	in.back = true;
@@ -470,6 +456,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	__attribute__((cleanup(tcp_rx_stayed))) struct sock *stays = NULL;
 	size_t room = m ? m->msg_controllen : 0;
 	bool lifted = false, ours = false, put_back = false, tcp, stale;
+	uint64_t taken;
 	ssize_t n;
 
 	if (unlikely(s->id.use == USE_SDP) && !s->paired && !w->nonblock) {
@@ -479,6 +466,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	}
 	for (;;) {
 		stale = __atomic_load_n(&s->got.stale, __ATOMIC_RELAXED);
+		taken = __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED);
 		n = tcp_passed_by(&lifted, &s->stats.rx_shown, &lifted) ?
 			    0 :
 			    tcp_recv(s, fd, w, m, &lifted, &stays);
@@ -503,7 +491,8 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			w->between = w->done ||
 				     (s->paired && anc_state(s->rx) != ANC_TCP);
 			w->done += (size_t)n;
-			if (!goes_over(w) || sock_atmark(s, fd) == 1)
+			if (!want_goes_over(w) || sock_atmark(s, fd) == 1 ||
+			    want_overtaken(w, s, taken + (uint64_t)n))
 				break;
 			cursor_skip(&w->c, (size_t)n);
 			ours = true;
@@ -531,7 +520,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			peek_fallback(s, fd);
 			w->starved = false;
 		}
-		if (!tcp || (w->done && !goes_over(w)))
+		if (!tcp || (w->done && !want_goes_over(w)))
 			break;
 		if (w->done && sock_atmark(s, fd) == 1)
 			break; /* the urgent mark ends a read, WAITALL too */

@@ -26,6 +26,53 @@ static inline bool want_part(const struct want *w)
 	return w->done || w->begun;
 }
 
+/* More? At the switch what is already there follows: a look has shown it. */
+static inline bool want_goes_over(struct want *w)
+{
+	if (w->all || w->done == w->len)
+		return w->done != w->len;
+	if (likely(!w->between) || w->peek || w->control)
+		return false;
+	w->nonblock = true;
+	w->flags |= MSG_DONTWAIT;
+	return true;
+}
+
+/*
+ * What follows bytes of the same call comes at once, and no receive of a handler
+ * may come between: so it is taken inside (guard.h).
+ */
+static inline bool want_follows(const struct want *w)
+{
+	return w->done && w->nonblock;
+}
+
+/* recv() into what is left of the first piece of memory; errno. */
+static inline ssize_t want_piece(const struct want *w, int fd, int flags)
+{
+	char *base = (char *)w->c.iov->iov_base + w->c.at;
+	size_t n = w->c.iov->iov_len - w->c.at;
+	ssize_t got;
+
+	if (likely(!want_follows(w)))
+		return hooks.recv(fd, base, n, flags);
+	got = sys_recv(fd, base, n, flags);
+	if (got < 0)
+		errno = (int)-got;
+	return got;
+}
+
+/*
+ * Has another receive, of a handler that ended this one's or of another thread,
+ * taken what comes next? `next`: the offset where that was to be.
+ */
+static inline bool want_overtaken(const struct want *w, const struct sock *s,
+				  uint64_t next)
+{
+	return !w->all &&
+	       __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) != next;
+}
+
 /* The first wait of a call sets its limit. */
 static inline uint64_t want_deadline(struct sock *s, struct want *w)
 {
