@@ -39,6 +39,7 @@ struct test {
 	bool gets; /* it receives, its peer sends */
 	bool jumps; /* a frame, or what was received, may be lost */
 	bool ends; /* nothing can be sent any more */
+	bool much; /* each call sends bytes of one value, how many it says */
 	unsigned int marks; /* that arrive */
 };
 
@@ -149,7 +150,7 @@ static void work(void *arg)
 		}
 		inside = false;
 	}
-	if (hits && calls++ == AFTER)
+	if (hits && calls++ == (test->much ? 1 : AFTER))
 		finish();
 }
 
@@ -166,6 +167,18 @@ static void puts_one(void)
 		finish();
 	}
 	CHECK(n == FRAME);
+}
+
+/* Longer than any buffer: a handler ends it when a part has gone. */
+static void puts_much(void)
+{
+	static char buf[3 << 20];
+	static unsigned int call;
+	ssize_t n;
+
+	memset(buf, value_at((uint64_t)call++ * FRAME), sizeof(buf));
+	n = INSIDE(send(fd, buf, sizeof(buf), 0));
+	CHECK(n > 0);
 }
 
 static void gets_some(void)
@@ -298,6 +311,33 @@ static void get_frames(const struct test *t, int s)
 	CHECK(marks == t->marks);
 }
 
+/* Bytes of one value after those of another, a mark only where that changes. */
+static void get_runs(const struct test *t, int s)
+{
+	static unsigned char buf[1 << 16];
+	unsigned int marks = 0, call = 0;
+	bool new_one = false;
+	ssize_t n, i;
+
+	do {
+		n = recv(s, buf, sizeof(buf), 0);
+		for (i = 0; i < n; i++) {
+			if (buf[i] == MARK) {
+				marks++;
+				new_one = true;
+				continue;
+			}
+			if (buf[i] == value_at((uint64_t)(call + 1) * FRAME)) {
+				call++;
+				new_one = false;
+			}
+			CHECK(!new_one);
+			CHECK(buf[i] == value_at((uint64_t)call * FRAME));
+		}
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	CHECK(!n && marks == t->marks);
+}
+
 /* Frames, until the other end has none of its own any more. */
 static void put_frames(const struct test *t, int s)
 {
@@ -336,7 +376,9 @@ static size_t one(int lfd, const struct test *t, size_t place)
 	l.fd = accept4(lfd, NULL, NULL, SOCK_CLOEXEC);
 	CHECK(l.fd >= 0);
 	prog_warm(&l, false, WARM);
-	if (t->gets)
+	if (t->much)
+		get_runs(t, l.fd);
+	else if (t->gets)
 		put_frames(t, l.fd);
 	else
 		get_frames(t, l.fd);
@@ -367,6 +409,7 @@ static const struct test tests[] = {
 	{ "send-close", puts_one, h_close, .gets = false },
 	{ "send-jump", puts_one, h_jump, .jumps = true },
 	{ "send-fork", puts_one, h_fork, .gets = false },
+	{ "much-send", puts_much, h_send, .much = true, .marks = 1 },
 	{ "recv-send", gets_some, h_send, .gets = true, .marks = 1 },
 	{ "recv-recv", gets_some, h_recv, .gets = true },
 	{ "recv-shut", gets_some, h_shut, .gets = true, .ends = true },
