@@ -164,14 +164,10 @@ static void test_gone_without(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_no_end_before),
-		CASE(test_not_ready_before),
-		CASE(test_given_up),
-		CASE(test_end),
-		CASE(test_gone_behind),
-		CASE(test_gone_within),
-		CASE(test_gone_before),
-		CASE(test_gone_without),
+		CASE(test_no_end_before), CASE(test_not_ready_before),
+		CASE(test_given_up),	  CASE(test_end),
+		CASE(test_gone_behind),	  CASE(test_gone_within),
+		CASE(test_gone_before),	  CASE(test_gone_without),
 	};
 	const struct sock_hooks lent = { .recv = recv, .ppoll = ppoll };
 

@@ -450,6 +450,15 @@ static ssize_t nothing(struct sock *s, int fd, int flags, ssize_t then)
 	return n > 0 ? then : n;
 }
 
+/* The anchor gave nothing (n), and yet the stream may go on. */
+static bool more_behind(struct sock *s, int fd, const struct want *w, ssize_t n,
+			bool stale, bool *put_back)
+{
+	return (stale && keep_revived(s, fd, n)) || carrier_overtook(s, n) ||
+	       (n == -EAGAIN && w->nonblock && stream_handed(s) &&
+		peer_writes_back(s, fd, put_back));
+}
+
 /* m: the program's msghdr, or NULL when only w counts. */
 static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 {
@@ -478,10 +487,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 				continue;
 			lift_count(s, fd, n, false);
 			if (n <= 0 &&
-			    ((stale && keep_revived(s, fd, n)) ||
-			     carrier_overtook(s, n) ||
-			     (n == -EAGAIN && w->nonblock && stream_handed(s) &&
-			      peer_writes_back(s, fd, &put_back))))
+			    more_behind(s, fd, w, n, stale, &put_back))
 				continue;
 			if (n <= 0) {
 				n = tcp_ended(s, w->done, n);
