@@ -120,7 +120,7 @@ elsewhere() {
 
 @test "between: a signal at places all over the calls" {
 	elsewhere
-	CASES="send-send much-send recv-recv recv-jump poll-send epoll-recv" \
+	CASES="send-send much-send recv-recv whole-recv recv-jump poll-send epoll-recv" \
 		between interrupts
 	[ "$(processes case bytes_rdma_rx)" -gt 5 ]
 }

@@ -181,10 +181,10 @@ static void puts_much(void)
 	CHECK(n > 0);
 }
 
-static void gets_some(void)
+static void gets(int flags)
 {
 	char buf[3000];
-	ssize_t n = INSIDE(recv(fd, buf, sizeof(buf), 0));
+	ssize_t n = INSIDE(recv(fd, buf, sizeof(buf), flags));
 
 	if (n < 0 && closed && errno == EBADF)
 		finish();
@@ -192,6 +192,16 @@ static void gets_some(void)
 		finish();
 	CHECK(n > 0);
 	got(buf, (size_t)n);
+}
+
+static void gets_some(void)
+{
+	gets(0);
+}
+
+static void gets_whole(void)
+{
+	gets(MSG_WAITALL);
 }
 
 static void polls(void)
@@ -412,6 +422,7 @@ static const struct test tests[] = {
 	{ "much-send", puts_much, h_send, .much = true, .marks = 1 },
 	{ "recv-send", gets_some, h_send, .gets = true, .marks = 1 },
 	{ "recv-recv", gets_some, h_recv, .gets = true },
+	{ "whole-recv", gets_whole, h_recv, .gets = true },
 	{ "recv-shut", gets_some, h_shut, .gets = true, .ends = true },
 	{ "recv-close", gets_some, h_close, .gets = true },
 	{ "recv-jump", gets_some, h_jump, .gets = true, .jumps = true },

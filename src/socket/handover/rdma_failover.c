@@ -237,16 +237,14 @@ static void begin_rx(struct sock *s, struct rdma *r)
  * handed back, the record in front of that may be on its way, and is nothing for
  * the program.
  */
-static bool alone(struct sock *s)
+static bool alone(const struct sock *s)
 {
 	const struct rdma_given *g = &s->rd->failover.give;
 
-	if (!__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) &&
-	    anc_state(s->tx) != ANC_GONE)
-		return false;
-	if (anc_state(s->rx) != ANC_RESTORING)
-		s->ar.unsure = false;
-	return !s->ar.unsure || g->at < g->len;
+	return (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE) ||
+		anc_state(s->tx) == ANC_GONE) &&
+	       !(anc_state(s->rx) == ANC_RESTORING && s->ar.unsure &&
+		 g->at == g->len);
 }
 
 void failover_begin(struct sock *s, int error)
@@ -256,6 +254,9 @@ void failover_begin(struct sock *s, int error)
 	if (!rdma_here(s) || r->state != RDMA_UP)
 		return;
 	if (alone(s)) {
+		/* what was handed back is still here, and counts */
+		if (anc_state(s->rx) != ANC_RESTORING)
+			s->ar.unsure = false;
 		end_it(s);
 		return;
 	}

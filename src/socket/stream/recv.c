@@ -465,7 +465,6 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	__attribute__((cleanup(tcp_rx_stayed))) struct sock *stays = NULL;
 	size_t room = m ? m->msg_controllen : 0;
 	bool lifted = false, ours = false, put_back = false, tcp, stale;
-	uint64_t taken;
 	ssize_t n;
 
 	if (unlikely(s->id.use == USE_SDP) && !s->paired && !w->nonblock) {
@@ -475,7 +474,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	}
 	for (;;) {
 		stale = __atomic_load_n(&s->got.stale, __ATOMIC_RELAXED);
-		taken = __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED);
+		want_asks(w, s);
 		n = tcp_passed_by(&lifted, &s->stats.rx_shown, &lifted) ?
 			    0 :
 			    tcp_recv(s, fd, w, m, &lifted, &stays);
@@ -498,7 +497,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 				     (s->paired && anc_state(s->rx) != ANC_TCP);
 			w->done += (size_t)n;
 			if (!want_goes_over(w) || sock_atmark(s, fd) == 1 ||
-			    want_overtaken(w, s, taken + (uint64_t)n))
+			    want_overtaken(w, s, (size_t)n))
 				break;
 			cursor_skip(&w->c, (size_t)n);
 			ours = true;

@@ -4,6 +4,7 @@
 
 /* A receive under way (recv.c). */
 
+#include "base/sigdefer.h"
 #include "socket/stream/stream.h"
 
 struct want {
@@ -18,6 +19,8 @@ struct want {
 	bool starved; /* by what is in front of x: brought back to TCP, or not */
 	bool torn; /* `len` was cut: memory is missing behind it */
 	bool control; /* the program has room for control messages */
+	uint64_t from; /* taken before the kernel was asked, */
+	uint32_t ran; /* and with MSG_WAITALL the handlers that had run */
 };
 
 /* Bytes of the call have come: a handler ends it (wait.h). */
@@ -62,15 +65,23 @@ static inline ssize_t want_piece(const struct want *w, int fd, int flags)
 	return got;
 }
 
+/* The kernel is asked next. */
+static inline void want_asks(struct want *w, const struct sock *s)
+{
+	w->from = __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED);
+	if (unlikely(w->all))
+		w->ran = sigdefer_handlers();
+}
+
 /*
- * Has another receive, of a handler that ended this one's or of another thread,
- * taken what comes next? `next`: the offset where that was to be.
+ * It gave n bytes. Has another receive, of a handler that ended this one's or of
+ * another thread, taken what comes next? With MSG_WAITALL another thread may.
  */
 static inline bool want_overtaken(const struct want *w, const struct sock *s,
-				  uint64_t next)
+				  size_t n)
 {
-	return !w->all &&
-	       __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) != next;
+	return __atomic_load_n(&s->ar.taken, __ATOMIC_RELAXED) != w->from + n &&
+	       (!w->all || w->ran != sigdefer_handlers());
 }
 
 /* The first wait of a call sets its limit. */
