@@ -125,7 +125,7 @@ void step_exec(struct step *st, const char *word, const struct sockaddr_in *at)
 		return;
 	execl("/bin/sh", "sh", "-c", "exec $STEP_ON \"$@\"", "sh", prog_self,
 	      ASKED, word, host, port, (char *)NULL);
-	CHECK(!"no shell");
+	prog_fail(__FILE__, __LINE__, "no shell");
 }
 
 const char *step_asked(int argc, char **argv, struct sockaddr_in *at)
