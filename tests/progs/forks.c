@@ -134,17 +134,11 @@ static void handlers_run(struct end *e)
 
 static void *fork_some(void *arg)
 {
-	pid_t pid;
 	int i;
 
 	(void)arg;
-	for (i = 0; i < 30; i++) {
-		pid = fork();
-		CHECK(pid >= 0);
-		if (!pid)
-			_exit(0);
-		prog_reap(pid, 0);
-	}
+	for (i = 0; i < 30; i++)
+		prog_child();
 	return NULL;
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * interrupts - a signal comes at each place of a process's calls (step.h), and
- * its handler does what a handler may do: sends, receives, shuts down, closes,
+ * interrupts - a signal comes at places drawn from all of a process's calls
+ * (step.h), and its handler does what a handler may do: sends, receives, shuts down, closes,
  * jumps away, starts a child. What the peer sees is what it sees on TCP, where a
  * call has happened before the handler or behind it, and never by halves.
  */
-#include "prog.h"
 #include "step.h"
 
 #include <netinet/in.h>
@@ -16,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define ROUNDS 6
@@ -257,12 +255,7 @@ static void h_jump(void)
 
 static void h_fork(void)
 {
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid)
-		_exit(0);
-	prog_reap(pid, 0);
+	prog_child();
 }
 
 /* --- its peer ------------------------------------------------------------- */
@@ -277,7 +270,6 @@ static void *carries(void *arg)
 {
 	struct round *r = arg;
 	struct step st;
-	int status;
 
 	if (step_elsewhere())
 		step_exec(&st, r->test->name, &addr);
@@ -286,9 +278,7 @@ static void *carries(void *arg)
 	step_to(&st, r->place);
 	r->places = st.places;
 	step_signal(&st, SIGUSR1);
-	step_free(&st);
-	CHECK(waitpid(st.pid, &status, 0) == st.pid);
-	CHECK(!status);
+	CHECK(!step_free(&st));
 	return NULL;
 }
 
@@ -401,12 +391,12 @@ static size_t one(int lfd, const struct test *t, size_t place)
 static void rounds(const struct test *t)
 {
 	int lfd = step_listen(&addr);
-	size_t i, n = ROUNDS * (size_t)prog_scale, all;
+	size_t i, n = ROUNDS * (size_t)prog_scale, most;
 	uint32_t rnd = (uint32_t)prog_now_ms();
 
-	all = one(lfd, t, SIZE_MAX);
+	most = one(lfd, t, SIZE_MAX);
 	for (i = 0; i < n; i++)
-		one(lfd, t, 1 + (all * i + prog_rand(&rnd) % all) / n);
+		one(lfd, t, 1 + (most * i + prog_rand(&rnd) % most) / n);
 	CHECK(!close(lfd));
 }
 
@@ -434,33 +424,18 @@ static const struct test tests[] = {
 	{ "epoll-jump", waits, h_jump, .gets = true, .jumps = true },
 };
 
-#define N ARRAY_SIZE(tests)
-
-static const struct test *test_of(const char *name)
-{
-	size_t i = 0;
-
-	while (i < N && strcmp(tests[i].name, name))
-		i++;
-	CHECK(i < N);
-	return &tests[i];
-}
+static const struct step_tests all = STEP_TESTS(tests);
 
 static void run(struct end *e)
 {
-	rounds(test_of(e->name));
+	rounds(step_test(&all, e->name));
 }
 
 int main(int argc, char **argv)
 {
 	const char *asked = step_asked(argc, argv, &addr);
-	struct prog_case cases[N];
-	size_t i;
 
 	if (asked)
-		step_here(prepare, work, (void *)test_of(asked));
-	for (i = 0; i < N; i++)
-		cases[i] = (struct prog_case){ tests[i].name, run, NULL,
-					       CASE_SOLO };
-	return prog_main(argc, argv, cases, N);
+		step_here(prepare, work, (void *)step_test(&all, asked));
+	return step_main(argc, argv, &all, run);
 }

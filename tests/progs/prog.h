@@ -194,6 +194,9 @@ const char *prog_sibling(const char *name, char *buf, size_t size);
 /* So many instead of n, which is more than a ring, does the kernel hold. */
 size_t prog_held(size_t n);
 
+/* Forks a child that ends at once, and waits for it. */
+void prog_child(void);
+
 /* Waits for a child and checks that it ended with this status. */
 void prog_reap(pid_t pid, int status);
 

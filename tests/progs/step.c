@@ -2,8 +2,6 @@
 /* step - see step.h. */
 #include "step.h"
 
-#include "prog.h"
-
 #include <arpa/inet.h>
 #include <elf.h>
 #include <signal.h>
@@ -146,7 +144,7 @@ static void step(struct step *st)
 	stands(st);
 }
 
-bool step_to(struct step *st, size_t place)
+void step_to(struct step *st, size_t place)
 {
 	unsigned int old = 0;
 
@@ -155,7 +153,6 @@ bool step_to(struct step *st, size_t place)
 		if (!st->over)
 			old = is_new(st) ? 0 : old + 1;
 	}
-	return !st->over && st->places >= place;
 }
 
 void step_signal(struct step *st, int sig)
@@ -164,11 +161,22 @@ void step_signal(struct step *st, int sig)
 		st->sig = sig;
 }
 
-void step_free(struct step *st)
+static void forget(struct step *st)
 {
-	if (!st->over)
+	free(st->seen);
+	st->seen = NULL;
+}
+
+int step_free(struct step *st)
+{
+	if (!st->over) {
 		CHECK(!ptrace(PTRACE_DETACH, st->pid, NULL,
 			      (void *)(long)st->sig));
+		CHECK(waitpid(st->pid, &st->status, 0) == st->pid);
+		st->over = true;
+	}
+	forget(st);
+	return st->status;
 }
 
 void step_kill(struct step *st)
@@ -181,6 +189,38 @@ void step_kill(struct step *st)
 		CHECK(WIFSIGNALED(st->status));
 		st->over = true;
 	}
-	free(st->seen);
-	st->seen = NULL;
+	forget(st);
+}
+
+/* --- a program's tests ---------------------------------------------------- */
+
+static const char *const *name_of(const struct step_tests *t, size_t i)
+{
+	return (const void *)((const char *)t->first + i * t->size);
+}
+
+const void *step_test(const struct step_tests *t, const char *name)
+{
+	size_t i = 0;
+
+	while (i < t->n && strcmp(*name_of(t, i), name))
+		i++;
+	CHECK(i < t->n);
+	return name_of(t, i);
+}
+
+int step_main(int argc, char **argv, const struct step_tests *t,
+	      void (*run)(struct end *e))
+{
+	struct prog_case *cases = calloc(t->n, sizeof(*cases));
+	size_t i;
+	int ret;
+
+	CHECK(cases);
+	for (i = 0; i < t->n; i++)
+		cases[i] = (struct prog_case){ *name_of(t, i), run, NULL,
+					       CASE_SOLO };
+	ret = prog_main(argc, argv, cases, t->n);
+	free(cases);
+	return ret;
 }

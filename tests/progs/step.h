@@ -2,7 +2,7 @@
 /*
  * step.h - a child that is carried through its work, instruction by instruction
  *
- * What another process does meanwhile, or does to it, then comes at each place
+ * What another process does meanwhile, or does to it, then comes at any place
  * of the child's calls, however few instructions lie between two of them.
  *
  * A place is the address of an instruction that the child had not come to since
@@ -13,10 +13,9 @@
 #ifndef TESTS_PROGS_STEP_H
 #define TESTS_PROGS_STEP_H
 
+#include "prog.h"
+
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <sys/types.h>
 
 struct step {
 	pid_t pid;
@@ -53,17 +52,34 @@ void step_here(void (*prepare)(void *), void (*work)(void *), void *arg)
 
 /*
  * On to its place-th place; not so far if it ends, or comes to no new one any
- * more. True: it is there.
+ * more.
  */
-bool step_to(struct step *st, size_t place);
+void step_to(struct step *st, size_t place);
 
 /* One signal, where it stands. */
 void step_signal(struct step *st, int sig);
 
-/* It goes on by itself from here, not traced any more. */
-void step_free(struct step *st);
+/* It goes on by itself from here; the status with which it ends. */
+int step_free(struct step *st);
 
-/* Killed where it stands, or wherever it is, and gone when this returns. */
+/* Killed where it stands, unless it is over, and gone when this returns. */
 void step_kill(struct step *st);
+
+/* --- a program's tests ---------------------------------------------------- */
+
+/* Structs of `size` bytes, each of which begins with a pointer to its name. */
+struct step_tests {
+	const void *first;
+	size_t size, n;
+};
+#define STEP_TESTS(table)                                    \
+	{                                                    \
+		table, sizeof((table)[0]), ARRAY_SIZE(table) \
+	}
+
+const void *step_test(const struct step_tests *t, const char *name);
+/* Each is a case without a peer: run() finds it by e->name. */
+int step_main(int argc, char **argv, const struct step_tests *t,
+	      void (*run)(struct end *e));
 
 #endif

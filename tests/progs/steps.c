@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * steps - a process is killed at each place of its calls (step.h), while its
- * peer waits, or does what needs an answer: starts a program that inherits the
+ * steps - a process is killed at places drawn from all of its calls (step.h),
+ * while its peer waits, or does what needs an answer: starts a program that inherits the
  * descriptor, forks. Of a writer everything comes that its calls had taken, and
  * then the end; a reader's peer is told that it is gone. Between hosts what the
  * killed process had not sent yet is lost with it, and its end may be a reset.
  */
-#include "prog.h"
 #include "step.h"
 
 #include <netinet/in.h>
@@ -31,6 +30,7 @@ struct test {
 	void (*work)(struct victim *v); /* again and again */
 	void *(*meanwhile)(void *over); /* NULL: nothing but its end of it */
 	bool gets; /* the victim receives, its peer sends */
+	bool ends; /* the victim may end by itself */
 };
 
 /* The process that is killed, and the thread that carries it there. */
@@ -77,6 +77,8 @@ static void *carries(void *arg)
 		step_start(&st, prepare, work, v);
 	step_to(&st, v->place);
 	v->places = st.places;
+	/* of its own it ends in exit() only: it has found nothing wrong */
+	CHECK(!st.over || (v->test->ends && !st.status));
 	step_kill(&st);
 	return NULL;
 }
@@ -149,12 +151,7 @@ static void exits(struct victim *v)
 
 static void forks(struct victim *v)
 {
-	pid_t pid = fork();
-
-	CHECK(pid >= 0);
-	if (!pid)
-		_exit(0);
-	prog_reap(pid, 0);
+	prog_child();
 	puts_of(v, 100);
 }
 
@@ -189,6 +186,7 @@ static void get_all(struct victim *v, struct link *l)
 	CHECK(!n || (step_elsewhere() && errno == ECONNRESET));
 }
 
+/* The naps leave the carrier a processor; nothing depends on how long they are. */
 static void *starts_others(void *arg)
 {
 	const bool *over = arg;
@@ -201,15 +199,9 @@ static void *starts_others(void *arg)
 static void *starts_children(void *arg)
 {
 	const bool *over = arg;
-	pid_t pid;
 
-	for (; !__atomic_load_n(over, __ATOMIC_ACQUIRE); usleep(500)) {
-		pid = fork();
-		CHECK(pid >= 0);
-		if (!pid)
-			_exit(0);
-		prog_reap(pid, 0);
-	}
+	for (; !__atomic_load_n(over, __ATOMIC_ACQUIRE); usleep(500))
+		prog_child();
 	return NULL;
 }
 
@@ -274,62 +266,51 @@ static void rounds(const struct test *t)
 {
 	struct sockaddr_in at;
 	int lfd = step_listen(&at);
-	size_t i, n = ROUNDS * (size_t)prog_scale, all;
+	size_t i, n = ROUNDS * (size_t)prog_scale, most;
 	uint32_t rnd = (uint32_t)prog_now_ms();
 
-	all = one(lfd, &at, t, SIZE_MAX);
+	most = one(lfd, &at, t, SIZE_MAX);
 	for (i = 0; i < n; i++)
-		one(lfd, &at, t, 1 + (all * i + prog_rand(&rnd) % all) / n);
+		one(lfd, &at, t, 1 + (most * i + prog_rand(&rnd) % most) / n);
 	CHECK(!close(lfd));
 }
 
 /* --- cases ---------------------------------------------------------------- */
 
-#define THREE(name, work, gets)                                \
-	{ name, work, NULL, gets },                            \
-		{ name "-starts", work, starts_others, gets }, \
-	{                                                      \
-		name "-forks", work, starts_children, gets     \
+#define THREE(name, work, gets, ends)                                \
+	{ name, work, NULL, gets, ends },                            \
+		{ name "-starts", work, starts_others, gets, ends }, \
+	{                                                            \
+		name "-forks", work, starts_children, gets, ends     \
 	}
 static const struct test tests[] = {
-	THREE("send", puts_few, false), THREE("send-much", puts_many, false),
-	THREE("recv", gets, true),	THREE("poll", polls, true),
-	THREE("shut", shuts, false),	THREE("close", closes, false),
-	THREE("exit", exits, false),	THREE("fork", forks, false),
-	THREE("system", runs, false),
+	THREE("send", puts_few, false, false),
+	THREE("send-much", puts_many, false, false),
+	THREE("recv", gets, true, false),
+	THREE("poll", polls, true, false),
+	THREE("shut", shuts, false, false),
+	THREE("close", closes, false, false),
+	THREE("exit", exits, false, true),
+	THREE("fork", forks, false, false),
+	THREE("system", runs, false, false),
 };
 
-#define N ARRAY_SIZE(tests)
-
-static const struct test *test_of(const char *name)
-{
-	size_t i = 0;
-
-	while (i < N && strcmp(tests[i].name, name))
-		i++;
-	CHECK(i < N);
-	return &tests[i];
-}
+static const struct step_tests all = STEP_TESTS(tests);
 
 static void run(struct end *e)
 {
-	rounds(test_of(e->name));
+	rounds(step_test(&all, e->name));
 }
 
 int main(int argc, char **argv)
 {
 	struct victim v = { 0 };
 	const char *asked = step_asked(argc, argv, &v.addr);
-	struct prog_case cases[N];
-	size_t i;
 
 	if (asked) {
-		v.test = test_of(asked);
+		v.test = step_test(&all, asked);
 		v.sent = shared_number();
 		step_here(prepare, work, &v);
 	}
-	for (i = 0; i < N; i++)
-		cases[i] = (struct prog_case){ tests[i].name, run, NULL,
-					       CASE_SOLO };
-	return prog_main(argc, argv, cases, N);
+	return step_main(argc, argv, &all, run);
 }

@@ -122,5 +122,5 @@ nothing_left() {
 	wait "$server" || rc=$?
 	[ "$rc" -eq 0 ] || sed 's/^/# server: /' "$TMP/server.log" >&3
 	[ "$rc" -eq 0 ]
-	[ "$(sum client bytes_rdma_rx)" -gt $((seconds * 1000)) ]
+	[ "$(sum client bytes_rdma_rx)" -gt $((seconds * 10000)) ]
 }

@@ -254,7 +254,7 @@ void failover_begin(struct sock *s, int error)
 	if (!rdma_here(s) || r->state != RDMA_UP)
 		return;
 	if (alone(s)) {
-		/* what was handed back is still here, and counts */
+		/* in RESTORING what was handed back is here, and counts */
 		if (anc_state(s->rx) != ANC_RESTORING)
 			s->ar.unsure = false;
 		end_it(s);
