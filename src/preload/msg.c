@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/sigdefer.h"
 #include "preload/fd/deadline.h"
 #include "preload/preload.h"
 
@@ -129,8 +130,41 @@ static ssize_t send_real(int fd, const struct msghdr *m, int flags)
 	return ret;
 }
 
-/* `next`: another message was sent by the same call. */
-static ssize_t send_one(int fd, const struct msghdr *m, int flags, bool next)
+/*
+ * The messages of one call. In the kernel no handler runs between them: where
+ * one has run, the call ends behind the message, as if that handler had ended
+ * the wait for the next, and what it sent or received lies behind the call's.
+ */
+struct series {
+	bool begun; /* there was a message */
+	uint32_t handlers; /* that had run when the call began */
+};
+
+/* From inside: a handler is where the next message would be. */
+static bool series_parted(const struct series *in)
+{
+	return in && in->begun && in->handlers != sigdefer_handlers();
+}
+
+static ssize_t send_managed(struct sock *s, int fd, const struct msghdr *m,
+			    int flags, struct series *in)
+{
+	ssize_t ret;
+
+	if (unlikely(series_parted(in)))
+		return -EINTR;
+	if (in && in->begun)
+		ret = sock_sendmsg_next(s, fd, m, flags);
+	else
+		ret = sock_sendmsg(s, fd, m, flags);
+	if (in && ret >= 0)
+		in->begun = true;
+	return ret;
+}
+
+/* `in`: it is one of several, NULL: it is alone. */
+static ssize_t send_one(int fd, const struct msghdr *m, int flags,
+			struct series *in)
 {
 	if (likely(!fdt_known(fd)))
 		return send_real(fd, m, flags);
@@ -140,17 +174,15 @@ static ssize_t send_one(int fd, const struct msghdr *m, int flags, bool next)
 	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name && managed(fd)) {
 		if (do_connect(fd, m->msg_name, m->msg_namelen))
 			return -1;
-		return send_one(fd, m, flags & ~MSG_FASTOPEN, next);
+		return send_one(fd, m, flags & ~MSG_FASTOPEN, in);
 	}
-	FDT_CALL(fd,
-		 next ? sock_sendmsg_next(e.sock, fd, m, flags) :
-			sock_sendmsg(e.sock, fd, m, flags),
+	FDT_CALL(fd, send_managed(e.sock, fd, m, flags, in),
 		 send_real(fd, m, flags));
 }
 
 ssize_t do_sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	return send_one(fd, m, flags, false);
+	return send_one(fd, m, flags, NULL);
 }
 
 static ssize_t recv_real(int fd, struct msghdr *m, int flags)
@@ -162,18 +194,35 @@ static ssize_t recv_real(int fd, struct msghdr *m, int flags)
 	return ret;
 }
 
-static ssize_t recv_one(int fd, struct msghdr *m, int flags, bool next);
+static ssize_t recv_managed(struct sock *s, int fd, struct msghdr *m, int flags,
+			    struct series *in)
+{
+	ssize_t ret;
+
+	if (unlikely(series_parted(in)))
+		return -EINTR;
+	if (in && in->begun)
+		ret = sock_recvmsg_next(s, fd, m, flags);
+	else
+		ret = sock_recvmsg(s, fd, m, flags);
+	if (in && ret >= 0)
+		in->begun = true;
+	return ret;
+}
+
+static ssize_t recv_one(int fd, struct msghdr *m, int flags, struct series *in);
 
 /* What cannot be written back is told when the bytes are taken. */
-static ssize_t recv_const(int fd, const struct msghdr *m, int flags)
+static ssize_t recv_const(int fd, const struct msghdr *m, int flags,
+			  struct series *in)
 {
 	struct msghdr own = *m;
-	ssize_t ret = recv_one(fd, &own, flags, false);
+	ssize_t ret = recv_one(fd, &own, flags, in);
 
 	return ret < 0 ? ret : ret_errno(-EFAULT);
 }
 
-static ssize_t recv_one(int fd, struct msghdr *m, int flags, bool next)
+static ssize_t recv_one(int fd, struct msghdr *m, int flags, struct series *in)
 {
 	if (likely(!fdt_known(fd)))
 		return recv_real(fd, m, flags);
@@ -181,16 +230,14 @@ static ssize_t recv_one(int fd, struct msghdr *m, int flags, bool next)
 		     (m->msg_name && (int)m->msg_namelen < 0)))
 		return real_recvmsg(fd, m, flags);
 	if (unlikely(!mem_good(m, sizeof(*m), true)))
-		return recv_const(fd, m, flags);
-	FDT_CALL(fd,
-		 next ? sock_recvmsg_next(e.sock, fd, m, flags) :
-			sock_recvmsg(e.sock, fd, m, flags),
+		return recv_const(fd, m, flags, in);
+	FDT_CALL(fd, recv_managed(e.sock, fd, m, flags, in),
 		 recv_real(fd, m, flags));
 }
 
 ssize_t do_recvmsg(int fd, struct msghdr *m, int flags)
 {
-	return recv_one(fd, m, flags, false);
+	return recv_one(fd, m, flags, NULL);
 }
 
 /* --- several ----------------------------------------------------------- */
@@ -232,6 +279,7 @@ static bool cut_short(const struct msghdr *m, size_t sent)
 
 int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 {
+	struct series in = { .handlers = sigdefer_handlers() };
 	unsigned int i, left;
 	ssize_t ret;
 
@@ -249,7 +297,7 @@ int do_sendmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags)
 	if ((flags & COMPAT) || (n && !left))
 		return real_sendmmsg(fd, v, n, flags);
 	for (i = 0; i < left; i++) {
-		ret = send_one(fd, &v[i].msg_hdr, flags, i > 0);
+		ret = send_one(fd, &v[i].msg_hdr, flags, &in);
 		if (ret >= 0 && !mem_good(&v[i], sizeof(*v), true))
 			ret = ret_errno(-EFAULT);
 		if (ret < 0)
@@ -277,6 +325,7 @@ static bool error_told(int fd)
 int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 		struct timespec *ts)
 {
+	struct series in = { .handlers = sigdefer_handlers() };
 	uint64_t end = 0, now;
 	unsigned int i, left;
 	ssize_t ret;
@@ -302,8 +351,7 @@ int do_recvmmsg(int fd, struct mmsghdr *v, unsigned int n, int flags,
 	if (n && !left)
 		return (int)ret_errno(-EFAULT);
 	for (i = 0; i < left; i++) {
-		ret = recv_one(fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE,
-			       i > 0);
+		ret = recv_one(fd, &v[i].msg_hdr, flags & ~MSG_WAITFORONE, &in);
 		if (ret >= 0 && !mem_good(&v[i], sizeof(*v), true))
 			ret = ret_errno(-EFAULT);
 		if (ret < 0 && !i)

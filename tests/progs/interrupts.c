@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * interrupts - a signal comes at places drawn from all of a process's calls
- * (step.h), and its handler does what a handler may do: sends, receives, shuts down, closes,
- * jumps away, starts a child. What the peer sees is what it sees on TCP, where a
- * call has happened before the handler or behind it, and never by halves.
+ * (step.h), and its handler does what a handler may do: sends, receives, shuts
+ * down, closes, jumps away, starts a child. What the peer sees is what it sees on
+ * TCP, where a call has happened before the handler or behind it, and never by
+ * halves.
  */
 #include "step.h"
 
@@ -179,6 +180,53 @@ static void puts_much(void)
 	CHECK(n > 0);
 }
 
+#define SEVERAL 4 /* messages of one call */
+
+/* Several messages at `buf`, `size` bytes each, one behind the other. */
+static void several(struct mmsghdr *m, struct iovec *v, char *buf, size_t size)
+{
+	unsigned int i;
+
+	memset(m, 0, SEVERAL * sizeof(*m));
+	for (i = 0; i < SEVERAL; i++) {
+		v[i] = (struct iovec){ buf + i * size, size };
+		m[i].msg_hdr.msg_iov = &v[i];
+		m[i].msg_hdr.msg_iovlen = 1;
+	}
+}
+
+/* A handler may end it behind a message, and not come between two. */
+static void puts_several(void)
+{
+	static unsigned int call;
+	struct mmsghdr m[SEVERAL];
+	struct iovec v[SEVERAL];
+	char buf[FRAME];
+
+	memset(buf, value_at((uint64_t)call++ * FRAME), sizeof(buf));
+	several(m, v, buf, sizeof(buf) / SEVERAL);
+	CHECK(INSIDE(sendmmsg(fd, m, SEVERAL, 0)) > 0);
+}
+
+static void gets_several(void)
+{
+	struct mmsghdr m[SEVERAL];
+	struct iovec v[SEVERAL];
+	char buf[FRAME];
+	ssize_t i, n;
+	size_t sum = 0;
+
+	several(m, v, buf, sizeof(buf) / SEVERAL);
+	n = INSIDE(recvmmsg(fd, m, SEVERAL, 0, NULL));
+	CHECK(n > 0);
+	for (i = 0; i < n; i++) {
+		memmove(buf + sum, v[i].iov_base, m[i].msg_len);
+		sum += m[i].msg_len;
+	}
+	CHECK(sum);
+	got(buf, sum);
+}
+
 static void gets(int flags)
 {
 	char buf[3000];
@@ -316,7 +364,7 @@ static void get_runs(const struct test *t, int s)
 {
 	static unsigned char buf[1 << 16];
 	unsigned int marks = 0, call = 0;
-	bool new_one = false;
+	bool any = false, new_one = false;
 	ssize_t n, i;
 
 	do {
@@ -324,13 +372,14 @@ static void get_runs(const struct test *t, int s)
 		for (i = 0; i < n; i++) {
 			if (buf[i] == MARK) {
 				marks++;
-				new_one = true;
+				new_one = any;
 				continue;
 			}
 			if (buf[i] == value_at((uint64_t)(call + 1) * FRAME)) {
 				call++;
 				new_one = false;
 			}
+			any = true;
 			CHECK(!new_one);
 			CHECK(buf[i] == value_at((uint64_t)call * FRAME));
 		}
@@ -410,9 +459,11 @@ static const struct test tests[] = {
 	{ "send-jump", puts_one, h_jump, .jumps = true },
 	{ "send-fork", puts_one, h_fork, .gets = false },
 	{ "much-send", puts_much, h_send, .much = true, .marks = 1 },
+	{ "several-send", puts_several, h_send, .much = true, .marks = 1 },
 	{ "recv-send", gets_some, h_send, .gets = true, .marks = 1 },
 	{ "recv-recv", gets_some, h_recv, .gets = true },
 	{ "whole-recv", gets_whole, h_recv, .gets = true },
+	{ "several-recv", gets_several, h_recv, .gets = true },
 	{ "recv-shut", gets_some, h_shut, .gets = true, .ends = true },
 	{ "recv-close", gets_some, h_close, .gets = true },
 	{ "recv-jump", gets_some, h_jump, .gets = true, .jumps = true },
