@@ -2,7 +2,8 @@
 #
 # The files and not the room's library: that would answer the libc calls of
 # the test program. ready_util.c plays the socket room.
-READY_SOURCES = \
+check_LTLIBRARIES += tests/unit/libready.la
+tests_unit_libready_la_SOURCES = \
 	tests/unit/ready_util.c \
 	tests/unit/ready_util.h \
 	src/preload/fd/asleep.c \
@@ -20,6 +21,8 @@ READY_SOURCES = \
 	src/preload/doze.c src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/select.c
+tests_unit_libready_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+READY_LDADD = tests/unit/libready.la libbase.la $(CMOCKA_LIBS) -lpthread
 check_PROGRAMS += \
 	tests/unit/test_batch \
 	tests/unit/test_epedge \
@@ -28,27 +31,27 @@ check_PROGRAMS += \
 	tests/unit/test_order \
 	tests/unit/test_pollset \
 	tests/unit/test_spin
-tests_unit_test_batch_SOURCES = tests/unit/test_batch.c $(READY_SOURCES)
+tests_unit_test_batch_SOURCES = tests/unit/test_batch.c
 tests_unit_test_batch_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_batch_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
-tests_unit_test_batch_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_batch_LDADD = $(READY_LDADD)
 tests_unit_test_epedge_SOURCES = tests/unit/test_epedge.c
 tests_unit_test_epedge_LDADD = $(CMOCKA_LIBS)
-tests_unit_test_epoll_SOURCES = tests/unit/test_epoll.c $(READY_SOURCES)
+tests_unit_test_epoll_SOURCES = tests/unit/test_epoll.c
 tests_unit_test_epoll_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_epoll_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
-tests_unit_test_epoll_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
-tests_unit_test_order_SOURCES = tests/unit/test_order.c $(READY_SOURCES)
+tests_unit_test_epoll_LDADD = $(READY_LDADD)
+tests_unit_test_order_SOURCES = tests/unit/test_order.c
 tests_unit_test_order_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_order_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
-tests_unit_test_order_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
-tests_unit_test_pollset_SOURCES = tests/unit/test_pollset.c $(READY_SOURCES)
+tests_unit_test_order_LDADD = $(READY_LDADD)
+tests_unit_test_pollset_SOURCES = tests/unit/test_pollset.c
 tests_unit_test_pollset_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_pollset_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
-tests_unit_test_pollset_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
-tests_unit_test_spin_SOURCES = tests/unit/test_spin.c $(READY_SOURCES)
+tests_unit_test_pollset_LDADD = $(READY_LDADD)
+tests_unit_test_spin_SOURCES = tests/unit/test_spin.c
 tests_unit_test_spin_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_spin_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
-tests_unit_test_spin_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_spin_LDADD = $(READY_LDADD)
 tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/socket/wait/sigblock.c
 tests_unit_test_hold_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
