@@ -93,9 +93,7 @@ static int replace(struct sock *s, int fd)
 	struct linger reset = { 1, 0 };
 	struct numbers others = { .done = fd };
 	int pair[2], ret;
-	bool lost = s->rd ? rdma_was_reset(s) :
-			    s->at.sent > __atomic_load_n(&s->tx->taken,
-							 __ATOMIC_ACQUIRE);
+	bool lost = carrier_lost(s);
 
 	/* a part that is missing must not look like the end */
 	lost = lost || keep_short(s) || s->conn.error;

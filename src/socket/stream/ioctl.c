@@ -98,19 +98,16 @@ void option_inq(struct sock *s, int fd, struct msghdr *m, size_t room)
 static int unsent_bytes(struct sock *s, int fd, unsigned long req, int *n)
 {
 	int ret = sys_ioctl(fd, req, n);
-	struct rdma *r = s->rd;
 	uint64_t sum;
 
 	if (ret || sock_lock(s))
 		return ret;
-	if (!r && s->paired && tx_by_ring(s)) {
+	if (carrier_far(s)) {
+		if (req == SIOCOUTQ)
+			*n += (int)zcr_unacked(s);
+	} else if (s->paired && tx_by_ring(s)) {
 		sum = window_queued(s) + s->window.holdback + (uint64_t)*n;
 		*n = sum > INT32_MAX ? INT32_MAX : (int)sum;
-	} else if (r && req == SIOCOUTQ && rdma_here(s) &&
-		   r->state == RDMA_UP && r->end) {
-		pump_poll(s);
-		if (!rdma_api->flushed(r->end))
-			*n += (int)(failover_unacked(r, NULL) + zcr_left(s));
 	}
 	sock_unlock(s);
 	return 0;

@@ -134,13 +134,13 @@ bool peek_left(struct sock *s, int fd)
 bool peek_starves(struct sock *s, size_t len, bool all, bool *was)
 {
 	uint64_t x = __atomic_load_n(&s->rx->x, __ATOMIC_ACQUIRE);
-	struct rdma *r = s->rd;
+	bool again;
 
-	if (*was || !r || !r->mark.hidden || s->ar.taken >= x ||
-	    len <= x - s->ar.taken || clock_ns() < r->mark.peek_at)
+	if (*was || !carrier_hides(s) || s->ar.taken >= x ||
+	    len <= x - s->ar.taken)
 		return false;
-	*was = all || r->mark.peeked == s->ar.taken + 1;
-	r->mark.peeked = s->ar.taken + 1;
+	again = carrier_peeked(s, s->ar.taken);
+	*was = all || again;
 	return *was;
 }
 

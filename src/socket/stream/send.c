@@ -192,7 +192,7 @@ static ssize_t ring_send(struct sock *s, int fd, struct load *w, bool *tcp)
 		if (pump_poll(s) || pump_room(s))
 			continue;
 		if (w->nonblock && !w->done &&
-		    rdma_credit_comes(s, fd, &w->deadline))
+		    credit_comes(s, fd, &w->deadline))
 			continue;
 		if (w->nonblock && refused(s, fd))
 			return w->done ? 0 : -EAGAIN;

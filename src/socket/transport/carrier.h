@@ -72,6 +72,18 @@ static inline size_t carrier_space(struct sock *s)
 	return likely(!s->rd) ? space : failover_space(s, space);
 }
 
+/*
+ * No credits, and hardly more than `few` bytes of the program's went since the
+ * last came: the peer gives others as soon as it looks.
+ */
+static inline bool carrier_credit_due(const struct sock *s, size_t few)
+{
+	const struct rdma *r = s->rd;
+
+	return unlikely(r != NULL) && !s->fallback.stand &&
+	       r->state == RDMA_UP && s->conn.tx_stream - r->load.given <= few;
+}
+
 /* The notes of MSG_ZEROCOPY can be given for what is sent by it. */
 static inline bool carrier_notes(const struct sock *s)
 {
@@ -107,6 +119,14 @@ static inline bool carrier_may_end(struct sock *s)
 static inline bool carrier_reset(const struct sock *s)
 {
 	return s->rd && was_reset(s);
+}
+
+/* The peer is gone: has it not taken all that was sent? */
+static inline bool carrier_lost(const struct sock *s)
+{
+	return s->rd ? rdma_was_reset(s) :
+		       s->at.sent >
+			       __atomic_load_n(&s->tx->taken, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -234,6 +254,23 @@ static inline uint64_t marker_hides(struct sock *s, int fd)
 		return 0;
 	rdma_marker_read(s, fd);
 	return s->rd->mark.hidden;
+}
+
+/* The marker hides bytes, and a peek may be one that waits for them. */
+static inline bool carrier_hides(const struct sock *s)
+{
+	return unlikely(s->rd != NULL) && s->rd->mark.hidden &&
+	       clock_ns() >= s->rd->mark.peek_at;
+}
+
+/* Then: a peek at byte `at`; was the last one there, too? */
+static inline bool carrier_peeked(struct sock *s, uint64_t at)
+{
+	struct rdma *r = s->rd;
+	bool again = r->mark.peeked == at + 1;
+
+	r->mark.peeked = at + 1;
+	return again;
 }
 
 /* Until then no peek is taken for one that waits for more (peek_starves()). */
@@ -368,6 +405,12 @@ static inline bool carrier_end_doubtful(const struct sock *s, bool asked)
 {
 	return unlikely(s->rd != NULL) && ((s->rd->state == RDMA_UP && asked) ||
 					   s->rd->state == RDMA_FAILOVER);
+}
+
+/* Then: a FIN is there, and what lies in front of it may come still. */
+static inline bool carrier_hides_fin(struct sock *s, int fd)
+{
+	return s->rd && rdma_hides_fin(s, fd);
 }
 
 /* --- processes and the end ---------------------------------------------- */

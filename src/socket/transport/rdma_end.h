@@ -20,6 +20,8 @@ bool rdma_may_end(struct sock *s, bool closes);
  * SHUT_RD is none, though poll() and recv() make no difference.
  */
 bool rdma_fin_came(const struct sock *s, int fd);
+/* Lock held: it came, and not too long ago for what lies in front of it. */
+bool rdma_hides_fin(struct sock *s, int fd);
 /*
  * `n` bytes on the anchor begin a marker or a record: was the writer killed
  * over it? They are taken away then.

@@ -5,6 +5,8 @@
 
 #include "socket/transport/transport.h"
 
+#define HIDE_NS 1000000000u /* then nothing more comes in front of a FIN */
+
 bool rdma_was_reset(const struct sock *s)
 {
 	if (__atomic_load_n(&s->peer->reset, __ATOMIC_ACQUIRE))
@@ -52,6 +54,19 @@ bool rdma_fin_came(const struct sock *s, int fd)
 	return sys_ppoll(&p, 1, &now, NULL) == 1 &&
 	       (p.revents & (POLLRDHUP | POLLHUP)) &&
 	       !(s->eos.shut_rd && peer_may_write(fd));
+}
+
+bool rdma_hides_fin(struct sock *s, int fd)
+{
+	struct rdma *r = s->rd;
+	uint64_t now;
+
+	if (!rdma_fin_came(s, fd))
+		return false;
+	now = clock_ns();
+	if (!r->watch.fin_at)
+		r->watch.fin_at = now;
+	return now <= r->watch.fin_at + HIDE_NS;
 }
 
 bool rdma_cut_short(struct sock *s, int fd, size_t n)

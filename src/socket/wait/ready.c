@@ -14,7 +14,6 @@
 
 #define IN_BITS	 (EPOLLIN | EPOLLRDNORM)
 #define OUT_BITS (EPOLLOUT | EPOLLWRNORM)
-#define HIDE_NS	 1000000000u
 
 static bool kernel_has(int fd)
 {
@@ -218,20 +217,12 @@ static void ready_ending(struct sock *s, int fd, struct sock_ready *r)
 
 /*
  * The FIN of a process that was killed is here before the end of its queue pair
- * and what lies in front of both: an end is readable, or it is none yet. Not
- * for ever, if nothing more comes.
+ * and what lies in front of both: an end is readable, or it is none yet.
  */
 static void ready_killed(struct sock *s, int fd, struct sock_ready *r)
 {
-	struct rdma *rd = s->rd;
-	uint64_t now;
-
-	if ((r->now & IN_BITS) || !(r->ours & EPOLLIN) || !rdma_fin_came(s, fd))
-		return;
-	now = clock_ns();
-	if (!rd->watch.fin_at)
-		rd->watch.fin_at = now;
-	if (now > rd->watch.fin_at + HIDE_NS)
+	if ((r->now & IN_BITS) || !(r->ours & EPOLLIN) ||
+	    !carrier_hides_fin(s, fd))
 		return;
 	r->ours |= EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 	r->ms = 1;

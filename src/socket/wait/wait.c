@@ -447,13 +447,11 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	return ret;
 }
 
-bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until)
+bool credit_comes(struct sock *s, int fd, uint64_t *until)
 {
-	struct rdma *r = s->rd;
 	uint64_t now;
 
-	if (likely(!r) || s->fallback.stand || r->state != RDMA_UP ||
-	    s->conn.tx_stream - r->load.given > FEW)
+	if (likely(!carrier_credit_due(s, FEW)))
 		return false;
 	now = clock_ns();
 	if (!*until)

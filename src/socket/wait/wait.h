@@ -41,7 +41,7 @@ int lift_leave(struct sock *s, int fd, enum reason why);
  * an error. Waits for credits, but not for long: *until is 0 at first. True:
  * look again.
  */
-bool rdma_credit_comes(struct sock *s, int fd, uint64_t *until);
+bool credit_comes(struct sock *s, int fd, uint64_t *until);
 
 /*
  * Sleep until the peer rang, lock held at entry and exit; 0 or negative

@@ -114,6 +114,8 @@ bool zcr_recall(struct sock *s);
 size_t zcr_left(const struct sock *s);
 bool zcr_sent(struct sock *s, uint8_t *to); /* false: it is not there */
 void zcr_over(struct sock *s);
+/* Bytes, lent or not, that a queue pair has not seen acknowledged; it polls. */
+size_t zcr_unacked(struct sock *s);
 /* So long a source waits without a report. */
 uint64_t zcr_patience_ns(void);
 

@@ -109,6 +109,18 @@ size_t zcr_left(const struct sock *s)
 	return s->zc.out == ZC_OUT ? s->zc.len - s->zc.done : 0;
 }
 
+size_t zcr_unacked(struct sock *s)
+{
+	struct rdma *r = s->rd;
+
+	if (!rdma_here(s) || r->state != RDMA_UP || !r->end)
+		return 0;
+	pump_poll(s);
+	if (rdma_api->flushed(r->end))
+		return 0;
+	return failover_unacked(r, NULL) + zcr_left(s);
+}
+
 /*
  * By the kernel: another thread of the program may have unmapped it, which
  * the device did not mind.
