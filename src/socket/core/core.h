@@ -209,6 +209,20 @@ static inline struct end *sock_end(const struct sock *s)
 							       &rdma_nowhere;
 }
 
+/*
+ * The states of the two directions for a look without the lock: their words may
+ * be replaced meanwhile, and those that were there stay mapped until close.
+ */
+static inline enum anc_state rx_state_seen(const struct sock *s)
+{
+	return anc_state(__atomic_load_n(&s->rx, __ATOMIC_SEQ_CST));
+}
+
+static inline enum anc_state tx_state_seen(const struct sock *s)
+{
+	return anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST));
+}
+
 /* A message waits: spinners ask this without the lock. */
 static inline bool fab_pending(const struct sock *s)
 {

@@ -193,7 +193,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			return ret;
 	}
 	if (tcp_holds(s) &&
-	    (!sock_up(s, fd) || !s->paired || anc_state(s->rx) == ANC_TCP)) {
+	    (!sock_up(s, fd) || !s->paired || rx_state_seen(s) == ANC_TCP)) {
 		struct tcp_rx in = { 0 };
 
 		/* its bytes cannot be told from kicks */

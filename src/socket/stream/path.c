@@ -455,7 +455,7 @@ bool peer_writes_back(struct sock *s, int fd, bool *done)
 
 	if (*done)
 		return false;
-	while (!there && !s->peer_gone && anc_state(s->rx) == ANC_RESTORING) {
+	while (!there && !s->peer_gone && rx_state_seen(s) == ANC_RESTORING) {
 		now = clock_ns();
 		if (now >= end && (now >= since + BUSY_NS || !peer_runs(s)))
 			return false;
@@ -464,7 +464,7 @@ bool peer_writes_back(struct sock *s, int fd, bool *done)
 		there = readable_by(fd, end);
 	}
 	/* the kernel has it, and soon shows it here */
-	sent = !there && anc_state(s->rx) != ANC_RESTORING && stream_handed(s);
+	sent = !there && rx_state_seen(s) != ANC_RESTORING && stream_handed(s);
 	if (sent)
 		there = readable_by(fd, clock_ns() + ANSWER_NS);
 	/* or code that is not seen has taken it: not waited for again */

@@ -372,7 +372,7 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	n = unlikely(tx_lifted_elsewhere(s)) ? user_first(s, w) : 0;
 	if (unlikely(n))
 		return n;
-	if (unlikely(w->peek && anc_state(s->rx) == ANC_SWITCHING) ||
+	if (unlikely(w->peek && rx_state_seen(s) == ANC_SWITCHING) ||
 	    !tcp_rx_enter(&in, s) || (flags = tcp_flags(&in, w)) == -1)
 		return 0;
 	if (unlikely(fd < 0))

@@ -42,7 +42,7 @@ int user_comes(struct sock *s, uint64_t deadline, bool part);
 static inline bool tx_lifted_elsewhere(const struct sock *s)
 {
 	return s->paired && unlikely(user_other(s)) &&
-	       anc_state(s->tx) != ANC_TCP;
+	       tx_state_seen(s) != ANC_TCP;
 }
 
 void user_comes_back(struct sock *s); /* for a call that has no limit */

@@ -168,7 +168,7 @@ static bool tx_by_tcp(struct sock *s)
 	/* first this, then the state: see switch_tx() */
 	if (__atomic_load_n(&s->in.switching, __ATOMIC_SEQ_CST))
 		return false;
-	switch (anc_state(__atomic_load_n(&s->tx, __ATOMIC_SEQ_CST))) {
+	switch (tx_state_seen(s)) {
 	case ANC_DRAINING:
 		return likely(
 			!__atomic_load_n(&s->fallback.stand, __ATOMIC_SEQ_CST));

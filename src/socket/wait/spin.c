@@ -127,7 +127,7 @@ void sock_spun(struct sock *s, bool paid)
 
 bool sock_pending(struct sock *s)
 {
-	return s->paired && (fab_glance(s) || anc_state(s->rx) != ANC_LIFTED ||
+	return s->paired && (fab_glance(s) || rx_state_seen(s) != ANC_LIFTED ||
 			     s->peer_gone || rdma_fresh(s));
 }
 
@@ -201,7 +201,7 @@ static bool look_till(struct sock *s, enum anc_state was, uint32_t gen,
 
 	do {
 		for (i = 0; i < burst && !paid; i++) {
-			paid = fab_glance(s) || anc_state(s->rx) != was ||
+			paid = fab_glance(s) || rx_state_seen(s) != was ||
 			       s->peer_gone ||
 			       __atomic_load_n(&s->waits.in_gen,
 					       __ATOMIC_RELAXED) != gen;
