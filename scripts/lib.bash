@@ -5,6 +5,10 @@
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+# libtool is a shell script that runs for each object: configure gives it bash,
+# and dash takes about half as long.
+[ ! -x /bin/dash ] || export CONFIG_SHELL=${CONFIG_SHELL:-/bin/dash}
+
 say() {
 	printf '%s: %s\n' "${0##*/}" "$*"
 }
