@@ -10,7 +10,10 @@
 #define CHUNK_SLOTS_MIN 64u
 #define CHUNK_SLOTS_MAX 4096u
 
-/* The head of a mapping; the slots follow at the next multiple of 64. */
+/*
+ * The head of a mapping; the slots follow at the next multiple of 64, and behind
+ * them their rare parts.
+ */
 struct chunk {
 	uint32_t slots; /* a multiple of 64 */
 	uint32_t hint; /* the word of `used` where room was seen last */
@@ -29,6 +32,11 @@ static uint32_t chunk_slots(uint32_t index)
 static char *chunk_slot(struct chunk *c, size_t size, uint32_t i)
 {
 	return (char *)(c + 1) + size * i;
+}
+
+static char *chunk_rare(struct chunk *c, const struct arena *a, uint32_t i)
+{
+	return chunk_slot(c, a->size, c->slots) + a->rare * i;
 }
 
 /* The number of a slot that was free and is now taken, or -1. */
@@ -60,9 +68,9 @@ static int chunk_take(struct chunk *c)
  * moment ago, by a call that the thread sanitizer does not see.
  */
 __attribute__((noinline, no_sanitize("thread"))) static struct chunk *
-chunk_new(size_t size, uint32_t slots)
+chunk_new(const struct arena *a, uint32_t slots)
 {
-	size_t bytes = sizeof(struct chunk) + size * slots;
+	size_t bytes = sizeof(struct chunk) + (a->size + a->rare) * slots;
 	struct chunk *c;
 
 	c = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -87,7 +95,7 @@ static bool arena_grow(struct arena *a, uint32_t count)
 	if (count >= ARENA_CHUNKS)
 		return false;
 	if (!__atomic_load_n(&a->chunks[count], __ATOMIC_ACQUIRE)) {
-		c = chunk_new(a->size, chunk_slots(count - a->first));
+		c = chunk_new(a, chunk_slots(count - a->first));
 		if (!c)
 			return false;
 		if (!__atomic_compare_exchange_n(&a->chunks[count], &none, c, 0,
@@ -100,7 +108,7 @@ static bool arena_grow(struct arena *a, uint32_t count)
 	return true;
 }
 
-static struct chunk *arena_chunk(struct arena *a, uint32_t i)
+static struct chunk *arena_chunk(const struct arena *a, uint32_t i)
 {
 	return __atomic_load_n(&a->chunks[i], __ATOMIC_RELAXED);
 }
@@ -126,24 +134,43 @@ void *arena_get(struct arena *a)
 	return NULL;
 }
 
-void arena_put(struct arena *a, void *slot)
+/* The chunk that the slot is the *n-th of; or NULL, it is none. */
+static struct chunk *chunk_of(const struct arena *a, const void *slot,
+			      uint32_t *n)
 {
-	uint32_t count = __atomic_load_n(&a->count, __ATOMIC_ACQUIRE), i;
+	uint32_t i = __atomic_load_n(&a->count, __ATOMIC_ACQUIRE);
 
-	for (i = 0; i < count; i++) {
+	while (i-- > 0) {
 		struct chunk *c = arena_chunk(a, i);
 		uintptr_t at =
 			(uintptr_t)slot - (uintptr_t)chunk_slot(c, a->size, 0);
-		uintptr_t n = at / a->size;
 
-		if (n >= c->slots || at % a->size)
+		if (at / a->size >= c->slots || at % a->size)
 			continue;
-		__atomic_fetch_and(&c->used[n / 64], ~(1ull << (n % 64)),
-				   __ATOMIC_RELEASE);
-		__atomic_store_n(&c->hint, (uint32_t)(n / 64),
-				 __ATOMIC_RELAXED);
-		return;
+		*n = (uint32_t)(at / a->size);
+		return c;
 	}
+	return NULL;
+}
+
+void *arena_rare(const struct arena *a, const void *slot)
+{
+	uint32_t n;
+	struct chunk *c = chunk_of(a, slot, &n);
+
+	return c ? chunk_rare(c, a, n) : NULL;
+}
+
+void arena_put(struct arena *a, void *slot)
+{
+	uint32_t n;
+	struct chunk *c = chunk_of(a, slot, &n);
+
+	if (!c)
+		return;
+	__atomic_fetch_and(&c->used[n / 64], ~(1ull << (n % 64)),
+			   __ATOMIC_RELEASE);
+	__atomic_store_n(&c->hint, n / 64, __ATOMIC_RELAXED);
 }
 
 void arena_forked(struct arena *a)

@@ -21,14 +21,17 @@
 
 struct arena {
 	size_t size; /* of a slot, rounded up to 64 */
+	size_t rare; /* of the rare part of a slot, rounded up to 64 */
 	void *chunks[ARENA_CHUNKS]; /* process-private list of mapped chunks */
 	uint32_t count;
 	uint32_t first; /* chunks before this one are the parent's */
 };
 
-#define ARENA_INIT(bytes)                            \
-	{                                            \
-		.size = ((bytes) + 63) & ~(size_t)63 \
+#define ARENA_INIT(bytes) ARENA_INIT_RARE(bytes, 0)
+#define ARENA_INIT_RARE(bytes, rare_bytes)                 \
+	{                                                  \
+		.size = ((bytes) + 63) & ~(size_t)63,      \
+		.rare = ((rare_bytes) + 63) & ~(size_t)63, \
 	}
 
 /*
@@ -36,6 +39,11 @@ struct arena {
  * thread-safe. About 100,000 slots in all.
  */
 void *arena_get(struct arena *a);
+/*
+ * Its rare part, which lies apart from the slots and takes no memory before
+ * somebody writes to it. Not zeroed: a former user's bytes may lie there.
+ */
+void *arena_rare(const struct arena *a, const void *slot);
 /* Any process of the family; a pointer that is no slot is ignored. */
 void arena_put(struct arena *a, void *slot);
 /* Call in a forked child before it takes a slot. */

@@ -407,6 +407,31 @@ static void arena_reuses_and_clears(void **state)
 	assert_memory_equal(first, zero, 64);
 }
 
+/* Apart from all slots, and each apart from the others. */
+static void arena_rare_parts(void **state)
+{
+	struct arena a = ARENA_INIT_RARE(100, 200);
+	char *slot[100], *rare[100], none[64];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 100; i++) { /* more than a chunk holds */
+		slot[i] = arena_get(&a);
+		rare[i] = arena_rare(&a, slot[i]);
+		assert_non_null(rare[i]);
+		memset(slot[i], i, 100);
+		memset(rare[i], 100 + i, 200);
+	}
+	for (i = 0; i < 100; i++) {
+		assert_ptr_equal(arena_rare(&a, slot[i]), rare[i]);
+		assert_int_equal((uint8_t)slot[i][0], i);
+		assert_int_equal((uint8_t)slot[i][99], i);
+		assert_int_equal((uint8_t)rare[i][0], 100 + i);
+		assert_int_equal((uint8_t)rare[i][199], 100 + i);
+	}
+	assert_null(arena_rare(&a, none));
+}
+
 static void arena_shared_by_family(void **state)
 {
 	struct arena a = ARENA_INIT(64);
@@ -509,6 +534,7 @@ int main(void)
 		cmocka_unit_test(lock_from_living_is_not_taken),
 		cmocka_unit_test(arena_gives_different_slots),
 		cmocka_unit_test(arena_reuses_and_clears),
+		cmocka_unit_test(arena_rare_parts),
 		cmocka_unit_test(arena_shared_by_family),
 		cmocka_unit_test(arena_between_threads),
 		cmocka_unit_test(emulated_processor_does_not_pause),

@@ -315,6 +315,31 @@ static void t_closed_here(void **state)
 	assert_int_equal(s->mem.holder[0].pid, 0);
 }
 
+/* Many processes, also where another sock with as many lay before. */
+static void t_many(void **state)
+{
+	struct holder *h;
+	int i, round;
+
+	(void)state;
+	for (round = 0; round < 2; round++) {
+		for (i = 1; i < SOCK_HOLDERS; i++) {
+			h = holder_new(s, -i, i);
+			assert_non_null(h);
+			assert_false(holder_inside(h));
+			h->inside[HOLDS_TX] = 1;
+		}
+		assert_null(holder_new(s, -i, i));
+		assert_int_equal(sock_holders(s), SOCK_HOLDERS);
+		for (i = 1; i < SOCK_HOLDERS; i++) {
+			assert_int_equal(holder_of(s, -i)->fd, i);
+			assert_int_equal(holder_at(s, (uint32_t)i)->pid, -i);
+		}
+		assert_null(holder_at(s, SOCK_HOLDERS));
+		s->mem.holders = 0; /* as in a sock that comes to lie there */
+	}
+}
+
 /* Killed between a count and its part of it. */
 static void t_lost(void **state)
 {
@@ -398,6 +423,7 @@ int main(void)
 		T(t_stranger),
 		T(t_closed),
 		T(t_closed_here),
+		T(t_many),
 		T(t_lost),
 		T(t_heard_twice),
 	};

@@ -11,14 +11,20 @@ static uint32_t places(const struct sock *s)
 	return __atomic_load_n(&s->mem.holders, __ATOMIC_ACQUIRE) + 1;
 }
 
+static struct holder *place(struct sock *s, uint32_t i)
+{
+	return i < HOLDERS_HERE ? &s->mem.holder[i] :
+				  &s->mem.further[i - HOLDERS_HERE];
+}
+
 /* Its place, though its last number may be closed. */
 static struct holder *place_of(struct sock *s, int32_t pid)
 {
 	uint32_t i, n = places(s);
 
 	for (i = 0; i < n; i++)
-		if (s->mem.holder[i].pid == pid)
-			return &s->mem.holder[i];
+		if (place(s, i)->pid == pid)
+			return place(s, i);
 	return NULL;
 }
 
@@ -29,7 +35,10 @@ struct holder *holder_of(struct sock *s, int32_t pid)
 	return h && pid > 0 && !h->fds ? NULL : h;
 }
 
-/* What counts the places is raised before there is anything in them. */
+/*
+ * What counts the places is raised before there is anything in them, and when
+ * what is left of another sock's is out.
+ */
 struct holder *holder_new(struct sock *s, int32_t pid, int32_t fd)
 {
 	struct holder *h = holder_of(s, 0);
@@ -42,7 +51,8 @@ struct holder *holder_new(struct sock *s, int32_t pid, int32_t fd)
 			return NULL;
 	}
 	if (!h) {
-		h = &s->mem.holder[n];
+		h = place(s, n);
+		*h = (struct holder){ 0 };
 		__atomic_store_n(&s->mem.holders, n, __ATOMIC_RELEASE);
 	}
 	*h = (struct holder){ .pid = pid, .fds = 1, .fd = fd };
@@ -51,7 +61,7 @@ struct holder *holder_new(struct sock *s, int32_t pid, int32_t fd)
 
 const struct holder *holder_at(const struct sock *s, uint32_t i)
 {
-	return i < places(s) ? &s->mem.holder[i] : NULL;
+	return i < places(s) ? place((struct sock *)s, i) : NULL;
 }
 
 /* --- inside of calls ----------------------------------------------------- */
@@ -144,10 +154,12 @@ static void count_out(struct sock *s, struct holder *h)
 
 int sock_holders(struct sock *s)
 {
-	struct holder *h = s->mem.holder, *end = h + places(s);
+	uint32_t i, end = places(s);
+	struct holder *h;
 	int n = 0;
 
-	for (; h < end; h++) {
+	for (i = 0; i < end; i++) {
+		h = place(s, i);
 		if (!is_gone(s, h)) {
 			if (h->pid > 0 && !h->fds && !holder_inside(h))
 				h->pid = 0; /* its threads are out */
@@ -165,21 +177,22 @@ int sock_holders(struct sock *s)
 
 bool holders_several(const struct sock *s)
 {
+	const struct holder *h;
 	uint32_t i;
 	int n = 0;
 
-	for (i = 0; i < places(s); i++)
-		n += s->mem.holder[i].pid && s->mem.holder[i].fds;
+	for (i = 0; (h = holder_at(s, i)); i++)
+		n += h->pid && h->fds;
 	return n > 1;
 }
 
 bool sock_held(const struct sock *s)
 {
+	const struct holder *h;
 	uint32_t i;
 
-	for (i = 0; i < places(s); i++)
-		if (s->mem.holder[i].pid && s->mem.holder[i].fds &&
-		    !is_gone(s, &s->mem.holder[i]))
+	for (i = 0; (h = holder_at(s, i)); i++)
+		if (h->pid && h->fds && !is_gone(s, h))
 			return true;
 	return false;
 }
@@ -229,11 +242,11 @@ bool holders_lost(struct sock *s)
 /* How much of a count is no living holder's. */
 static uint32_t missed(const struct sock *s, uint32_t n, enum holder_part part)
 {
+	const struct holder *h;
 	uint32_t own, i;
 
-	for (i = 0; i < places(s) && n; i++) {
-		own = __atomic_load_n(&s->mem.holder[i].inside[part],
-				      __ATOMIC_SEQ_CST);
+	for (i = 0; n && (h = holder_at(s, i)); i++) {
+		own = __atomic_load_n(&h->inside[part], __ATOMIC_SEQ_CST);
 		n -= own < n ? own : n;
 	}
 	return n;

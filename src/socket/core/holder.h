@@ -15,6 +15,7 @@ struct rdma;
 struct page_row;
 
 #define SOCK_HOLDERS 32
+#define HOLDERS_HERE 2 /* of them in the sock itself */
 
 /* What a thread is counted in. */
 enum holder_part {

@@ -278,7 +278,8 @@ struct sock_mem {
 	bool trimmed; /* idle memory was given back */
 	uint64_t idle_mark; /* bytes moved when last looked at */
 	uint32_t holders; /* atomic: the last place of them that was ever used */
-	struct holder holder[SOCK_HOLDERS];
+	struct holder holder[HOLDERS_HERE]; /* the first of them, */
+	struct holder *further; /* and the others: memory that is rare */
 	struct retired retired; /* of the process that closed it last, or maker */
 	struct sock *next_inherited; /* good in the maker only */
 };

@@ -7,7 +7,10 @@
 #include "base/proc.h"
 #include "socket/core/core.h"
 
-static struct arena arena = ARENA_INIT(sizeof(struct sock));
+/* Of a sock, and its holders beyond the first, which few have. */
+#define FURTHER (sizeof(struct holder) * (SOCK_HOLDERS - HOLDERS_HERE))
+
+static struct arena arena = ARENA_INIT_RARE(sizeof(struct sock), FURTHER);
 
 /* --- socks that were closed ---------------------------------------------- */
 
@@ -284,6 +287,7 @@ struct sock *store_get(void)
 	if (!s)
 		return NULL;
 	s->mem.maker = sock_pid;
+	s->mem.further = arena_rare(&arena, s);
 	gen_begin(s);
 	return s;
 }
