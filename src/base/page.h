@@ -311,7 +311,7 @@ int page_append_json(const char *path, const struct page_counters *c);
  * does the memory. munmap() it with `len`. NULL and errno on failure (EPROTO:
  * unsound content).
  */
-const struct page *page_map(const char *path, size_t *len);
+struct page *page_map(const char *path, size_t *len);
 
 /* The counters of a page, those of its rows in use included. */
 void page_totals(const struct page *p, uint32_t rows, struct page_counters *c);

@@ -130,7 +130,7 @@ static size_t page_trim(struct page *p, size_t bytes)
 	return kept;
 }
 
-const struct page *page_map(const char *path, size_t *len)
+struct page *page_map(const char *path, size_t *len)
 {
 	size_t bytes = 2 * sizeof(struct page);
 	struct page *p;

@@ -16,6 +16,7 @@
 #include "base/proc.h"
 #include "base/text.h"
 #include "tools/ended.h"
+#include "tools/kernel.h"
 #include "tools/names.h"
 #include "tools/stray.h"
 
@@ -158,8 +159,8 @@ static bool named_for(const char *name, const struct page *p)
 	return !strcmp(name, want);
 }
 
-static struct found *add_found(struct scan *s, pid_t pid,
-			       const struct page *page, size_t len)
+static struct found *add_found(struct scan *s, pid_t pid, struct page *page,
+			       size_t len)
 {
 	s->found =
 		grown(s->found, s->nfound, &s->found_room, sizeof(*s->found));
@@ -199,7 +200,7 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 		      bool own)
 {
 	const struct proc *owner = NULL;
-	const struct page *p;
+	struct page *p;
 	char path[512];
 	size_t len;
 
@@ -220,7 +221,7 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 		text_copy(add_found(s, owner->pid, p, len)->path,
 			  sizeof(s->found->path), path);
 	else
-		munmap((void *)(uintptr_t)p, len);
+		munmap(p, len);
 }
 
 /* `own`: this process's own PAGE_DIR. Each directory is visited once. */
@@ -258,7 +259,7 @@ static int by_pid(const void *a, const void *b)
 }
 
 /* What a process would say of itself that has nothing to say. */
-static const struct page *bare_page(const struct proc *proc)
+static struct page *bare_page(const struct proc *proc)
 {
 	struct page *p = mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -295,22 +296,25 @@ static void add_bare(struct scan *s)
 }
 
 /* Relatives share sockets: what one of them tells of is no stray. */
-static void add_strays(struct scan *s)
+static void ask_kernel(struct scan *s)
 {
+	struct found *f;
 	size_t i;
 
 	for (i = 0; i < s->nfound; i++)
 		stray_follow(s->found[i].pid, s->found[i].page);
-	for (i = 0; i < s->nfound; i++)
-		if (!s->only || s->found[i].pid == s->only)
-			s->found[i].stray = stray_rows(s->found[i].pid,
-						       !s->found[i].page->magic,
-						       &s->found[i].strays);
+	for (i = 0; i < s->nfound; i++) {
+		f = &s->found[i];
+		if (s->only && f->pid != s->only)
+			continue;
+		kernel_names(f->pid, f->page);
+		f->stray = stray_rows(f->pid, !f->page->magic, &f->strays);
+	}
 }
 
 static void found_free(struct found *f)
 {
-	munmap((void *)(uintptr_t)f->page, f->len);
+	munmap(f->page, f->len);
 	free(f->stray);
 }
 
@@ -350,7 +354,7 @@ struct found *scan_pages(pid_t only, size_t *count)
 		visit(&s, path, false);
 	}
 	add_bare(&s);
-	add_strays(&s);
+	ask_kernel(&s);
 	if (only)
 		keep_only(&s);
 	if (s.nfound)

@@ -11,7 +11,7 @@
 
 struct found {
 	pid_t pid; /* as seen from here; the page's own may differ */
-	const struct page *page; /* a checked copy; `rows` may be 0 */
+	struct page *page; /* a checked copy; `rows` may be 0 */
 	size_t len; /* of its memory */
 	char path[128]; /* where it is; "": nowhere */
 	struct page_row *stray; /* sockets that it does not tell of */

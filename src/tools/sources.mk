@@ -7,6 +7,8 @@ sdpconf_SOURCES = \
 	src/tools/convert.h \
 	src/tools/ended.c \
 	src/tools/ended.h \
+	src/tools/kernel.c \
+	src/tools/kernel.h \
 	src/tools/lint.c \
 	src/tools/lint.h \
 	src/tools/members.c \
@@ -69,6 +71,8 @@ sdpstat_SOURCES = \
 	src/tools/histogram.h \
 	src/tools/json.c \
 	src/tools/json.h \
+	src/tools/kernel.c \
+	src/tools/kernel.h \
 	src/tools/names.c \
 	src/tools/names.h \
 	src/tools/out.c \

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <err.h>
-#include <inttypes.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 
 #include "base/reason.h"
 #include "base/seccomp.h"
-#include "base/text.h"
+#include "tools/kernel.h"
 
 /* Followed by some process: a family shares its sockets. */
 static void *followed;
@@ -40,20 +39,6 @@ bool stray_suspect(pid_t pid)
 	return found;
 }
 
-/* The inode of a descriptor that is a socket, else 0. */
-static uint64_t socket_inode(pid_t pid, const char *fd)
-{
-	const char *const word = "socket:[";
-	char path[64], to[64] = "";
-	uint64_t inode = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", pid, fd);
-	if (readlink(path, to, sizeof(to) - 1) > 0 &&
-	    !strncmp(to, word, strlen(word)))
-		text_number(to + strlen(word), UINT64_MAX, &inode);
-	return inode;
-}
-
 static void remember(uint64_t inode)
 {
 	uint64_t *key = malloc(sizeof(*key)), **at;
@@ -78,56 +63,10 @@ void stray_follow(pid_t pid, const struct page *page)
 		if (page->row[i].fd < 0)
 			continue;
 		snprintf(fd, sizeof(fd), "%d", page->row[i].fd);
-		inode = socket_inode(pid, fd);
+		inode = kernel_inode(pid, fd);
 		if (inode)
 			remember(inode);
 	}
-}
-
-/* --- /proc/PID/net/tcp and tcp6 ----------------------------------------- */
-
-/* The kernel prints addresses as words of its own byte order. */
-static bool hex_addr(const char *s, unsigned int port, struct page_addr *a)
-{
-	size_t words = strlen(s) / 8, i;
-	uint32_t w;
-
-	memset(a, 0, sizeof(*a));
-	if (words != 1 && words != 4)
-		return false;
-	for (i = 0; i < words; i++) {
-		if (sscanf(s + 8 * i, "%8" SCNx32, &w) != 1)
-			return false;
-		memcpy(&a->ip[4 * i], &w, 4);
-	}
-	a->family = words == 1 ? AF_INET : AF_INET6;
-	a->port = (uint16_t)port;
-	return true;
-}
-
-/* One line of the list: false if it is none that is open. */
-static bool parse(const char *line, struct page_row *r)
-{
-	enum { ESTABLISHED = 1, CLOSE_WAIT = 8, LISTENING = 10 };
-	unsigned int state, port, peer_port;
-	char local[33], peer[33];
-
-	memset(r, 0, sizeof(*r));
-	if (sscanf(line,
-		   " %*d: %32[0-9A-F]:%x %32[0-9A-F]:%x %x %*s %*s %*s %*u "
-		   "%*u %" SCNu64,
-		   local, &port, peer, &peer_port, &state, &r->inode) != 6 ||
-	    !r->inode || !hex_addr(local, port, &r->local))
-		return false;
-	r->state = state == LISTENING			       ? 1 :
-		   state == ESTABLISHED || state == CLOSE_WAIT ? 2 :
-								 3;
-	if (state != LISTENING)
-		hex_addr(peer, peer_port, &r->peer);
-	r->path[0] = r->path[1] = PATH_TCP;
-	r->rule = PAGE_NO_RULE;
-	r->why = WHY_UNMANAGED;
-	return true;
 }
 
 /* --- the descriptors of a process ---------------------------------------- */
@@ -167,7 +106,7 @@ static struct number *numbers_of(pid_t pid, size_t *count)
 	if (!dir)
 		return NULL;
 	while ((d = readdir(dir))) {
-		inode = socket_inode(pid, d->d_name);
+		inode = kernel_inode(pid, d->d_name);
 		if (!inode || tfind(&inode, &followed, by_inode))
 			continue;
 		list = reallocarray(list, *count + 1, sizeof(*list));
@@ -193,30 +132,25 @@ static int32_t number_of(const struct number *list, size_t n, uint64_t inode)
 	return hit ? hit->fd : -1;
 }
 
-/* Adds what one of the kernel's lists says about these numbers. */
-static void add_rows(const char *name, pid_t pid, const struct number *list,
-		     size_t n, struct page_row **rows, size_t *count)
+/* Those of the kernel's rows that have one of these numbers. */
+static size_t keep_rows(struct page_row *rows, size_t count,
+			const struct number *list, size_t n)
 {
-	char path[64], line[512];
-	struct page_row r;
-	FILE *f;
+	size_t kept = 0, i;
+	int32_t fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/net/%s", pid, name);
-	f = fopen(path, "re");
-	if (!f)
-		return;
-	while (fgets(line, sizeof(line), f)) {
-		if (!parse(line, &r))
+	for (i = 0; i < count; i++) {
+		fd = number_of(list, n, rows[i].inode);
+		if (fd < 0)
 			continue;
-		r.fd = number_of(list, n, r.inode);
-		if (r.fd < 0)
-			continue;
-		*rows = reallocarray(*rows, *count + 1, sizeof(r));
-		if (!*rows)
-			err(2, "memory");
-		(*rows)[(*count)++] = r;
+		rows[kept] = rows[i];
+		rows[kept].fd = fd;
+		rows[kept].path[0] = rows[kept].path[1] = PATH_TCP;
+		rows[kept].rule = PAGE_NO_RULE;
+		rows[kept].why = WHY_UNMANAGED;
+		kept++;
 	}
-	fclose(f);
+	return kept;
 }
 
 bool stray_filtered(pid_t pid)
@@ -238,8 +172,8 @@ struct page_row *stray_rows(pid_t pid, bool bare, size_t *count)
 	*count = 0;
 	list = numbers_of(pid, &n);
 	if (n) {
-		add_rows("tcp", pid, list, n, &rows, count);
-		add_rows("tcp6", pid, list, n, &rows, count);
+		rows = kernel_rows(pid, count);
+		*count = keep_rows(rows, *count, list, n);
 	}
 	if (*count)
 		qsort(rows, *count, sizeof(*rows), by_fd);

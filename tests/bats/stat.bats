@@ -99,6 +99,32 @@ assert s["peer"]["port"] == int(sys.argv[1]) and s["path"]["tx"] == "shm"
 	timeout 10 sdpstat -w 0.1 "port=$PORT" | head -n 1 >/dev/null
 }
 
+@test "stat: connections that moved no byte have names and a state as well" {
+	server quiet "$PY" -c '
+import signal, socket
+ends = []
+for family, at in (socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"):
+    listener = socket.create_server((at, 0), family=family)
+    ends += [listener, socket.create_connection(listener.getsockname()[:2])]
+    ends.append(listener.accept()[0])
+fresh = socket.socket()
+for end in ends:
+    if end not in ends[::3]:
+        pair = end.getsockname(), end.getpeername()
+        print(end.fileno(), *("[%s]:%d" % a[:2] if ":" in a[0] else "%s:%d" % a
+                              for a in pair))
+print("ready", flush=True)
+signal.pause()
+'
+	until_true 10 grep -q ready "$TMP/quiet.out"
+	sdpstat -H -p "${PID[quiet]}" state established |
+		awk '{ print $3, $5, $6 }' >"$TMP/shown"
+	grep -v ready "$TMP/quiet.out" | diff - "$TMP/shown"
+	sdpstat -He -p "${PID[quiet]}" state established >"$TMP/shown"
+	[ "$(grep -c "ino:[1-9]" "$TMP/shown")" -eq 4 ]
+	[ "$(sdpstat -H -p "${PID[quiet]}" state new | wc -l)" -eq 1 ]
+}
+
 @test "stat: counters, one a line" {
 	sdpstat --stats -p "${PID[pair]}" >"$TMP/counters"
 	grep -qE '^lifted +2$' "$TMP/counters"

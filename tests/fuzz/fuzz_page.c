@@ -83,7 +83,7 @@ static void sound_page(void)
 }
 
 /* All that is printed of one process. */
-static void print(const struct page *p, size_t len)
+static void print(struct page *p, size_t len)
 {
 	struct found f = { .pid = 1, .page = p, .len = len };
 	struct page_counters c;
@@ -116,7 +116,7 @@ static void print(const struct page *p, size_t len)
 static void a_page(struct input *in)
 {
 	uint8_t buf[16], n;
-	const struct page *p;
+	struct page *p;
 	size_t len, i;
 
 	sound_page();
@@ -142,7 +142,7 @@ static void a_page(struct input *in)
 	for (i = 0; i < p->rows; i++)
 		must(memchr(p->row[i].device, 0, sizeof(p->row[i].device)));
 	print(p, len);
-	munmap((void *)(uintptr_t)p, len);
+	munmap(p, len);
 }
 
 /* Sums: whole or cut, with any counts. They are added up, or left out. */

@@ -22,6 +22,7 @@ tests_fuzz_fuzz_page_SOURCES = tests/fuzz/fuzz_page.c $(fuzz_sources) \
 	src/tools/names.c \
 	src/tools/out.c \
 	src/tools/prometheus.c \
+	src/tools/kernel.c \
 	src/tools/scan.c \
 	src/tools/stray.c
 tests_fuzz_fuzz_page_CPPFLAGS = $(AM_CPPFLAGS) -DPAGE_ROWS=128

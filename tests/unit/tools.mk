@@ -12,6 +12,8 @@ tests_unit_test_scan_SOURCES = \
 	tests/unit/test_scan.c \
 	src/tools/ended.c \
 	src/tools/ended.h \
+	src/tools/kernel.c \
+	src/tools/kernel.h \
 	src/tools/scan.c \
 	src/tools/scan.h \
 	src/tools/stray.c \
