@@ -13,7 +13,7 @@ teardown() {
 disk() {
 	mode "$1"
 	need qemu-nbd qemu-img openssl
-	random_file "$TMP/disk" 33554432
+	random_file "$TMP/disk" 100663296
 	PORT=$(free_port)
 	server nbd qemu-nbd -t -f raw -b 127.0.0.1 -p "$PORT" "$TMP/disk"
 	wait_port "$PORT"
