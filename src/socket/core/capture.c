@@ -194,20 +194,7 @@ void capture_message_on(const struct conn_names *n, bool out,
 
 struct conn_names capture_names(const struct sock *s)
 {
-	const struct diag_names *d;
-	struct conn_names n = { .ipv = 4 };
-	size_t at;
-
-	if (!s->rd)
-		return s->seek.pair.names;
-	d = &s->rd->seek.names;
-	at = d->v4 ? 12 : 0;
-	n.ipv = d->v4 ? 4 : 6;
-	n.local_port = d->local_port;
-	n.remote_port = d->peer_port;
-	memcpy(n.src + at, d->local, 16 - at);
-	memcpy(n.dst + at, d->peer, 16 - at);
-	return n;
+	return s->link ? s->link->names(s) : s->seek.pair.names;
 }
 
 void capture_sent_on(const struct sock *s, const uint8_t *msg, uint32_t len)
@@ -221,7 +208,7 @@ void capture_came_on(const struct sock *s, const uint8_t *msg, uint32_t len)
 {
 	struct conn_names n;
 
-	if (s->rd ? s->rd->seek.records : s->seek.pair.records)
+	if (s->link ? s->link->records(s) : s->seek.pair.records)
 		return;
 	n = capture_names(s);
 	capture_message_on(&n, false, msg, len);

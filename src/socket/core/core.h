@@ -110,9 +110,6 @@ void row_seek(struct sock *s);
 void row_miss(struct sock *s);
 void row_forked(void);
 
-/* Lock held: device and registered memory, for people to see. */
-void rdma_row(const struct sock *s, struct page_row *r);
-
 /* --- ident.c ----------------------------------------------------------- */
 
 uint64_t sock_inode_at(struct sock *s, int fd);
@@ -231,19 +228,6 @@ static inline bool fab_pending(const struct sock *s)
 	return e->ops->pending(e);
 }
 
-/* The same without the lock: over RDMA an end may go while we look. */
-static inline bool fab_glance(struct sock *s)
-{
-	bool yes;
-
-	if (likely(!s->rd))
-		return fab_pending(s);
-	__atomic_add_fetch(&s->in.lookers, 1, __ATOMIC_SEQ_CST);
-	yes = fab_pending(s);
-	__atomic_sub_fetch(&s->in.lookers, 1, __ATOMIC_SEQ_CST);
-	return yes;
-}
-
 /* What was released is worth telling the writer now. */
 static inline bool fab_publish(const struct sock *s)
 {
@@ -310,6 +294,14 @@ static inline const struct link_ops *sock_link(const struct sock *s)
 	return __atomic_load_n(&s->link, __ATOMIC_RELAXED);
 }
 
+/* A message waits, for a look without the lock. */
+static inline bool fab_glance(struct sock *s)
+{
+	const struct link_ops *link = sock_link(s);
+
+	return likely(!link) ? fab_pending(s) : link->glance(s);
+}
+
 static inline int sock_orphan_fd(const struct sock *s)
 {
 	return __atomic_load_n(&s->waits.orphan_fd, __ATOMIC_SEQ_CST);
@@ -325,12 +317,7 @@ static inline int sock_at(struct sock *s, int fd)
 /* Served before it is paired: by a rule `sdp`, or sought between hosts. */
 static inline bool served_early(const struct sock *s)
 {
-	return s->id.use == USE_SDP || s->rd;
-}
-
-static inline bool rdma_here(const struct sock *s)
-{
-	return s->rd && s->rd->owner == sock_pid;
+	return s->id.use == USE_SDP || s->link;
 }
 
 #include "socket/core/order.h"

@@ -11,6 +11,8 @@
 #include "socket/core/state.h"
 
 struct link_ops {
+	uint8_t path; /* enum page_path of what it carries */
+
 	/* The machine's input: the peer's words; bytes not to be shown yet; the
 	 * end of a look: what was new, and which threads have to be told. */
 	int (*words)(struct sock *s, const uint8_t *in);
@@ -30,6 +32,15 @@ struct link_ops {
 	void (*tcp_took)(struct sock *s); /* lock not held: bytes were taken */
 	void (*strayed)(struct sock *s, uint64_t n); /* n by others */
 	bool (*was_reset)(const struct sock *s);
+
+	/* Lock not held: fab_pending(), of an end that may go meanwhile. */
+	bool (*glance)(struct sock *s);
+
+	/* For people: the row of sdpstat; the names that a capture gives the
+	 * ends, and whether the peer records there itself. */
+	void (*row)(const struct sock *s, struct page_row *r);
+	struct conn_names (*names)(const struct sock *s);
+	bool (*records)(const struct sock *s);
 };
 
 #endif

@@ -113,18 +113,13 @@ static bool on_sdp(struct anc_dir *d)
 	return anc_state(d) != ANC_TCP && anc_state(d) != ANC_DRAINING;
 }
 
-static uint8_t carrier_of(const struct sock *s)
-{
-	return s->rd ? PATH_RDMA : PATH_SHM;
-}
-
 static uint8_t path_of(const struct sock *s, bool lifted)
 {
 	if (s->id.phase == PH_LISTEN)
 		return PATH_LISTEN;
 	if (!lifted)
 		return PATH_TCP;
-	return carrier_of(s);
+	return s->link ? s->link->path : PATH_SHM;
 }
 
 /* Apart: the name's room is not on the stack while the page is opened. */
@@ -179,10 +174,8 @@ void sock_publish(struct sock *s)
 						 0;
 	r->path[0] = path_of(s, s->stats.tx_shown);
 	r->path[1] = path_of(s, s->stats.rx_shown);
-	if (carrier_of(s) == PATH_RDMA) {
-		r->carrier = PATH_RDMA;
-		rdma_row(s, r);
-	}
+	if (s->link)
+		s->link->row(s, r);
 	row_names(s, fd);
 	r->inode = s->id.inode;
 	page_row_end(r);
@@ -250,21 +243,6 @@ void row_forked(void)
 	opened = false;
 	memset(&sock_spare, 0, sizeof(sock_spare));
 	memset(&told, 0, sizeof(told));
-}
-
-void rdma_row(const struct sock *s, struct page_row *r)
-{
-	struct text t = TEXT_IN(r->device);
-	struct verbs_info info;
-
-	if (!rdma_here(s) || s->rd->state != RDMA_UP || !rdma_api) {
-		memset(r->device, 0, sizeof(r->device));
-		r->registered = 0;
-		return;
-	}
-	rdma_api->info(s->rd->end, &info);
-	text_add(&t, "%.*s", (int)sizeof(r->device) - 1, info.device);
-	r->registered = info.registered;
 }
 
 static void totals(struct page_counters *c)

@@ -210,6 +210,17 @@ void rdma_moved(struct sock *s)
 	rdma_owe(s);
 }
 
+/* The end stays until no look is under way. */
+static bool rdma_glance(struct sock *s)
+{
+	bool yes;
+
+	__atomic_add_fetch(&s->in.lookers, 1, __ATOMIC_SEQ_CST);
+	yes = fab_pending(s);
+	__atomic_sub_fetch(&s->in.lookers, 1, __ATOMIC_SEQ_CST);
+	return yes;
+}
+
 const struct link_ops rdma_link = {
 	.words = rdma_words,
 	.hide = rdma_hide,
@@ -224,4 +235,9 @@ const struct link_ops rdma_link = {
 	.tcp_took = rdma_took_tcp,
 	.strayed = rdma_strayed,
 	.was_reset = rdma_was_reset,
+	.glance = rdma_glance,
+	.path = PATH_RDMA,
+	.row = rdma_row,
+	.names = rdma_shown_names,
+	.records = rdma_peer_records,
 };

@@ -20,6 +20,7 @@ libsockettransport_la_SOURCES = \
 	src/socket/transport/rdma_link.c \
 	src/socket/transport/rdma_marker.c \
 	src/socket/transport/rdma_room.h \
+	src/socket/transport/rdma_shown.c \
 	src/socket/transport/rdma_size.c src/socket/transport/rdma_size.h \
 	src/socket/transport/rdma_tell.c \
 	src/socket/transport/rdma_woken.c \

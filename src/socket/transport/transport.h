@@ -113,6 +113,13 @@ bool lift_audited(const struct sock *s);
 
 bool rdma_was_reset(const struct sock *s); /* the same over RDMA */
 
+/* --- rdma_shown.c ------------------------------------------------------ */
+
+/* Of struct link_ops: `row`, `names` and `records`. */
+void rdma_row(const struct sock *s, struct page_row *r);
+struct conn_names rdma_shown_names(const struct sock *s);
+bool rdma_peer_records(const struct sock *s);
+
 /* --- tcp.c ------------------------------------------------------------- */
 
 /*
@@ -136,6 +143,12 @@ bool tcp_kicks_left(const struct sock *s);
 uint64_t ready_wait(void);
 
 /* --- what hot paths ask --------------------------------------------------- */
+
+/* Between hosts: is its end this process's? */
+static inline bool rdma_here(const struct sock *s)
+{
+	return s->rd && s->rd->owner == sock_pid;
+}
 
 /* Is the carrier there? And may the program see what it brings? */
 static inline bool zc_live(const struct sock *s)
