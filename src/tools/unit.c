@@ -12,6 +12,7 @@
 
 #include "tools/library.h"
 #include "tools/program.h"
+#include "tools/root.h"
 #include "tools/unit_file.h"
 #include "tools/unit_filter.h"
 
@@ -19,8 +20,10 @@
 #define FILE_NAME "50-libsdp.conf"
 
 struct place {
+	const char *root;
 	char name[NAME_MAX + 1]; /* with its suffix */
 	char dir[PATH_MAX], file[PATH_MAX + sizeof(FILE_NAME)];
+	int at; /* that folder, -1: it is not there */
 };
 
 /* --- where -------------------------------------------------------------- */
@@ -49,22 +52,28 @@ static bool place_of(const char *root, const char *name, struct place *p)
 		return false;
 	}
 	snprintf(p->file, sizeof(p->file), "%s/%s", p->dir, FILE_NAME);
+	p->root = root;
+	p->at = root_dir(root, p->dir, false);
 	return true;
 }
 
 /* Is there one of ours? -1: another's. */
 static int is_ours(const struct place *p)
 {
-	char line[sizeof(OURS) + 1] = "";
-	FILE *f = fopen(p->file, "re");
+	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	char line[sizeof(OURS)] = "";
+	ssize_t n;
+	int fd;
 
-	if (!f)
-		return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
-	if (!fgets(line, sizeof(line), f))
-		line[0] = '\0';
-	fclose(f);
-	line[strcspn(line, "\n")] = '\0';
-	return strcmp(line, OURS) ? -1 : 1;
+	if (p->at < 0)
+		return 0;
+	fd = openat(p->at, FILE_NAME, flags);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -1;
+	n = read(fd, line, sizeof(line));
+	close(fd);
+	return n == sizeof(line) && !memcmp(line, OURS "\n", sizeof(line)) ? 1 :
+									     -1;
 }
 
 static void then(const char *root, const struct place *p, const char *what)
@@ -205,12 +214,14 @@ static char *literal(const char *s)
 static int write_all(const struct place *p, const char *preload,
 		     const char *rules)
 {
-	char tmp[sizeof(p->file) + 8];
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+	char tmp[sizeof(FILE_NAME) + 16];
 	FILE *f;
 	int fd, bad;
 
-	snprintf(tmp, sizeof(tmp), "%s.XXXXXX", p->file);
-	fd = mkostemp(tmp, O_CLOEXEC);
+	snprintf(tmp, sizeof(tmp), "%s.%d", FILE_NAME, getpid());
+	unlinkat(p->at, tmp, 0);
+	fd = openat(p->at, tmp, flags, 0600);
 	if (fd < 0)
 		return -errno;
 	f = fdopen(fd, "w");
@@ -227,48 +238,30 @@ static int write_all(const struct place *p, const char *preload,
 	bad = fflush(f) || fsync(fd) || fchmod(fd, 0644) ? -errno : 0;
 	if (fclose(f) && !bad)
 		bad = -errno;
-	if (!bad && rename(tmp, p->file))
+	if (!bad && renameat(p->at, tmp, p->at, FILE_NAME))
 		bad = -errno;
 	if (bad)
-		unlink(tmp);
+		unlinkat(p->at, tmp, 0);
 	return bad;
 }
 
-/* With the folders on the way to it below `root`; -errno. */
-static int make_dirs(char *path, size_t from)
+static bool enable_it(struct place *p, const struct unit *u, const char *rules)
 {
-	char *s;
-
-	for (s = path + from + 1; (s = strchr(s, '/')); s++) {
-		*s = '\0';
-		if (mkdir(path, 0755) && errno != EEXIST) {
-			*s = '/';
-			return -errno;
-		}
-		*s = '/';
-	}
-	return mkdir(path, 0755) && errno != EEXIST ? -errno : 0;
-}
-
-static bool enable_it(const char *root, const struct place *p,
-		      const struct unit *u, const char *rules)
-{
-	char lib[PATH_MAX], dir[PATH_MAX];
+	char lib[PATH_MAX];
 	char *own, *preload, *from = rules ? literal(rules) : NULL;
 	int ret;
 
 	library_find(lib, sizeof(lib));
 	own = literal(lib);
 	preload = library_before(u->preload, own);
-	memcpy(dir, p->dir, sizeof(dir));
-	ret = make_dirs(dir, strlen(root));
-	if (!ret)
-		ret = write_all(p, preload, from);
+	if (p->at < 0)
+		p->at = root_dir(p->root, p->dir, true);
+	ret = p->at < 0 ? -errno : write_all(p, preload, from);
 	free(preload);
 	free(own);
 	free(from);
 	if (ret) {
-		rmdir(p->dir); /* unless there is something in it */
+		root_rmdir(p->root, p->dir);
 		warnx("%s: %s", p->file, strerror(-ret));
 	}
 	return !ret;
@@ -312,7 +305,7 @@ int unit_enable(const char *root, const char *name, const char *rules)
 		return 2;
 	}
 	say_limits(&u, &verdict);
-	if (!enable_it(root, &p, &u, rules ? full : NULL))
+	if (!enable_it(&p, &u, rules ? full : NULL))
 		return 2;
 	then(root, &p, "will run with libsdp");
 	return 0;
@@ -334,11 +327,11 @@ int unit_disable(const char *root, const char *name)
 		warnx("%s: is not enabled", p.name);
 		return 1;
 	}
-	if (unlink(p.file)) {
+	if (unlinkat(p.at, FILE_NAME, 0)) {
 		warn("%s", p.file);
 		return 2;
 	}
-	rmdir(p.dir);
+	root_rmdir(root, p.dir);
 	then(root, &p, "will run without libsdp");
 	return 0;
 }

@@ -405,11 +405,15 @@ static const char *base(const char *path)
 	return strrchr(path, '/') + 1;
 }
 
-static void gather(struct dropins *d, const char *dir)
+static void gather(struct dropins *d, const char *root, const char *dir)
 {
+	int fd = root_open(root, dir);
+	DIR *list = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
-	DIR *list = opendir(dir);
 	size_t i;
+
+	if (fd >= 0 && !list)
+		close(fd);
 
 	while (list && (e = readdir(list))) {
 		const char *dot = strrchr(e->d_name, '.');
@@ -445,21 +449,44 @@ static bool template_of(const char *name, char *to, size_t size)
 	       (int)size;
 }
 
-static void read_dropins(const char *root, const char *name, const char *other,
-			 const char *but, struct unit *u)
+static void gather_of(struct dropins *d, const char *root, const char *name)
 {
-	struct dropins d = { .but = but };
 	char dir[PATH_MAX];
 	size_t i;
 
 	for (i = 0; i < PLACES; i++) {
 		snprintf(dir, sizeof(dir), "%s%s/%s.d", root, places[i], name);
-		gather(&d, dir);
-		if (!other)
-			continue;
-		snprintf(dir, sizeof(dir), "%s%s/%s.d", root, places[i], other);
-		gather(&d, dir);
+		gather(d, root, dir);
 	}
+}
+
+/* Of "foo-bar-baz.service": foo-bar-.service.d and foo-.service.d. */
+static void gather_prefixes(struct dropins *d, const char *root,
+			    const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	size_t n = strcspn(name, "@.");
+	char other[NAME_MAX + 1];
+
+	while (dot && n--) {
+		if (name[n] != '-')
+			continue;
+		snprintf(other, sizeof(other), "%.*s%s", (int)n + 1, name, dot);
+		gather_of(d, root, other);
+	}
+}
+
+static void read_dropins(const char *root, const char *name, const char *other,
+			 const char *but, struct unit *u)
+{
+	struct dropins d = { .but = but };
+	size_t i;
+
+	gather_of(&d, root, name);
+	if (other)
+		gather_of(&d, root, other);
+	gather_prefixes(&d, root, name);
+	gather_of(&d, root, "service");
 	qsort(d.path, d.count, sizeof(d.path[0]), by_name);
 	for (i = 0; i < d.count; i++) {
 		unsigned int before = u->preloads;

@@ -163,6 +163,42 @@ preload() {
 	[ "$status" -eq 1 ] || fail "$output"
 }
 
+@test "units: what is written and removed stays within the image" {
+	unit real.service 'ExecStart=/usr/bin/daemon --fast'
+	local out=$BATS_TEST_TMPDIR/out
+	mkdir -p "$DROPINS" "$ROOT/opt/units" "$out"
+	# one that leads out of it, and one that is right within it
+	ln -s "$out" "$DROPINS/real.service.d"
+	run enable real
+	[ "$status" -eq 2 ] || fail "$output"
+	[ -z "$(ls -A "$out")" ]
+	rm "$DROPINS/real.service.d"
+	ln -s /opt/units "$DROPINS/real.service.d"
+	run enable real
+	[ "$status" -eq 0 ] || fail "$output"
+	[ -f "$ROOT/opt/units/50-libsdp.conf" ]
+	run sdprun --root "$ROOT" --disable real
+	[ "$status" -eq 0 ] || fail "$output"
+	[ -z "$(ls -A "$ROOT/opt/units")" ]
+	mkfifo "$ROOT/opt/units/50-libsdp.conf"
+	run enable real
+	[ "$status" -eq 2 ] || fail "$output"
+}
+
+@test "units: drop-ins of all services, and of those with a prefix" {
+	unit a-b-c.service 'ExecStart=/usr/bin/daemon'
+	mkdir -p "$DROPINS/a-.service.d" "$DROPINS/service.d"
+	printf '[Service]\nEnvironment=LD_PRELOAD=/one.so\n' \
+		>"$DROPINS/a-.service.d/10.conf"
+	enable a-b-c
+	[[ $(preload a-b-c.service) == *"/one.so"* ]]
+	printf '[Service]\nEnvironment=LD_PRELOAD=/two.so\n' \
+		>"$DROPINS/service.d/60.conf"
+	run enable a-b-c
+	[ "$status" -eq 1 ] || fail "$output"
+	[[ $output == *"/service.d/60.conf"* ]] || fail "$output"
+}
+
 @test "units: rules, templates, and names with odd characters" {
 	unit t@.service 'ExecStart=/usr/bin/daemon %i'
 	printf 'use tcp client * *:*\n' >"$BATS_TEST_TMPDIR/50% of \"it\""
