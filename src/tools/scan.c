@@ -26,6 +26,7 @@ struct proc {
 	pid_t inner; /* in its own process namespace */
 	uint64_t start;
 	unsigned int uid[4]; /* real, effective, saved, file system */
+	unsigned int root; /* the user that is root in its user namespace */
 };
 
 struct scan {
@@ -74,6 +75,24 @@ static void proc_status(struct proc *p)
 	fclose(f);
 }
 
+/* As seen from here; if that cannot be read, or it has none: root here. */
+static void proc_root(struct proc *p)
+{
+	unsigned int inside, outside;
+	char path[64];
+	FILE *f;
+
+	p->root = 0;
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", p->pid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	while (fscanf(f, "%u %u %*u", &inside, &outside) == 2)
+		if (!inside)
+			p->root = outside;
+	fclose(f);
+}
+
 static void list_procs(struct scan *s)
 {
 	DIR *dir = opendir("/proc");
@@ -94,6 +113,7 @@ static void list_procs(struct scan *s)
 		p->pid = (pid_t)pid;
 		p->start = page_start_time(p->pid);
 		proc_status(p);
+		proc_root(p);
 		s->nprocs += p->start != 0;
 	}
 	closedir(dir);
@@ -125,18 +145,17 @@ static bool known(const struct scan *s, const struct page *page)
 }
 
 /*
- * No user may speak for another user's process. Root's pages stay root's when
- * the process becomes another user; other mount namespaces may number users
- * differently.
+ * No user may speak for another user's process, whatever namespaces it makes.
+ * Root's pages stay root's when the process becomes another user.
  */
-static bool may_speak(const struct page *p, const struct proc *owner, bool own)
+static bool may_speak(const struct page *p, const struct proc *owner)
 {
 	size_t i;
 
 	for (i = 0; i < 4; i++)
 		if (owner->uid[i] == p->uid)
 			return true;
-	return !own || !p->uid;
+	return p->uid == owner->root;
 }
 
 /*
@@ -214,7 +233,7 @@ static void take_page(struct scan *s, const char *dir, const char *name,
 		owner = owner_of(s, p);
 		if (!owner && own && stale(s, p))
 			ended_retire(path, p);
-		if (owner && !may_speak(p, owner, own))
+		if (owner && !may_speak(p, owner))
 			owner = NULL;
 	}
 	if (owner)

@@ -207,6 +207,44 @@ END
 	wait_end server 10
 }
 
+# As root of a user namespace of its own, with a /dev/shm that is its own.
+@test "sdpstat of root believes no page that another user forges" {
+	serve server "" ""
+	cat >"$ROOM/forge.sh" <<'END'
+mount -t tmpfs none /dev/shm || exit
+"$1" - "$2" <<'PY'
+import glob, os, sys, time
+victim = int(sys.argv[1])
+def start(pid):
+    stat = open("/proc/%d/stat" % pid).read()
+    return int(stat[stat.rindex(")"):].split()[20])
+page = open(os.environ["PAGE"], "rb").read()
+own, begun = (int(n) for n in os.environ["PAGE"].split(".")[-2:])
+name = page[page.index(b"meet"):][:64]
+for old, new in ((own.to_bytes(4, "little"), victim.to_bytes(4, "little")),
+                 (begun.to_bytes(8, "little"), start(victim).to_bytes(8, "little")),
+                 (name, b"FORGED".ljust(64, b"\0"))):
+    page = page.replace(old, new, 1)
+with open("/dev/shm/libsdp.%d.%d" % (victim, start(victim)), "wb") as f:
+    f.write(page)
+os.chmod(f.name, 0o600)
+print("forged", flush=True)
+time.sleep(60)
+PY
+END
+	local page
+	page=$(echo /dev/shm/libsdp."${PID[server]}".*)
+	cp "$page" "$ROOM/${page##*/}"
+	chmod 644 "$ROOM/${page##*/}"
+	PAGE="$ROOM/${page##*/}" $NOBODY unshare -U -r -m sh "$ROOM/forge.sh" \
+		"$PY" $$ >"$TMP/forger.out" 3>&- &
+	PID["forger"]=$!
+	until_true 10 grep -q forged "$TMP/forger.out"
+	sdpstat >"$TMP/shown"
+	refuse grep FORGED "$TMP/shown"
+	grep -q ":$PORT" "$TMP/shown"
+}
+
 @test "a bare chroot: no /proc, no /dev/shm" {
 	jail
 	lifts "$JAIL $ROOM/jail" ""
