@@ -18,6 +18,7 @@
 #include "base/text.h"
 
 #define TRIES 50 /* of 2 ms, then the adding process is taken for dead */
+#define MOST  (UINT64_MAX / 4) /* no counter comes so far */
 
 struct state {
 	uint64_t begun, done; /* of all files */
@@ -50,6 +51,18 @@ static bool sums_owner(const char *name, uid_t *uid)
 	return n && !p[n] && layout == PAGE_VERSION;
 }
 
+static bool sound(const struct sums *s, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < PAGE_WORDS && s->word[i] <= MOST; i++)
+		;
+	if (i == PAGE_WORDS)
+		return true;
+	warnx(PAGE_DIR "/%s: not counters: left out", name);
+	return false;
+}
+
 /* A copy: the file is its owner's, which may cut it at any moment. */
 static bool read_sums(int dir, const char *name, struct sums *s)
 {
@@ -75,7 +88,7 @@ static bool read_sums(int dir, const char *name, struct sums *s)
 		n = pread(fd, s, sizeof(*s), 0);
 	}
 	close(fd);
-	return n == (ssize_t)sizeof(*s);
+	return n == (ssize_t)sizeof(*s) && sound(s, name);
 }
 
 static void take_sums(struct state *state)
@@ -117,27 +130,44 @@ static void mend(void)
 	close(dir);
 }
 
-struct found *ended_scan(size_t *count, struct page_counters *ended)
+/* With no addition under way; false: one does not come to its end. */
+static bool settle(struct state *state)
 {
 	const struct timespec nap = { 0, 2000000 };
-	struct state before, behind;
-	struct found *found;
 	int tries = 0;
 
-	take_sums(&before);
+	for (;;) {
+		take_sums(state);
+		if (state->begun == state->done)
+			return true;
+		if (++tries == TRIES)
+			return false;
+		nanosleep(&nap, NULL);
+	}
+}
+
+struct found *ended_scan(size_t *count, struct page_counters *ended)
+{
+	struct state before, behind;
+	struct found *found;
+	bool settled;
+	int tries = 0;
+
+	settled = settle(&before);
+	if (!settled) {
+		mend();
+		settled = settle(&before);
+	}
 	for (;;) {
 		found = scan_pages(0, count);
 		take_sums(&behind);
 		if ((before.begun == behind.begun &&
-		     behind.begun == behind.done) ||
+		     (behind.begun == behind.done || !settled)) ||
 		    ++tries == TRIES)
 			break;
 		scan_free(found, *count);
-		nanosleep(&nap, NULL);
-		before = behind;
+		settled = settle(&before);
 	}
-	if (tries == TRIES && before.begun == behind.begun)
-		mend();
 	*ended = behind.c;
 	return found;
 }

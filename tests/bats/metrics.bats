@@ -179,6 +179,19 @@ END
 	sound "$TMP/taken"
 	grep 'not of the user' "$TMP/said"
 	rm "${names[0]}"
+	# nor sums that no program can come to, or an addition without an end
+	"$PY" - "${names[0]}" "$uid" <<'END'
+import os, struct, sys
+with open(sys.argv[1], "wb") as f:
+    f.write(struct.pack("QQ", 9, 8) + b"\xff" * 65536)
+os.chmod(sys.argv[1], 0o600)
+os.chown(sys.argv[1], int(sys.argv[2]), -1)
+END
+	sdpstat --stats -a 2>"$TMP/said" |
+		awk '$2 > 2 ^ 62 { exit 1 } $1 == "lifted" { ok = 1 }
+			END { exit !ok }'
+	grep 'not counters' "$TMP/said"
+	rm "${names[0]}"
 }
 
 @test "sdpstat: the options of ss" {

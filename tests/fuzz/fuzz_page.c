@@ -153,6 +153,7 @@ static void some_sums(struct input *in)
 				 sizeof(struct sums);
 	struct sums s = { 0 };
 	struct state st;
+	bool good;
 	off_t at;
 
 	while (in_more(in)) {
@@ -163,8 +164,10 @@ static void some_sums(struct input *in)
 	write_at(sums_file, &s, sizeof(s), 0);
 	must(!ftruncate(sums_file, size));
 	take_sums(&st);
-	must(st.begun == (cut ? 0 : s.begun) && st.done == (cut ? 0 : s.done));
-	must(st.c.sockets == (cut ? 0 : s.word[0]));
+	good = !cut && sound(&s, "these");
+	must(st.begun == (good ? s.begun : 0) &&
+	     st.done == (good ? s.done : 0));
+	must(st.c.sockets == (good ? s.word[0] : 0));
 }
 
 static void remove_files(void)
