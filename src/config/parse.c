@@ -31,6 +31,11 @@ bool parse_word(struct parser *ps, const char *word)
 	parse_blanks(ps);
 	if (strncmp(ps->at, word, n))
 		return false;
+	if (ps->at[n] && ps->at[n] != '#' && !strchr(blanks, ps->at[n])) {
+		ps->doubtful = ps->at;
+		ps->doubt = "a blank behind the word that it begins with "
+			    "(taken for two words, as of old)";
+	}
 	ps->at += n;
 	return true;
 }

@@ -291,3 +291,20 @@ END
 	echo "use nonsense" >>"$RULES"
 	refuse sdpconf check "$RULES"
 }
+
+@test "two words of a rule without a blank between them are taken, with a warning" {
+	need sdpconf
+	local line
+	for line in 'use tcp clients *:80' 'use tcp listening *:80' \
+		'usetcp server * *:80' 'use tcpserver * *:80' \
+		'use both servernginx *:80'; do
+		echo "$line" >"$RULES"
+		run sdpconf check "$RULES"
+		[ "$status" -eq 0 ] || fail "$output"
+		[[ $output == *"expected a blank behind the word"* ]] ||
+			fail "$line: $output"
+	done
+	echo 'use tcp client s *:80#' >"$RULES"
+	run sdpconf check "$RULES"
+	[[ $output != *blank* ]] || fail "$output"
+}
