@@ -127,9 +127,17 @@ static bool in_net(const struct filter_net *net, const struct page_addr *a)
 {
 	unsigned int whole = net->bits / 8, rest = net->bits % 8;
 	uint8_t mask = (uint8_t)(0xff << (8 - rest));
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	const uint8_t *ip = a->ip;
 
-	return a->family == net->family && !memcmp(net->ip, a->ip, whole) &&
-	       (!rest || !((net->ip[whole] ^ a->ip[whole]) & mask));
+	/* of a socket for both families, with a peer by IPv4 */
+	if (net->family == AF_INET && a->family == AF_INET6 &&
+	    !memcmp(ip, mapped, sizeof(mapped)))
+		ip += sizeof(mapped);
+	else if (a->family != net->family)
+		return false;
+	return !memcmp(net->ip, ip, whole) &&
+	       (!rest || !((net->ip[whole] ^ ip[whole]) & mask));
 }
 
 static bool names_fit(const struct filter *f, const struct page_row *r)

@@ -301,9 +301,15 @@ static void whole(const struct options *o, struct argp_state *state)
 		argp_error(state, "expected a state behind `state`");
 	if (o->prometheus && o->filter.pid)
 		argp_error(state, "metrics are of all processes");
-	if (o->watch &&
-	    (o->json || o->summary || o->histogram || o->stats || o->fallback))
+	if (o->watch && (o->json || o->summary || o->histogram || o->stats ||
+			 o->fallback || o->why || o->log || o->prometheus))
 		argp_error(state, "-w shows sockets, and nothing else");
+	if (o->json && (o->why || o->prometheus))
+		argp_error(state, "--why and --prometheus know no JSON");
+	if ((o->stats || o->prometheus || o->why || o->log) &&
+	    (o->filter.program || filter_rows(&o->filter)))
+		argp_error(state, "a filter picks sockets, and these are not "
+				  "shown here");
 }
 
 static error_t option(int key, char *arg, struct argp_state *state)
@@ -449,7 +455,8 @@ int main(int argc, char **argv)
 	int ret;
 
 	filter_init(&o.filter);
-	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	/* in order: a number belongs to the option in front of it */
+	argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
 	if (o.watch)
 		watch(&o.filter, o.seconds);
 	if (o.prometheus)

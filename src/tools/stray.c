@@ -145,7 +145,8 @@ static size_t keep_rows(struct page_row *rows, size_t count,
 			continue;
 		rows[kept] = rows[i];
 		rows[kept].fd = fd;
-		rows[kept].path[0] = rows[kept].path[1] = PATH_TCP;
+		rows[kept].path[0] = rows[kept].path[1] =
+			rows[kept].state == 1 ? PATH_LISTEN : PATH_TCP;
 		rows[kept].rule = PAGE_NO_RULE;
 		rows[kept].why = WHY_UNMANAGED;
 		kept++;

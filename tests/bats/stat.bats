@@ -68,6 +68,33 @@ refused() {
 			sdpstat -H "dport=$PORT" | awk '{ print $3 }')")"
 }
 
+@test "stat: a number belongs to the option in front of it" {
+	[ "$(sdpstat port="$PORT" -H -p "${PID[pair]}" | wc -l)" -eq 3 ]
+	sdpstat -p "${PID[pair]}" -w "port=$PORT" >"$TMP/rates" 3>&- &
+	PID[rates]=$!
+	until_true 10 headings 2
+	stop rates
+	[ -z "$(awk -v p="${PID[pair]}" '$1 ~ /^[0-9]+$/ && $1 != p' \
+		"$TMP/rates")" ]
+}
+
+@test "stat: IPv4 is IPv4 for a socket of both families, too" {
+	server dual "$PY" -c '
+import signal, socket
+with socket.socket(socket.AF_INET6) as l:
+    l.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    l.bind(("::", 0))
+    l.listen()
+    c = socket.create_connection(("127.0.0.1", l.getsockname()[1]))
+    a = l.accept()[0]
+    print("ready", flush=True)
+    signal.pause()'
+	until_true 10 grep -q ready "$TMP/dual.out"
+	[ "$(sdpstat -H -p "${PID[dual]}" src=127.0.0.1 | wc -l)" -eq 2 ]
+	[ "$(sdpstat -H -p "${PID[dual]}" address=127.0.0.0/8 | wc -l)" -eq 2 ]
+	[ "$(sdpstat -H -p "${PID[dual]}" src=10.0.0.0/8 | wc -l)" -eq 0 ]
+}
+
 @test "stat: JSON and the summary are filtered as well" {
 	sdpstat --json "dport=$PORT" | "$PY" -c '
 import json, sys
@@ -242,6 +269,10 @@ END
 	refused "more bits" address=10.0.0.0/33
 	refused "expected seconds" -w 0
 	refused "-w shows sockets" -w --json
+	refused "-w shows sockets" -w --why 1/2
+	refused "know no JSON" --json --prometheus
+	refused "a filter picks sockets" --stats program=nginx
+	refused "a filter picks sockets" --prometheus port=1
 	refused "expected a process id" --pid=x
 	run sdpstat --stats -p 4194303
 	[ "$status" -eq 1 ]
