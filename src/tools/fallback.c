@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "base/told.h"
+#include "tools/stray.h"
 
 /* Longer than any `fallback_timeout_ms`. */
 #define PATIENCE_MS 65000
@@ -117,6 +118,12 @@ int fallback_tell(const struct found *f, int64_t fd)
 	struct found *now = NULL;
 	bool heard;
 
+	if (!f->page->magic && stray_lifted(f->pid)) {
+		warnx("process %d has connections on SDP, but no page that "
+		      "says how it can be asked",
+		      f->pid);
+		return 1;
+	}
 	if (fd >= 0) {
 		ask.inode = inode_of(f->pid, fd);
 		if (!ask.inode) {

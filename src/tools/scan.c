@@ -327,7 +327,7 @@ static void ask_kernel(struct scan *s)
 		if (s->only && f->pid != s->only)
 			continue;
 		kernel_names(f->pid, f->page);
-		f->stray = stray_rows(f->pid, !f->page->magic, &f->strays);
+		f->stray = stray_rows(f->pid, f->page, &f->strays);
 	}
 }
 

@@ -214,8 +214,10 @@ static const char *way(uint8_t path)
 		return "by SDP, through shared memory";
 	case PATH_RDMA:
 		return "by SDP, through an RDMA device";
-	default:
+	case PATH_LISTEN:
 		return "nowhere: it listens";
+	default:
+		return "on a way that its process does not show";
 	}
 }
 
@@ -271,6 +273,10 @@ static void then(const struct page *p, uint64_t inode)
 
 static void moved(const struct page_row *r)
 {
+	if (r->why == WHY_UNMANAGED) {
+		printf("What it moves is not counted.\n");
+		return;
+	}
 	printf("Sent: %" PRIu64 " bytes by SDP in %" PRIu64
 	       " messages, %" PRIu64 " by TCP.\n",
 	       r->bytes_sdp_tx, r->msgs_tx, r->bytes_tcp_tx);

@@ -23,7 +23,7 @@ static int by_inode(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-bool stray_suspect(pid_t pid)
+static bool maps_name(pid_t pid, const char *file)
 {
 	char path[64], line[512];
 	bool found = false;
@@ -34,9 +34,19 @@ bool stray_suspect(pid_t pid)
 	if (!f)
 		return false;
 	while (!found && fgets(line, sizeof(line), f))
-		found = strstr(line, "/libsdp.so") != NULL;
+		found = strstr(line, file) != NULL;
 	fclose(f);
 	return found;
+}
+
+bool stray_suspect(pid_t pid)
+{
+	return maps_name(pid, "/libsdp.so");
+}
+
+bool stray_lifted(pid_t pid)
+{
+	return maps_name(pid, "/memfd:libsdp");
 }
 
 static void remember(uint64_t inode)
@@ -134,8 +144,9 @@ static int32_t number_of(const struct number *list, size_t n, uint64_t inode)
 
 /* Those of the kernel's rows that have one of these numbers. */
 static size_t keep_rows(struct page_row *rows, size_t count,
-			const struct number *list, size_t n)
+			const struct number *list, size_t n, bool blind)
 {
+	const uint8_t path = blind ? PATH_UNSEEN : PATH_TCP;
 	size_t kept = 0, i;
 	int32_t fd;
 
@@ -146,7 +157,7 @@ static size_t keep_rows(struct page_row *rows, size_t count,
 		rows[kept] = rows[i];
 		rows[kept].fd = fd;
 		rows[kept].path[0] = rows[kept].path[1] =
-			rows[kept].state == 1 ? PATH_LISTEN : PATH_TCP;
+			rows[kept].state == 1 ? PATH_LISTEN : path;
 		rows[kept].rule = PAGE_NO_RULE;
 		rows[kept].why = WHY_UNMANAGED;
 		kept++;
@@ -164,8 +175,10 @@ bool stray_filtered(pid_t pid)
 	return n > 0 || n == SECCOMP_UNCOUNTED;
 }
 
-struct page_row *stray_rows(pid_t pid, bool bare, size_t *count)
+struct page_row *stray_rows(pid_t pid, const struct page *page, size_t *count)
 {
+	const bool bare = !page->magic;
+	const bool blind = bare ? stray_lifted(pid) : page->rows == PAGE_ROWS;
 	struct page_row *rows = NULL;
 	struct number *list;
 	size_t n, i;
@@ -174,7 +187,7 @@ struct page_row *stray_rows(pid_t pid, bool bare, size_t *count)
 	list = numbers_of(pid, &n);
 	if (n) {
 		rows = kernel_rows(pid, count);
-		*count = keep_rows(rows, *count, list, n);
+		*count = keep_rows(rows, *count, list, n, blind);
 	}
 	if (*count)
 		qsort(rows, *count, sizeof(*rows), by_fd);

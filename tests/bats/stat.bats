@@ -255,6 +255,16 @@ END
 	[ "$status" -eq 0 ]
 	[[ $stderr == *"another version of libsdp (page 1, not "* ]]
 	[ "${#lines[@]}" -eq 3 ]
+	# that of a process that lives: it may be on SDP, and cannot be asked
+	page=$(echo /dev/shm/libsdp."${PID[pair]}".*)
+	printf '\001\000\000\000' |
+		dd of="$page" bs=1 seek=8 conv=notrunc status=none
+	[ "$(rows path=tcp)" -eq 0 ]
+	[ "$(sdpstat -H -p "${PID[pair]}" state established |
+		awk '{ print $7 }' | sort -u)" = '?' ]
+	run sdpstat --fallback "${PID[pair]}"
+	[ "$status" -eq 1 ]
+	[[ $output == *"but no page that says how it can be asked"* ]]
 }
 
 @test "stat: wrong words are refused, with what would be right" {

@@ -15,6 +15,7 @@
 
 #include "base/told.h"
 #include "tools/fallback.h"
+#include "tools/stray.h"
 
 #define MOST 4
 
@@ -24,6 +25,8 @@ static struct {
 	uint64_t service;
 } says[MOST];
 static int nsays, reads;
+static bool bare; /* it has no page, */
+static bool maps; /* and has mapped what lifted connections have */
 
 /* Never closed, so that no other test's name is the same. */
 static uint64_t dead_service(void)
@@ -40,6 +43,7 @@ static struct found *page_says(int i)
 
 	assert_non_null(f);
 	assert_non_null(p);
+	p->magic = bare ? 0 : PAGE_MAGIC;
 	p->rows = 1;
 	p->row[0].fd = says[i].lifted ? 3 : -1;
 	p->row[0].path[0] = PATH_SHM;
@@ -47,6 +51,12 @@ static struct found *page_says(int i)
 	f->pid = getpid();
 	f->page = p;
 	return f;
+}
+
+bool stray_lifted(pid_t pid)
+{
+	assert_int_equal(pid, getpid());
+	return maps;
 }
 
 struct found *scan_pages(pid_t only, size_t *count)
@@ -64,7 +74,7 @@ void scan_free(struct found *found, size_t count)
 	if (!found)
 		return;
 	assert_int_equal(count, 1);
-	free((void *)(uintptr_t)found->page);
+	free(found->page);
 	free(found);
 }
 
@@ -171,13 +181,25 @@ static void t_nobody(void **state)
 	}
 }
 
+/* It has no page that can be read: is there nothing on SDP, or not seen? */
+static void t_unseen(void **state)
+{
+	(void)state;
+	nsays = 1;
+	memset(says, 0, sizeof(says));
+	bare = true;
+	assert_int_equal(home(), 0);
+	maps = true;
+	assert_int_equal(home(), 1);
+	bare = maps = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(t_closed),
-		cmocka_unit_test(t_ended),
-		cmocka_unit_test(t_begun),
-		cmocka_unit_test(t_nobody),
+		cmocka_unit_test(t_closed), cmocka_unit_test(t_ended),
+		cmocka_unit_test(t_begun),  cmocka_unit_test(t_nobody),
+		cmocka_unit_test(t_unseen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
