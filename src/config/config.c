@@ -343,7 +343,7 @@ static void config_exe(char *to, size_t size)
 	text_copy(to, size, text_base_name(path));
 }
 
-static bool config_told_off(const char *disable)
+bool config_told_off(const char *disable)
 {
 	return disable && *disable && strcmp(disable, "0");
 }

@@ -145,6 +145,9 @@ int config_parse_text(struct config *c, struct settings *s, const char *name,
 int config_force(struct config *c, enum rule_use use);
 /* Say again which rules are for c->program and c->exe (both were changed). */
 void config_bind(struct config *c);
+
+/* Does the library do nothing with that value of LIBSDP_DISABLE, or NULL? */
+bool config_told_off(const char *disable);
 /* Give the rules' memory back. */
 void config_release(struct config *c);
 

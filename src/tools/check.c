@@ -132,7 +132,7 @@ static void the_library(void)
 		      "what it overrides comes behind libsdp; leave it out if "
 		      "it handles sockets",
 		      "%s, too", old);
-	if (getenv("LIBSDP_DISABLE"))
+	if (config_told_off(getenv("LIBSDP_DISABLE")))
 		found("environment", IS_NO, "unset LIBSDP_DISABLE",
 		      "LIBSDP_DISABLE is set");
 }
@@ -144,25 +144,18 @@ static void count_errors(const struct config_error *e, void *arg)
 	*bad += e->level >= LOG_ERR;
 }
 
-static void base_name(char *to, size_t size, const char *path)
+/* What makes the rules be of no account; NULL: nothing. */
+static const char *before_rules(void)
 {
-	struct text t = { .buf = to, .size = size };
-	const char *slash = strrchr(path, '/');
+	const char *use = getenv("LIBSDP_USE");
 
-	text_add(&t, "%s", slash ? slash + 1 : path);
-}
-
-/* By these names rules know it: of a script, its interpreter's. */
-static void known_as(struct config *c, const char *name,
-		     const struct program *p)
-{
-	const char *path = p->by[0] ? p->by : p->path;
-	char *real = realpath(path, NULL);
-
-	base_name(c->program, sizeof(c->program), p->by[0] ? p->by : name);
-	base_name(c->exe, sizeof(c->exe), real ? real : path);
-	free(real);
-	config_bind(c);
+	if (getenv("SIMPLE_LIBSDP"))
+		return "SIMPLE_LIBSDP";
+	if (getenv("ALWAYS_USE_SDP"))
+		return "ALWAYS_USE_SDP";
+	return use && (!strcmp(use, "both") || !strcmp(use, "sdp")) ?
+		       "LIBSDP_USE" :
+		       NULL;
 }
 
 static void say_rules(const struct config *c, const char *rules)
@@ -192,7 +185,7 @@ static void say_rules(const struct config *c, const char *rules)
 static void the_rules(const char *rules, const char *name,
 		      const struct program *p)
 {
-	const char *use = getenv("LIBSDP_USE");
+	const char *use = getenv("LIBSDP_USE"), *before = before_rules();
 	static struct config c;
 	struct settings s = settings;
 	unsigned int bad = 0;
@@ -201,12 +194,18 @@ static void the_rules(const char *rules, const char *name,
 	if (use && !strcmp(use, "tcp"))
 		found("environment", IS_NO, "unset LIBSDP_USE",
 		      "LIBSDP_USE=tcp is set");
+	if (before) {
+		found("rules", IS_OK, NULL, "%s is set and goes before them",
+		      before);
+		return;
+	}
 	if (!rules)
 		rules = getenv("LIBSDP_CONFIG_FILE");
 	if (!rules)
 		rules = SYSCONFDIR "/libsdp.conf";
 	ret = config_parse(&c, &s, rules, count_errors, &bad);
-	known_as(&c, name, p);
+	program_names(p, name, &c);
+	config_bind(&c);
 	if (ret < 0)
 		found("rules", ret == -ENOENT ? IS_OK : IS_LIMIT,
 		      ret == -ENOENT ? NULL :

@@ -13,6 +13,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "tools/root.h"
 
 #define SCRIPTS	 4 /* one that is interpreted by another, and so on */
@@ -224,4 +225,15 @@ const char *program_text(const struct program *p)
 	default:
 		return "neither a program nor a script";
 	}
+}
+
+void program_names(const struct program *p, const char *name, struct config *c)
+{
+	const char *path = p->by[0] ? p->by : p->path;
+	char *real = realpath(path, NULL);
+
+	text_copy(c->program, sizeof(c->program),
+		  text_base_name(p->by[0] ? p->by : name));
+	text_copy(c->exe, sizeof(c->exe), text_base_name(real ? real : path));
+	free(real);
 }

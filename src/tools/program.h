@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "config/config.h"
+
 enum program_kind {
 	PROGRAM_GLIBC, /* dynamic, and its linker is glibc's: it can */
 	PROGRAM_MUSL, /* dynamic, of another libc */
@@ -29,6 +31,9 @@ struct program {
  * `#!`, env(1) included. 0, or negative errno: not there, not to be read.
  */
 int program_read(const char *root, const char *name, struct program *p);
+
+/* The names by which rules know it; of a script, its interpreter's. */
+void program_names(const struct program *p, const char *name, struct config *c);
 
 /* For people: "a static program". A script is what its interpreter is. */
 const char *program_text(const struct program *p);

@@ -12,6 +12,7 @@
 #include "tools/convert.h"
 #include "tools/lint.h"
 #include "tools/out.h"
+#include "tools/program.h"
 #include "tools/reload.h"
 #include "tools/suggest.h"
 
@@ -243,7 +244,8 @@ static void warn_environment(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (getenv(names[i]))
+		if (i ? getenv(names[i]) != NULL :
+			config_told_off(getenv(names[i])))
 			warnx("note: %s is set and goes before the file",
 			      names[i]);
 }
@@ -252,6 +254,7 @@ static int do_explain(const struct options *o)
 {
 	static struct config c;
 	const char *file = o->words[2];
+	struct program program;
 	bool named = true;
 	struct rule_addr a;
 	char buf[128];
@@ -265,7 +268,9 @@ static int do_explain(const struct options *o)
 		file = SYSTEM_FILE;
 		named = false;
 	}
-	if (o->program)
+	if (o->program && !program_read("", o->program, &program))
+		program_names(&program, o->program, &c);
+	else if (o->program)
 		text_copy(c.program, sizeof(c.program),
 			  text_base_name(o->program));
 	resolve(o->words[1], &a);

@@ -110,11 +110,8 @@ static void capture(const char *file)
 	set_env("LIBSDP_CAPTURE_FILE", path);
 }
 
-static void environment(const struct options *o)
+static void by_rules(const struct options *o)
 {
-	static struct config scratch;
-
-	preload();
 	if (o->rules)
 		use_rules(o->rules);
 	if (o->use)
@@ -123,6 +120,14 @@ static void environment(const struct options *o)
 		unsetenv("SIMPLE_LIBSDP");
 		unsetenv("ALWAYS_USE_SDP");
 	}
+}
+
+static void environment(const struct options *o)
+{
+	static struct config scratch;
+
+	preload();
+	by_rules(o);
 	if (o->log && config_set_log(&scratch, o->log))
 		errx(EX_USAGE,
 		     "--log: %s: expected LEVEL[:stderr|syslog|file NAME], "
@@ -270,8 +275,10 @@ int main(int argc, char **argv)
 		return unit_enable(o.root ? o.root : "", o.enable, o.rules);
 	if (o.disable)
 		return unit_disable(o.root ? o.root : "", o.disable);
-	if (o.check)
+	if (o.check) {
+		by_rules(&o);
 		return check_program(o.program[0], o.rules, o.json);
+	}
 	environment(&o);
 	if (o.probe)
 		probe();

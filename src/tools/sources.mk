@@ -17,6 +17,8 @@ sdpconf_SOURCES = \
 	src/tools/off.h \
 	src/tools/out.c \
 	src/tools/out.h \
+	src/tools/program.c \
+	src/tools/program.h \
 	src/tools/reload.c \
 	src/tools/reload.h \
 	src/tools/root.c \

@@ -292,6 +292,17 @@ END
 	refuse sdpconf check "$RULES"
 }
 
+@test "explain knows a program by its file's name as well" {
+	need sdpconf
+	ln -s "$(command -v sleep)" "$TMP/nap"
+	echo "use tcp client sleep *:*" >"$RULES"
+	[[ $(sdpconf --program "$TMP/nap" explain 127.0.0.1:80 "$RULES") == \
+		*"=> tcp, by line 1" ]]
+	[[ $(sdpconf --program nap explain 127.0.0.1:80 "$RULES") == *"=> both"* ]]
+	[[ $(PATH=$TMP:$PATH sdpconf --program nap explain 127.0.0.1:80 "$RULES") == \
+		*"=> tcp, by line 1" ]]
+}
+
 @test "two words of a rule without a blank between them are taken, with a warning" {
 	need sdpconf
 	local line

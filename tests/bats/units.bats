@@ -407,6 +407,8 @@ preload() {
 	[[ $output == *"runs with more than its caller's"* ]]
 	LIBSDP_DISABLE=1 run sdprun --check /bin/true
 	[ "$status" -eq 1 ]
+	LIBSDP_DISABLE=0 run sdprun --check /bin/true
+	[ "$status" -eq 0 ] || fail "$output"
 	printf 'use sdp\n' >"$ROOT/rules"
 	run sdprun --rules "$ROOT/rules" --check /bin/true
 	[ "$status" -eq 0 ]
@@ -426,6 +428,16 @@ preload() {
 	run sdprun --rules "$rules" --check /bin/true
 	[ "$status" -eq 0 ] || fail "$output"
 	[[ $output == *"limit"*"keep what it accepts on TCP"* ]]
+	# what goes before them
+	printf 'use tcp %s * *:*\n' server client >"$rules"
+	LIBSDP_USE=both run sdprun --rules "$rules" --check /bin/true
+	[ "$status" -eq 0 ] || fail "$output"
+	run sdprun --both --check /bin/true
+	[ "$status" -eq 0 ] || fail "$output"
+	run sdprun --tcp --check /bin/true
+	[ "$status" -eq 1 ] || fail "$output"
+	run sdprun --rules "$rules.none" --check /bin/true
+	[ "$status" -eq 2 ] || fail "$output"
 	# a script is known by its interpreter
 	printf '#!/bin/bash\n' >"$BATS_TEST_TMPDIR/script"
 	chmod +x "$BATS_TEST_TMPDIR/script"
