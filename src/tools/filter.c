@@ -78,14 +78,38 @@ static const char *state_word(struct filter *f, const char *s)
 			      NULL;
 }
 
+static const char *const keys[] = { "program", "pid",	  "port", "sport",
+				    "dport",   "address", "src",  "dst",
+				    "path",    "reason",  "state" };
+
+/* Has there been one with that key before? Both would have to fit. */
+static bool again(struct filter *f, const char *key)
+{
+	const size_t n = sizeof(keys) / sizeof(keys[0]);
+	unsigned int bit;
+	size_t i;
+
+	for (i = 0; i < n && strcmp(key, keys[i]); i++)
+		;
+	bit = i < n ? 1u << i : 0;
+	if (f->given & bit)
+		return true;
+	f->given |= bit;
+	return false;
+}
+
 static const char *pair(struct filter *f, const char *key, char *value)
 {
+	const char *why;
+
 	if (!strcmp(key, "program")) {
 		f->program = value;
 		return NULL;
 	}
-	if (!strcmp(key, "pid"))
-		return number(value, 1u << 30, &f->pid);
+	if (!strcmp(key, "pid")) {
+		why = number(value, 1u << 30, &f->pid);
+		return why || f->pid ? why : "expected a process id";
+	}
 	if (!strcmp(key, "port"))
 		return number(value, 65535, &f->port);
 	if (!strcmp(key, "sport"))
@@ -116,7 +140,7 @@ const char *filter_add(struct filter *f, char *word)
 	if (!value)
 		return "expected KEY=VALUE or state STATE";
 	*value++ = '\0';
-	why = pair(f, word, value);
+	why = again(f, word) ? "that key is given twice" : pair(f, word, value);
 	value[-1] = '='; /* for a message */
 	return why;
 }
@@ -171,7 +195,7 @@ bool filter_rows(const struct filter *f)
 {
 	return f->family || f->port >= 0 || f->sport >= 0 || f->dport >= 0 ||
 	       f->address.set || f->src.set || f->dst.set || f->path >= 0 ||
-	       f->state >= 0 || f->reason >= 0 || f->sdp;
+	       f->state >= 0 || f->reason >= 0 || f->sdp || f->listening;
 }
 
 bool filter_any(const struct filter *f, const struct found *in)
@@ -196,6 +220,8 @@ bool filter_fits(const struct filter *f, const struct found *in,
 	    (f->family && r->local.family != f->family))
 		return false;
 	if (f->path >= 0 && r->path[0] != f->path && r->path[1] != f->path)
+		return false;
+	if (f->listening && r->state != 1)
 		return false;
 	if (f->sdp && !over_sdp(r->path[0]) && !over_sdp(r->path[1]))
 		return false;

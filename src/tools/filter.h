@@ -25,6 +25,8 @@ struct filter {
 	struct filter_net address, src, dst;
 	int path, state, reason; /* -1: any */
 	bool sdp; /* SDP in one direction at least */
+	bool listening; /* listeners only */
+	unsigned int given; /* keys that there were, a bit each */
 };
 
 void filter_init(struct filter *f);

@@ -29,6 +29,7 @@ struct options {
 	bool json, summary, histogram, fallback, prometheus, stats, watch, log,
 		why;
 	bool all, extended, bare; /* -a, -e, -H */
+	bool ipv4, ipv6;
 	struct filter filter;
 	int64_t fd; /* of --fallback; -1: all */
 	double seconds; /* of -w */
@@ -225,6 +226,8 @@ static void word(struct options *o, char *arg, struct argp_state *state)
 
 	if (o->state) {
 		o->state = false;
+		if (o->filter.state >= 0)
+			argp_error(state, "state %s: one state only", arg);
 		o->filter.state = strcmp(arg, "all") ? state_find(arg) : -1;
 		if (o->filter.state < 0 && strcmp(arg, "all"))
 			argp_error(state, "%s: no such state", arg);
@@ -295,8 +298,10 @@ static bool valued(struct options *o, int key, char *arg,
 	}
 }
 
-static void whole(const struct options *o, struct argp_state *state)
+static void whole(struct options *o, struct argp_state *state)
 {
+	if (o->ipv4 != o->ipv6)
+		o->filter.family = o->ipv4 ? AF_INET : AF_INET6;
 	if (o->state)
 		argp_error(state, "expected a state behind `state`");
 	if (o->prometheus && o->filter.pid)
@@ -331,7 +336,7 @@ static error_t option(int key, char *arg, struct argp_state *state)
 	case 'O': /* as it is anyway */
 		return 0;
 	case 'l':
-		o->filter.path = PATH_LISTEN;
+		o->filter.listening = true;
 		return 0;
 	case 'e':
 		o->extended = true;
@@ -340,10 +345,10 @@ static error_t option(int key, char *arg, struct argp_state *state)
 		o->bare = true;
 		return 0;
 	case '4':
-		o->filter.family = AF_INET;
+		o->ipv4 = true;
 		return 0;
 	case '6':
-		o->filter.family = AF_INET6;
+		o->ipv6 = true;
 		return 0;
 	case KEY_PROMETHEUS:
 		o->prometheus = true;

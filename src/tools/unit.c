@@ -272,6 +272,7 @@ int unit_enable(const char *root, const char *name, const char *rules)
 	struct filter_verdict verdict;
 	struct program program;
 	char full[PATH_MAX];
+	struct stat st;
 	struct place p;
 	const char *why;
 	struct unit u;
@@ -281,6 +282,10 @@ int unit_enable(const char *root, const char *name, const char *rules)
 		return 1;
 	if (rules && !realpath(rules, full)) {
 		warn("%s", rules);
+		return 1;
+	}
+	if (rules && (stat(full, &st) || !S_ISREG(st.st_mode))) {
+		warnx("%s: not a file", full);
 		return 1;
 	}
 	ret = unit_read(root, p.name, FILE_NAME, &u);

@@ -63,6 +63,8 @@ refused() {
 	[ "$(sdpstat -H -o state established "port=$PORT" | wc -l)" -eq 2 ]
 	[ "$(sdpstat -4HO "port=$PORT" | wc -l)" -eq 3 ]
 	[ "$(sdpstat -6H "port=$PORT" | wc -l)" -eq 0 ]
+	[ "$(sdpstat -46H "port=$PORT" | wc -l)" -eq 3 ]
+	[ "$(sdpstat -lH "port=$PORT" path=shm | wc -l)" -eq 0 ]
 	sdpstat -e "port=$PORT" path=sdp |
 		grep -q "ino:$(stat -Lc %i "/proc/${PID[pair]}/fd/$(
 			sdpstat -H "dport=$PORT" | awk '{ print $3 }')")"
@@ -277,6 +279,9 @@ END
 	refused "expected a number" port=70000
 	refused "expected an address" address=localhost
 	refused "more bits" address=10.0.0.0/33
+	refused "given twice" port=1 port=2
+	refused "one state only" state new state listening
+	refused "expected a process id" pid=0
 	refused "expected seconds" -w 0
 	refused "-w shows sockets" -w --json
 	refused "-w shows sockets" -w --why 1/2

@@ -207,6 +207,9 @@ preload() {
 	grep -qF '50%% of \"it\""' "$DROPINS/t@one.service.d/50-libsdp.conf"
 	run enable t@one --rules "$BATS_TEST_TMPDIR/none"
 	[ "$status" -eq 1 ]
+	run enable t@one --rules "$BATS_TEST_TMPDIR"
+	[ "$status" -eq 1 ]
+	[[ $output == *"not a file"* ]] || fail "$output"
 	grep -q LIBSDP_CONFIG_FILE "$DROPINS/t@one.service.d/50-libsdp.conf"
 }
 
