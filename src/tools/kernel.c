@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -105,20 +106,41 @@ static int by_inode(const void *a, const void *b)
 	return (x->inode > y->inode) - (x->inode < y->inode);
 }
 
-struct page_row *kernel_rows(pid_t pid, size_t *count)
-{
-	struct list l = { 0 };
+/* Of the network that was asked for last. */
+static struct list last;
+static struct stat last_net;
 
-	read_list(pid, "tcp", &l);
-	read_list(pid, "tcp6", &l);
-	if (l.count)
-		qsort(l.rows, l.count, sizeof(*l.rows), by_inode);
-	*count = l.count;
-	return l.rows;
+void kernel_forget(void)
+{
+	free(last.rows);
+	memset(&last, 0, sizeof(last));
+	memset(&last_net, 0, sizeof(last_net));
 }
 
-const struct page_row *kernel_row(const struct page_row *rows, size_t count,
-				  uint64_t inode)
+const struct page_row *kernel_rows(pid_t pid, size_t *count)
+{
+	char path[64];
+	struct stat net;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", pid);
+	if (stat(path, &net))
+		memset(&net, 0, sizeof(net));
+	if (!net.st_ino || net.st_ino != last_net.st_ino ||
+	    net.st_dev != last_net.st_dev) {
+		kernel_forget();
+		last_net = net;
+		read_list(pid, "tcp", &last);
+		read_list(pid, "tcp6", &last);
+		if (last.count)
+			qsort(last.rows, last.count, sizeof(*last.rows),
+			      by_inode);
+	}
+	*count = last.count;
+	return last.rows;
+}
+
+static const struct page_row *row_of(const struct page_row *rows, size_t count,
+				     uint64_t inode)
 {
 	const struct page_row key = { .inode = inode };
 
@@ -149,7 +171,7 @@ static void name_row(pid_t pid, const struct page_row *rows, size_t count,
 
 	snprintf(fd, sizeof(fd), "%d", r->fd);
 	inode = kernel_inode(pid, fd);
-	k = inode ? kernel_row(rows, count, inode) : NULL;
+	k = inode ? row_of(rows, count, inode) : NULL;
 	if (!k || (r->inode && r->inode != inode))
 		return;
 	r->inode = inode;
@@ -161,18 +183,16 @@ static void name_row(pid_t pid, const struct page_row *rows, size_t count,
 
 void kernel_names(pid_t pid, struct page *page)
 {
-	struct page_row *rows = NULL;
-	size_t count = 0;
-	uint32_t i;
+	const struct page_row *rows;
+	uint32_t i = 0;
+	size_t count;
 
-	for (i = 0; i < page->rows; i++) {
-		if (!nameless(&page->row[i]))
-			continue;
-		if (!rows)
-			rows = kernel_rows(pid, &count);
-		if (!rows)
-			return;
-		name_row(pid, rows, count, &page->row[i]);
-	}
-	free(rows);
+	while (i < page->rows && !nameless(&page->row[i]))
+		i++;
+	if (i == page->rows)
+		return;
+	rows = kernel_rows(pid, &count);
+	for (; i < page->rows && rows; i++)
+		if (nameless(&page->row[i]))
+			name_row(pid, rows, count, &page->row[i]);
 }

@@ -15,14 +15,12 @@ uint64_t kernel_inode(pid_t pid, const char *fd);
 
 /*
  * All sockets of that process's network that have a peer or listen, by inode:
- * inode, names and state. NULL and 0: none, or it may not be looked at. The
- * caller frees the array.
+ * inode, names and state. NULL and 0: none, or it may not be looked at. They are
+ * read once for processes that follow one another in a network, and good until
+ * another is asked for or they are forgotten.
  */
-struct page_row *kernel_rows(pid_t pid, size_t *count);
-
-/* That of an inode among them, or NULL. */
-const struct page_row *kernel_row(const struct page_row *rows, size_t count,
-				  uint64_t inode);
+const struct page_row *kernel_rows(pid_t pid, size_t *count);
+void kernel_forget(void);
 
 /*
  * A process asks for a connection's names only when these are needed: rows of

@@ -374,6 +374,7 @@ struct found *scan_pages(pid_t only, size_t *count)
 	}
 	add_bare(&s);
 	ask_kernel(&s);
+	kernel_forget();
 	if (only)
 		keep_only(&s);
 	if (s.nfound)

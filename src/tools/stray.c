@@ -142,27 +142,31 @@ static int32_t number_of(const struct number *list, size_t n, uint64_t inode)
 	return hit ? hit->fd : -1;
 }
 
-/* Those of the kernel's rows that have one of these numbers. */
-static size_t keep_rows(struct page_row *rows, size_t count,
-			const struct number *list, size_t n, bool blind)
+/* Those of the kernel's rows that have one of these numbers; *count of them. */
+static struct page_row *rows_of(pid_t pid, const struct number *list, size_t n,
+				bool blind, size_t *count)
 {
 	const uint8_t path = blind ? PATH_UNSEEN : PATH_TCP;
-	size_t kept = 0, i;
+	struct page_row *rows = NULL, *r;
+	size_t all, i;
+	const struct page_row *k = kernel_rows(pid, &all);
 	int32_t fd;
 
-	for (i = 0; i < count; i++) {
-		fd = number_of(list, n, rows[i].inode);
+	for (i = 0; i < all; i++) {
+		fd = number_of(list, n, k[i].inode);
 		if (fd < 0)
 			continue;
-		rows[kept] = rows[i];
-		rows[kept].fd = fd;
-		rows[kept].path[0] = rows[kept].path[1] =
-			rows[kept].state == 1 ? PATH_LISTEN : path;
-		rows[kept].rule = PAGE_NO_RULE;
-		rows[kept].why = WHY_UNMANAGED;
-		kept++;
+		rows = reallocarray(rows, *count + 1, sizeof(*rows));
+		if (!rows)
+			err(2, "memory");
+		r = &rows[(*count)++];
+		*r = k[i];
+		r->fd = fd;
+		r->path[0] = r->path[1] = r->state == 1 ? PATH_LISTEN : path;
+		r->rule = PAGE_NO_RULE;
+		r->why = WHY_UNMANAGED;
 	}
-	return kept;
+	return rows;
 }
 
 bool stray_filtered(pid_t pid)
@@ -185,10 +189,8 @@ struct page_row *stray_rows(pid_t pid, const struct page *page, size_t *count)
 
 	*count = 0;
 	list = numbers_of(pid, &n);
-	if (n) {
-		rows = kernel_rows(pid, count);
-		*count = keep_rows(rows, *count, list, n, blind);
-	}
+	if (n)
+		rows = rows_of(pid, list, n, blind, count);
 	if (*count)
 		qsort(rows, *count, sizeof(*rows), by_fd);
 	if (*count && bare && stray_filtered(pid))
