@@ -12,6 +12,8 @@
 #include <strings.h>
 
 #include "base/text.h"
+#include "config/config.h"
+#include "config/settings.h"
 #include "tools/out.h"
 
 #define WORDS 6
@@ -81,12 +83,36 @@ static bool ports(char *s, char *to, size_t size)
 	return true;
 }
 
-static void rule(const char *use, const char *role, const char *program,
-		 const char *address, const char *port)
+static void unsaid(const struct config_error *e, void *arg)
 {
-	printf("use %s %s ", use, role);
-	out_clean(stdout, program);
-	printf(" %s:%s\n", address, port);
+	(void)e;
+	(void)arg;
+}
+
+/* Would the library take it? */
+static bool good_rule(const char *line, size_t len)
+{
+	struct settings s = settings;
+	struct config c = { 0 };
+	int bad = config_parse_text(&c, &s, "", line, len, unsaid, NULL);
+
+	config_release(&c);
+	return !bad;
+}
+
+/* Prints it: NULL; or why there is none. */
+static const char *rule(const char *use, const char *role, const char *program,
+			const char *address, const char *port)
+{
+	char line[1024];
+	int n = snprintf(line, sizeof(line), "use %s %s %s %s:%s", use, role,
+			 program, address, port);
+
+	if (n >= (int)sizeof(line) || !good_rule(line, (size_t)n))
+		return "libsdp.conf(5) has no such rule";
+	out_clean(stdout, line);
+	putchar('\n');
+	return NULL;
 }
 
 /* An address as a rule has it: IPv6 in brackets, the prefix behind them. */
@@ -117,6 +143,7 @@ static bool by_name(const char *host, const char *role, const char *port)
 {
 	struct addrinfo hint = { .ai_socktype = SOCK_STREAM }, *list, *i;
 	char ip[NI_MAXHOST], at[NI_MAXHOST + 8];
+	bool any = false;
 
 	if (getaddrinfo(host, NULL, &hint, &list))
 		return false;
@@ -126,10 +153,11 @@ static bool by_name(const char *host, const char *role, const char *port)
 	for (i = list; i; i = i->ai_next)
 		if (!getnameinfo(i->ai_addr, i->ai_addrlen, ip, sizeof(ip),
 				 NULL, 0, NI_NUMERICHOST) &&
-		    address(ip, NULL, at, sizeof(at)))
-			rule("both", role, "java", at, port);
+		    address(ip, NULL, at, sizeof(at)) &&
+		    !rule("both", role, "java", at, port))
+			any = true;
 	freeaddrinfo(list);
-	return true;
+	return any;
 }
 
 /* "connect 192.0.2.0/24 1024-*" */
@@ -143,10 +171,8 @@ static const char *jdk(char *word[], size_t n)
 		return "expected bind or connect, an address and ports";
 	if (!ports(word[2], port, sizeof(port)))
 		return "no port, and no range of ports";
-	if (!strcmp(word[1], "*")) {
-		rule("both", role, "java", "*", port);
-		return NULL;
-	}
+	if (!strcmp(word[1], "*"))
+		return rule("both", role, "java", "*", port);
 	prefix = strchr(word[1], '/');
 	if (prefix) {
 		*prefix++ = '\0';
@@ -154,9 +180,9 @@ static const char *jdk(char *word[], size_t n)
 			return "no number of bits";
 	}
 	if (address(word[1], prefix, at, sizeof(at)))
-		rule("both", role, "java", at, port);
-	else if (prefix || !by_name(word[1], role, port))
-		return "an address that cannot be resolved";
+		return rule("both", role, "java", at, port);
+	if (prefix || !by_name(word[1], role, port))
+		return "an address that cannot be resolved, or has a scope";
 	return NULL;
 }
 
@@ -173,8 +199,8 @@ static bool one_of(const char *s, const char *name, const char *prefix)
 /* "program domain type protocol" */
 static const char *rsockets(char *word[], size_t n)
 {
+	const char *at, *why;
 	bool four, six;
-	const char *at;
 
 	if (n != 4)
 		return "expected a program, a domain, a type and a protocol";
@@ -188,9 +214,8 @@ static const char *rsockets(char *word[], size_t n)
 	if (!four && !six)
 		return "a family that has no equivalent";
 	at = four && six ? "*" : four ? "0.0.0.0/0" : "[::]/0";
-	rule("both", "server", word[0], at, "*");
-	rule("both", "client", word[0], at, "*");
-	return NULL;
+	why = rule("both", "server", word[0], at, "*");
+	return why ? why : rule("both", "client", word[0], at, "*");
 }
 
 /* --- VMA and XLIO ------------------------------------------------------- */
@@ -220,8 +245,7 @@ static const char *vma_use(const struct input *in, char *word[])
 		return "no number of bits";
 	if (strcmp(word[3], "*") && !address(word[3], prefix, at, sizeof(at)))
 		return "no address";
-	rule(use, role, in->program, at, port);
-	return NULL;
+	return rule(use, role, in->program, at, port);
 }
 
 static const char *vma(struct input *in, char *word[], size_t n)

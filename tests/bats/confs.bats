@@ -115,6 +115,14 @@ use tcp client java *:*" ]]
 	converts sdp.conf 1
 	[[ $output == *"localhost, as it is resolved now"*"java 127.0.0.1:80"* ]]
 	[[ $stderr == *"sdp.conf:2: "*"resolved"*"sdp.conf:3: "*"expected bind"* ]]
+	# what is printed are rules that hold
+	printf 'connect %s\n' '192.0.2.0/64 80' '192.0.2.1 0' 'fe80::1%lo 80' \
+		'192.0.2.1 80' >sdp.conf
+	converts sdp.conf 1
+	[[ $stderr == *"sdp.conf:1: "*"sdp.conf:2: "*"sdp.conf:3: "* ]] ||
+		fail "$stderr"
+	[[ $output == *"use both client java 192.0.2.1:80"* ]]
+	[ "$(grep -c ^use converted)" -eq 3 ]
 }
 
 @test "convert: rsockets' rules" {
