@@ -94,8 +94,16 @@ static const char *hopeless(const char *root, const struct unit *u,
 {
 	int ret;
 
+	if (u->masked)
+		return "it is masked";
 	if (!u->exec[0])
 		return "it has no ExecStart=";
+	if (u->off || u->off_by_use)
+		return "its Environment= has LIBSDP_DISABLE, or "
+		       "LIBSDP_USE=tcp: take that out";
+	if (u->own_root)
+		return "it runs in a root of its own (RootDirectory=, "
+		       "RootImage=), where the library is not";
 	if (u->env_file[0])
 		return "a file of EnvironmentFile= sets LD_PRELOAD: add "
 		       "libsdp.so there";

@@ -11,6 +11,7 @@
 
 #include "base/seccomp.h"
 #include "base/text.h"
+#include "config/config.h"
 #include "tools/root.h"
 
 /* The order in which systemd looks: the first file with a name is the one. */
@@ -124,6 +125,16 @@ static bool specifiers(const char *name, char *s, size_t size)
 
 static const char preload[] = "LD_PRELOAD=";
 static const char trust[] = SECCOMP_ENV "=";
+static const char disable[] = "LIBSDP_DISABLE=", use[] = "LIBSDP_USE=";
+
+/* An assignment of the environment, by which the library does nothing. */
+static void turned_off(struct unit *u, const char *w)
+{
+	if (!strncmp(w, disable, sizeof(disable) - 1))
+		u->off = config_told_off(w + sizeof(disable) - 1);
+	if (!strncmp(w, use, sizeof(use) - 1))
+		u->off_by_use = !strcmp(w + sizeof(use) - 1, "tcp");
+}
 
 static void environment(struct unit *u, char *value)
 {
@@ -132,9 +143,10 @@ static void environment(struct unit *u, char *value)
 	if (!*value) {
 		u->preload[0] = '\0'; /* all that came before is void */
 		u->preloads++;
-		u->trusted = false;
+		u->trusted = u->off = u->off_by_use = false;
 	}
 	while ((w = word(&value))) {
+		turned_off(u, w);
 		if (!strncmp(w, trust, sizeof(trust) - 1))
 			u->trusted = !strcmp(w + sizeof(trust) - 1, "trust");
 		if (strncmp(w, preload, sizeof(preload) - 1))
@@ -323,6 +335,8 @@ static void assign(const char *root, struct unit *u, const char *key,
 		unset_environment(u, value);
 	else if (!strcmp(key, "PrivateNetwork"))
 		u->no_network = truth(value);
+	else if (!strcmp(key, "RootDirectory") || !strcmp(key, "RootImage"))
+		u->own_root = *value && strcmp(value, "/") != 0;
 }
 
 /* --- a file ------------------------------------------------------------- */
@@ -498,6 +512,14 @@ static void read_dropins(const char *root, const char *name, const char *other,
 	}
 }
 
+static bool masked(const char *file)
+{
+	char to[sizeof("/dev/null")] = "";
+
+	return readlink(file, to, sizeof(to)) == sizeof(to) - 1 &&
+	       !strcmp(to, "/dev/null");
+}
+
 int unit_read(const char *root, const char *name, const char *but,
 	      struct unit *u)
 {
@@ -515,7 +537,8 @@ int unit_read(const char *root, const char *name, const char *but,
 			     places[i % PLACES],
 			     i < PLACES ? name : other) >= PATH_MAX)
 			return -ENAMETOOLONG;
-		ret = read_file(root, u->file, u);
+		u->masked = masked(u->file);
+		ret = u->masked ? 0 : read_file(root, u->file, u);
 		if (ret == -ENOTDIR)
 			ret = -ENOENT; /* something else lies there */
 	}

@@ -27,6 +27,9 @@ struct unit {
 	bool unix_listed, netlink_listed; /* are in that list */
 	bool unset; /* UnsetEnvironment=LD_PRELOAD */
 	bool no_network; /* PrivateNetwork= */
+	bool off, off_by_use; /* by LIBSDP_DISABLE, by LIBSDP_USE=tcp */
+	bool own_root; /* RootDirectory= or RootImage= */
+	bool masked; /* a link to /dev/null */
 };
 
 /*

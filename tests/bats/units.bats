@@ -219,6 +219,13 @@ preload() {
 	refused "not the name of a unit" 'a b'
 	unit bare.service 'Type=oneshot'
 	refused "no ExecStart=" bare
+	unit off.service 'ExecStart=/usr/bin/daemon' \
+		'Environment=A=b LIBSDP_DISABLE=1'
+	refused "LIBSDP_DISABLE" off
+	unit tcp.service 'ExecStart=/usr/bin/daemon' 'Environment=LIBSDP_USE=tcp'
+	refused "LIBSDP_USE=tcp" tcp
+	unit jail.service 'ExecStart=/usr/bin/daemon' RootDirectory=/srv/jail
+	refused "a root of its own" jail
 	unit gone.service 'ExecStart=/usr/bin/gone'
 	refused "cannot be read" gone
 	cp /sbin/ldconfig "$ROOT/usr/bin/static"
@@ -234,6 +241,16 @@ preload() {
 	echo LD_PRELOAD=/lib/x.so >"$ROOT/etc/env"
 	unit file.service 'EnvironmentFile=-/etc/env' 'ExecStart=/usr/bin/daemon'
 	refused "EnvironmentFile=" file
+}
+
+@test "units: masked, and what only looks as if it could not work" {
+	unit on.service 'ExecStart=/usr/bin/daemon' \
+		'Environment=LIBSDP_DISABLE=0' RootDirectory=/
+	enable on
+	ln -s /dev/null "$DROPINS/on.service"
+	run enable on
+	[ "$status" -eq 1 ] || fail "$output"
+	[[ $output == *"it is masked"* ]] || fail "$output"
 }
 
 @test "units: what limits is said" {
