@@ -24,6 +24,7 @@
 #include "tools/off.h"
 #include "tools/out.h"
 #include "tools/scan.h"
+#include "tools/stray.h"
 #include "tools/unit_file.h"
 
 #define LOOK_NS 2000000 /* between two looks for answers */
@@ -189,6 +190,11 @@ static void ask(struct asked *a, bool apply)
 	a->fd = -1;
 	if (off) {
 		none(a, off);
+		return;
+	}
+	if (!p->magic && stray_lifted(a->f->pid)) {
+		none(a, "it has no page that can be read here, as one of "
+			"another version has none");
 		return;
 	}
 	if (!p->magic && (let_alone(a->f) || !near(a->f))) {

@@ -267,6 +267,9 @@ END
 	run sdpstat --fallback "${PID[pair]}"
 	[ "$status" -eq 1 ]
 	[[ $output == *"but no page that says how it can be asked"* ]]
+	run sdpconf reload "${PID[pair]}"
+	[ "$status" -eq 1 ]
+	[[ $output == *"no page that can be read here"* ]] || fail "$output"
 }
 
 @test "stat: wrong words are refused, with what would be right" {
