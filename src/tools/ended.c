@@ -27,7 +27,7 @@ struct state {
 
 void ended_add(uint64_t *to, uint64_t n)
 {
-	if (__builtin_add_overflow(*to, n, to))
+	if (n <= MOST && __builtin_add_overflow(*to, n, to))
 		*to = UINT64_MAX;
 }
 

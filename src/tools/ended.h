@@ -10,7 +10,8 @@
  * All processes (scan_pages()), and in *ended what those counted that are not
  * among them any more: nothing twice and nothing missing, though processes end
  * meanwhile. Sums of other users are taken where they may be read (root); what
- * another user wrote there is that user's word, as a page is, and saturates.
+ * another user wrote there is that user's word, as a page is. A file with a
+ * counter that no program comes to is left out.
  */
 struct found *ended_scan(size_t *count, struct page_counters *ended);
 
@@ -21,7 +22,7 @@ struct found *ended_scan(size_t *count, struct page_counters *ended);
  */
 void ended_retire(const char *path, const struct page *p);
 
-/* *to += n, UINT64_MAX at most. */
+/* *to += n, UINT64_MAX at most; not an n that no program comes to. */
 void ended_add(uint64_t *to, uint64_t n);
 
 #endif
