@@ -57,6 +57,23 @@ static void timer_us(long us, long again)
 	CHECK(!setitimer(ITIMER_REAL, &it, NULL));
 }
 
+static atomic_long rest_us;
+
+/* The end of a handler that may take long: the dialogue has its turn. */
+static void rest(void)
+{
+	long us = atomic_load(&rest_us);
+
+	if (us)
+		timer_us(us, 0);
+}
+
+static void rests(long us)
+{
+	atomic_store(&rest_us, us);
+	rest();
+}
+
 static void handle(int sig, void (*handler)(int), int flags)
 {
 	struct sigaction sa = { .sa_handler = handler, .sa_flags = flags };
@@ -84,6 +101,7 @@ static void talk(struct end *e)
 
 static void talk_end(struct end *e)
 {
+	rests(0);
 	timer_us(0, 0);
 	prog_tell(e, 0);
 	prog_sync(e);
@@ -249,6 +267,7 @@ static void on_others(int sig)
 	else
 		exchange();
 	atomic_fetch_add(&hits, 1);
+	rest();
 	errno = saved;
 }
 
@@ -265,7 +284,7 @@ static void others_run(struct end *e)
 	CHECK(!listen(lfd, 5));
 	CHECK(!getsockname(lfd, (struct sockaddr *)&at, &len));
 	handle(SIGALRM, on_others, SA_RESTART);
-	timer_us(1000, 1000);
+	rests(1000);
 	while (atomic_load(&hits) < 400)
 		talk(e);
 	talk_end(e);
@@ -446,11 +465,17 @@ static void on_fork(int sig)
 	errno = saved;
 }
 
+static void on_fork_again(int sig)
+{
+	on_fork(sig);
+	rest();
+}
+
 static void fork_run(struct end *e)
 {
 	here = e;
-	handle(SIGALRM, on_fork, SA_RESTART);
-	timer_us(3000, 3000);
+	handle(SIGALRM, on_fork_again, SA_RESTART);
+	rests(3000);
 	while (atomic_load(&hits) < 60)
 		talk(e);
 	talk_end(e);
