@@ -154,11 +154,11 @@ static void count_out(struct sock *s, struct holder *h)
 
 int sock_holders(struct sock *s)
 {
-	uint32_t i, end = places(s);
 	struct holder *h;
+	uint32_t i;
 	int n = 0;
 
-	for (i = 0; i < end; i++) {
+	for (i = 0; i < places(s); i++) {
 		h = place(s, i);
 		if (!is_gone(s, h)) {
 			if (h->pid > 0 && !h->fds && !holder_inside(h))
