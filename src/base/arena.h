@@ -40,8 +40,8 @@ struct arena {
  */
 void *arena_get(struct arena *a);
 /*
- * Its rare part, which lies apart from the slots and takes no memory before
- * somebody writes to it. Not zeroed: a former user's bytes may lie there.
+ * Its rare part, which lies apart from the slots and takes no memory before it
+ * is written to. Not zeroed: what a former slot had may lie there.
  */
 void *arena_rare(const struct arena *a, const void *slot);
 /* Any process of the family; a pointer that is no slot is ignored. */

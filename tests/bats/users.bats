@@ -212,7 +212,7 @@ END
 	serve server "" ""
 	cat >"$ROOM/forge.sh" <<'END'
 mount -t tmpfs none /dev/shm || exit
-"$1" - "$2" <<'PY'
+exec "$1" - "$2" <<'PY'
 import glob, os, sys, time
 victim = int(sys.argv[1])
 def start(pid):

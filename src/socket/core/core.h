@@ -291,7 +291,7 @@ static inline bool tx_ours(const struct sock *s)
 /* Lock not held: the carrier's operations, for one call. */
 static inline const struct link_ops *sock_link(const struct sock *s)
 {
-	return __atomic_load_n(&s->link, __ATOMIC_RELAXED);
+	return __atomic_load_n(&s->link, __ATOMIC_ACQUIRE);
 }
 
 /* A message waits, for a look without the lock. */

@@ -36,8 +36,8 @@ struct holder *holder_of(struct sock *s, int32_t pid)
 }
 
 /*
- * What counts the places is raised before there is anything in them, and when
- * what is left of another sock's is out.
+ * The count of places is raised while the new one is empty. It is cleared
+ * first: another sock may have had that memory.
  */
 struct holder *holder_new(struct sock *s, int32_t pid, int32_t fd)
 {

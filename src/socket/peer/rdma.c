@@ -50,9 +50,10 @@ void rdma_detach(struct sock *s)
 	reports.zc_over(s);
 	reports.zc_sink_over(s);
 	s->rd = NULL;
-	s->link = NULL;
 	s->end = &rdma_nowhere;
 	s->end_pid = 0;
+	/* last: without it a look is not counted, and the end goes some time */
+	__atomic_store_n(&s->link, NULL, __ATOMIC_RELEASE);
 	if (r->owner != sock_pid)
 		return; /* its owner's, and it will find out */
 	unanswered(r);
@@ -150,7 +151,7 @@ enum reason rdma_begin(struct sock *s, int fd)
 	r->due.restless = true;
 	rdma_await(r);
 	s->rd = r;
-	s->link = &rdma_link;
+	__atomic_store_n(&s->link, &rdma_link, __ATOMIC_RELEASE);
 	s->seek.look = 64;
 	service_add(s);
 	service_poke(service_id());
