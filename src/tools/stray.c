@@ -162,7 +162,7 @@ static struct page_row *rows_of(pid_t pid, const struct number *list, size_t n,
 		r = &rows[(*count)++];
 		*r = k[i];
 		r->fd = fd;
-		r->path[0] = r->path[1] = r->state == 1 ? PATH_TCP : path;
+		r->path[0] = r->path[1] = path;
 		r->rule = PAGE_NO_RULE;
 		r->why = WHY_UNMANAGED;
 	}
