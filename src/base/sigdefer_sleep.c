@@ -177,6 +177,11 @@ uint32_t sigdefer_handlers(void)
 	return sigdefer_ran;
 }
 
+uint32_t sigdefer_enders(void)
+{
+	return sigdefer_ended;
+}
+
 bool sigdefer_back(const ucontext_t *uc)
 {
 	return (uintptr_t)PC(uc) == (uintptr_t)sigdefer_asleep &&

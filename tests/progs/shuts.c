@@ -120,11 +120,18 @@ struct shut {
 	int64_t since;
 };
 
+/* This thread gets SIGUSR1 before that. */
+static pthread_t nudged;
+
 static void *shutter(void *arg)
 {
 	struct shut *s = arg;
 
 	prog_nap_ms(60);
+	if (nudged) {
+		CHECK(!pthread_kill(nudged, SIGUSR1));
+		prog_nap_ms(60);
+	}
 	s->since = prog_now_ms();
 	CHECK(!shutdown(s->fd, s->how));
 	return NULL;
@@ -387,6 +394,39 @@ static void small_run(struct end *e)
 	each(e, in_sends, ARRAY_SIZE(in_sends), true);
 }
 
+static _Atomic unsigned ran;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	ran++;
+}
+
+/*
+ * With one handler that the kernel restarts calls behind, and another one behind
+ * which it does not: the send goes on behind the first.
+ */
+static void handled_run(struct end *e)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	sigemptyset(&sa.sa_mask);
+	CHECK(!sigaction(SIGUSR2, &sa, NULL));
+	sa.sa_flags = SA_RESTART;
+	CHECK(!sigaction(SIGUSR1, &sa, NULL));
+	nudged = pthread_self();
+	each(e, in_sends, ARRAY_SIZE(in_sends), true);
+	each(e, in_sends, ARRAY_SIZE(in_sends), false);
+	CHECK(ran == 4 * ARRAY_SIZE(in_sends));
+	nudged = 0;
+}
+
+static void handled_peer(struct end *e)
+{
+	takes(e);
+	takes(e);
+}
+
 static void small_peer(struct end *e)
 {
 	takes(e);
@@ -415,6 +455,7 @@ static const struct prog_case cases[] = {
 	{ "sets", sets_run, takes, CASE_BARE },
 	{ "sends", sends_run, takes, CASE_BARE },
 	{ "small", small_run, small_peer, CASE_BARE },
+	{ "handled", handled_run, handled_peer, CASE_BARE },
 	{ "later", later_run, takes, CASE_BARE },
 };
 

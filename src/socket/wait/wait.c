@@ -355,18 +355,6 @@ int wait_lent(struct sock *s, uint64_t until, int signals)
 	return ret;
 }
 
-/*
- * A sleep that the peer alone may end: when it looks whether the direction was
- * ended here. Not where only a sleep without a limit is restarted behind a
- * handler as a send is.
- */
-static uint64_t look_again(uint64_t now, uint64_t deadline)
-{
-	if (deadline == UINT64_MAX && !wait_restarts(UINT64_MAX))
-		return UINT64_MAX;
-	return now + WAIT_ENDED_MS * 1000000u;
-}
-
 /* Armed, and after a last look: to sleep until there is room. */
 static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
 		       bool stops)
@@ -384,8 +372,9 @@ static int sleep_write(struct sock *s, int fd, uint64_t deadline, int signals,
 		return 0;
 	now = clock_ns();
 	limit = wait_full(s, now);
+	/* the peer alone would end it: was the direction ended here? */
 	if (window_waits(s, false))
-		limit = look_again(now, deadline);
+		limit = now + WAIT_ENDED_MS * 1000000u;
 	if (now >= limit) {
 		if (!lift_stall(s, fd, WHY_STALLED, false))
 			return 0;
@@ -410,6 +399,22 @@ static bool in_vain(struct sock *s)
 }
 
 /*
+ * The same, with its signals as the mask has them. A sleep with a limit is ended
+ * by every handler; the call goes on behind those that have SA_RESTART.
+ */
+static int sleep_open(struct sock *s, int fd, uint64_t deadline, bool part)
+{
+	uint32_t ran = sigdefer_handlers(), enders = sigdefer_enders();
+	int ret = sleep_write(s, fd, deadline, -1,
+			      deadline != UINT64_MAX || part);
+
+	if (ret == -EINTR && deadline == UINT64_MAX && !part &&
+	    ran != sigdefer_handlers() && enders == sigdefer_enders())
+		return 0;
+	return sleep_heeded(ret, deadline, part);
+}
+
+/*
  * Over RDMA by its own ear, as a receive (sleep_ear()): through the service
  * thread each completion costs two wake-ups, and the lock between them. A
  * signal that came with one, or between two sleeps, ends the send as well.
@@ -427,11 +432,8 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	}
 	if (spin_tx(s))
 		return 0;
-	if (likely(!carrier_ear_free(s, true)) || !sigblock_begin(&h)) {
-		ret = sleep_write(s, fd, deadline, -1,
-				  deadline != UINT64_MAX || part);
-		return sleep_heeded(ret, deadline, part);
-	}
+	if (likely(!carrier_ear_free(s, true)) || !sigblock_begin(&h))
+		return sleep_open(s, fd, deadline, part);
 	do {
 		ret = sleep_write(s, fd, deadline, h.fd, false);
 		rdma_cqwait_leave(s);
