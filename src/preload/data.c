@@ -75,7 +75,8 @@ ssize_t do_recv(int fd, void *buf, size_t n, int flags)
 
 ssize_t do_send(int fd, const void *buf, size_t n, int flags)
 {
-	if (refused(buf, n))
+	/* without an address the flag is refused */
+	if (refused(buf, n) || unlikely(flags & MSG_FASTOPEN))
 		return real_send(fd, buf, n, flags);
 	FDT_CALL(fd,
 		 sock_send(e.sock, fd, buf, n < MOST ? n : MOST,
@@ -116,7 +117,8 @@ ssize_t do_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *sa,
 
 /*
  * MSG_FASTOPEN is a connect in disguise. It goes through the rules as the two
- * calls it stands for, which is what the kernel does without a cookie.
+ * calls it stands for, which is what the kernel does without a cookie. Where it
+ * would refuse to connect it says so, and moves no byte.
  */
 ssize_t do_sendto(int fd, const void *buf, size_t n, int flags,
 		  const struct sockaddr *sa, socklen_t len)
@@ -126,7 +128,9 @@ ssize_t do_sendto(int fd, const void *buf, size_t n, int flags,
 		    !mem_good(sa, len, false))))
 		return real_sendto(fd, buf, n, flags, sa, len);
 	if (unlikely(flags & MSG_FASTOPEN)) {
-		if (sa && do_connect(fd, sa, len))
+		if (!fastopens(fd, sa, len))
+			return real_sendto(fd, buf, n, flags, sa, len);
+		if (do_connect(fd, sa, len))
 			return -1;
 		return do_send(fd, buf, n, flags & ~MSG_FASTOPEN);
 	}
@@ -154,8 +158,9 @@ static bool vector_bad(const struct iovec *iov, int n)
 }
 
 /*
- * Offset -1 means "where the file is", which a socket has. Flags we do not
- * know, and offsets, are refused by the kernel without moving a byte.
+ * Offset -1 means "where the file is", which a socket has. Other offsets are
+ * refused by the kernel without moving a byte. Flags that we do not know it may
+ * know: it does the call, on the anchor.
  */
 #define RWF_KNOWN    0x1f /* HIPRI, DSYNC, SYNC, NOWAIT, APPEND */
 #define RWF_DONTWAIT 0x08 /* RWF_NOWAIT */
@@ -217,17 +222,27 @@ ssize_t do_writev(int fd, const struct iovec *iov, int n)
 
 ssize_t do_preadv2(int fd, const struct iovec *iov, int n, off_t off, int flags)
 {
-	if (likely(!fdt_known(fd)) || off != -1 || flags & ~RWF_KNOWN)
+	int ret;
+
+	if (likely(!fdt_known(fd)) || off != -1)
 		return real_preadv2(fd, iov, n, off, flags);
-	return readv_sock(fd, iov, n, flags);
+	if (likely(!(flags & ~RWF_KNOWN)))
+		return readv_sock(fd, iov, n, flags);
+	ret = bring_back(fd);
+	return ret ? ret_errno(ret) : real_preadv2(fd, iov, n, off, flags);
 }
 
 ssize_t do_pwritev2(int fd, const struct iovec *iov, int n, off_t off,
 		    int flags)
 {
-	if (likely(!fdt_known(fd)) || off != -1 || flags & ~RWF_KNOWN)
+	int ret;
+
+	if (likely(!fdt_known(fd)) || off != -1)
 		return real_pwritev2(fd, iov, n, off, flags);
-	return writev_sock(fd, iov, n, flags);
+	if (likely(!(flags & ~RWF_KNOWN)))
+		return writev_sock(fd, iov, n, flags);
+	ret = bring_back(fd);
+	return ret ? ret_errno(ret) : real_pwritev2(fd, iov, n, off, flags);
 }
 
 ssize_t do___read_chk(int fd, void *buf, size_t n, size_t room)

@@ -43,12 +43,18 @@ ssize_t do_splice(int in, off64_t *ioff, int out, off64_t *ooff, size_t n,
 		 real_splice(in, ioff, out, ooff, n, flags));
 }
 
-/* 0, or a negative errno: the socket cannot be brought back to TCP. */
+int bring_back(int fd)
+{
+	ENTER(e, fd);
+
+	return e.sock && !sock_listening(e.sock) ?
+		       sock_fallback(e.sock, fd, WHY_BYPASSED) :
+		       0;
+}
+
 static int aio_fallback(const struct aiocb *cb)
 {
-	ENTER(e, cb ? cb->aio_fildes : -1);
-
-	return e.sock ? sock_fallback(e.sock, e.fd, WHY_BYPASSED) : 0;
+	return cb ? bring_back(cb->aio_fildes) : 0;
 }
 
 int do_aio_read(struct aiocb *cb)

@@ -171,7 +171,9 @@ static ssize_t send_one(int fd, const struct msghdr *m, int flags,
 	if (unlikely((flags & COMPAT) || !mem_good(m, sizeof(*m), false) ||
 		     name_bad(m)))
 		return real_sendmsg(fd, m, flags);
-	if (unlikely(flags & MSG_FASTOPEN) && m->msg_name && managed(fd)) {
+	if (unlikely(flags & MSG_FASTOPEN) && managed(fd)) {
+		if (!fastopens(fd, m->msg_name, m->msg_namelen))
+			return real_sendmsg(fd, m, flags);
 		if (do_connect(fd, m->msg_name, m->msg_namelen))
 			return -1;
 		return send_one(fd, m, flags & ~MSG_FASTOPEN, in);

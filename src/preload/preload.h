@@ -105,6 +105,19 @@ void sigaction_forked(void); /* in the child */
 /* --- sockets.c --------------------------------------------------------- */
 
 void sockets_forked(void); /* in the child */
+/*
+ * Is a send with MSG_FASTOPEN to there a connect? Else the kernel refuses it,
+ * and moves no byte. `len` bytes at `sa` can be read.
+ */
+bool fastopens(int fd, const struct sockaddr *sa, socklen_t len);
+
+/* --- move.c -------------------------------------------------------------- */
+
+/*
+ * Something that the library does not see is about to use it. 0, or a negative
+ * errno: the stream cannot be brought back to TCP.
+ */
+int bring_back(int fd);
 
 /* --- uring.c ----------------------------------------------------------- */
 
@@ -122,6 +135,9 @@ void uring_entering(int fd, unsigned int n, unsigned int flags);
 void uring_registering(unsigned int op, uint64_t arg, unsigned int n);
 /* The same for a list of descriptors. */
 void uring_files(const int *fds, unsigned int n);
+/* io_submit() of so many is about to be called. */
+struct iocb;
+void aio_submitting(long n, struct iocb *const *list);
 /* liburing made the ring `fd`: it is read only if the program enters it. */
 void uring_noted(int fd, const struct io_uring_params *p);
 /*

@@ -3,6 +3,7 @@
 #include "preload/fd/real.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -352,6 +353,17 @@ int do_connect(int fd, const struct sockaddr *sa, socklen_t len)
 			return connect_sock(e.sock, fd, sa, len);
 	}
 	return real_connect(fd, sa, len);
+}
+
+bool fastopens(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	uint8_t state = 0; /* the first member of struct tcp_info */
+	socklen_t room = sizeof(state);
+
+	return sa && len >= sizeof(sa->sa_family) &&
+	       sa->sa_family != AF_UNSPEC &&
+	       !sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &room) &&
+	       state == TCP_CLOSE;
 }
 
 int do_getsockname(int fd, struct sockaddr *sa, socklen_t *len)

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/syscall.h>
 
+#include "base/mem.h"
 #include "base/sys.h"
 #include "preload/preload.h"
 #include "preload/ready.h"
@@ -19,6 +20,8 @@ struct args {
 #define P(x) ((void *)(x))
 #define I(x) ((int)(x))
 #define N(x) ((size_t)(x))
+
+#define MASK_SIZE 8 /* of the kernel's sigset_t */
 
 /* Each family: true when the number was its own, *ret then holds. */
 static bool data_call(long nr, const struct args *g, long *ret)
@@ -152,6 +155,7 @@ struct sixth { /* of pselect6 */
 	size_t size;
 };
 
+/* With a mask that the kernel refuses it is left to the kernel. */
 static bool ready_call(long nr, const struct args *g, long *ret)
 {
 	const struct sixth *m;
@@ -169,10 +173,15 @@ static bool ready_call(long nr, const struct args *g, long *ret)
 		break;
 #endif
 	case SYS_ppoll:
+		if (g->d && g->e != MASK_SIZE)
+			return false;
 		*ret = do_ppoll(P(g->a), (nfds_t)g->b, P(g->c), P(g->d));
 		break;
 	case SYS_pselect6:
 		m = P(g->f);
+		if (m && (!mem_good(m, sizeof(*m), false) ||
+			  (m->mask && m->size != MASK_SIZE)))
+			return false;
 		*ret = do_pselect(I(g->a), P(g->b), P(g->c), P(g->d), P(g->e),
 				  m ? m->mask : NULL);
 		break;
@@ -180,11 +189,15 @@ static bool ready_call(long nr, const struct args *g, long *ret)
 		*ret = do_epoll_ctl(I(g->a), I(g->b), I(g->c), P(g->d));
 		break;
 	case SYS_epoll_pwait:
+		if (g->e && g->f != MASK_SIZE)
+			return false;
 		*ret = do_epoll_pwait(I(g->a), P(g->b), I(g->c), I(g->d),
 				      P(g->e));
 		break;
 #ifdef SYS_epoll_pwait2
 	case SYS_epoll_pwait2:
+		if (g->e && g->f != MASK_SIZE)
+			return false;
 		*ret = do_epoll_pwait2(I(g->a), P(g->b), I(g->c), P(g->d),
 				       P(g->e));
 		break;
@@ -254,7 +267,7 @@ static bool process_call(long nr, const struct args *g, long *ret)
 		return false;
 #ifdef SYS_clone3
 	case SYS_clone3:
-		if (g->a && g->b >= 8)
+		if (g->b >= 8 && mem_good(P(g->a), sizeof(uint64_t), false))
 			cloning(*(const uint64_t *)g->a);
 		return false;
 #endif
@@ -265,6 +278,9 @@ static bool process_call(long nr, const struct args *g, long *ret)
 static bool ring_call(long nr, const struct args *g, long *ret)
 {
 	switch (nr) {
+	case SYS_io_submit:
+		aio_submitting(g->b, P(g->c));
+		return false;
 	case SYS_io_uring_setup:
 		*ret = real_syscall(nr, g->a, g->b, 0, 0, 0, 0);
 		if (*ret >= 0)

@@ -19,10 +19,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sys.h"
 #include "base/table.h"
 #include "preload/preload.h"
@@ -296,11 +298,21 @@ void uring_closing_slow(unsigned int first, unsigned int last)
 
 static void fall_back(int fd)
 {
-	ENTER(e, fd);
-
-	if (e.sock && !sock_listening(e.sock) &&
-	    sock_fallback(e.sock, fd, WHY_BYPASSED))
+	if (bring_back(fd))
 		log_warn("descriptor %d could not be brought back to TCP", fd);
+}
+
+/* What cannot be read the kernel does not come to either. */
+void aio_submitting(long n, struct iocb *const *list)
+{
+	long i;
+
+	for (i = 0; fdt_any && i < n; i++) {
+		if (!mem_good(&list[i], sizeof(list[i]), false) ||
+		    !mem_good(list[i], sizeof(*list[i]), false))
+			return;
+		fall_back((int)list[i]->aio_fildes);
+	}
 }
 
 /*

@@ -299,6 +299,8 @@ int do_epoll_ctl(int ep, int op, int fd, struct epoll_event *ev)
 	if (ep_likely(!fdt_has_sock(fd) && !fdt_has_set(ep) &&
 		      !epbits_get(EP_SET, fd)))
 		return neg_errno(real_epoll_ctl(ep, op, fd, ev));
+	if (op == EPOLL_CTL_DEL)
+		ev = NULL; /* is not looked at */
 	do
 		ret = ctl_once(ep, op, fd, ev);
 	while (ret == CTL_AGAIN);
