@@ -530,6 +530,34 @@ static void freed(struct end *e)
 	link_close(&l);
 }
 
+/* The peer has closed: what is set is what is read, as ever. */
+static void closed_run(struct end *e)
+{
+	struct pollfd p = { .fd = e->l.fd, .events = POLLIN };
+	socklen_t len = sizeof(int);
+	int i, v, names[] = { TCP_NODELAY, TCP_CORK };
+
+	link_turn(&e->l, 100, true);
+	prog_tell(e, 1);
+	CHECK(poll(&p, 1, 5000) == 1);
+	for (i = 0; i < 8; i++) {
+		v = i / 2 % 2;
+		CHECK(!setsockopt(e->l.fd, IPPROTO_TCP, names[i % 2], &v, len));
+		v = -1;
+		CHECK(!getsockopt(e->l.fd, IPPROTO_TCP, names[i % 2], &v,
+				  &len));
+		CHECK(v == i / 2 % 2);
+	}
+}
+
+static void closed_peer(struct end *e)
+{
+	link_turn(&e->l, 100, false);
+	CHECK(prog_hear(e) == 1);
+	CHECK(!close(e->l.fd));
+	e->l.fd = -1;
+}
+
 static const struct prog_case cases[] = {
 	{ "back", back_run, back_peer, 0 },
 	{ "freed", freed, freed, 0 },
@@ -544,6 +572,7 @@ static const struct prog_case cases[] = {
 	{ "marked", heir_lowat, heir_lowat, 0 },
 	{ "inline", heir_urgent, heir_urgent, 0 },
 	{ "stamps", heir_stamps, heir_stamps, 0 },
+	{ "closed", closed_run, closed_peer, 0 },
 };
 
 int main(int argc, char **argv)

@@ -37,6 +37,7 @@ check_PROGRAMS += \
 	tests/progs/handlers \
 	tests/progs/idlers \
 	tests/progs/interrupts \
+	tests/progs/judged \
 	tests/progs/killed \
 	tests/progs/leaks \
 	tests/progs/leavers \
@@ -255,6 +256,10 @@ tests_progs_steps_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_steps_CFLAGS = $(PROGS_CFLAGS)
 tests_progs_steps_LDADD = $(PROGS_LDADD)
 
+tests_progs_judged_SOURCES = tests/progs/judged.c
+tests_progs_judged_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_judged_CFLAGS = $(PROGS_CFLAGS)
+tests_progs_judged_LDADD = $(PROGS_LDADD)
 tests_progs_killed_SOURCES = tests/progs/killed.c
 tests_progs_killed_CPPFLAGS = $(PROGS_CPPFLAGS)
 tests_progs_killed_CFLAGS = $(PROGS_CFLAGS)

@@ -277,7 +277,8 @@ static int obey(struct sock *s, int fd, const struct option *o, const void *v,
 		return set_stamps(s, fd, o->opt, v, len, on != 0);
 	case OPT_TCP_NODELAY:
 	case OPT_TCP_CORK:
-		if (s->paired && tx_by_ring(s))
+		/* or what the anchor gets back before long */
+		if (s->paired && (tx_by_ring(s) || s->opt.nodelay >= 0))
 			return nagle(s, o->opt, v, len);
 		return 1;
 	case OPT_SO_SNDBUF:

@@ -535,8 +535,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 	if (sock_orphan_fd(s) >= 0)
 		reports.left(s);
 	if (m && ours && (w->done || n >= 0)) {
-		m->msg_flags = 0;
-		m->msg_controllen = m->msg_namelen = 0;
+		want_header(m, w->flags);
 		if (unlikely(s->opt.inq) && s->paired && room)
 			option_inq(s, fd, m, room);
 	}
@@ -569,8 +568,12 @@ static ssize_t recv_message(struct sock *s, int fd, struct msghdr *m, int flags,
 	    unlikely(!iov_message(m)))
 		return tcp_answer(fd, m, flags);
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
-	if (!len && s->paired)
-		return nothing(s, fd, flags, 0);
+	if (!len && s->paired) {
+		len = nothing(s, fd, flags, 0);
+		if (!len)
+			want_header(m, flags);
+		return len;
+	}
 	if (len <= 0)
 		return tcp_answer(fd, m, flags);
 	/* no time is no error: the kernel's own bytes may have none, too */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sending. */
 
+#include "base/mem.h"
 #include "socket/stream/notice.h"
 #include "socket/stream/stream.h"
 
@@ -479,6 +480,21 @@ ssize_t sock_send_next(struct sock *s, int fd, const void *buf, size_t len,
 	return send_buffer(s, fd, buf, len, flags, true);
 }
 
+/* Are times of this one to be told? Its control data are sound. */
+static bool asks_times(const struct msghdr *m)
+{
+	struct msghdr copy = *m;
+	struct cmsghdr *c;
+
+	if (!mem_good(m->msg_control, m->msg_controllen, false))
+		return false;
+	for (c = CMSG_FIRSTHDR(&copy); c; c = CMSG_NXTHDR(&copy, c))
+		if (c->cmsg_level == SOL_SOCKET &&
+		    c->cmsg_type == SO_TIMESTAMPING)
+			return true;
+	return false;
+}
+
 static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
 			    int flags, bool begun)
 {
@@ -491,6 +507,8 @@ static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
 		len = tcp_judged(s, fd, m);
 		if (len)
 			return len;
+		if (asks_times(m))
+			return send_fallback(s, fd, m, flags);
 	}
 	len = iov_sum(m->msg_iov, m->msg_iovlen);
 	if (len <= 0)

@@ -84,6 +84,15 @@ static inline bool want_overtaken(const struct want *w, const struct sock *s,
 	       (!w->all || w->ran != sigdefer_handlers());
 }
 
+/* What the kernel writes into the header of a message that has only bytes. */
+static inline void want_header(struct msghdr *m, int flags)
+{
+	m->msg_flags = flags & MSG_CMSG_CLOEXEC;
+	m->msg_controllen = 0;
+	if (m->msg_name)
+		m->msg_namelen = 0;
+}
+
 /* The first wait of a call sets its limit. */
 static inline uint64_t want_deadline(struct sock *s, struct want *w)
 {
