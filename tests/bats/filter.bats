@@ -171,7 +171,7 @@ probed() {
 @test "the probe tries every call that the library makes" {
 	local src=$BATS_TEST_DIRNAME/../../src own
 	own=(accept clone clone3 close_range dup dup2 epoll_pwait2 epoll_wait
-		execve execveat exit_group fork io_uring_enter io_uring_register
+		execve execveat exit_group fork io_submit io_uring_enter io_uring_register
 		io_uring_setup kill poll prctl pselect6 pwritev2
 		recvmmsg seccomp select sendfile sendmmsg setns signalfd4 tgkill pidfd_getfd
 		tkill unshare vfork rt_sigreturn restart_syscall)
