@@ -87,8 +87,8 @@ long sigdefer_await(int fd, char *byte, bool restarts);
 
 /* Handlers of the program that have run in this thread. */
 uint32_t sigdefer_handlers(void);
-/* Those of them that the kernel restarts no call behind: no SA_RESTART. */
-uint32_t sigdefer_enders(void);
+/* Those of them without SA_RESTART: they end a call. */
+uint32_t sigdefer_no_restart(void);
 
 /* --- for tests ---------------------------------------------------------------- */
 

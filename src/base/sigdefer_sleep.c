@@ -177,7 +177,7 @@ uint32_t sigdefer_handlers(void)
 	return sigdefer_ran;
 }
 
-uint32_t sigdefer_enders(void)
+uint32_t sigdefer_no_restart(void)
 {
 	return sigdefer_ended;
 }

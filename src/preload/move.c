@@ -8,6 +8,8 @@
 
 #include <limits.h>
 
+#include <linux/aio_abi.h>
+
 #include "base/mem.h"
 #include "preload/preload.h"
 
@@ -50,6 +52,21 @@ int bring_back(int fd)
 	return e.sock && !sock_listening(e.sock) ?
 		       sock_fallback(e.sock, fd, WHY_BYPASSED) :
 		       0;
+}
+
+/* What cannot be read the kernel does not come to either. */
+int aio_submitting(long n, struct iocb *const *list)
+{
+	int ret = 0;
+	long i;
+
+	for (i = 0; fdt_any && !ret && i < n; i++) {
+		if (!mem_good(&list[i], sizeof(list[i]), false) ||
+		    !mem_good(list[i], sizeof(*list[i]), false))
+			break;
+		ret = bring_back((int)list[i]->aio_fildes);
+	}
+	return ret;
 }
 
 static int aio_fallback(const struct aiocb *cb)

@@ -118,6 +118,9 @@ bool fastopens(int fd, const struct sockaddr *sa, socklen_t len);
  * errno: the stream cannot be brought back to TCP.
  */
 int bring_back(int fd);
+/* The same for what io_submit() is about to be given. */
+struct iocb;
+int aio_submitting(long n, struct iocb *const *list);
 
 /* --- uring.c ----------------------------------------------------------- */
 
@@ -135,9 +138,6 @@ void uring_entering(int fd, unsigned int n, unsigned int flags);
 void uring_registering(unsigned int op, uint64_t arg, unsigned int n);
 /* The same for a list of descriptors. */
 void uring_files(const int *fds, unsigned int n);
-/* io_submit() of so many is about to be called. */
-struct iocb;
-void aio_submitting(long n, struct iocb *const *list);
 /* liburing made the ring `fd`: it is read only if the program enters it. */
 void uring_noted(int fd, const struct io_uring_params *p);
 /*

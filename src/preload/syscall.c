@@ -279,8 +279,11 @@ static bool ring_call(long nr, const struct args *g, long *ret)
 {
 	switch (nr) {
 	case SYS_io_submit:
-		aio_submitting(g->b, P(g->c));
-		return false;
+		*ret = aio_submitting(g->b, P(g->c));
+		if (!*ret)
+			return false;
+		*ret = ret_errno(*ret);
+		return true;
 	case SYS_io_uring_setup:
 		*ret = real_syscall(nr, g->a, g->b, 0, 0, 0, 0);
 		if (*ret >= 0)

@@ -19,12 +19,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/sys.h"
 #include "base/table.h"
 #include "preload/preload.h"
@@ -300,19 +298,6 @@ static void fall_back(int fd)
 {
 	if (bring_back(fd))
 		log_warn("descriptor %d could not be brought back to TCP", fd);
-}
-
-/* What cannot be read the kernel does not come to either. */
-void aio_submitting(long n, struct iocb *const *list)
-{
-	long i;
-
-	for (i = 0; fdt_any && i < n; i++) {
-		if (!mem_good(&list[i], sizeof(list[i]), false) ||
-		    !mem_good(list[i], sizeof(*list[i]), false))
-			return;
-		fall_back((int)list[i]->aio_fildes);
-	}
 }
 
 /*

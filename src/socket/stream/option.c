@@ -173,6 +173,10 @@ static int nagle(struct sock *s, int opt, const void *v, socklen_t len)
 	memcpy(&value, v, sizeof(value));
 	if (sock_lock(s))
 		return -EDEADLK;
+	if (!tx_by_ring(s) && s->opt.nodelay < 0) {
+		sock_unlock(s); /* given back to the anchor meanwhile */
+		return 1;
+	}
 	if (opt == TCP_NODELAY)
 		s->opt.nodelay = value != 0;
 	else

@@ -481,7 +481,7 @@ ssize_t sock_send_next(struct sock *s, int fd, const void *buf, size_t len,
 }
 
 /* Are times of this one to be told? Its control data are sound. */
-static bool asks_times(const struct msghdr *m)
+static bool wants_timestamps(const struct msghdr *m)
 {
 	struct msghdr copy = *m;
 	struct cmsghdr *c;
@@ -507,7 +507,7 @@ static ssize_t send_message(struct sock *s, int fd, const struct msghdr *m,
 		len = tcp_judged(s, fd, m);
 		if (len)
 			return len;
-		if (asks_times(m))
+		if (wants_timestamps(m))
 			return send_fallback(s, fd, m, flags);
 	}
 	len = iov_sum(m->msg_iov, m->msg_iovlen);

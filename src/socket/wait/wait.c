@@ -402,14 +402,15 @@ static bool in_vain(struct sock *s)
  * The same, with its signals as the mask has them. A sleep with a limit is ended
  * by every handler; the call goes on behind those that have SA_RESTART.
  */
-static int sleep_open(struct sock *s, int fd, uint64_t deadline, bool part)
+static int sleep_interruptible(struct sock *s, int fd, uint64_t deadline,
+			       bool part)
 {
-	uint32_t ran = sigdefer_handlers(), enders = sigdefer_enders();
+	uint32_t ran = sigdefer_handlers(), no_restart = sigdefer_no_restart();
 	int ret = sleep_write(s, fd, deadline, -1,
 			      deadline != UINT64_MAX || part);
 
 	if (ret == -EINTR && deadline == UINT64_MAX && !part &&
-	    ran != sigdefer_handlers() && enders == sigdefer_enders())
+	    ran != sigdefer_handlers() && no_restart == sigdefer_no_restart())
 		return 0;
 	return sleep_heeded(ret, deadline, part);
 }
@@ -433,7 +434,7 @@ int wait_tx(struct sock *s, int fd, uint64_t deadline, bool part)
 	if (spin_tx(s))
 		return 0;
 	if (likely(!carrier_ear_free(s, true)) || !sigblock_begin(&h))
-		return sleep_open(s, fd, deadline, part);
+		return sleep_interruptible(s, fd, deadline, part);
 	do {
 		ret = sleep_write(s, fd, deadline, h.fd, false);
 		rdma_cqwait_leave(s);
