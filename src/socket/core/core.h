@@ -242,7 +242,7 @@ static inline void spin_to_sleep(struct sock *s)
 /* Lock held, a writer: room is what the ring has (SWITCHING or LIFTED). */
 static inline bool tx_by_ring(const struct sock *s)
 {
-	enum anc_state st = anc_state(s->tx);
+	enum anc_state st = tx_state_seen(s);
 
 	return st == ANC_LIFTED || st == ANC_SWITCHING;
 }

@@ -67,14 +67,14 @@ bool sock_native(const struct sock *s)
 bool sock_lifted(const struct sock *s)
 {
 	return s->paired &&
-	       (anc_state(s->tx) != ANC_TCP || anc_state(s->rx) != ANC_TCP);
+	       (tx_state_seen(s) != ANC_TCP || rx_state_seen(s) != ANC_TCP);
 }
 
 bool sock_by_ring(const struct sock *s)
 {
 	if (!s->paired)
 		return false;
-	switch (anc_state(s->tx)) {
+	switch (tx_state_seen(s)) {
 	case ANC_TCP:
 	case ANC_DRAINING: /* its reader has bytes to take, it has none to send */
 	case ANC_GONE:
@@ -82,7 +82,7 @@ bool sock_by_ring(const struct sock *s)
 	default:
 		return true;
 	}
-	switch (anc_state(s->rx)) {
+	switch (rx_state_seen(s)) {
 	case ANC_TCP:
 	case ANC_GONE:
 		return false;

@@ -32,7 +32,7 @@ int sock_atmark(struct sock *s, int fd)
 {
 	int mark = 0, ret;
 
-	if (s->paired && anc_state(s->rx) != ANC_TCP && behind(s, fd))
+	if (s->paired && rx_state_seen(s) != ANC_TCP && behind(s, fd))
 		return 0;
 	ret = sys_ioctl(fd, SIOCATMARK, &mark);
 	return ret < 0 ? ret : mark;

@@ -177,8 +177,8 @@ bool lift_tx(struct sock *s, int fd)
 		return false;
 	if (s->paired)
 		lift_try_tx(s, fd);
-	return s->paired && anc_state(s->tx) != ANC_TCP &&
-	       anc_state(s->tx) != ANC_DRAINING && anc_state(s->tx) != ANC_GONE;
+	return s->paired && tx_state_seen(s) != ANC_TCP &&
+	       tx_state_seen(s) != ANC_DRAINING && tx_state_seen(s) != ANC_GONE;
 }
 
 /* --- back to the anchor ------------------------------------------------ */

@@ -494,7 +494,7 @@ static ssize_t receive(struct sock *s, int fd, struct want *w, struct msghdr *m)
 			}
 			/* a vector half filled comes in pieces */
 			w->between = w->done ||
-				     (s->paired && anc_state(s->rx) != ANC_TCP);
+				     (s->paired && rx_state_seen(s) != ANC_TCP);
 			w->done += (size_t)n;
 			if (!want_goes_over(w) || sock_atmark(s, fd) == 1 ||
 			    want_overtaken(w, s, (size_t)n))

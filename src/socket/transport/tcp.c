@@ -115,7 +115,7 @@ void tcp_rx_leave(struct tcp_rx *c)
 		     BAR_LEFT))
 		reports.tcp_rx_over(s);
 	/* it may have been a kick, and it was for others, too */
-	if (unlikely(!c->back) && anc_state(c->s->rx) != ANC_TCP)
+	if (unlikely(!c->back) && rx_state_seen(c->s) != ANC_TCP)
 		ring_ask_kick(c->s);
 	link = sock_link(s);
 	if (unlikely(link))
@@ -209,7 +209,7 @@ static bool to_be_lifted(const struct sock *s)
 {
 	if (s->opt.sndtimeo || never_lift(s))
 		return false;
-	return s->paired ? anc_state(s->tx) == ANC_TCP && !s->peer_gone :
+	return s->paired ? tx_state_seen(s) == ANC_TCP && !s->peer_gone :
 			   s->seek.look != LOOK_NEVER;
 }
 
@@ -219,7 +219,7 @@ size_t tcp_tx_piece(const struct sock *s, size_t n, bool nonblock)
 
 	if (likely(n <= piece || nonblock))
 		return n;
-	return anc_state(s->tx) == ANC_DRAINING || to_be_lifted(s) ? piece : n;
+	return tx_state_seen(s) == ANC_DRAINING || to_be_lifted(s) ? piece : n;
 }
 
 /* In vain. A thread that asks twice in a row does not wait in between. */
@@ -268,7 +268,9 @@ void tcp_tx_lost(struct tcp_tx *c)
 
 void tcp_abandoned(struct sock *s, enum holder_part part)
 {
-	struct anc_dir *d = part == HOLDS_OLD_RX ? &s->local[1] : s->rx;
+	struct anc_dir *d = part == HOLDS_OLD_RX ?
+				    &s->local[1] :
+				    __atomic_load_n(&s->rx, __ATOMIC_SEQ_CST);
 
 	if (part == HOLDS_SLEEP) {
 		sock_awoken(s, s->waits.asleep_anchor_gen);
@@ -287,7 +289,7 @@ void tcp_abandoned(struct sock *s, enum holder_part part)
 		if (d->tcp_rx)
 			leave(s, d);
 		/* it may have had a kick that was for others, too */
-		if (anc_state(s->rx) != ANC_TCP)
+		if (rx_state_seen(s) != ANC_TCP)
 			ring_ask_kick(s);
 	}
 	__atomic_sub_fetch(&s->in.users, 1, __ATOMIC_SEQ_CST);
