@@ -308,46 +308,68 @@ static void unread(int n)
 }
 
 static useconds_t late;
+static uint64_t begun, wrote;
 
 static void *put_back(void *arg)
 {
 	usleep(late);
 	assert_int_equal(write(writer.fd, "abc", 3), 3);
+	wrote = clock_ns();
 	return arg;
 }
 
-/* What a look has shown is there, for a receive that must not wait, too. */
-static void is_put_back(useconds_t us)
+/*
+ * What a look has shown is there, for a receive that must not wait, too. Such a
+ * receive waits for a moment only: a writer that got no processor before most
+ * of that was over shows nothing, and has to begin again.
+ */
+static bool seen_in_time(void **state, const pthread_t *writes, uint64_t moment)
+{
+	char buf[4];
+	ssize_t n =
+		sock_recv(&sock, fd, buf, sizeof(buf), MSG_PEEK | MSG_DONTWAIT);
+
+	assert_int_equal(pthread_join(*writes, NULL), 0);
+	if (n == -EAGAIN && wrote - begun > moment / 4 * 3) {
+		tear_down(state);
+		one_host(state);
+		return false;
+	}
+	assert_int_equal(n, 3);
+	unread(3);
+	gets("abc");
+	unread(0);
+	return true;
+}
+
+static void is_put_back(void **state, useconds_t us, int peer_pid)
 {
 	pthread_t writes;
 
 	late = us;
-	handed_back();
-	unread(3);
-	assert_int_equal(pthread_create(&writes, NULL, put_back, NULL), 0);
-	sees("abc");
-	assert_int_equal(pthread_join(writes, NULL), 0);
-	unread(3);
-	gets("abc");
-	unread(0);
+	do {
+		sock.seek.pair.peer_pid = peer_pid;
+		handed_back();
+		unread(3);
+		begun = sock.fallback.handed_at;
+		assert_int_equal(pthread_create(&writes, NULL, put_back, NULL),
+				 0);
+	} while (!seen_in_time(state, &writes, 200000000));
 }
 
 static void t_put_back(void **state)
 {
-	(void)state;
-	is_put_back(2000);
+	is_put_back(state, 2000, 0);
 }
 
 /* The writer has to share its processor. */
 static void t_put_back_by_a_busy_one(void **state)
 {
-	(void)state;
-	sock.seek.pair.peer_pid = (int32_t)getpid();
-	is_put_back(40000);
+	is_put_back(state, 40000, (int)getpid());
 }
 
 static bool narrowly, leaves;
-static pthread_t writes;
+static pthread_t narrow;
 
 /* The writer is done with it behind a receive that found nothing. */
 static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
@@ -358,7 +380,8 @@ static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
 		return n;
 	narrowly = false;
 	late = 2000;
-	assert_int_equal(pthread_create(&writes, NULL, put_back, NULL), 0);
+	begun = clock_ns();
+	assert_int_equal(pthread_create(&narrow, NULL, put_back, NULL), 0);
 	anc_resumed(writer.dir);
 	/* another thread is the first to see that */
 	assert_int_equal(lock_take(&sock.lock), 0);
@@ -371,30 +394,25 @@ static ssize_t recv_lent(int at, void *buf, size_t len, int flags)
 }
 
 /* And before the receive has looked why; the bytes are still under way. */
-static void put_back_narrowly(bool and_leaves)
+static void put_back_narrowly(void **state, bool and_leaves)
 {
 	leaves = and_leaves;
-	handed_back();
-	narrowly = true;
-	sees("abc");
+	do {
+		handed_back();
+		narrowly = true;
+	} while (!seen_in_time(state, &narrow, 20000000));
 	assert_false(narrowly);
-	assert_int_equal(pthread_join(writes, NULL), 0);
-	unread(3);
-	gets("abc");
-	unread(0);
 	gets_nothing();
 }
 
 static void t_put_back_narrowly(void **state)
 {
-	(void)state;
-	put_back_narrowly(false);
+	put_back_narrowly(state, false);
 }
 
 static void t_put_back_and_left(void **state)
 {
-	(void)state;
-	put_back_narrowly(true);
+	put_back_narrowly(state, true);
 }
 
 /* Code that is not seen has taken it: looked for once, and not shown. */
@@ -413,25 +431,34 @@ static void t_put_back_for_others(void **state)
 	gets_nothing();
 }
 
-/* A writer that is stopped does not hold up a receive that must not wait. */
+/*
+ * A writer that is stopped does not hold up a receive that must not wait: of
+ * some tries the shortest says so, for this process may have to wait itself.
+ */
 static void t_put_back_late(void **state)
 {
-	uint64_t since;
+	uint64_t since, took = 0;
 	pid_t pid = fork();
-	int status;
+	int status, tries;
 
-	(void)state;
 	assert_true(pid >= 0);
 	while (!pid)
 		pause();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-	sock.seek.pair.peer_pid = pid;
-	handed_back();
-	since = clock_ns();
-	gets_nothing();
-	gets_nothing();
-	assert_in_range(clock_ns() - since, 0, 150000000);
+	for (tries = 0; tries < 400; tries++) {
+		sock.seek.pair.peer_pid = pid;
+		handed_back();
+		since = clock_ns();
+		gets_nothing();
+		gets_nothing();
+		took = clock_ns() - since;
+		if (took <= 150000000)
+			break;
+		tear_down(state);
+		one_host(state);
+	}
+	assert_in_range(took, 0, 150000000);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 }
