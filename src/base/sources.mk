@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libbase.la
-# Cancellation unwinds through sleeps.
-libbase_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libbase_la_SOURCES = \
+noinst_LIBRARIES += libbase.a
+libbase_a_SOURCES = \
 	src/base/arena.c \
 	src/base/arena.h \
 	src/base/cgroup.c \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libconfig.la
-libconfig_la_CFLAGS = $(AM_CFLAGS) $(SDP_GUARD_CFLAGS)
-libconfig_la_SOURCES = \
+noinst_LIBRARIES += libconfig.a
+$(libconfig_a_OBJECTS): AM_CFLAGS += $(SDP_GUARD_CFLAGS)
+libconfig_a_SOURCES = \
 	src/config/config.c \
 	src/config/config.h \
 	src/config/lists.c \

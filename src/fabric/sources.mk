@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libfabric.la
-libfabric_la_SOURCES = \
+noinst_LIBRARIES += libfabric.a
+libfabric_a_SOURCES = \
 	src/fabric/fabric.h \
 	src/fabric/nowhere.c src/fabric/nowhere.h \
 	src/fabric/shm/keep.c \
@@ -14,8 +14,8 @@ libfabric_la_SOURCES = \
 	src/fabric/shm/tx.c
 
 # For tests only, never part of the library.
-check_LTLIBRARIES += libfabricsim.la
-libfabricsim_la_SOURCES = \
+check_LIBRARIES += libfabricsim.a
+libfabricsim_a_SOURCES = \
 	src/fabric/fabric.h \
 	src/fabric/sim/rdma.c \
 	src/fabric/sim/sim.c \
@@ -45,7 +45,8 @@ libsdp_verbs_la_SOURCES = \
 	src/fabric/verbs/tx.c \
 	src/fabric/verbs/verbs.h
 libsdp_verbs_la_CFLAGS = $(AM_CFLAGS) $(VERBS_CFLAGS)
-libsdp_verbs_la_LIBADD = libbase.la $(VERBS_LIBS)
+EXTRA_libsdp_verbs_la_DEPENDENCIES = libbase.a
+libsdp_verbs_la_LIBADD = $(VERBS_LIBS)
 libsdp_verbs_la_LDFLAGS = $(AM_LDFLAGS) $(SDP_HARD_LDFLAGS) -module \
-	-avoid-version
+	-avoid-version -Wl,libbase.a
 endif

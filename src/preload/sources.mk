@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libpreload.la
-# Cancellation unwinds through the wrappers.
-libpreload_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libpreload_la_SOURCES = \
+noinst_LIBRARIES += libpreload.a
+libpreload_a_SOURCES = \
 	src/preload/calls.def \
 	src/preload/creators.c \
 	src/preload/data.c \
@@ -35,7 +33,7 @@ libpreload_la_SOURCES = \
 	src/preload/vfork.c \
 	src/preload/yield.c
 # Readiness
-libpreload_la_SOURCES += \
+libpreload_a_SOURCES += \
 	src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/pollset.h \

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsdpproto.la
-libsdpproto_la_SOURCES = \
+noinst_LIBRARIES += libsdpproto.a
+libsdpproto_a_SOURCES = \
 	src/sdp_proto/close.c \
 	src/sdp_proto/conn.h \
 	src/sdp_proto/hello.c \

@@ -32,7 +32,7 @@ sdpconf_SOURCES = \
 	src/tools/suggest.h \
 	src/tools/unit_file.c \
 	src/tools/unit_file.h
-sdpconf_LDADD = libconfig.la libbase.la
+sdpconf_LDADD = libconfig.a libbase.a
 sdprun_CFLAGS = $(AM_CFLAGS) $(SDP_TOOL_CFLAGS)
 sdprun_LDFLAGS = $(AM_LDFLAGS) $(SDP_TOOL_LDFLAGS)
 sdprun_SOURCES = \
@@ -57,7 +57,7 @@ sdprun_SOURCES = \
 	src/tools/unit_file.h \
 	src/tools/unit_filter.c \
 	src/tools/unit_filter.h
-sdprun_LDADD = libconfig.la libbase.la -lpthread
+sdprun_LDADD = libconfig.a libbase.a -lpthread
 sdpstat_CFLAGS = $(AM_CFLAGS) $(SDP_TOOL_CFLAGS)
 sdpstat_LDFLAGS = $(AM_LDFLAGS) $(SDP_TOOL_LDFLAGS)
 sdpstat_SOURCES = \
@@ -90,4 +90,4 @@ sdpstat_SOURCES = \
 	src/tools/stray.h \
 	src/tools/watch.c \
 	src/tools/watch.h
-sdpstat_LDADD = libbase.la
+sdpstat_LDADD = libbase.a

@@ -11,8 +11,9 @@ tests_fake_libfakeverbs_la_SOURCES = \
 	tests/fake/mem.c \
 	tests/fake/recv.c
 tests_fake_libfakeverbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version \
-	-rpath /nowhere
-tests_fake_libfakeverbs_la_LIBADD = libbase.la -lpthread
+	-rpath /nowhere -Wl,libbase.a
+EXTRA_tests_fake_libfakeverbs_la_DEPENDENCIES = libbase.a
+tests_fake_libfakeverbs_la_LIBADD = -lpthread
 
 # The far end of its pretended queue pairs that a kernel's SDP socket has.
 check_PROGRAMS += tests/fake/kernpeer
@@ -21,11 +22,11 @@ tests_fake_kernpeer_SOURCES = \
 	tests/fake/kernpeer.c \
 	tests/sim/kernel_peer.c tests/sim/kernel_peer.h \
 	tests/sim/kernel_send.c
-tests_fake_kernpeer_LDADD = libbase.la -lpthread
+tests_fake_kernpeer_LDADD = libbase.a -lpthread
 tests_fake_kernpeer_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/sim
 
 check_PROGRAMS += tests/unit/test_pretend
 tests_unit_test_pretend_SOURCES = tests/unit/test_pretend.c \
 	$(tests_fake_libfakeverbs_la_SOURCES)
 tests_unit_test_pretend_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/fake
-tests_unit_test_pretend_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_pretend_LDADD = libbase.a $(CMOCKA_LIBS) -lpthread

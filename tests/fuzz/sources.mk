@@ -9,7 +9,7 @@ check_PROGRAMS += \
 	tests/fuzz/fuzz_shm
 fuzz_sources = tests/fuzz/fuzz.h tests/fuzz/replay.c
 tests_fuzz_fuzz_config_SOURCES = tests/fuzz/fuzz_config.c $(fuzz_sources)
-tests_fuzz_fuzz_config_LDADD = libconfig.la libbase.la
+tests_fuzz_fuzz_config_LDADD = libconfig.a libbase.a
 # ended.c and story.c are in the target; a page of few rows is read sooner.
 tests_fuzz_fuzz_page_SOURCES = tests/fuzz/fuzz_page.c $(fuzz_sources) \
 	src/base/page.c \
@@ -26,10 +26,10 @@ tests_fuzz_fuzz_page_SOURCES = tests/fuzz/fuzz_page.c $(fuzz_sources) \
 	src/tools/scan.c \
 	src/tools/stray.c
 tests_fuzz_fuzz_page_CPPFLAGS = $(AM_CPPFLAGS) -DPAGE_ROWS=128
-tests_fuzz_fuzz_page_LDADD = libbase.la
+tests_fuzz_fuzz_page_LDADD = libbase.a
 tests_fuzz_fuzz_pair_SOURCES = tests/fuzz/fuzz_pair.c $(fuzz_sources)
-tests_fuzz_fuzz_pair_LDADD = libsocket.la libhandover.la libsdpproto.la \
-	libfabric.la libconfig.la libbase.la -lpthread
+tests_fuzz_fuzz_pair_LDADD = libsocket.a libhandover.a libsdpproto.a \
+	libfabric.a libconfig.a libbase.a -lpthread
 tests_fuzz_fuzz_shm_SOURCES = tests/fuzz/fuzz_shm.c $(fuzz_sources)
-tests_fuzz_fuzz_shm_LDADD = libfabric.la libbase.la -lpthread
+tests_fuzz_fuzz_shm_LDADD = libfabric.a libbase.a -lpthread
 EXTRA_DIST += tests/fuzz/corpus

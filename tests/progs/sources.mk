@@ -8,17 +8,17 @@ PROGS_CPPFLAGS = -I$(top_srcdir)/tests/progs -D_GNU_SOURCE
 PROGS_CFLAGS = -std=gnu11 -O2
 
 # What they share.
-check_LTLIBRARIES += tests/progs/libprog.la
-tests_progs_libprog_la_SOURCES = \
+check_LIBRARIES += tests/progs/libprog.a
+tests_progs_libprog_a_SOURCES = \
 	tests/progs/link.c \
 	tests/progs/node.c \
 	tests/progs/prog.c \
 	tests/progs/prog.h \
 	tests/progs/step.c \
 	tests/progs/step.h
-tests_progs_libprog_la_CPPFLAGS = $(PROGS_CPPFLAGS)
-tests_progs_libprog_la_CFLAGS = $(PROGS_CFLAGS)
-PROGS_LDADD = tests/progs/libprog.la -lpthread
+tests_progs_libprog_a_CPPFLAGS = $(PROGS_CPPFLAGS)
+tests_progs_libprog_a_CFLAGS = $(PROGS_CFLAGS)
+PROGS_LDADD = tests/progs/libprog.a -lpthread
 
 check_PROGRAMS += \
 	tests/progs/cage \

@@ -7,4 +7,4 @@ tests_sim_test_native_SOURCES = \
 	tests/sim/native_setup.c \
 	tests/sim/native_world.c tests/sim/native_world.h \
 	tests/sim/test_native.c
-tests_sim_test_native_LDADD = libsdpproto.la
+tests_sim_test_native_LDADD = libsdpproto.a

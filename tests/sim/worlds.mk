@@ -9,11 +9,11 @@ world_sources = \
 	tests/unit/wire_name.h \
 	tests/sim/zcopy.c
 tests_sim_test_scenes_SOURCES = tests/sim/test_scenes.c $(world_sources)
-tests_sim_test_scenes_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)
+tests_sim_test_scenes_LDADD = libfabricsim.a libsdpproto.a $(CMOCKA_LIBS)
 tests_sim_test_zcopy_SOURCES = tests/sim/test_zcopy.c $(world_sources)
-tests_sim_test_zcopy_LDADD = libfabricsim.la libsdpproto.la $(CMOCKA_LIBS)
+tests_sim_test_zcopy_LDADD = libfabricsim.a libsdpproto.a $(CMOCKA_LIBS)
 tests_sim_test_worlds_SOURCES = tests/sim/test_worlds.c $(world_sources)
-tests_sim_test_worlds_LDADD = libfabricsim.la libsdpproto.la
+tests_sim_test_worlds_LDADD = libfabricsim.a libsdpproto.a
 tests_sim_test_remote_SOURCES = tests/sim/test_remote.c \
 	tests/sim/scale.h \
 	tests/sim/remote_home.c \
@@ -22,7 +22,7 @@ tests_sim_test_remote_SOURCES = tests/sim/test_remote.c \
 	tests/sim/remote_end.c \
 	tests/sim/remote_source.c \
 	tests/sim/remote_sink.c
-tests_sim_test_remote_LDADD = libsocket.la libhandover.la \
-	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_sim_test_remote_LDADD = libsocket.a libhandover.a \
+	libsdpproto.a libfabric.a libconfig.a libbase.a $(CMOCKA_LIBS)
 # For hand and scripts/test: each rule of zero copy removed, worlds must fail.
 EXTRA_DIST += tests/sim/mutants

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 check_PROGRAMS += tests/unit/test_option
 tests_unit_test_option_SOURCES = tests/unit/test_option.c
-tests_unit_test_option_LDADD = libsocket.la libhandover.la \
-	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_option_LDADD = libsocket.a libhandover.a \
+	libsdpproto.a libfabric.a libconfig.a libbase.a $(CMOCKA_LIBS)

@@ -12,23 +12,23 @@ pair_sources = \
 	src/socket/core/frame.h \
 	src/socket/peer/pair.c \
 	src/socket/core/pair.h
-# Flags of their own: the same files are also in libsocket.la.
+# Flags of their own: the same files are also in libsocket.a.
 tests_unit_test_diag_CPPFLAGS = $(AM_CPPFLAGS)
 tests_unit_test_diag_SOURCES = tests/unit/test_diag.c $(pair_sources)
-tests_unit_test_diag_LDADD = libsdpproto.la libfabric.la libconfig.la \
-	libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_diag_LDADD = libsdpproto.a libfabric.a libconfig.a \
+	libbase.a $(CMOCKA_LIBS) -lpthread
 tests_unit_test_pair_CPPFLAGS = $(AM_CPPFLAGS)
 tests_unit_test_pair_SOURCES = tests/unit/test_pair.c \
 	tests/unit/pair_util.h $(pair_sources)
-tests_unit_test_pair_LDADD = libsdpproto.la libfabric.la libconfig.la \
-	libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_pair_LDADD = libsdpproto.a libfabric.a libconfig.a \
+	libbase.a $(CMOCKA_LIBS) -lpthread
 tests_unit_test_pair_lies_CPPFLAGS = $(AM_CPPFLAGS)
 tests_unit_test_pair_lies_SOURCES = tests/unit/test_pair_lies.c \
 	tests/unit/pair_util.h $(pair_sources)
-tests_unit_test_pair_lies_LDADD = libsdpproto.la libfabric.la libconfig.la \
-	libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_pair_lies_LDADD = libsdpproto.a libfabric.a libconfig.a \
+	libbase.a $(CMOCKA_LIBS) -lpthread
 
 check_PROGRAMS += tests/unit/test_fdshare
 tests_unit_test_fdshare_SOURCES = tests/unit/test_fdshare.c
-tests_unit_test_fdshare_LDADD = libsocket.la libhandover.la \
-	libsdpproto.la libfabric.la libconfig.la libbase.la $(CMOCKA_LIBS)
+tests_unit_test_fdshare_LDADD = libsocket.a libhandover.a \
+	libsdpproto.a libfabric.a libconfig.a libbase.a $(CMOCKA_LIBS)

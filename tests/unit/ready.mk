@@ -2,8 +2,8 @@
 #
 # The files and not the room's library: that would answer the libc calls of
 # the test program. ready_util.c plays the socket room.
-check_LTLIBRARIES += tests/unit/libready.la
-tests_unit_libready_la_SOURCES = \
+check_LIBRARIES += tests/unit/libready.a
+tests_unit_libready_a_SOURCES = \
 	tests/unit/ready_util.c \
 	tests/unit/ready_util.h \
 	src/preload/fd/asleep.c \
@@ -21,8 +21,8 @@ tests_unit_libready_la_SOURCES = \
 	src/preload/doze.c src/preload/poll.c \
 	src/preload/pollset.c \
 	src/preload/select.c
-tests_unit_libready_la_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
-READY_LDADD = tests/unit/libready.la libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_libready_a_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
+READY_LDADD = tests/unit/libready.a libbase.a $(CMOCKA_LIBS) -lpthread
 check_PROGRAMS += \
 	tests/unit/test_batch \
 	tests/unit/test_epedge \
@@ -54,4 +54,4 @@ tests_unit_test_spin_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests/unit
 tests_unit_test_spin_LDFLAGS = -Wl,--wrap=sigdefer_ppoll
 tests_unit_test_spin_LDADD = $(READY_LDADD)
 tests_unit_test_hold_SOURCES = tests/unit/test_hold.c src/socket/wait/sigblock.c
-tests_unit_test_hold_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_hold_LDADD = libbase.a $(CMOCKA_LIBS) -lpthread

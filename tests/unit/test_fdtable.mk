@@ -7,4 +7,4 @@ tests_unit_test_fdtable_SOURCES = \
 	tests/unit/test_fdtable.c \
 	src/preload/fd/fdtable.c
 tests_unit_test_fdtable_CPPFLAGS = $(AM_CPPFLAGS)
-tests_unit_test_fdtable_LDADD = libbase.la $(CMOCKA_LIBS) -lpthread
+tests_unit_test_fdtable_LDADD = libbase.a $(CMOCKA_LIBS) -lpthread

@@ -15,5 +15,5 @@ tests_vm_progs_fabtest_SOURCES = \
 	tests/vm/progs/rig.c \
 	tests/vm/progs/rig.h
 tests_vm_progs_fabtest_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/vm/progs
-tests_vm_progs_fabtest_LDADD = libsdpproto.la libbase.la $(VERBS_LIBS) -ldl -lpthread
+tests_vm_progs_fabtest_LDADD = libsdpproto.a libbase.a $(VERBS_LIBS) -ldl -lpthread
 endif

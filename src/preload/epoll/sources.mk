@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libpreloadepoll.la
-# Cancellation unwinds through these.
-libpreloadepoll_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libpreloadepoll_la_SOURCES = \
+noinst_LIBRARIES += libpreloadepoll.a
+libpreloadepoll_a_SOURCES = \
 	src/preload/epoll/epbits.c \
 	src/preload/epoll/epedge.h \
 	src/preload/epoll/epoll.c src/preload/epoll/epoll.h \

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libpreloadfd.la
-# Cancellation unwinds through these.
-libpreloadfd_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libpreloadfd_la_SOURCES = \
+noinst_LIBRARIES += libpreloadfd.a
+libpreloadfd_a_SOURCES = \
 	src/preload/fd/asleep.c src/preload/fd/asleep.h \
 	src/preload/fd/deadline.h \
 	src/preload/fd/fdtable.c src/preload/fd/fdtable.h \

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsocketbridge.la
-# Cancellation unwinds through these.
-libsocketbridge_la_CFLAGS = $(AM_CFLAGS) -fexceptions $(SDP_GUARD_CFLAGS)
-libsocketbridge_la_SOURCES = \
+noinst_LIBRARIES += libsocketbridge.a
+$(libsocketbridge_a_OBJECTS): AM_CFLAGS += $(SDP_GUARD_CFLAGS)
+libsocketbridge_a_SOURCES = \
 	src/socket/bridge/bridge.c src/socket/bridge/bridge.h \
 	src/socket/bridge/bridge_flow.c \
 	src/socket/bridge/bridge_gate.c \

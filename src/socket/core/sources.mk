@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsocketcore.la
-# Cancellation unwinds through these.
-libsocketcore_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libsocketcore_la_SOURCES = \
+noinst_LIBRARIES += libsocketcore.a
+libsocketcore_a_SOURCES = \
 	src/socket/core/bridged.h \
 	src/socket/core/budget.c src/socket/core/budget.h \
 	src/socket/core/capture.c src/socket/core/capture.h \

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsockethandover.la
-# Cancellation unwinds through these.
-libsockethandover_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libsockethandover_la_SOURCES = \
+noinst_LIBRARIES += libsockethandover.a
+libsockethandover_a_SOURCES = \
 	src/socket/handover/fallback.c \
 	src/socket/handover/handover.h \
 	src/socket/handover/keep.c \

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsocketlife.la
-# Cancellation unwinds through these.
-libsocketlife_la_CFLAGS = $(AM_CFLAGS) -fexceptions $(SDP_GUARD_CFLAGS)
-libsocketlife_la_SOURCES = \
+noinst_LIBRARIES += libsocketlife.a
+$(libsocketlife_a_OBJECTS): AM_CFLAGS += $(SDP_GUARD_CFLAGS)
+libsocketlife_a_SOURCES = \
 	src/socket/life/close.c \
 	src/socket/life/exit.c \
 	src/socket/life/fdyield.c \

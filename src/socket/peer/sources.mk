@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsocketpeer.la
-# Cancellation unwinds through these.
-libsocketpeer_la_CFLAGS = $(AM_CFLAGS) -fexceptions $(SDP_GUARD_CFLAGS)
-libsocketpeer_la_SOURCES = \
+noinst_LIBRARIES += libsocketpeer.a
+$(libsocketpeer_a_OBJECTS): AM_CFLAGS += $(SDP_GUARD_CFLAGS)
+libsocketpeer_a_SOURCES = \
 	src/socket/peer/pair.c \
 	src/socket/peer/peer.h \
 	src/socket/peer/rdma.c \

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsocketstream.la
-# Cancellation unwinds through these.
-libsocketstream_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libsocketstream_la_SOURCES = \
+noinst_LIBRARIES += libsocketstream.a
+libsocketstream_a_SOURCES = \
 	src/socket/stream/ioctl.c \
 	src/socket/stream/move.c \
 	src/socket/stream/notice.c src/socket/stream/notice.h \

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsockettransport.la
-# Cancellation unwinds through these.
-libsockettransport_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libsockettransport_la_SOURCES = \
+noinst_LIBRARIES += libsockettransport.a
+libsockettransport_a_SOURCES = \
 	src/socket/transport/alive.c \
 	src/socket/transport/audit.c \
 	src/socket/transport/bytebuf.c \

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsocketwait.la
-# Cancellation unwinds through these.
-libsocketwait_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libsocketwait_la_SOURCES = \
+noinst_LIBRARIES += libsocketwait.a
+libsocketwait_a_SOURCES = \
 	src/socket/wait/asleep.c \
 	src/socket/wait/leave.c \
 	src/socket/wait/load.h \

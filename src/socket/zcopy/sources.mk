@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-noinst_LTLIBRARIES += libsocketzcopy.la
-# Cancellation unwinds through these.
-libsocketzcopy_la_CFLAGS = $(AM_CFLAGS) -fexceptions
-libsocketzcopy_la_SOURCES = \
+noinst_LIBRARIES += libsocketzcopy.a
+libsocketzcopy_a_SOURCES = \
 	src/socket/zcopy/zc_base.c \
 	src/socket/zcopy/zc_rdma.h \
 	src/socket/zcopy/zcopy.c src/socket/zcopy/zcopy.h \
