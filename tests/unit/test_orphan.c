@@ -239,6 +239,28 @@ static void t_spins(void **state)
 	settings.spin_us = before;
 }
 
+/* A kick that came before its word is no byte that was left unread. */
+static void t_kick(void **state)
+{
+	char bytes[3];
+
+	(void)state;
+	lifts();
+	arrives("abc");
+	assert_int_equal(sock_recv(&sock, fd, bytes, 3, 0), 3);
+	on_anchor("", 1);
+	file = -1;
+	sock.stats.row_pid = 0;
+	sock_close(&sock, fd);
+	assert_int_equal(close(fd), 0);
+	fd = -1;
+	is_over();
+	rd.seek.give_up_at = 1; /* nothing goes out in here */
+	sock_orphan_end(&sock);
+	assert_int_equal(sock.waits.orphan_fd, -1);
+	assert_int_equal(recv(writer.fd, bytes, 1, 0), 0);
+}
+
 #define CASE(name, where) \
 	cmocka_unit_test_setup_teardown(name, where, tear_down)
 
@@ -252,7 +274,7 @@ int main(void)
 		CASE(t_sender, one_host),   CASE(t_sender, two_hosts),
 		CASE(t_all, one_host),	    CASE(t_between, one_host),
 		CASE(t_between, two_hosts), CASE(t_spins, one_host),
-		CASE(t_spins, two_hosts),
+		CASE(t_spins, two_hosts),   CASE(t_kick, two_hosts),
 	};
 	const struct sock_hooks lent = { .recv = kernel_recv, .ppoll = ppoll };
 

@@ -181,6 +181,7 @@ static void drop_kicks(struct sock *s, int fd)
 static void close_lifted(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
+	enum anc_state was = ANC_GONE;
 	bool abort, restoring;
 
 	zc_seize(s);
@@ -196,8 +197,10 @@ static void close_lifted(struct sock *s, int fd)
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
-	} else if (!restoring && anc_gone(s->rx) != ANC_TCP) {
-		drop_kicks(s, fd);
+	} else if (!restoring) {
+		was = anc_gone(s->rx);
+		if (was != ANC_TCP)
+			drop_kicks(s, fd);
 	}
 	/* a reset is no orderly end: its reader must not take it for one */
 	if (tx_by_ring(s) && !abort) {
@@ -209,6 +212,7 @@ static void close_lifted(struct sock *s, int fd)
 	if (!restoring)
 		anc_gone(s->rx);
 	ring_note(s);
+	rdma_fin_first(s, fd, was);
 }
 
 /* Other processes hold it: what this one has of it goes. */

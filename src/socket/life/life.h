@@ -24,6 +24,12 @@ bool rdma_unread(const struct sock *s, int fd);
  * one host never.
  */
 bool rdma_linger(struct sock *s, int fd);
+/*
+ * Lock held, all was read that came, and none but this process has it: the peer
+ * is told by the anchor, too, that the stream ends in order, if the receive
+ * direction `was` lifted to its end.
+ */
+void rdma_fin_first(struct sock *s, int fd, enum anc_state was);
 bool rdma_lingered(struct sock *s); /* lock held: it is over, or never was */
 
 /* --- service.c --------------------------------------------------------- */

@@ -155,6 +155,23 @@ void rdma_leave(struct sock *s)
 	r->far = -1;
 }
 
+/*
+ * Nothing but kicks lies on the anchor then. One may be there before its word,
+ * or be under way: a socket that is closed answers that by a reset, which takes
+ * no end away that came before it.
+ */
+void rdma_fin_first(struct sock *s, int fd, enum anc_state was)
+{
+	int kicks = 0;
+
+	if (!s->rd || s->fallback.passed || was != ANC_LIFTED ||
+	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) != ANC_OPEN)
+		return;
+	sys_shutdown(fd, SHUT_WR);
+	if (!sys_ioctl(fd, FIONREAD, &kicks))
+		ring_throw(s, fd, kicks);
+}
+
 /* --- exit -------------------------------------------------------------- */
 
 #define EXIT_NS 1000000000u
@@ -183,7 +200,10 @@ static void bid_farewell(struct sock *s, void *arg)
 		fallback_serve(s, fd);
 		rdma_tell(s, true);
 		rdma_marker_write(s, fd);
-		*left += !told_all(s);
+		if (!told_all(s))
+			++*left;
+		else if (rdma_alone(s) && !s->got.avail && !s->ar.kept)
+			rdma_fin_first(s, fd, anc_state(s->rx));
 	}
 out:
 	sock_unlock(s);
