@@ -126,6 +126,12 @@ tests_unit_test_naps_SOURCES = tests/unit/test_naps.c \
 tests_unit_test_naps_LDADD = libsocket.a libhandover.a \
 	libsdpproto.a libfabric.a libconfig.a libbase.a $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_rest
+tests_unit_test_rest_SOURCES = tests/unit/test_rest.c \
+	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h
+tests_unit_test_rest_LDADD = libsocket.a libhandover.a \
+	libsdpproto.a libfabric.a libconfig.a libbase.a $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_returned
 tests_unit_test_returned_SOURCES = tests/unit/test_returned.c \
 	tests/unit/both_util.h tests/unit/conn_util.h tests/unit/tcp_util.h

@@ -176,6 +176,17 @@ static bool no_reader(int pipe)
 	return true;
 }
 
+/* The first bytes of a call, or what follows them at once. */
+static ssize_t receive(struct sock *s, int fd, void *buf, size_t n,
+		       bool follows)
+{
+	struct iovec iov = { buf, n };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	return follows ? sock_recvmsg_next(s, fd, &m, MSG_DONTWAIT) :
+			 sock_recv(s, fd, buf, n, 0);
+}
+
 /* Socket to pipe: no more than the pipe surely takes. */
 ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			 unsigned int flags)
@@ -229,9 +240,7 @@ ssize_t sock_splice_from(struct sock *s, int fd, int pipe, size_t n,
 			ret = -EPIPE;
 		if (ret)
 			return done ? (ssize_t)done : ret;
-		got = sock_recv(s, fd, buf, want, done ? MSG_DONTWAIT : 0);
-		if (got <= 0 && done)
-			sock_tells_later(s, got);
+		got = receive(s, fd, buf, want, done);
 		if (got <= 0)
 			return done ? (ssize_t)done : got;
 		into_pipe(pipe, buf, (size_t)got);

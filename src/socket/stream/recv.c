@@ -227,11 +227,14 @@ static ssize_t await(struct sock *s, int fd, struct want *w, uint64_t lim,
 	else
 		n = zc_wait(s, fd, &w->c, lim, want_deadline(s, w),
 			    want_part(w));
-	if (!n && unlikely(ran != sigdefer_handlers()) && !want_part(w))
-		begin_again(s, w);
 	if (n > 0) {
 		w->done += (size_t)n;
 		took(s, 0);
+	}
+	if (n >= 0 && unlikely(ran != sigdefer_handlers())) {
+		if (want_part(w))
+			return -EINTR;
+		begin_again(s, w);
 	}
 	return n;
 }
@@ -361,8 +364,8 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	struct cursor seen = w->c;
 	struct msghdr rest = { 0 };
 	struct iovec one;
-	int flags, saved = errno;
 	SCRATCH(thrown);
+	int flags;
 	ssize_t n;
 
 	if (unlikely(s->in.strayed) && s->paired)
@@ -376,11 +379,11 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 	    !tcp_rx_enter(&in, s) || (flags = tcp_flags(&in, w)) == -1)
 		return 0;
 	if (unlikely(fd < 0))
-		errno = EBADF; /* another thread has closed it */
+		fd = -EBADF; /* another thread has closed it */
 	else if (unlikely(want_part(w) && !w->nonblock))
 		fd = wait_next(s, fd, want_deadline(s, w), w->done);
 	if (unlikely(fd < 0)) {
-		n = -1;
+		n = fd;
 	} else if (carrier_looks_at_tcp(s) && (flags & MSG_TRUNC) && !w->peek) {
 		/* thrown away by us: what it was has to be looked at */
 		one.iov_len = w->len - w->done < THROWN ? w->len - w->done :
@@ -388,20 +391,19 @@ tcp_recv(struct sock *s, int fd, struct want *w, struct msghdr *m, bool *lifted,
 		one.iov_base = scratch_take(&thrown, one.iov_len);
 		seen = (struct cursor){ .iov = &one, .left = 1 };
 		/* without memory: EFAULT */
-		n = hooks.recv(fd, one.iov_base, one.iov_len,
-			       flags & ~MSG_TRUNC);
+		n = want_recv(w, fd, one.iov_base, one.iov_len,
+			      flags & ~MSG_TRUNC);
 		if (m && !w->done)
 			m->msg_controllen = (size_t)(m->msg_flags = 0);
 	} else if (m && !w->done) {
-		n = hooks.recvmsg(fd, m, flags);
-	} else if (w->c.left > 1 && !w->c.at && !want_follows(w)) {
+		n = want_recvmsg(w, fd, m, flags);
+	} else if (w->c.left > 1 && !w->c.at) {
 		rest.msg_iov = (struct iovec *)w->c.iov;
 		rest.msg_iovlen = w->c.left;
-		n = hooks.recvmsg(fd, &rest, flags);
+		n = want_recvmsg(w, fd, &rest, flags);
 	} else { /* a vector half filled: one piece at a time */
 		n = want_piece(w, fd, flags);
 	}
-	n = tcp_said(n, saved);
 	in.back = true;
 	if (carrier_looks_at_tcp(s) && n > 0 && !w->peek) {
 		if (s->paired &&

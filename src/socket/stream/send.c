@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "socket/stream/notice.h"
+#include "socket/stream/rest.h"
 #include "socket/stream/stream.h"
 
 static ssize_t broken_pipe(int flags)
@@ -80,12 +81,15 @@ static void went(struct sock *s, struct load *w, size_t n)
  */
 static bool ring_lend(struct sock *s, int fd, struct load *w, int *err)
 {
+	uint32_t ran = sigdefer_handlers();
 	size_t n;
 
 	w->zc.part = load_part(w);
 	if (!zc_send(s, fd, &w->c, &w->zc, load_deadline(s, w), &n, err))
 		return zc_torn(&w->zc, &w->c, w->done, &w->len, err);
 	went(s, w, n);
+	if (w->done < w->len)
+		*err = sleep_ended(*err, load_part(w), ran);
 	if (!w->zc.lend && !*err && w->done < w->len)
 		*err = iov_still(&w->c, w->done, &w->len);
 	return true;
@@ -223,13 +227,38 @@ static ssize_t large_send(struct sock *s, int fd, struct load *w, bool *tcp)
 
 /* --- the anchor -------------------------------------------------------- */
 
+static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
+{
+	int saved = errno;
+
+	return tcp_said(hooks.sendmsg(fd, m, flags), saved);
+}
+
+/* By the kernel. One that has sent does not wait: tcp_rest(). */
+static ssize_t load_send(const struct load *w, int fd, const struct iovec *v,
+			 int flags)
+{
+	int saved = errno;
+
+	if (unlikely(load_part(w)))
+		return rest_send(fd, v->iov_base, v->iov_len, flags);
+	return tcp_said(hooks.send(fd, v->iov_base, v->iov_len, flags), saved);
+}
+
+static ssize_t load_sendmsg(const struct load *w, int fd,
+			    const struct msghdr *m, int flags)
+{
+	return likely(!load_part(w)) ? kernel_send(fd, m, flags) :
+				       rest_sendmsg(fd, m, flags);
+}
+
 static ssize_t tcp_send(struct sock *s, int fd, struct load *w,
 			const struct msghdr *m, bool *lifted)
 {
 	__attribute__((cleanup(tcp_tx_lost))) struct tcp_tx in = { .s = NULL };
 	struct msghdr rest = { 0 };
 	struct iovec one;
-	int saved = errno, flags = w->flags;
+	int flags = w->flags;
 	bool part, told = s->eos.rst_told;
 	ssize_t n;
 
@@ -243,21 +272,19 @@ static ssize_t tcp_send(struct sock *s, int fd, struct load *w,
 	w->ask = w->len - w->done;
 	part = tcp_tx_piece(s, w->ask, w->nonblock) < w->ask;
 	if (unlikely(s->eos.eaten) && !w->done && !told_reset(s)) {
-		n = -1;
-		errno = s->eos.eaten;
+		n = -s->eos.eaten;
 	} else if (m && !w->done && (!part || m->msg_controllen)) {
-		n = hooks.sendmsg(fd, m, flags);
+		n = load_sendmsg(w, fd, m, flags);
 	} else if (w->c.left == 1 || w->c.at || part) {
 		one.iov_base = (char *)w->c.iov->iov_base + w->c.at;
 		w->ask = w->c.iov->iov_len - w->c.at;
 		one.iov_len = w->ask = tcp_tx_piece(s, w->ask, w->nonblock);
-		n = hooks.send(fd, one.iov_base, one.iov_len, flags);
+		n = load_send(w, fd, &one, flags);
 	} else {
 		rest.msg_iov = (struct iovec *)w->c.iov;
 		rest.msg_iovlen = w->c.left;
-		n = hooks.sendmsg(fd, &rest, flags);
+		n = load_sendmsg(w, fd, &rest, flags);
 	}
-	n = tcp_said(n, saved);
 	/* a kick lay unread as the peer closed; or our kernel hears later */
 	if (unlikely(n == -ECONNRESET) && (s->eos.rx_eof || (told && !w->done)))
 		n = broken_pipe(flags);
@@ -406,13 +433,6 @@ static void load_set(struct load *w, struct sock *s, const struct iovec *iov,
 	/* one for all that it takes */
 	if (unlikely(s->opt.sndtimeo) && !w->nonblock)
 		load_deadline(s, w);
-}
-
-static ssize_t kernel_send(int fd, const struct msghdr *m, int flags)
-{
-	int saved = errno;
-
-	return tcp_said(hooks.sendmsg(fd, m, flags), saved);
 }
 
 #define ODD_FLAGS (MSG_OOB | MSG_ZEROCOPY)

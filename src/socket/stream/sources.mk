@@ -8,6 +8,7 @@ libsocketstream_a_SOURCES = \
 	src/socket/stream/path.c \
 	src/socket/stream/peek.c src/socket/stream/peek.h \
 	src/socket/stream/recv.c \
+	src/socket/stream/rest.c src/socket/stream/rest.h \
 	src/socket/stream/send.c \
 	src/socket/stream/sendfile.c src/socket/stream/sendfile.h \
 	src/socket/stream/shutdown.c \

@@ -5,6 +5,7 @@
 /* A receive under way (recv.c). */
 
 #include "base/sigdefer.h"
+#include "socket/stream/rest.h"
 #include "socket/stream/stream.h"
 
 struct want {
@@ -41,28 +42,32 @@ static inline bool want_goes_over(struct want *w)
 	return true;
 }
 
-/*
- * What follows bytes of the same call comes at once, and no receive of a handler
- * may come between: so it is taken inside (guard.h).
- */
-static inline bool want_follows(const struct want *w)
+/* By the kernel: a count or a negative errno. */
+static inline ssize_t want_recv(const struct want *w, int fd, void *buf,
+				size_t n, int flags)
 {
-	return w->done && w->nonblock;
+	int saved = errno;
+
+	if (unlikely(want_part(w)))
+		return rest_recv(fd, buf, n, flags, !w->nonblock);
+	return tcp_said(hooks.recv(fd, buf, n, flags), saved);
 }
 
-/* recv() into what is left of the first piece of memory; errno. */
+static inline ssize_t want_recvmsg(const struct want *w, int fd,
+				   struct msghdr *m, int flags)
+{
+	int saved = errno;
+
+	if (unlikely(want_part(w)))
+		return rest_recvmsg(fd, m, flags, !w->nonblock);
+	return tcp_said(hooks.recvmsg(fd, m, flags), saved);
+}
+
+/* Into what is left of the first piece of memory. */
 static inline ssize_t want_piece(const struct want *w, int fd, int flags)
 {
-	char *base = (char *)w->c.iov->iov_base + w->c.at;
-	size_t n = w->c.iov->iov_len - w->c.at;
-	ssize_t got;
-
-	if (likely(!want_follows(w)))
-		return hooks.recv(fd, base, n, flags);
-	got = sys_recv(fd, base, n, flags);
-	if (got < 0)
-		errno = (int)-got;
-	return got;
+	return want_recv(w, fd, (char *)w->c.iov->iov_base + w->c.at,
+			 w->c.iov->iov_len - w->c.at, flags);
 }
 
 /* The kernel is asked next. */

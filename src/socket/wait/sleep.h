@@ -4,6 +4,7 @@
 
 /* The kernel's part of a wait (wait.c). */
 
+#include "base/sigdefer.h"
 #include "socket/wait/wait.h"
 
 /* Beside the wake-up socket, each -1 or a descriptor that ends a sleep: */
@@ -33,6 +34,15 @@ int sleep_on(struct sock *s, uint64_t deadline, struct beside also);
  * limit goes on behind the handler.
  */
 int sleep_heeded(int ret, uint64_t deadline, bool part);
+/*
+ * `ran`: sigdefer_handlers() before the wait. Behind a handler, which may have
+ * sent or received itself, no more bytes join those of this call.
+ */
+static inline int sleep_ended(int ret, bool part, uint32_t ran)
+{
+	return !ret && part && unlikely(ran != sigdefer_handlers()) ? -EINTR :
+								      ret;
+}
 /* wait_tx() of a send under way. */
 int sleep_for_room(struct sock *s, int fd, struct load *w);
 

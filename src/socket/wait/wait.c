@@ -8,7 +8,6 @@
  * spin is always the beginning of a wait.
  */
 
-#include "base/sigdefer.h"
 #include "socket/wait/wait.h"
 
 #define FEW	  256u /* bytes, of as many messages as bytes have credits */
@@ -52,27 +51,24 @@ int wait_rest(struct sock *s, int fd, uint64_t deadline)
 int wait_next(struct sock *s, int fd, uint64_t deadline, bool some)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLPRI };
-	int n;
+	int saved = errno, n;
 
 	if (option_lowat(s) && deadline == UINT64_MAX)
 		return fd;
-	n = wait_until(&p, deadline);
+	n = (int)tcp_said(wait_until(&p, deadline), saved);
 	/* closed meanwhile, the number may be another socket's */
 	if (n > 0 && sock_here(s) && !(some && sock_atmark(s, fd) == 1)) {
 		fd = sock_at(s, fd);
-		if (fd < 0)
-			errno = EBADF;
-		return fd;
+		return fd < 0 ? -EBADF : fd;
 	}
-	if (n >= 0)
-		errno = EAGAIN;
-	return -1;
+	return n < 0 ? n : -EAGAIN;
 }
 
 int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	struct timespec ms = { 0, 1000000 };
+	uint32_t ran = sigdefer_handlers();
 	SLEEP(in);
 	int ret;
 
@@ -83,6 +79,7 @@ int wait_queue(struct sock *s, int fd, uint64_t deadline, bool part)
 		sys_ppoll(NULL, 0, &ms, NULL);
 	wait_back(&in);
 	ret = sleep_heeded(ret, deadline, part);
+	ret = sleep_ended(ret, part, ran);
 	return ret ? ret : clock_ns() >= deadline ? -EAGAIN : 0;
 }
 
@@ -308,7 +305,10 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was,
 	    bool part)
 {
-	return wait_read(s, fd, deadline, was, -1, part);
+	uint32_t ran = sigdefer_handlers();
+
+	return sleep_ended(wait_read(s, fd, deadline, was, -1, part), part,
+			   ran);
 }
 
 int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)
@@ -470,9 +470,11 @@ bool credit_comes(struct sock *s, int fd, uint64_t *until)
 int sleep_for_room(struct sock *s, int fd, struct load *w)
 {
 	uint32_t ran = sigdefer_handlers();
-	int err = wait_tx(s, fd, load_deadline(s, w), load_part(w));
+	bool part = load_part(w);
+	int err = wait_tx(s, fd, load_deadline(s, w), part);
 
-	if (!err && unlikely(ran != sigdefer_handlers()) && !load_part(w)) {
+	err = sleep_ended(err, part, ran);
+	if (!err && unlikely(ran != sigdefer_handlers())) {
 		w->nonblock = s->opt.nonblock || (w->flags & MSG_DONTWAIT);
 		w->deadline = 0;
 	}

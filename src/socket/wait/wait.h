@@ -47,7 +47,8 @@ bool credit_comes(struct sock *s, int fd, uint64_t *until);
  * Sleep until the peer rang, lock held at entry and exit; 0 or negative
  * errno (-EAGAIN: `deadline` passed, -EINTR). UINT64_MAX: no deadline.
  * `part`: the call has moved bytes. As in the kernel it is not restarted then,
- * whatever the handler's flags say: -EINTR is a part's end.
+ * whatever the handler's flags say: -EINTR is a part's end, also where the wait
+ * was over when the handler ran.
  */
 
 /* `was`: the state seen before the ring was found empty. */
@@ -89,11 +90,11 @@ uint64_t wait_deadline(int64_t timeo);
 int wait_rest(struct sock *s, int fd, uint64_t deadline);
 /*
  * Lock not held: until the anchor has the next byte of a call that has some
- * already. Its number from here on, or -1 and errno: EAGAIN also where another
- * thread has closed it, or, with `some` bytes of this message, the urgent mark
- * is in front. For a MSG_WAITALL, which is many receives here, but has one time
- * limit, is not restarted behind a signal, and ends at that mark; and for the
- * second message of one call.
+ * already. Its number from here on, or a negative errno: -EAGAIN also where
+ * another thread has closed it, or, with `some` bytes of this message, the
+ * urgent mark is in front. For a MSG_WAITALL, which is many receives here, but
+ * has one time limit, is not restarted behind a signal, and ends at that mark;
+ * and for the second message of one call.
  */
 int wait_next(struct sock *s, int fd, uint64_t deadline, bool some);
 /*
