@@ -91,7 +91,9 @@ static void full_run(struct end *e)
 
 	prog_nonblock(e->l.fd, true);
 	FAILS(read(e->l.fd, &b, 1), EAGAIN);
-	CHECK(ready(e->l.fd, POLLIN | POLLOUT, 0) == POLLOUT);
+	/* between hosts what went before may have to be seen there first */
+	CHECK(ready(e->l.fd, POLLIN | POLLOUT, prog_far ? 10000 : 0) ==
+	      POLLOUT);
 	for (i = 0; i < ARRAY_SIZE(units); i++) {
 		size_t n = units[i] < 10 ? stuff(&e->l, units[i], 50000) :
 					   stuff_full(&e->l, units[i]);
