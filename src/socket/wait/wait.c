@@ -305,10 +305,7 @@ static int wait_read(struct sock *s, int fd, uint64_t deadline,
 int wait_rx(struct sock *s, int fd, uint64_t deadline, enum anc_state was,
 	    bool part)
 {
-	uint32_t ran = sigdefer_handlers();
-
-	return sleep_ended(wait_read(s, fd, deadline, was, -1, part), part,
-			   ran);
+	return wait_read(s, fd, deadline, was, -1, part);
 }
 
 int wait_sink(struct sock *s, int fd, uint64_t deadline, int signals)

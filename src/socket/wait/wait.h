@@ -47,8 +47,8 @@ bool credit_comes(struct sock *s, int fd, uint64_t *until);
  * Sleep until the peer rang, lock held at entry and exit; 0 or negative
  * errno (-EAGAIN: `deadline` passed, -EINTR). UINT64_MAX: no deadline.
  * `part`: the call has moved bytes. As in the kernel it is not restarted then,
- * whatever the handler's flags say: -EINTR is a part's end, also where the wait
- * was over when the handler ran.
+ * whatever the handler's flags say: -EINTR is a part's end. Where the wait was
+ * over when the handler ran, sleep_ended() says so.
  */
 
 /* `was`: the state seen before the ring was found empty. */
