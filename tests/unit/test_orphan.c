@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 
 /* --- a thread in the kernel ----------------------------------------------- */
 
@@ -261,6 +262,41 @@ static void t_kick(void **state)
 	assert_int_equal(recv(writer.fd, bytes, 1, 0), 0);
 }
 
+/* The same where the program ends without a close. */
+static void t_exits(void **state)
+{
+	char bytes[3];
+	int n;
+
+	(void)state;
+	lifts();
+	arrives("abc");
+	assert_int_equal(sock_recv(&sock, fd, bytes, 3, 0), 3);
+	on_anchor("", 1);
+	service_add(&sock);
+	rdma_exit();
+	service_del(&sock);
+	assert_int_equal(ioctl(fd, FIONREAD, &n), 0);
+	assert_int_equal(n, 0);
+	assert_int_equal(recv(writer.fd, bytes, 1, 0), 0);
+}
+
+/* With bytes unread it is the kernel's to say how it ended. */
+static void t_exits_unread(void **state)
+{
+	char byte;
+
+	(void)state;
+	lifts();
+	arrives("abc");
+	assert_int_equal(sock_recv(&sock, fd, &byte, 1, 0), 1);
+	service_add(&sock);
+	rdma_exit();
+	service_del(&sock);
+	assert_int_equal(recv(writer.fd, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
 #define CASE(name, where) \
 	cmocka_unit_test_setup_teardown(name, where, tear_down)
 
@@ -275,6 +311,7 @@ int main(void)
 		CASE(t_all, one_host),	    CASE(t_between, one_host),
 		CASE(t_between, two_hosts), CASE(t_spins, one_host),
 		CASE(t_spins, two_hosts),   CASE(t_kick, two_hosts),
+		CASE(t_exits, two_hosts),   CASE(t_exits_unread, two_hosts),
 	};
 	const struct sock_hooks lent = { .recv = kernel_recv, .ppoll = ppoll };
 

@@ -150,6 +150,7 @@ struct rdma_watch {
 struct rdma {
 	uint8_t state; /* enum rdma_state */
 	bool lingers; /* closed by the program, bytes may be under way */
+	bool rx_whole; /* its end found the receive direction lifted */
 	bool down; /* VE_DOWN came */
 	uint8_t forks; /* one soon after another */
 	int32_t owner; /* the process whose `end` it is */

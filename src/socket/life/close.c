@@ -181,7 +181,6 @@ static void drop_kicks(struct sock *s, int fd)
 static void close_lifted(struct sock *s, int fd)
 {
 	struct linger reset = { 1, 0 };
-	enum anc_state was = ANC_GONE;
 	bool abort, restoring;
 
 	zc_seize(s);
@@ -197,10 +196,8 @@ static void close_lifted(struct sock *s, int fd)
 		__atomic_store_n(&s->own->reset, 1, __ATOMIC_RELEASE);
 		sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset,
 			       sizeof(reset));
-	} else if (!restoring) {
-		was = anc_gone(s->rx);
-		if (was != ANC_TCP)
-			drop_kicks(s, fd);
+	} else if (!restoring && rdma_gone(s) != ANC_TCP) {
+		drop_kicks(s, fd);
 	}
 	/* a reset is no orderly end: its reader must not take it for one */
 	if (tx_by_ring(s) && !abort) {
@@ -212,7 +209,8 @@ static void close_lifted(struct sock *s, int fd)
 	if (!restoring)
 		anc_gone(s->rx);
 	ring_note(s);
-	rdma_fin_first(s, fd, was);
+	if (!abort)
+		rdma_fin_first(s, fd);
 }
 
 /* Other processes hold it: what this one has of it goes. */

@@ -24,12 +24,14 @@ bool rdma_unread(const struct sock *s, int fd);
  * one host never.
  */
 bool rdma_linger(struct sock *s, int fd);
+/* Lock held: anc_gone() of the receive direction, for rdma_fin_first(). */
+enum anc_state rdma_gone(struct sock *s);
 /*
- * Lock held, all was read that came, and none but this process has it: the peer
- * is told by the anchor, too, that the stream ends in order, if the receive
- * direction `was` lifted to its end.
+ * Lock held, the receive direction is gone, all was read that came, and none
+ * but this process has it: if it was lifted to its end, the peer is told by the
+ * anchor, too, that the stream ends in order.
  */
-void rdma_fin_first(struct sock *s, int fd, enum anc_state was);
+void rdma_fin_first(struct sock *s, int fd);
 bool rdma_lingered(struct sock *s); /* lock held: it is over, or never was */
 
 /* --- service.c --------------------------------------------------------- */

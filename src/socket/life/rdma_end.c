@@ -85,6 +85,15 @@ bool rdma_linger(struct sock *s, int fd)
 	return true;
 }
 
+enum anc_state rdma_gone(struct sock *s)
+{
+	enum anc_state was = anc_gone(s->rx);
+
+	if (s->rd && was == ANC_LIFTED)
+		s->rd->rx_whole = true;
+	return was;
+}
+
 /*
  * The program is done with it: has all been said? The last word is that it is
  * gone, or the peer would take the end for a broken queue pair.
@@ -100,7 +109,7 @@ static bool told_all(struct sock *s)
 	    anc_state(s->tx) == ANC_PAUSED || anc_state(s->tx) == ANC_RESTORING)
 		return false;
 	if (anc_state(s->rx) != ANC_GONE && anc_state(s->rx) > ANC_SWITCHING) {
-		anc_gone(s->rx);
+		rdma_gone(s);
 		rdma_tell(s, true);
 		if (conn_wants_send(&s->conn))
 			return false;
@@ -160,11 +169,11 @@ void rdma_leave(struct sock *s)
  * or be under way: a socket that is closed answers that by a reset, which takes
  * no end away that came before it.
  */
-void rdma_fin_first(struct sock *s, int fd, enum anc_state was)
+void rdma_fin_first(struct sock *s, int fd)
 {
 	int kicks = 0;
 
-	if (!s->rd || s->fallback.passed || was != ANC_LIFTED ||
+	if (!s->rd || !s->rd->rx_whole || s->fallback.passed ||
 	    __atomic_load_n(&s->rx->y, __ATOMIC_ACQUIRE) != ANC_OPEN)
 		return;
 	sys_shutdown(fd, SHUT_WR);
@@ -203,7 +212,7 @@ static void bid_farewell(struct sock *s, void *arg)
 		if (!told_all(s))
 			++*left;
 		else if (rdma_alone(s) && !s->got.avail && !s->ar.kept)
-			rdma_fin_first(s, fd, anc_state(s->rx));
+			rdma_fin_first(s, fd);
 	}
 out:
 	sock_unlock(s);
